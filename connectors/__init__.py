@@ -1,4 +1,4 @@
-"""The outside systems, one folder each; drivers are imported when a URL asks for them."""
+"""The connectors, one folder for each outside system. A driver is imported when a URL needs it."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -17,10 +17,10 @@ Opener = Callable[[str, str, str, LeasedOptions], Store]
 
 
 def open_store(url: str, folder: str = ".", types: Types | None = None, options: LeasedOptions | None = None) -> Store:
-    """The store behind a URL; connects when first used. Relative SQLite paths are relative to `folder`. `types` decode
-    the entries of `store.buffer` (None: they stay bytes), `options` say more of the leased contracts.
+    """The store of a URL; it connects when it is first used. SQLite paths may be relative to `folder`. `types` decode
+    the entries of `store.buffer` (None: they stay bytes); `options` are those of the leased contracts.
 
-    Raises ConfigurationError for a URL that cannot be, and for a driver that is not installed.
+    Raises ConfigurationError for an invalid URL, and for a driver that is not installed.
     """
     scheme, separator, rest = url.partition("://")
     if not separator or not re.fullmatch(r"[a-z][a-z0-9+]*", scheme):
@@ -32,9 +32,8 @@ def open_store(url: str, folder: str = ".", types: Types | None = None, options:
 
 
 def topic_ids(kafka: Mapping[str, str | int | float | bool]) -> Callable[[str], str]:
-    """A function that asks the brokers for the id of a topic: a topic made anew under the same name has another one.
-    `kafka` are librdkafka's settings, `bootstrap.servers` at least. The function raises TopicMissing and
-    SystemNotReady."""
+    """A function that asks the brokers for the id of a topic: a topic that is created again has a new id. `kafka` are
+    librdkafka's settings, at least `bootstrap.servers`. The function raises TopicMissing and SystemNotReady."""
     from sluicegate.connectors.kafka.admin import described, open_admin
 
     admin = open_admin(kafka)
@@ -44,7 +43,7 @@ def topic_ids(kafka: Mapping[str, str | int | float | bool]) -> Callable[[str], 
         if found is None:
             raise TopicMissing(f"there is no topic {topic}")
         if not found.id:
-            raise SystemNotReady(f"the brokers do not say the id of topic {topic}: Kafka 2.8 or later does")
+            raise SystemNotReady(f"the brokers return no id of topic {topic}: use Kafka 2.8 or later")
         return found.id
 
     return topic_id
@@ -72,7 +71,7 @@ def _sqlite(_url: str, rest: str, folder: str, options: LeasedOptions) -> Store:
 
 
 def _needing(product: str, extra: str, drivers: Sequence[str], opener: Callable[[str, LeasedOptions], Store]) -> Opener:
-    """One that needs these drivers, which the extra installs."""
+    """An opener that first checks that these drivers, which the extra installs, are there."""
 
     def opened(url: str, _rest: str, _folder: str, options: LeasedOptions) -> Store:
         try:

@@ -1,8 +1,8 @@
-"""A server that turns us away, or one that is not who it says: waiting does not help, somebody must change a file or
-the server.
+"""Errors of servers that deny access, and of servers whose certificate is not trusted. Waiting does not help: a file or
+the server must be changed.
 
-What drivers say of certificates comes from OpenSSL; libpq and librdkafka keep its reason to themselves, so it is asked
-for again.
+The drivers' errors about certificates come from OpenSSL. libpq and librdkafka leave out its reason, so these functions
+connect again to find it.
 """
 
 import re
@@ -22,11 +22,11 @@ UNPROVEN = re.compile(
 )
 
 Greet = Callable[[socket.socket], object]
-"""What a protocol says before TLS begins."""
+"""Sends what the protocol needs before TLS begins."""
 
 
 class Files(NamedTuple):
-    """What a URL names for TLS: authorities (empty: the machine's), our certificate, its key (empty: in the same file)
+    """The TLS files of a URL: authorities (empty: the machine's), our certificate, its key (empty: in the same file)
     and the key's password."""
 
     authorities: str = ""
@@ -36,8 +36,8 @@ class Files(NamedTuple):
 
 
 def untrusted(system: str, said: str, setting: str, why: str = "") -> NotAuthenticated | None:
-    """The error for a connection that failed with the words `said`, when a certificate is the reason. `setting` names
-    the authorities that are trusted, `why` is OpenSSL's reason where the driver keeps it."""
+    """The error for a connection that failed with the text `said`, when a certificate is the reason. `setting` names
+    the setting of trusted authorities, `why` is OpenSSL's reason when the driver's text lacks it."""
     if UNTRUSTED.search(said):
         found = REASON.search(said)
         reason = why or (found["why"] if found else said[:300])
@@ -55,31 +55,27 @@ def _unproven(system: str, said: str, setting: str) -> NotAuthenticated:
 
 
 def refused(system: str, said: str, where: str) -> NotAuthenticated:
-    """The error for a user or password that the server refused; `where` they are written."""
+    """The error for a user or password that the server refused; `where` names the place of both."""
     return NotAuthenticated(f"{system}: the server refuses user or password: {said[:300]}; correct them in {where}")
 
 
 def reason(places: Sequence[tuple[str, int]], authorities: str | None, greet: Greet = lambda _: None) -> str:
-    """Why the certificate of the first of these servers that has a bad one is not trusted, in OpenSSL's words; empty
-    when none says."""
-    for host, port in places:
+    """OpenSSL's reason not to trust the certificate of one of these servers; empty when there is none."""
+    for place in places:
         with suppress(OSError):
             try:
-                _shake(host, port, ssl.create_default_context(cafile=authorities), greet)
+                context = ssl.create_default_context(cafile=authorities)
+                with socket.create_connection(place, SECONDS) as link:
+                    greet(link)
+                    context.wrap_socket(link, server_hostname=place[0]).close()
             except ssl.SSLCertVerificationError as error:
                 return error.verify_message.rstrip(".")
     return ""
 
 
-def _shake(host: str, port: int, context: ssl.SSLContext, greet: Greet) -> None:
-    with socket.create_connection((host, port), SECONDS) as link:
-        greet(link)
-        context.wrap_socket(link, server_hostname=host).close()
-
-
 def alert(place: tuple[str, int], made: ssl.SSLContext, greet: Greet) -> str:
-    """What this server says of our certificate after the handshake, in OpenSSL's words; empty when it waits for more,
-    or is away. Drivers that write at once may find the connection ended before they read why."""
+    """OpenSSL's text of the server's alert about our certificate after the handshake; empty when there is none, or no
+    server. A driver that writes at once may find the connection closed before it reads the alert."""
     with suppress(OSError), socket.create_connection(place, SECONDS) as link:
         greet(link)
         with made.wrap_socket(link, server_hostname=place[0]) as shaken:
@@ -92,8 +88,9 @@ def alert(place: tuple[str, int], made: ssl.SSLContext, greet: Greet) -> str:
 
 
 def context(system: str, files: Files, setting: str) -> ssl.SSLContext:
-    """One that checks certificate and name, with these files. Raises NotAuthenticated for one that cannot be used; a
-    driver would call that an outage, or ask the terminal for a password. `setting` says where they are named."""
+    """A TLS context of these files that checks the server's certificate and name. Raises NotAuthenticated for a file
+    that cannot be used: a driver would report an outage, or ask the terminal for a password. `setting` names the
+    setting of the files."""
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     named = files.authorities
     try:
@@ -113,8 +110,8 @@ def context(system: str, files: Files, setting: str) -> ssl.SSLContext:
 
 
 def knock(system: str, places: Sequence[tuple[str, int]], made: ssl.SSLContext, setting: str, hello: bytes) -> None:
-    """Ask the first of these servers that is there whether it lets us in; `hello` is something that it answers. For
-    drivers that keep its reason to themselves, or go on trying. Raises NotAuthenticated."""
+    """Ask the first server that answers whether it accepts our certificate; `hello` is a request that it answers. For
+    drivers that do not report the reason, or retry for ever. Raises NotAuthenticated."""
     for place in places:
         with suppress(OSError), socket.create_connection(place, SECONDS) as link:
             _admitted(system, link, place[0], made, setting, hello)
@@ -122,24 +119,19 @@ def knock(system: str, places: Sequence[tuple[str, int]], made: ssl.SSLContext, 
 
 
 def _admitted(system: str, link: socket.socket, host: str, made: ssl.SSLContext, setting: str, hello: bytes) -> None:
-    """Raises NotAuthenticated, and OSError for what is no refusal. From TLS 1.3 on a server judges our certificate
-    after the handshake."""
+    """Raises NotAuthenticated, and OSError for other failures. From TLS 1.3 on a server checks our certificate after
+    the handshake."""
     try:
         shaken = made.wrap_socket(link, server_hostname=host)
     except ssl.SSLError as error:
         raise untrusted(system, str(error), setting) or error from None
     with shaken:
-        said = _answer(shaken, hello)
+        try:
+            shaken.sendall(hello)
+            said = "" if shaken.recv(1) else "it closes the connection after the handshake"
+        except TimeoutError:
+            raise
+        except OSError as error:
+            said = str(error)
     if said:
         raise _unproven(system, said, setting)
-
-
-def _answer(shaken: ssl.SSLSocket, hello: bytes) -> str:
-    """Empty when there is one, else why not. Raises TimeoutError."""
-    try:
-        shaken.sendall(hello)
-        return "" if shaken.recv(1) else "it closes the connection after the handshake"
-    except TimeoutError:
-        raise
-    except OSError as error:
-        return str(error)

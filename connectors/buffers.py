@@ -1,5 +1,4 @@
-"""What every store's buffer does around its own reads and writes: decode rows, judge deadlines, build what callers
-get."""
+"""What the buffers of all stores share: decoding of rows, deadlines, errors, and completion of batches."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
@@ -14,7 +13,7 @@ Complete = Callable[[str, Sequence[End]], Sequence[bool]]
 
 
 class Decoded(NamedTuple):
-    """`ids[i]` is the row of `entries[i]`; `unresolved` rows had no value."""
+    """`ids[i]` is the row of `entries[i]`; `unresolved` counts the rows that could not be decoded."""
 
     ids: Sequence[str]
     entries: Sequence[Entry]
@@ -28,14 +27,10 @@ def decoded(rows: Iterable[tuple[str, Entry]], types: Types | None) -> Decoded:
 
 
 def deadline(gate: Gate, first: int, last: int) -> int | None:
-    """When a group must be sealed whose first and last unsealed rows came then, in microseconds; None: only its count
-    seals it."""
-    ends = [
-        start + length(after)
-        for start, after in ((first, gate.after_first), (last, gate.after_last))
-        if after is not None
-    ]
-    return min(ends) if ends else None
+    """When a group must be sealed, in microseconds, whose first and last open rows were inserted at `first` and `last`.
+    None: only its count seals it."""
+    times = (first, gate.after_first), (last, gate.after_last)
+    return min((start + length(after) for start, after in times if after is not None), default=None)
 
 
 def at_least_one(limit: int | None) -> int | None:
@@ -52,7 +47,7 @@ def moved(name: str, progress: WatermarkMove, stands: int) -> WatermarkMoved:
 
 def taken(name: str, what: str) -> ConcurrencyError:
     return ConcurrencyError(
-        f"buffer {name}: the {what} is not this caller's any more: its lease was lost, or its rows are gone"
+        f"buffer {name}: this caller does not hold the {what} any more: its lease was lost, or its rows are gone"
     )
 
 
@@ -67,7 +62,7 @@ def leased(name: str, correlation_id: str) -> ConcurrencyError:
 
 
 def completed(complete_all: Complete, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage]) -> int:
-    """One batch; returns how many rows went. Raises ConcurrencyError when it was another's, or gone."""
+    """Complete one batch; returns how many rows it had. Raises ConcurrencyError when the caller does not hold it."""
     [done] = complete_all(name, [(batch, outbox)])
     if not done:
         raise taken(name, "batch")
@@ -75,8 +70,8 @@ def completed(complete_all: Complete, name: str, batch: SealedBatch, outbox: Seq
 
 
 def together(complete: Callable[[Sequence[End]], Sequence[bool]], ends: Sequence[End]) -> Sequence[bool]:
-    """`complete` of all; of each by itself when it raises ConcurrencyError because one is not as it was sealed. False:
-    the batch was another's, or gone."""
+    """`complete` all batches together; each by itself when that raises ConcurrencyError because one has not the rows
+    that it was sealed with. False: the caller does not hold the batch."""
     try:
         return complete(ends)
     except ConcurrencyError:
@@ -84,8 +79,8 @@ def together(complete: Callable[[Sequence[End]], Sequence[bool]], ends: Sequence
 
 
 def ours(ends: Sequence[End], tokens: dict[str, str]) -> list[bool]:
-    """Of each, may it be completed under these tokens of the batches that are there? Each batch once; those are taken
-    from `tokens`."""
+    """Whether the caller holds each batch, by the stored `tokens`. A batch is completed once: its token is taken
+    out."""
     done = []
     for batch, _ in ends:
         mine = batch.id in tokens and tokens[batch.id] == batch.token

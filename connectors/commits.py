@@ -1,17 +1,17 @@
-"""What every store backend does around its own write: check the changes, number runs, build the next claim."""
+"""What the commits of all stores share: checks of the changes, the next claim, runs of numbers."""
 
 from collections.abc import Callable, Sequence
 
 import msgspec
 
-from sluicegate.streams.contracts.values import Changes, Claim, CrashMark, OutboxRow
+from sluicegate.streams.contracts.values import Changes, Claim, CrashMark
 from sluicegate.streams.errors import SluicegateError
 
 MAX_ENTRY = 4 * 1024 * 1024
 
 
 def check(claim: Claim, changes: Changes) -> None:
-    """Raises ValueError for changes that no store may take, before anything is sent."""
+    """Raises ValueError for invalid changes, before anything is sent."""
     for entry in changes.entries:
         if len(entry) > MAX_ENTRY:
             raise ValueError(f"a changelog entry of {len(entry)} bytes is over the limit of {MAX_ENTRY}")
@@ -19,11 +19,8 @@ def check(claim: Claim, changes: Changes) -> None:
         raise ValueError(
             f"keep_from {changes.keep_from} lies beyond the entries, which end at {claim.last + len(changes.entries)}"
         )
-    _check_numbers(claim.number, changes.outbox)
-
-
-def _check_numbers(last: int, rows: Sequence[OutboxRow]) -> None:
-    for row in rows:
+    last = claim.number
+    for row in changes.outbox:
         if row.number <= last:
             raise ValueError(f"outbox number {row.number} comes after {last}: numbers must grow")
         last = row.number
@@ -34,7 +31,7 @@ def alone(
     claim: Claim,
     changes: Changes,
 ) -> Claim:
-    """`commit` of a store that commits several together."""
+    """`commit`, by the `commit_all` of a store that commits several claims together."""
     [result] = commit_all([(claim, changes)])
     if isinstance(result, SluicegateError):
         raise result
@@ -44,7 +41,7 @@ def alone(
 def one_by_one(
     commit: Callable[[Claim, Changes], Claim], commits: Sequence[tuple[Claim, Changes]]
 ) -> list[Claim | SluicegateError]:
-    """`commit_all` of a store that gains nothing by it."""
+    """`commit_all`, by the `commit` of a store that gains nothing from committing together."""
     results: list[Claim | SluicegateError] = []
     for claim, changes in commits:
         try:
@@ -55,7 +52,7 @@ def one_by_one(
 
 
 def following(claim: Claim, changes: Changes, store_time: float) -> Claim:
-    """The claim as it stands after the commit of `changes`."""
+    """The claim after the commit of `changes`."""
     return msgspec.structs.replace(
         claim,
         version=claim.version + 1,
@@ -71,7 +68,7 @@ def following(claim: Claim, changes: Changes, store_time: float) -> Claim:
 
 
 def remaining(trying: CrashMark | None, processes: Sequence[str]) -> CrashMark | None:
-    """The crash mark without these names; None when none is left."""
+    """The crash mark without these processes; None when none is left."""
     left = tuple(name for name in trying.processes if name not in processes) if trying else ()
     return CrashMark(trying.offset, left) if trying and left else None
 

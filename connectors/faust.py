@@ -1,10 +1,10 @@
-"""An agent of a Faust app fills a shared buffer, and acknowledges only what lies in the store.
+"""An agent of a Faust app fills a shared buffer, and acknowledges a record only when the store has it.
 
-Faust runs the agent and reads Kafka; the buffer and its source watermark lie in the store, so a worker that dies at any
-moment loses nothing, and what is read again is known by its offset. The sink reads the channel under the stream, since
-the stream itself acknowledges too much: `take()` acks what its consumer failed on (its `finally`), an exception in
-`async for` acks the event at hand, and records that were queued before a rebalance are acked unseen. Acks are given in
-the order of the offsets: Faust commits past one that is missing.
+Faust runs the agent and reads Kafka. The store holds the buffer and its source watermark, so a worker that dies loses
+nothing, and a record that is read again is known by its offset. The sink reads the channel of the stream, since the
+stream acknowledges too much: `take()` acknowledges records that its consumer failed on (in its `finally`), an exception
+in `async for` acknowledges the current event, and records that were queued before a rebalance are acknowledged unseen.
+The sink acknowledges in the order of the offsets: Faust commits past an offset that is missing.
 """
 
 import asyncio
@@ -34,12 +34,10 @@ log = logging.getLogger("sluicegate.connectors.faust")
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0  # seconds after a call that failed
 MOST = 1000
 
-"""Topic and partition."""
-
 
 def entry_of(event: Any, id_header: str = "", type: str = "") -> Entry:
-    """The entry of a record: its bytes as they came, its key as the group. `type` names the decoder of the data (the
-    topic's name unless given). The idempotency key is header `id_header` where a producer may write twice, else
+    """The entry of a record: its bytes, and its key as the group. `type` names the decoder of the data (default: the
+    topic's name). The idempotency key is the value of header `id_header`, for producers that may write twice, or else
     topic/partition/offset."""
     message = event.message
     place = entry_key(message.topic, message.partition, message.offset)
@@ -56,8 +54,7 @@ def _headers(headers: Any) -> Iterator[Header]:
 
 
 class FaustPosition(NamedTuple):
-    """Where a partition stands: `next` is its watermark, valid for one assignment (`generation`) of one topic
-    (`topic_id`)."""
+    """`next` is the watermark of a partition, valid for one assignment (`generation`) of one topic (`topic_id`)."""
 
     topic_id: str
     generation: int
@@ -67,10 +64,10 @@ class FaustPosition(NamedTuple):
 class BufferSink:
     """The buffer `name` of `store`, for one agent of one Faust app.
 
-    `topic_id(topic)` tells a topic from one made anew under its name (`sluicegate.connectors.topic_ids`). With
-    `gate`, full groups are sealed by the insert that fills them. `keep_keys` is how long an idempotency key is known
-    after its row was completed: needed only for keys that producers give, since an offset is known by the watermark.
-    `entry` makes an Entry of an event; at most `most` are one transaction.
+    `topic_id(topic)` returns the id of a topic, which changes when the topic is recreated
+    (`sluicegate.connectors.topic_ids`). With `gate`, the insert that fills a group seals it. `keep_keys` is how long an
+    idempotency key is known after its row was completed: only keys that producers give need it, since the watermark
+    knows each offset. `entry` makes an Entry of an event; a transaction has at most `most` entries.
     """
 
     def __init__(
@@ -87,14 +84,15 @@ class BufferSink:
         self._buffer: AggregatorBuffer = store.buffer
         self._name, self._topic_id, self._gate, self._keep_keys = name, topic_id, gate, keep_keys
         self._entry, self._most = entry, most
-        self._waiting: list[Any] = []  # read and not durable yet: an agent that is started again goes on with them
+        self._waiting: list[Any] = []  # read and not durable yet: a restarted agent goes on with them
         self._sources: dict[TopicPartition, FaustPosition] = {}
 
     async def fill(self, stream: Any) -> AsyncIterator[Filled]:
-        """Insert what came, acknowledge it, and yield what the insert came to (the batches that it completed are leased
-        to us), until Faust stops the agent.
+        """Insert records, acknowledge them, and yield the result of each insert, until Faust stops the agent. The
+        batches that an insert completed are leased to us.
 
-        While the store is away nothing is acknowledged and the same records are tried again. Raises ConfigurationError.
+        While the store is away nothing is acknowledged, and the same records are inserted again. Raises
+        ConfigurationError.
         """
         _check(stream)
         while await self._read(stream.channel.queue):
@@ -104,8 +102,7 @@ class BufferSink:
                     yield filled
 
     async def due(self, limit: int = 100) -> Sequence[SealedBatch]:
-        """Batches that nobody works on: of groups whose time is over, and those whose worker died. For an
-        `app.timer`."""
+        """Batches without a worker: of groups whose time is over, and of workers that died. For an `app.timer`."""
         if self._gate is None:
             raise ConfigurationError(
                 f"buffer {self._name}: a sink without a gate seals nothing; give it gate=Gate(...)"
@@ -113,12 +110,12 @@ class BufferSink:
         return await asyncio.to_thread(self._buffer.due, self._name, self._gate, limit)
 
     async def complete(self, batch: SealedBatch, outbox: Sequence[OutboxMessage] = ()) -> int:
-        """The batch is done: its rows go and the messages are written, in one transaction. Raises ConcurrencyError."""
+        """Delete the rows of the batch and write the messages, in one transaction. Raises ConcurrencyError."""
         return await asyncio.to_thread(self._buffer.complete, self._name, batch, outbox)
 
     async def _read(self, queue: Any) -> bool:
-        """Take what is queued, at least one record. False: Faust stops the agent; what waits is read again by whoever
-        comes next."""
+        """Take the queued records, at least one. False: Faust stops the agent; the next one reads the waiting records
+        again."""
         try:
             if not self._waiting:
                 self._waiting.append(await queue.get())
@@ -129,8 +126,8 @@ class BufferSink:
         return True
 
     async def _stored(self, app: Any, place: TopicPartition) -> Filled | None:
-        """What waits of one partition is durable, then acknowledged; None when it was assigned anew meanwhile: it will
-        come again."""
+        """Insert the waiting records of one partition, then acknowledge them. None: the partition was assigned again
+        meanwhile, so its records come again."""
         pause = FIRST_PAUSE
         while True:
             current = app.consumer_generation_id
@@ -152,12 +149,13 @@ class BufferSink:
             pause = min(2 * pause, LONGEST_PAUSE)
         if failpoints.armed:
             failpoints.hit("faust-inserted")
-        _acknowledge(events)
+        for event in events:
+            event.ack()
         self._waiting = [event for event in self._waiting if _place(event) != place]
         return filled
 
     async def _insert(self, place: TopicPartition, generation: int, events: Sequence[Any]) -> Filled:
-        """Insert what the watermark does not know yet. Raises whatever the store, the brokers or `entry` do."""
+        """Insert the records at and after the watermark. Raises the errors of the store, the brokers and `entry`."""
         while True:
             source = await self._source(place, generation, events[0].message.offset)
             new = [event for event in events if event.message.offset >= source.next]
@@ -182,17 +180,15 @@ class BufferSink:
         return Filled(self._buffer.insert(self._name, entries, progress, self._keep_keys), ())
 
     async def _source(self, place: TopicPartition, generation: int, first: int) -> FaustPosition:
-        """Where the partition stands; asked again after each assignment, and when offsets went back: the topic may be
-        another one."""
+        """The position of the partition. It is read again after each assignment, and when offsets went back, since the
+        topic may have been recreated."""
         source = self._sources.get(place)
         if source is not None and source.generation == generation and first >= source.next:
             return source
         id = await asyncio.to_thread(self._topic_id, place[0])
         if source is None or (source.generation, source.topic_id) != (generation, id):
-            source = FaustPosition(
-                id, generation, await asyncio.to_thread(self._buffer.watermark, self._name, id, place[1])
-            )
-            self._sources[place] = source
+            watermark = await asyncio.to_thread(self._buffer.watermark, self._name, id, place[1])
+            source = self._sources[place] = FaustPosition(id, generation, watermark)
             if 0 < source.next < first:
                 what = (
                     "buffer %s: offsets %d to %d of %s/%d did not come: retention, transactions' markers, or "
@@ -206,14 +202,8 @@ def _place(event: Any) -> TopicPartition:
     return event.message.topic, event.message.partition
 
 
-def _acknowledge(events: Sequence[Any]) -> None:
-    for event in events:
-        event.ack()
-
-
 def _check(stream: Any) -> None:
-    """Raises ConfigurationError where Faust would acknowledge by itself, or in another order than that of the
-    offsets."""
+    """Raises ConfigurationError where Faust would acknowledge by itself, or not in the order of the offsets."""
     if stream.concurrency_index is not None:
         raise ConfigurationError(
             "a BufferSink needs an agent with concurrency=1: acknowledged out of order, Faust loses records"
@@ -224,7 +214,6 @@ def _check(stream: Any) -> None:
         )
     if stream.channel.value_type is not bytes or stream.channel.key_type not in (None, bytes):
         raise ConfigurationError(
-            "a BufferSink needs app.topic(NAME, key_type=bytes, value_type=bytes): what cannot be decoded Faust "
-            "acknowledges unseen; "
-            "the types of open_store decode it later"
+            "a BufferSink needs app.topic(NAME, key_type=bytes, value_type=bytes): Faust acknowledges records that it "
+            "cannot decode; the types of open_store decode them later"
         )

@@ -1,4 +1,4 @@
-"""What every store's outbox does around its own statements: check the call, judge a failure."""
+"""What the outboxes of all stores share: checks of a call, and the verdict on a failed attempt."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -12,7 +12,7 @@ ANY_LANE = -1
 
 
 def check_claim(lane: int, lanes: int, token: str, limit: int) -> None:
-    """Raises ValueError for a claim that no store takes."""
+    """Raises ValueError."""
     if not 0 <= lane < lanes:
         raise ValueError(f"there is no lane {lane}: the outbox has {lanes}, from 0")
     if not token:
@@ -22,7 +22,7 @@ def check_claim(lane: int, lanes: int, token: str, limit: int) -> None:
 
 
 def check_lanes(count: int, pending: int) -> None:
-    """Raises ValueError, and ConcurrencyError while rows are pending: they lie in the lanes of the old number."""
+    """Raises ValueError, and ConcurrencyError while rows are pending: their lanes follow from the old number."""
     if count < 1:
         raise ValueError("an outbox has at least 1 lane")
     if pending:
@@ -39,18 +39,22 @@ def check_states(states: Sequence[str]) -> None:
 
 
 def outcomes_of(batch: LaneBatch, outcomes: Sequence[Outcome] | None) -> Sequence[Outcome]:
-    """One for each row: all of them were sent when nothing else is said."""
+    """One outcome for each row; `outcomes` None: all rows were dispatched."""
     return [Outcome(row.id, "dispatched") for row in batch.rows] if outcomes is None else outcomes
 
 
 def verdict(options: OutboxOptions, kind: str, attempts: int) -> str:
-    """What the attempt was, as the history says it: rejected, poison (the last one that was allowed) or transient. The
-    first two leave the row dead. `attempts` counts this one, too."""
+    """The outcome of a failed attempt in the history: rejected, poison (the last attempt) or transient. The first two
+    leave the row dead. `attempts` counts this one, too."""
     if kind == "rejected":
         return "rejected"
     return "poison" if attempts >= options.attempts else "transient"
 
 
+def lane_lost(lane: int) -> ConcurrencyError:
+    return ConcurrencyError(f"lane {lane} of the outbox has another holder now; nothing was marked")
+
+
 def at(seconds: float) -> datetime:
-    """Of seconds since 1970."""
+    """The time of seconds since 1970."""
     return datetime.fromtimestamp(seconds, UTC)

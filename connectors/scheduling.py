@@ -1,4 +1,4 @@
-"""What every timeout store says of a call that it refuses."""
+"""What the timeout stores share: checks of a call, and errors."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -24,7 +24,7 @@ def check_zone(due_at: datetime) -> datetime:
 
 def lost(id: UUID) -> ConcurrencyError:
     return ConcurrencyError(
-        f"timeout {id}: the lease is over or another's, or the timeout is gone; nothing was changed"
+        f"timeout {id}: the lease ended or has another owner, or the timeout is gone; nothing was changed"
     )
 
 

@@ -1,6 +1,7 @@
-"""What a handler writes through so that its writes are part of the engine's commit: one small class per kind of store.
+"""Sessions: a handler's writes through one are part of the engine's commit. Each kind of store has its own class.
 
-Nobody ends the transaction but the engine: return to commit, raise to undo. A session is over when `work` returns.
+Only the engine ends the transaction: return from the handler to commit, raise to roll back. A session ends with the
+handler's call.
 """
 
 from collections.abc import Callable, MutableMapping
@@ -23,11 +24,10 @@ class SqlSession:
     """`connection` is a `sqlalchemy.Connection` inside the transaction; `commit()` and `rollback()` are refused,
     `begin_nested()` works.
 
-    `connection.connection.driver_connection` is the driver's own (psycopg, PyMySQL, sqlite3), for what is faster there:
-    psycopg's `executemany` and pipeline. PostgreSQL and MariaDB end a transaction that was idle for 4 s. On PostgreSQL
-    an error that the handler catches outside of `begin_nested()` ends the transaction: NotCommitted. On MySQL a
-    statement that commits implicitly, like `create table`, ends it, too: ConfigurationError, and what was written
-    before it stays.
+    `connection.connection.driver_connection` is the driver's own connection (psycopg, PyMySQL, sqlite3), for example
+    for psycopg's pipeline. PostgreSQL and MariaDB end a transaction that was idle for 4 s. On PostgreSQL an error that
+    the handler catches outside of `begin_nested()` aborts the transaction: NotCommitted. On MySQL a statement that
+    commits implicitly, like `create table`, ends it: ConfigurationError, and the earlier writes stay.
     """
 
     connection: Any
@@ -35,8 +35,8 @@ class SqlSession:
 
 @dataclass(frozen=True)
 class MongoSession:
-    """`client_session` is pymongo's, inside the transaction: pass it as `session=` to every operation, else that one is
-    not part of it. `database` is the store's own, with its concerns. The whole commit has 10 s."""
+    """`client_session` is pymongo's, inside the transaction: pass it as `session=` to every operation that belongs to
+    the transaction. `database` is the store's own, with its read and write concerns. The whole commit has 10 s."""
 
     client_session: Any
     database: Any
@@ -44,13 +44,13 @@ class MongoSession:
 
 @dataclass(frozen=True)
 class RedisSession:
-    """`pipeline` queues commands (their results are not known to the handler); MULTI and EXEC apply them with the
-    engine's commit.
+    """`pipeline` queues commands, whose results the handler cannot read; MULTI and EXEC run them with the engine's
+    commit.
 
-    All of them run or none, but Redis takes nothing back: a command that it refuses while the others run (WRONGTYPE, no
-    integer) is left out, the others and the commit stay. That is a PersistenceError that names the command, after the
-    fact; the message is not repeated. On a cluster every key must lie with the partition: `key(name)` puts it there,
-    others are refused before anything is sent.
+    All commands run or none, but Redis does not roll back: when a command fails (WRONGTYPE, not an integer), the others
+    and the commit stay. A PersistenceError then names the command; the message is not processed again. On a cluster
+    every key must be in the partition's slot: `key(name)` puts it there; other keys are refused before anything is
+    sent.
     """
 
     pipeline: Any
@@ -59,8 +59,7 @@ class RedisSession:
 
 @dataclass(frozen=True)
 class MemorySession:
-    """`values` is a mapping of the whole store; what is read from it is a copy, what is set is there after the
-    commit."""
+    """`values` is a mapping of the whole store. Reading returns a copy; the commit applies what is set."""
 
     values: MutableMapping[str, Any]
 
@@ -77,14 +76,14 @@ _ELSEWHERE = {
 
 
 class Raised(Exception):
-    """What `work` raised, on its way through a store that translates its driver's errors."""
+    """Carries an error of `work` through code that translates the driver's errors."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error
 
 
 def unchanged(run: Callable[[], T]) -> T:
-    """`run()`, with what its work raised as it was."""
+    """`run()`, with the error of Raised instead of Raised."""
     try:
         return run()
     except Raised as raised:
@@ -93,7 +92,7 @@ def unchanged(run: Callable[[], T]) -> T:
 
 
 def working(work: Callable[[Any], T], session: Any) -> T:
-    """`work(session)`; what it raises is Raised."""
+    """`work(session)`, with its error as Raised."""
     try:
         return work(session)
     except Exception as error:
@@ -107,8 +106,8 @@ ALONE = (
 
 
 def joined(session: Any, kind: type, require_transaction: bool) -> bool:
-    """Whether `outbox.add` joins the transaction of `session`. Raises ConfigurationError for another store's session,
-    and for none unless the caller said that it needs none."""
+    """Whether `outbox.add` joins the transaction of `session`. Raises ConfigurationError for a session of another kind
+    of store, and for a missing one unless `require_transaction` is False."""
     if session is not None and not isinstance(session, kind):
         raise ConfigurationError(f"outbox.add takes a {kind.__name__} of this store, not a {type(session).__name__}")
     if session is None and require_transaction:

@@ -1,4 +1,4 @@
-"""Times as the leased contracts store them: whole microseconds since 1970."""
+"""Times as the leased contracts store them: integers, in microseconds since 1970."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -7,7 +7,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def micros(when: datetime) -> int:
-    """Of an aware datetime, exactly."""
+    """An aware datetime, without rounding."""
     return (when - _EPOCH) // _MICROSECOND
 
 
@@ -20,5 +20,5 @@ def moment(microseconds: int) -> datetime:
 
 
 def clock(seconds: float) -> int:
-    """What a clock says, never later than it does."""
+    """Seconds of a clock, rounded down."""
     return int(seconds * 1_000_000)

@@ -1,4 +1,4 @@
-"""What travels: codecs of records and results, and the documents we define ourselves."""
+"""Codecs of records and results, and the documents that Sluicegate defines."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        """Codecs load libraries, which the command line must not do before it needs them."""
+        """Import codecs when they are first used: they load libraries that most commands do not need."""
         if name not in ("Codec", "codec"):
             raise AttributeError(f"module 'sluicegate.schemas' has no attribute {name!r}")
         from sluicegate.schemas import codecs

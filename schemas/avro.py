@@ -1,8 +1,7 @@
 """Avro records: one binary datum per message, read and written by a schema, with or without Confluent's frame.
 
-Values are those of JSON: timestamps, dates and times are RFC 3339 text, decimals and UUIDs text, bytes and fixed
-base64, NaN and infinities null. A record is always read whole: fastavro leaves out what is damaged in fields that it
-skips.
+Values are values of JSON: timestamps, dates and times are RFC 3339 text, decimals and UUIDs text, bytes and fixed
+base64, NaN and infinities null. A record is always read whole: fastavro does not notice damage in fields that it skips.
 """
 
 import json as standard
@@ -11,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import fastavro
 import msgspec
@@ -20,6 +19,7 @@ from fastavro.types import Schema
 from sluicegate.schemas import json
 from sluicegate.schemas.avro_reading import restoring
 from sluicegate.schemas.avro_values import fitting
+from sluicegate.schemas.codecs import Codec
 from sluicegate.schemas.options import Avro
 
 FRAME = struct.Struct(">bI")
@@ -31,19 +31,9 @@ _WORDS = {
 }
 
 
-class Compiled(NamedTuple):
-    """`decode` and `text` raise msgspec.DecodeError, `encode` Unwritable; no text of theirs quotes a payload.
-    `only(names)` is a `text` of these fields of the record and nothing else."""
-
-    decode: Callable[[bytes], Any]
-    encode: Callable[[Any], bytes]
-    text: Callable[[bytes], bytes]
-    only: Callable[[Iterable[str]], Callable[[bytes], bytes]]
-    fields: bool
-
-
-def compiled(avro: Avro) -> Compiled:
-    """Raises ValueError for a schema that is none, and for one that is not safe to read with."""
+def compiled(avro: Avro) -> Codec:
+    """The codec of a schema. Its `decode`, `text` and `only` raise msgspec.DecodeError, its `encode` Unwritable; errors
+    quote no payload. Raises ValueError for a text that is no schema, and for an unsafe schema."""
     reader = parsed(avro.schema)
     writer = reader if avro.writer_schema is None else parsed(avro.writer_schema)
     encode, document = json.encode, json.document
@@ -53,11 +43,13 @@ def compiled(avro: Avro) -> Compiled:
         return lambda value: encode(read(value))
 
     text = only(None)
-    return Compiled(lambda value: document(text(value)), _encoder(avro, writer), text, only, has_fields(reader))
+    return Codec(
+        "avro", lambda value: document(text(value)), _encoder(avro, writer), msgspec.Raw, has_fields(reader), text, only
+    )
 
 
 def parsed(text: str) -> Schema:
-    """A schema as fastavro wants it. Raises ValueError."""
+    """The schema in the form that fastavro takes. Raises ValueError."""
     try:
         found = fastavro.parse_schema(standard.loads(text))
         named: dict[str, Any] = {}
@@ -74,8 +66,9 @@ def _said(error: Exception) -> str:
 
 
 def least_bytes(schema: Any, named: dict[str, Any], inside: tuple[str, ...]) -> int:
-    """How short a datum can be; fills `named`. Raises ValueError where a short message could exhaust the process: a
-    type inside itself (the library recurses without a bound), and arrays of what takes no bytes."""
+    """The least number of bytes of a datum; fills `named`. Raises ValueError for schemas with which a short message
+    could exhaust the process: recursive types (the library recurses without a bound), and arrays of items without
+    bytes."""
     if isinstance(schema, list):
         for branch in schema:
             if isinstance(branch, list):
@@ -116,8 +109,8 @@ def _is_record(schema: Any) -> bool:
 
 
 def _reader(avro: Avro, writer: Any, reader: Any, names: frozenset[str] | None) -> Callable[[bytes], Any]:
-    """Raises msgspec.DecodeError. All of the message must be the datum; of a record only the fields of these names are
-    kept (None: all)."""
+    """A function that reads a message, which must be one datum and nothing else. It keeps only these fields of a record
+    (None: all), and raises msgspec.DecodeError."""
     if avro.writers is not None:
         return _by_id(replace(avro, writers=None), avro.writers, reader, names)
     read, framed = fastavro.schemaless_reader, avro.framing == "confluent"
@@ -144,8 +137,7 @@ def _reader(avro: Avro, writer: Any, reader: Any, names: frozenset[str] | None) 
 
 
 def _by_id(avro: Avro, folder: str, reader: Any, names: frozenset[str] | None) -> Callable[[bytes], Any]:
-    """The schema of each id is read when its first record comes; a file that is missing is looked for again with the
-    next one."""
+    """The schema of each id is read with its first record; a missing file is looked for again with each record."""
     known = {avro.schema_id: _reader(avro, reader, reader, names)}
 
     def datum(value: bytes) -> Any:
@@ -188,7 +180,7 @@ def _hint(value: bytes, framed: bool) -> str:
 
 
 def _why(value: bytes, writer: Any, error: Exception, framed: bool, resolved: bool) -> str:
-    """In words, with the first field at the top that cannot be read."""
+    """The reason in words, with the first top-level field that cannot be read."""
     what = next(
         (words for kind, words in _WORDS.items() if isinstance(error, kind)), f"cannot be read ({type(error).__name__})"
     )

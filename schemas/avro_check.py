@@ -1,5 +1,4 @@
-"""What the avro package says of schemas: it is stricter with them than fastavro, and knows which can be read with
-which."""
+"""Checks of schemas by the avro package: it is stricter than fastavro, and compares schemas."""
 
 import warnings
 from collections.abc import Sequence
@@ -11,7 +10,7 @@ import avro.schema
 
 
 def strict(text: str) -> str | None:
-    """Why this is no valid schema, None when it is one."""
+    """Why the schema is not valid; None: it is valid."""
     try:
         _parsed(text)
     except Exception as error:
@@ -20,8 +19,8 @@ def strict(text: str) -> str | None:
 
 
 def incompatible(reader: str, writer: str) -> Sequence[str]:
-    """Why what was written with `writer` cannot be read with `reader`; empty when it can. Raises avro.errors for what
-    is no schema."""
+    """Why data written with `writer` cannot be read with `reader`; empty: it can. Raises avro.errors for a text
+    that is no schema."""
     checker = avro.compatibility.ReaderWriterCompatibilityChecker()  # type: ignore[no-untyped-call]
     found = checker.get_compatibility(_parsed(reader), _parsed(writer))
     if found.compatibility is avro.compatibility.SchemaCompatibilityType.compatible:

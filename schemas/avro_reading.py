@@ -1,8 +1,7 @@
-"""What is done with a record after fastavro has read it: times that it is slow with, JSON text, fields that nobody
-wants.
+"""Changes a record after fastavro has read it: makes timestamps, reads JSON text, drops fields that are not wanted.
 
-Measured (tests/bench/formats.py): a timestamp takes fastavro as long as seven other fields; as a number and made a time
-here a tenth.
+Measured (tests/bench/formats.py): a timestamp takes fastavro as long as seven other fields; reading a number and making
+the timestamp here takes a tenth of that.
 """
 
 from collections.abc import Callable
@@ -19,9 +18,8 @@ Fix = Callable[[Any], Any]
 
 
 def restoring(schema: Any, names: frozenset[str] | None, direct: bool) -> tuple[Any, Fix | None]:
-    """The schema to read with, the same on the wire, and what makes of the record what its own schema says: with the
-    fields of these names only (None: all). `direct`: it is the one that the records were written with; otherwise it
-    stays as it is."""
+    """A schema to read with, of the same bytes, and a function that makes its records into records of `schema` with
+    these fields only (None: all). `direct`: the records were written with `schema`; otherwise it is not changed."""
     if not (isinstance(schema, dict) and schema["type"] in ("record", "error")):
         return schema, None
     fields, fixes = [], []
@@ -49,7 +47,7 @@ def _restore(fixes: list[tuple[str, Fix]], known: list[str] | None) -> Fix | Non
 
 
 def _fixed(kind: Any, wanted: bool, direct: bool) -> tuple[Any, Fix | None]:
-    """A field's type to read with, and what is then to be done."""
+    """The type to read a field with, and the function for its value."""
     branches = kind if isinstance(kind, list) else [kind]
     others = [branch for branch in branches if branch != "null"]
     only = others[0] if len(others) == 1 else None
@@ -63,9 +61,9 @@ def _fixed(kind: Any, wanted: bool, direct: bool) -> tuple[Any, Fix | None]:
     plain = fix is not None or (not wanted and only["type"] in _PRIMITIVES)
     if not direct or not plain:
         return kind, None
-    return [only["type"] if branch is only else branch for branch in branches] if isinstance(kind, list) else only[
-        "type"
-    ], fix
+    if not isinstance(kind, list):
+        return only["type"], fix
+    return [only["type"] if branch is only else branch for branch in branches], fix
 
 
 def is_text(schema: Any) -> bool:

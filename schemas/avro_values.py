@@ -1,4 +1,4 @@
-"""From the values of JSON to those that a schema wants: exact, or Unwritable with the field."""
+"""Converts values of JSON to values of a schema: exactly, or it raises Unwritable with the field."""
 
 import base64
 import binascii
@@ -16,10 +16,10 @@ from sluicegate.schemas.codecs import Unwritable
 
 CONTENT = "contentMediaType"
 JSON_TEXT = {"type": "string", CONTENT: "application/json"}
-"""A value of any shape, as JSON text; our own reader gives the value back."""
+"""The type of a value of any shape, written as JSON text; our reader returns the value."""
 
 Fit = Callable[[Any, str], Any]
-"""The value as the writer takes it; the path of its field is for the error."""
+"""Converts a value for the writer; the path of its field is for the error."""
 
 _KINDS = {
     type(None): "null",
@@ -39,7 +39,7 @@ def _refused(path: str, wanted: str, value: Any) -> Unwritable:
 
 
 def fitting(schema: Any, named: dict[str, Fit]) -> Fit:
-    """For a schema as `parsed` gives it; `named` are the types that stand before it."""
+    """The conversion for a schema that `parsed` returned; `named` has the named types before it."""
     if isinstance(schema, list):
         return _union(schema, named)
     if isinstance(schema, str):
@@ -132,7 +132,7 @@ def _moment(kind: Any, wanted: str) -> Fit:
 
 
 def _decimal(precision: int, scale: int) -> Fit:
-    """Of text or a whole number. Nothing is rounded."""
+    """From text or a whole number, never rounded."""
 
     def fit(value: Any, path: str) -> Decimal:
         if type(value) not in (str, int):
@@ -154,8 +154,8 @@ def _decimal(precision: int, scale: int) -> Fit:
 
 
 def _union(branches: list[Any], named: dict[str, Fit]) -> Fit:
-    """The first branch that takes the value. Named types go with their name, so that the writer chooses the same
-    one."""
+    """The first branch that takes the value. A named type is passed with its name, so that the writer chooses the same
+    branch."""
     fits = [(_name(branch), fitting(branch, named)) for branch in branches]
     others = [each for each, branch in zip(fits, branches, strict=True) if branch != "null"]
 
@@ -206,7 +206,7 @@ def _record(schema: Any, named: dict[str, Fit]) -> Fit:
 
 
 def _default(field: Any) -> Any:
-    """A schema writes bytes as text of ISO 8859-1."""
+    """The default value; a schema has bytes as text in ISO 8859-1."""
     kind, value = field["type"], field["default"]
     kind = kind[0] if isinstance(kind, list) else kind
     kind = kind["type"] if isinstance(kind, dict) else kind

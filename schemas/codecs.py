@@ -12,15 +12,13 @@ from sluicegate.schemas.options import Avro
 
 
 class Unwritable(TypeError):
-    """A value does not fit into the schema of a format. The text names the field and what is wrong, and quotes no
-    payload."""
+    """A value does not fit the schema of a format. The text names the field and the problem, and quotes no payload."""
 
 
 class Codec(NamedTuple):
-    """`decode(bytes)` gives plain Python values or raises; `encode` writes a result document; `shown` turns what is
-    kept of a message into what stands for it inside a result. `fields` says that records have named fields. `text`
-    makes JSON of a record, in one step: where there is one, it is what is kept; `only(names)` is one of these fields
-    alone."""
+    """`decode` returns plain Python values or raises; `encode` writes a result document; `shown` makes the value inside
+    a result from the stored bytes of a message. `fields`: records have named fields. `text` makes JSON of a record in
+    one step: where it exists, that JSON is stored; `only(names)` is a `text` of these fields alone."""
 
     name: str
     decode: Callable[[bytes], Any]
@@ -32,7 +30,7 @@ class Codec(NamedTuple):
 
 
 def codec(name: str, avro: Avro | None = None) -> Codec:
-    """The codec of a format name. Raises ValueError with what to do."""
+    """The codec of a format. Raises ValueError, whose text says what to do."""
     if name == "json":
         return Codec("json", json.document, json.encode, msgspec.Raw)
     if name == "raw":
@@ -56,12 +54,11 @@ def _avro(avro: Avro | None) -> Codec:
         from sluicegate.schemas.avro import compiled
     except ImportError:
         raise ValueError('the Avro library is not installed; pip install "sluicegate[avro]"') from None
-    form = compiled(avro)
-    return Codec("avro", form.decode, form.encode, msgspec.Raw, form.fields, form.text, form.only)
+    return compiled(avro)
 
 
 def as_json(codec: Codec, names: Iterable[str] | None = None) -> Callable[[bytes], bytes]:
-    """A record of any format as JSON; where only fields of these names are wanted, others may be left out."""
+    """A function that makes JSON of a record of any format; fields other than `names` may be left out."""
     if codec.only is not None and names is not None:
         return codec.only(names)
     if codec.text is not None:
@@ -75,5 +72,5 @@ def _same(value: bytes) -> bytes:
 
 
 def base64_text(value: bytes) -> str:
-    """Bytes that are no UTF-8, as text for JSON."""
+    """Bytes that are not UTF-8, as text for JSON."""
     return base64.b64encode(value).decode("ascii")

@@ -1,4 +1,4 @@
-"""What a format may need to know: plain values, which load no library."""
+"""Options of formats: plain values, which load no library."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -6,10 +6,10 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Avro:
-    """What `format: avro` needs: the text of the schema; of the one the records were written with, where that is
-    another; whether they carry Confluent's frame (a zero byte, four bytes of schema id). `schema_id` is the only one
-    that is read, and what is written. With `writers`, a folder, records of any other id are read by the schema in its
-    file `<id>.avsc`, from when that file is there."""
+    """The options of `format: avro`: the text of the schema; the text of the schema that the records were written with,
+    if it differs; and whether records have Confluent's frame (a zero byte and four bytes of schema id). `schema_id` is
+    the id that is written, and the only one that is read. With the folder `writers`, records with another id are read
+    with the schema in its file `<id>.avsc`, as soon as that file exists."""
 
     schema: str
     writer_schema: str | None = None

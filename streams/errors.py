@@ -1,33 +1,34 @@
-"""The error tree. Each class is one thing that the loop does about it.
+"""The error tree. Each class is one reaction of the loop.
 
 SluicegateError
-├── ConfigurationError      the file or the call is wrong: exit 2
-├── SystemNotReady          a system cannot be reached, is unmigrated, too weak or lacks a topic: exit 3
-│   ├── TopicMissing        Kafka answers, and there is no such topic
-│   ├── NotPermitted        Kafka answers, and our user lacks a right: not tried again at the start, later as an outage
-│   └── NotAuthenticated    a certificate or a password is refused, by us or by them (also a PersistenceError): not
-tried again ├── Fenced                  somebody else claimed the partition: drop its state, claim again with back-off
-if still assigned ├── PersistenceError        the store failed, the result is unknown: the same way back as Fenced │
-└── NotCommitted        it refused the transaction as a whole: nothing of it remains ├── ConcurrencyError        a
-leased row or lane is somebody else's, or gone: nothing was changed │   ├── WatermarkMoved      somebody else inserted
-from this partition: read again from where it stands │   └── AggregationNotFound the buffer has no rows (also a
-KeyNotFoundError) ├── KeyNotFoundError        there is nothing of that name ├── HandlerFailed           a handler raised
-and may be tried again: the same way back, after its own back-off ├── DecodeWaits             a record cannot be decoded
-and the file says `wait`: the same way back, then intake stands before it └── Halt                    going on would
-lose or repeat silently: this partition stops, loudly; the others go on
-    ├── RetentionPassed     the topic no longer holds the next offset
-    ├── LogTruncated        the topic ends before the next offset, or its leader epoch went back
-    ├── TopicRecreated      the topic id is another one
-    ├── StoreWiped          Kafka knows of commits that the store has not
-    ├── StoreSwapped        the store at this address is another one
-    ├── StoreRewound        the store is behind what it had acknowledged
-    ├── ChangelogIncomplete an entry is missing or cannot be read
-    ├── PartitionsChanged   partitions were added and groups could never end
-    ├── BufferFull          a limit is reached and the file says `stop`
-    ├── DecodeStopped       a record cannot be decoded and the file says `stop`
-    ├── ExpressionStopped   an expression has no answer for a record and the file says `stop`
-    ├── ProduceStopped      an output can never be sent and the file says `stop`
-    └── HandlerStopped      a handler failed for good and the file says `stop`
+├── ConfigurationError       the file or the call is wrong: exit 2
+├── SystemNotReady           a system is away, unmigrated or too weak, or lacks a topic: exit 3
+│   ├── TopicMissing         Kafka answers that there is no such topic
+│   ├── NotPermitted         Kafka answers that our user lacks a right: exit at the start, an outage later
+│   └── NotAuthenticated     a certificate or a password is refused (also a PersistenceError): not tried again
+├── Fenced                   another claim exists: drop the state, claim again with back-off while assigned
+├── PersistenceError         the store failed, the outcome is unknown: the same way back as Fenced
+│   └── NotCommitted         the store refused the transaction: nothing of it remains
+├── ConcurrencyError         a lease of a row or lane was lost, or the row is gone: nothing was changed
+│   ├── WatermarkMoved       another worker inserted from this partition: read again from the watermark
+│   └── AggregationNotFound  the buffer has no rows (also a KeyNotFoundError)
+├── KeyNotFoundError         there is nothing of that name
+├── HandlerFailed            a handler raised and may be called again: the same way back, after its own back-off
+├── DecodeWaits              a record cannot be decoded and the file says `wait`: its partition's intake pauses
+└── Halt                     going on would lose or repeat records silently: this partition stops, the others go on
+    ├── RetentionPassed      the topic no longer holds the next offset
+    ├── LogTruncated         the topic ends before the next offset, or its leader epoch went back
+    ├── TopicRecreated       the topic has another topic id
+    ├── StoreWiped           Kafka knows of commits that the store does not have
+    ├── StoreSwapped         the store at this address is another one
+    ├── StoreRewound         the store is behind what it had acknowledged
+    ├── ChangelogIncomplete  an entry is missing or cannot be read
+    ├── PartitionsChanged    partitions were added, and open groups could never end
+    ├── BufferFull           a limit is reached and the file says `stop`
+    ├── DecodeStopped        a record cannot be decoded and the file says `stop`
+    ├── ExpressionStopped    an expression has no answer for a record and the file says `stop`
+    ├── ProduceStopped       an output can never be sent and the file says `stop`
+    └── HandlerStopped       a handler failed for good and the file says `stop`
 """
 
 from typing import TypeVar

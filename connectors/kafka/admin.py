@@ -1,5 +1,4 @@
-"""What must be known and made of topics, through Kafka's admin protocol. Nothing here makes a topic by asking for
-it."""
+"""Describes and creates topics through Kafka's admin protocol. Describing a topic never creates it."""
 
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -16,7 +15,7 @@ TIMEOUT = 5.0
 
 
 class _Admin(AdminClient):  # type: ignore[misc]
-    """Keeps what the brokers turned it away with: its requests only time out."""
+    """Keeps the errors by which the brokers refused it: its requests only time out."""
 
     def __init__(self, kafka: settings.Settings) -> None:
         self._kafka, self._heard = kafka, deque[Any](maxlen=20)
@@ -28,7 +27,7 @@ class _Admin(AdminClient):  # type: ignore[misc]
 
 
 class TopicDescription(NamedTuple):
-    """A topic as the brokers describe it; `id` is empty when they cannot say, `replication` is the lowest of its
+    """A topic as the brokers describe it. `id` is empty when they do not know it; `replication` is the lowest of all
     partitions."""
 
     id: str
@@ -37,36 +36,29 @@ class TopicDescription(NamedTuple):
 
 
 def open_admin(kafka: settings.Settings) -> Any:
-    """An AdminClient; it connects when first asked. Raises ConfigurationError."""
-    try:
-        return _Admin(kafka)
-    except KafkaException as error:
-        raise problems.refused(error) from error
+    """An AdminClient, which connects with its first request. Raises ConfigurationError."""
+    return problems.client(_Admin, kafka)
 
 
 def described(admin: Any, names: Sequence[str], timeout: float = TIMEOUT) -> dict[str, TopicDescription | None]:
-    """Each topic, or None when it is not there. Raises SystemNotReady within `timeout` seconds, NotAuthenticated as
-    soon as that shows."""
+    """Each topic; None: it does not exist. Raises SystemNotReady within `timeout` seconds, and NotAuthenticated."""
     found: dict[str, TopicDescription | None] = {}
     for name, future in admin.describe_topics(TopicCollection(list(names)), request_timeout=timeout).items():
-        try:
-            found[name] = _topic(problems.answer(future, timeout + 1, f"describing topic {name}", admin.turned_away))
-        except KafkaException as error:
-            if error.args[0].code() not in problems.MISSING:
-                raise problems.not_ready(f"describing topic {name} failed", error) from error
-            found[name] = None
+        doing = f"describing topic {name}"
+        topic = problems.answer(future, timeout + 1, doing, admin.turned_away, problems.MISSING)
+        found[name] = None if topic is None else _topic(topic)
     return found
 
 
 def existing(kafka: settings.Settings, names: Sequence[str], timeout: float = TIMEOUT) -> dict[str, int | None]:
-    """The number of partitions of each topic, None when it is not there. Raises SystemNotReady within `timeout`
+    """The number of partitions of each topic; None: it does not exist. Raises SystemNotReady within `timeout`
     seconds."""
     topics = described(open_admin(kafka), names, timeout)
     return {name: None if topic is None else topic.partitions for name, topic in topics.items()}
 
 
 def create(kafka: settings.Settings, wanted: Mapping[str, int], timeout: float = 30.0) -> list[str]:
-    """Make the topics that are not there, with the brokers' default replication; returns their names. Raises
+    """Create the topics that do not exist, with the brokers' default replication; returns their names. Raises
     SystemNotReady."""
     admin = open_admin(kafka)
     there = described(admin, list(wanted), timeout) if wanted else {}
@@ -77,7 +69,7 @@ def create(kafka: settings.Settings, wanted: Mapping[str, int], timeout: float =
     made = []
     for name, future in futures.items():
         try:
-            problems.answer(future, timeout + 1, f"creating topic {name}")
+            problems.awaited(future, timeout + 1, f"creating topic {name}")
             made.append(name)
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
@@ -88,17 +80,20 @@ def create(kafka: settings.Settings, wanted: Mapping[str, int], timeout: float =
 def durability(
     kafka: settings.Settings, names: Sequence[str], timeout: float = TIMEOUT
 ) -> dict[str, tuple[int, int | None]]:
-    """(replication factor, min.insync.replicas) of each topic that is there; None: the brokers do not say.
+    """(replication factor, min.insync.replicas) of each topic that exists; None: the brokers do not say.
 
     Raises SystemNotReady within `timeout` seconds.
     """
     admin = open_admin(kafka)
     topics = {name: topic for name, topic in described(admin, names, timeout).items() if topic is not None}
-    return {name: (topic.replication, _min_insync(admin, name, timeout)) for name, topic in topics.items()}
+    return {
+        name: (topic.replication, _setting(admin, name, "min.insync.replicas", timeout))
+        for name, topic in topics.items()
+    }
 
 
 def retention(kafka: settings.Settings, names: Sequence[str], timeout: float = TIMEOUT) -> dict[str, float | None]:
-    """For how many seconds each of these topics keeps its records (infinity: for ever), None: the brokers do not say.
+    """For how many seconds each topic keeps its records (infinity: for ever); None: the brokers do not say.
 
     Raises SystemNotReady within `timeout` seconds.
     """
@@ -107,15 +102,11 @@ def retention(kafka: settings.Settings, names: Sequence[str], timeout: float = T
     return {name: None if ms is None else inf if ms < 0 else ms / 1000 for name, ms in kept.items()}
 
 
-def _min_insync(admin: Any, name: str, timeout: float) -> int | None:
-    return _setting(admin, name, "min.insync.replicas", timeout)
-
-
 def _setting(admin: Any, topic: str, name: str, timeout: float) -> int | None:
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     try:
         future = admin.describe_configs([resource], request_timeout=timeout)[resource]
-        return int(problems.answer(future, timeout + 1, f"describing topic {topic}")[name].value)
+        return int(problems.awaited(future, timeout + 1, f"describing topic {topic}")[name].value)
     except (KafkaException, KeyError, ValueError):
         return None
 

@@ -1,9 +1,9 @@
-"""One consumer of one agent's group. Rebalance callbacks answer the group and take note; before a revoked partition is
-let go, the worker is called (`before_revoke`).
+"""The consumer of one worker in its agent's group. Rebalance callbacks answer the group and note the partitions; the
+worker is called before a revoked partition is released (`before_revoke`).
 
-A partition of the group is handed to librdkafka's fetcher when it is started, not before: nothing can be fetched too
-early, nothing must be paused, and no query for a first offset can come back late. Only eager groups need that: there an
-assignment is always complete, so theirs begin paused at the end of the log and are sought.
+An assigned partition is given to librdkafka's fetcher when the worker starts it, not before. So nothing is fetched too
+early, nothing has to be paused, and no late answer to a query for an offset moves the position. In an eager group an
+assignment is always complete: there partitions begin paused at the end of the log, and are sought.
 """
 
 import time
@@ -26,8 +26,8 @@ SEEK_ATTEMPTS, PATIENCE, SEEK_PAUSE = 200, 4, 0.01
 
 
 def open_input(kafka: settings.Settings, group: str, topics: Sequence[str], member: str) -> "KafkaInput":
-    """A consumer of `topics` in `group`, subscribed; without topics it is no member, and only facts can be asked of it.
-    Raises ConfigurationError for settings that librdkafka refuses."""
+    """A subscribed consumer of `topics` in `group`; without topics it is no member, and only gives facts. Raises
+    ConfigurationError for settings that librdkafka refuses."""
     return KafkaInput(kafka, group, topics, member)
 
 
@@ -49,10 +49,7 @@ class KafkaInput:
         self._fatal: SystemNotReady | None = None
         self._complaints = settings.Complaints()
         self._admin: Any = None
-        try:
-            self._consumer = Consumer(settings.consumer(kafka, group, member, self._on_error))
-        except KafkaException as error:
-            raise problems.refused(error) from error
+        self._consumer = problems.client(Consumer, settings.consumer(kafka, group, member, self._on_error))
         if topics:
             self._consumer.subscribe(
                 list(topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
@@ -61,8 +58,7 @@ class KafkaInput:
     # Records
 
     def poll(self, timeout: float) -> Record | None:
-        """One record or None; an error that came instead is sorted, and gives None too. Raises SystemNotReady when
-        fatal."""
+        """One record, or None when no record or a passing error came. Raises SystemNotReady for a fatal error."""
         try:
             message = self._consumer.poll(timeout)
         except KafkaException as error:
@@ -75,8 +71,8 @@ class KafkaInput:
         return None
 
     def consume(self, most: int, timeout: float = 0.0) -> list[Record]:
-        """What is fetched already or comes in time, without error messages. Looking at each one's error costs 1 to 2 %
-        of reading it."""
+        """Records that were fetched or come in time, without errors. Looking at the error of each message costs 1 to
+        2 % of reading it."""
         try:
             batch: list[Any] = self._consumer.consume(most, timeout)
         except KafkaException as error:
@@ -89,7 +85,7 @@ class KafkaInput:
         return batch
 
     def close(self) -> None:
-        """Leave the group; records in hand are void from now on."""
+        """Leave the group. Its records must not be used afterwards."""
         self._finish = None
         self._consumer.close()
 
@@ -113,7 +109,7 @@ class KafkaInput:
     # Positions
 
     def start(self, topic: str, number: int, offset: int, epoch: int) -> None:
-        """With an epoch the broker is asked whether the log still holds what was read: only a seek does that."""
+        """With an epoch librdkafka asks the broker whether the log was truncated: only a seek does that."""
         target = Position(topic, number, offset, leader_epoch=epoch) if epoch >= 0 else Position(topic, number, offset)
         fresh = (topic, number) not in self._fetching
         try:
@@ -142,7 +138,7 @@ class KafkaInput:
                 time.sleep(SEEK_PAUSE)
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
-        """What was fetched and not read yet is fetched again after `resume`."""
+        """Records that were fetched and not read yet are fetched again after `resume`."""
         self._consumer.pause([Position(topic, number) for topic, number in partitions])
 
     def resume(self, partitions: Sequence[TopicPartition]) -> None:
@@ -165,7 +161,7 @@ class KafkaInput:
             settings.log.info("informational commit dropped: %s", problems.said(error))
 
     def high(self, topic: str, number: int) -> int:
-        """From the last fetch's reply; no request."""
+        """The next offset as of the last fetch, without a request; -1: unknown."""
         try:
             _, high = self._consumer.get_watermark_offsets(Position(topic, number), cached=True)
         except KafkaException:
@@ -204,7 +200,7 @@ class KafkaInput:
         else:
             consumer.unassign()
             self._fetching.clear()
-        # given and taken within one poll: not ours
+        # assigned and revoked within one poll: not ours
         self._assigned = [place for place in self._assigned if place not in places]
         self._revoked.extend(places)
 
@@ -213,7 +209,7 @@ class KafkaInput:
         self._let_go(consumer, partitions)
 
     def _on_error(self, error: Any) -> None:
-        """Errors of the client itself; connections come back by themselves."""
+        """Errors of the client itself. librdkafka connects again by itself."""
         if error.fatal() or error.code() in problems.HOPELESS:
             self._fatal = problems.not_ready(f"group {self._group} failed", error)
         elif (refusal := problems.turned_away(error, self._kafka)) is not None:
@@ -221,7 +217,7 @@ class KafkaInput:
         self._complaints.say(error, problems.said(error))
 
     def _sort(self, message: Any) -> None:
-        """An error that came in place of a record: of a partition, passing, or the end of this process."""
+        """Handle an error that came instead of a record: it halts a partition, passes, or ends the process."""
         error, topic, number = message.error(), message.topic(), message.partition()
         code = problems.halting(error)
         if code is not None and topic is not None:
@@ -232,5 +228,5 @@ class KafkaInput:
             )
         elif problems.passes(error) or topic is None:
             self._complaints.say(error, problems.said(error))
-        else:  # its checksum is wrong, say: librdkafka goes on behind it
+        else:  # a wrong checksum, say: librdkafka skips the record
             self._failures.append(((topic, -1 if number is None else number), "unread", problems.said(error)))

@@ -1,4 +1,4 @@
-"""A broker inside this process, for the demo, development and quick tests: librdkafka's mock cluster."""
+"""A broker inside this process (librdkafka's mock cluster), for the demo, development and quick tests."""
 
 import ctypes
 from collections.abc import Mapping
@@ -15,20 +15,20 @@ TEXT = 512
 class EmbeddedBroker:
     """One broker with these topics on a free loopback port, until `close` or the end of the process.
 
-    It runs in a thread of librdkafka, the library that confluent_kafka has loaded already, and keeps everything in
-    memory. Found out by trying, with librdkafka 2.16:
+    It runs in a thread of librdkafka, which confluent_kafka has loaded, and keeps everything in memory. As tested with
+    librdkafka 2.16:
 
-    - A partition holds about 5 MiB of record batches as they were sent (compressed, if they were). Beyond that the
-      oldest batches are dropped without a word: the low offset moves. Producers must stay close to their consumers.
+    - A partition holds about 5 MiB of record batches as they were sent (compressed or not). Beyond that the broker
+      silently drops the oldest batches: the low offset moves. Producers must stay close to their consumers.
     - Groups (eager, cooperative, KIP-848), committed offsets with metadata, topic ids, idempotent producers and
-      session timeouts of any length work. A group's first rebalance does not wait.
-    - Topics are made here, or by producing to or asking for an unknown name (4 partitions). Admin requests to make
-      topics or to read settings are not supported. A search by time finds nothing, as if every record were older.
-    - Transactions leave no markers: aborted records are read. Nothing is ever written to a disk.
+      session timeouts of any length work. The first rebalance of a group does not wait.
+    - Topics are created here, or by the first request for an unknown name (4 partitions). Admin requests that create
+      topics or read settings are not supported. A search by time finds nothing, as if every record were older.
+    - Transactions leave no markers: aborted records are read.
     """
 
     def __init__(self, topics: Mapping[str, int]) -> None:
-        """`topics` maps names to numbers of partitions. Raises SystemNotReady when the library does not take part."""
+        """`topics` maps names to numbers of partitions. Raises SystemNotReady when the library has no mock cluster."""
         try:
             self._library = _library()
         except (OSError, AttributeError) as error:
@@ -44,14 +44,14 @@ class EmbeddedBroker:
         self.bootstrap: str = self._library.rd_kafka_mock_cluster_bootstraps(self._cluster).decode()
 
     def close(self) -> None:
-        """End it; its data are gone. Clients that are still connected see a lost connection."""
+        """Stop the broker and drop its data. Connected clients lose their connection."""
         if self._cluster is not None:
             self._library.rd_kafka_mock_cluster_destroy(self._cluster)
             self._library.rd_kafka_destroy(self._client)
             self._cluster = self._client = None
 
     def _new_client(self) -> Any:
-        """The mock cluster lives in a client of its own, which stays silent."""
+        """The client that the mock cluster lives in. It logs nothing."""
         text = ctypes.create_string_buffer(TEXT)
         conf = self._library.rd_kafka_conf_new()
         self._library.rd_kafka_conf_set(conf, b"log_level", b"0", text, TEXT)
@@ -86,7 +86,7 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
 
 
 def _library() -> ctypes.CDLL:
-    """librdkafka through the extension module that is linked to it, wherever the wheel or the system keeps it."""
+    """librdkafka, found through the extension module that is linked to it."""
     library = ctypes.CDLL(cimpl.__file__)
     for name, (result, arguments) in SIGNATURES.items():
         function = getattr(library, name)

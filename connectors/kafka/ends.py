@@ -1,8 +1,7 @@
-"""Where partitions begin and end, asked without joining a group."""
+"""First and next offsets of partitions, read without joining a group."""
 
 from collections.abc import Sequence
 
-from confluent_kafka import KafkaException
 from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import OffsetSpec
 
@@ -28,8 +27,8 @@ def bounds(
 def since(
     kafka: Settings, partitions: Sequence[TopicPartition], moment: float, timeout: float = TIMEOUT
 ) -> dict[TopicPartition, int]:
-    """How many offsets each partition has from the first record at or after `moment` (seconds since 1970) on. Raises
-    SystemNotReady."""
+    """The number of offsets of each partition from the first record at or after `moment` (seconds since 1970) on.
+    Raises SystemNotReady."""
     begins = _asked(kafka, partitions, OffsetSpec.for_timestamp(max(0, int(moment * 1000))), timeout)
     return {
         place: end - begins[place] if begins[place] >= 0 else 0
@@ -44,13 +43,9 @@ def _asked(
         return {}
     asked = {Position(topic, number): spec for topic, number in partitions}
     found = {}
-    admin = open_admin(kafka)  # its futures never end when it is collected before them
+    admin = open_admin(kafka)  # kept until the end: the futures of a client that was collected never end
     for partition, future in admin.list_offsets(asked, request_timeout=timeout).items():
-        try:
-            answer = problems.answer(future, timeout + 1, "reading where partitions begin and end")
-            found[partition.topic, partition.partition] = int(answer.offset)
-        except KafkaException as error:
-            raise problems.not_ready(
-                f"reading where {partition.topic}/{partition.partition} begins and ends failed", error
-            ) from error
+        place = partition.topic, partition.partition
+        doing = f"reading where {partition.topic}/{partition.partition} begins and ends"
+        found[place] = int(problems.answer(future, timeout + 1, doing).offset)
     return found

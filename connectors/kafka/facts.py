@@ -1,5 +1,4 @@
-"""What the brokers know of a partition and of a group's offset in it, asked through a consumer that need not be a
-member."""
+"""Facts of a partition and of a group's offset in it, asked through a consumer that need not be a member."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -16,7 +15,7 @@ T = TypeVar("T")
 
 
 def facts(admin: Any, consumer: Any, topic: str, number: int) -> TopicFacts:
-    """Raises SystemNotReady, as all here does."""
+    """Raises SystemNotReady, as every function of this file."""
     found = described(admin, [topic])[topic]
     if found is None:
         raise SystemNotReady(f"Kafka: there is no topic {topic}")
@@ -26,23 +25,23 @@ def facts(admin: Any, consumer: Any, topic: str, number: int) -> TopicFacts:
 
 
 def span(consumer: Any, topic: str, number: int) -> tuple[int, int]:
-    """The first offset and the next one, as the consumer may read them: up to the first open transaction."""
+    """The first and the next offset for this consumer, which reads up to the first open transaction."""
     place, doing = Position(topic, number), f"asking for the offsets of {topic}/{number}"
     low, high = asked(lambda: consumer.get_watermark_offsets(place, timeout=TIMEOUT, cached=False), doing)
     return int(low), int(high)
 
 
 def committed(consumer: Any, topic: str, number: int) -> tuple[int, str]:
-    """The group's offset and the text beside it; -1 for none."""
+    """The committed offset of the group and its metadata; -1: the group has none."""
     doing = f"asking for the group's offset of {topic}/{number}"
-    answer = _one(asked(lambda: consumer.committed([Position(topic, number)], timeout=TIMEOUT), doing), doing)
+    answer = asked_one(lambda: consumer.committed([Position(topic, number)], timeout=TIMEOUT), doing)
     return (int(answer.offset), answer.metadata or "") if answer.offset >= 0 else (-1, "")
 
 
 def offset_at(consumer: Any, topic: str, number: int, start: float) -> int:
-    """Of the first record at or after `start` (seconds since 1970); without one, the next offset."""
+    """The offset of the first record at or after `start` (seconds since 1970); without one, the next offset."""
     place, doing = Position(topic, number, int(start * 1000)), f"looking for a time in {topic}/{number}"
-    answer = _one(asked(lambda: consumer.offsets_for_times([place], timeout=TIMEOUT), doing), doing)
+    answer = asked_one(lambda: consumer.offsets_for_times([place], timeout=TIMEOUT), doing)
     return int(answer.offset) if answer.offset >= 0 else span(consumer, topic, number)[1]
 
 
@@ -53,8 +52,9 @@ def asked(ask: Callable[[], T], doing: str) -> T:
         raise problems.not_ready(f"{doing} failed", error) from error
 
 
-def _one(answers: Any, doing: str) -> Any:
-    [answer] = answers
+def asked_one(ask: Callable[[], Any], doing: str) -> Any:
+    """The answer for the only partition."""
+    [answer] = asked(ask, doing)
     if answer.error is not None:
         raise problems.not_ready(f"{doing} failed", answer.error)
     return answer

@@ -1,4 +1,4 @@
-"""Feeding a topic no faster than a group reads it: the embedded broker drops what is too far behind its end."""
+"""Feeds a topic no faster than a group reads it: the embedded broker drops old records of a long partition."""
 
 import time
 from array import array
@@ -10,17 +10,16 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from sluicegate.connectors.kafka import problems, settings
 from sluicegate.streams.errors import SystemNotReady
 
-OVERHEAD = 32  # bytes a record takes besides key and value, rounded up
+OVERHEAD = 32  # bytes of a record besides key and value, rounded up
 LOOK_EVERY = 0.02
 COMPARE_EVERY = 0.25
 
 
 class Feed:
-    """Writes records to explicit partitions of an empty topic and stays at most `window` bytes ahead of the group's
-    offset.
+    """Writes records to explicit partitions of an empty topic, at most `window` bytes ahead of the group's offset.
 
-    Each record's offset is checked to be its place in the order of `send`; the broker's low offset is checked, again
-    and again, not to pass the group's. Raises SystemNotReady for both, and when Kafka fails.
+    Raises SystemNotReady when offsets are not in the order of `send`, when the low offset of a partition passes the
+    group's offset, and when Kafka fails.
     """
 
     def __init__(
@@ -45,7 +44,7 @@ class Feed:
         )
 
     def send(self, partition: int, key: bytes, value: bytes) -> bool:
-        """Hand a record over; False: wait, the group is too far behind or the queue is full."""
+        """Hand over a record. False: try again later, the group is too far behind or the queue is full."""
         ends = self._ends[partition]
         if ends[-1] - ends[self._committed[partition]] > self._window:
             return False
@@ -57,7 +56,7 @@ class Feed:
         return True
 
     def turn(self) -> int:
-        """Serve reports and look where the group is; how many records the group has committed in all."""
+        """Serve reports and read the group's offsets; returns how many records the group committed in all."""
         self._producer.poll(0)
         now = self._clock()
         if now - self._looked >= LOOK_EVERY:
@@ -93,7 +92,7 @@ class Feed:
             except KafkaException as error:
                 raise problems.not_ready("asking for the low offset failed", error) from error
             if low > committed:
-                self._look()  # it may have moved since
+                self._look()  # the group's offset may have moved since
                 if low > self._committed[number]:
                     self._wrong = (
                         f"the broker dropped records of {self._topic}/{number} below {low}, the group is at {committed}"

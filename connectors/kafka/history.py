@@ -1,9 +1,9 @@
-"""What Kafka has of an agent's topics and of its group, without being a member of it: for commands."""
+"""Reads an agent's topics and the offsets of its group for commands, without joining the group."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import ConfigResource
 
 from sluicegate.connectors.kafka import facts, problems, settings
@@ -13,8 +13,8 @@ from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.values import TopicFacts
 from sluicegate.streams.errors import SystemNotReady
 
-LOOK, PATIENCE = 0.5, 60  # seconds of one look, and how many may find nothing before the end
-MOST = 10_000
+LOOK, PATIENCE = 0.5, 60  # seconds of one poll; how many polls in a row may find nothing
+MOST = 10_000  # records of one poll
 
 
 class KafkaHistory:
@@ -25,10 +25,7 @@ class KafkaHistory:
         self._kafka, self._group = kafka, group
         self._admin = open_admin(kafka)
         wanted = settings.consumer(kafka, group, "replay", lambda _error: None)
-        try:
-            self._consumer: Any = Consumer({**wanted, "enable.partition.eof": True})
-        except KafkaException as error:
-            raise problems.refused(error) from error
+        self._consumer: Any = problems.client(Consumer, {**wanted, "enable.partition.eof": True})
 
     def close(self) -> None:
         self._consumer.close()
@@ -42,7 +39,7 @@ class KafkaHistory:
         return facts.offset_at(self._consumer, topic, number, start)
 
     def read(self, topic: str, number: int, first: int, end: int) -> Iterator[Sequence[Record]]:
-        """What an open transaction hides does not come: SystemNotReady in the end."""
+        """Raises SystemNotReady also for records behind an open transaction, since they do not come."""
         if first >= end:
             return
         self._consumer.assign([TopicPartition(topic, number, first)])
@@ -62,16 +59,14 @@ class KafkaHistory:
             self._consumer.unassign()
 
     def _some(self, topic: str, number: int) -> tuple[list[Record], int]:
-        """The next records, and the offset behind what came: offsets at the end may have no record."""
-        first = facts.asked(lambda: self._consumer.poll(LOOK), f"reading {topic}/{number}")
-        more = (
-            facts.asked(lambda: self._consumer.consume(MOST, 0), f"reading {topic}/{number}")
-            if first is not None
-            else []
-        )
+        """The next records, and the offset that was reached: offsets at the end may have no record."""
+        doing = f"reading {topic}/{number}"
         records: list[Record] = []
         reached = -1
-        for message in [first, *more] if first is not None else []:
+        first = facts.asked(lambda: self._consumer.poll(LOOK), doing)
+        if first is None:
+            return records, reached
+        for message in [first, *facts.asked(lambda: self._consumer.consume(MOST, 0), doing)]:
             error = message.error()
             if error is None:
                 records.append(cast(Record, message))
@@ -79,7 +74,7 @@ class KafkaHistory:
             elif error.code() == KafkaError._PARTITION_EOF:
                 reached = max(reached, message.offset())
             elif problems.halting(error) is not None or not problems.passes(error):
-                raise problems.not_ready(f"reading {topic}/{number} failed", error)
+                raise problems.not_ready(f"{doing} failed", error)
         return records, reached
 
     # Topics
@@ -89,7 +84,7 @@ class KafkaHistory:
         if found is None:
             raise SystemNotReady(f"Kafka: there is no topic {topic}")
         places = [(topic, number) for number in range(found.partitions)]
-        high = ends(self._kafka, places)  # the consumer's own would end before the first open transaction
+        high = ends(self._kafka, places)  # the consumer would only know the offset of the first open transaction
         return [(facts.span(self._consumer, *place)[0], high[place]) for place in places]
 
     def compacted(self, topics: Sequence[str]) -> list[str]:
@@ -97,27 +92,19 @@ class KafkaHistory:
 
     def _policy(self, topic: str) -> str:
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-        try:
-            future = self._admin.describe_configs([resource], request_timeout=TIMEOUT)[resource]
-            return str(problems.answer(future, TIMEOUT + 1, f"describing topic {topic}")["cleanup.policy"].value)
-        except KafkaException as error:
-            raise problems.not_ready(f"describing topic {topic} failed", error) from error
+        future = self._admin.describe_configs([resource], request_timeout=TIMEOUT)[resource]
+        return str(problems.answer(future, TIMEOUT + 1, f"describing topic {topic}")["cleanup.policy"].value)
 
     # Members
 
     def members(self) -> int:
         future = self._admin.describe_consumer_groups([self._group], request_timeout=TIMEOUT)[self._group]
-        try:
-            return len(problems.answer(future, TIMEOUT + 1, f"describing group {self._group}").members)
-        except KafkaException as error:
-            if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
-                return 0
-            raise problems.not_ready(f"describing group {self._group} failed", error) from error
+        unknown = (KafkaError.GROUP_ID_NOT_FOUND,)
+        group = problems.answer(future, TIMEOUT + 1, f"describing group {self._group}", absent=unknown)
+        return 0 if group is None else len(group.members)
 
     def inform(self, topic: str, number: int, offset: int, metadata: str) -> None:
         place = TopicPartition(topic, number, offset, metadata=metadata)
-        [answer] = facts.asked(
+        facts.asked_one(
             lambda: self._consumer.commit(offsets=[place], asynchronous=False), f"committing to group {self._group}"
         )
-        if answer.error is not None:
-            raise problems.not_ready(f"committing to group {self._group} failed", answer.error)

@@ -1,9 +1,9 @@
-"""What an error of librdkafka means to us."""
+"""Maps errors of librdkafka to errors of Sluicegate."""
 
 import re
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Container, Mapping
+from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -16,9 +16,10 @@ from sluicegate.streams.errors import (
     SystemNotReady,
 )
 
-LOOK = 0.2
+T = TypeVar("T")
+LOOK = 0.2  # seconds between two looks at an admin request under way
 
-# Of one partition: the code under which it halts.
+# Errors of one partition, with the code under which the partition halts.
 HALTING = {
     KafkaError._AUTO_OFFSET_RESET: "out-of-range",
     KafkaError.OFFSET_OUT_OF_RANGE: "out-of-range",
@@ -32,10 +33,10 @@ HALTING = {
 
 TRUNCATED = "log truncation detected"
 
-# A connection to a broker has ended.
+# A connection to a broker ended.
 GONE = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})
 
-# librdkafka gets over these by itself.
+# librdkafka recovers from these by itself.
 PASSING = frozenset(
     {
         KafkaError._PARTITION_EOF,
@@ -62,10 +63,10 @@ PASSING = frozenset(
     }
 )
 
-# Of the whole client or group: waiting would not help.
+# Errors of the whole client or group that do not go away.
 HOPELESS = frozenset(
     {
-        KafkaError._FATAL,  # what librdkafka wraps fatal errors in: the error itself does not say that it is fatal
+        KafkaError._FATAL,  # librdkafka wraps fatal errors in it; the wrapped error does not say that it is fatal
         KafkaError.GROUP_AUTHORIZATION_FAILED,
         KafkaError.INCONSISTENT_GROUP_PROTOCOL,
         KafkaError.INVALID_SESSION_TIMEOUT,
@@ -75,11 +76,11 @@ HOPELESS = frozenset(
     }
 )
 
-# Of the connection: the same try would be refused again.
+# Errors of a connection: the brokers would refuse the next one too.
 REFUSED = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})
 UNSAFE = frozenset({KafkaError._SSL, KafkaError._TRANSPORT})
 
-# Of one row, when it was alone in its batch: the broker will never take it.
+# The broker will never take the row, if the row was alone in its batch.
 REFUSING = frozenset(
     {
         KafkaError.MSG_SIZE_TOO_LARGE,
@@ -89,7 +90,7 @@ REFUSING = frozenset(
     }
 )
 
-# Of the row's topic, as it is now: rows of other topics are taken.
+# The topic does not take rows now; other topics do.
 DENYING = frozenset(
     {
         KafkaError._UNKNOWN_TOPIC,
@@ -102,10 +103,10 @@ DENYING = frozenset(
     }
 )
 
-# Of a transaction: another producer was opened under its id, or the brokers ended it after its timeout.
+# Another producer was opened under the transactional id, or the brokers ended the transaction after its timeout.
 FENCED = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
 
-# What to do about a right that the user of `kafka` has not.
+# What to do about a missing right of the user that `kafka` names.
 GRANTS = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED: (
         "grant the user Describe on this topic, and Read or Write as its agents need"
@@ -122,8 +123,8 @@ UNSUPPORTED = frozenset({KafkaError._UNSUPPORTED_FEATURE, KafkaError.UNSUPPORTED
 
 
 def halting(error: Any) -> str | None:
-    """The code under which the error's partition halts, if it does. With `auto.offset.reset=error` librdkafka gives a
-    truncated log the code of an offset out of range: only its words tell them apart."""
+    """The code under which the partition of the error halts; None: it does not halt. With `auto.offset.reset=error`
+    librdkafka gives a truncated log the code of an offset out of range: only the text differs."""
     if error.code() == KafkaError._AUTO_OFFSET_RESET and TRUNCATED in error.str():
         return "truncated"
     return HALTING.get(error.code())
@@ -134,28 +135,36 @@ def passes(error: Any) -> bool:
 
 
 def _inner(error: Any) -> Any:
-    """The KafkaError that an exception carries."""
+    """The KafkaError inside an exception."""
     return error.args[0] if isinstance(error, KafkaException) and error.args else error
 
 
 def not_ready(doing: str, error: KafkaException | KafkaError) -> SystemNotReady:
-    """One line: what was tried and what Kafka says. NotPermitted for a right that somebody must grant."""
+    """One line: what was tried and what Kafka says. NotPermitted when a right is missing."""
     inner = _inner(error)
     kind = NotPermitted if isinstance(inner, KafkaError) and inner.code() in GRANTS else SystemNotReady
     return kind(f"Kafka: {doing}: {said(error)}")
 
 
 def refused(error: KafkaException) -> SluicegateError:
-    """The error for a client that could not be made."""
+    """The error for a client that could not be created."""
     code = error.args[0].code() if error.args and isinstance(error.args[0], KafkaError) else None
     if code in (KafkaError._INVALID_ARG, KafkaError._UNKNOWN_PARTITION, KafkaError._NOT_CONFIGURED):
         return ConfigurationError(f"kafka: {said(error)}")
     return not_ready("making a client failed", error)
 
 
+def client(kind: Callable[[Mapping[str, Any]], T], wanted: Mapping[str, Any]) -> T:
+    """A client of librdkafka with these settings. Raises ConfigurationError for settings that it refuses."""
+    try:
+        return kind(wanted)
+    except KafkaException as error:
+        raise refused(error) from error
+
+
 def turned_away(error: Any, kafka: Mapping[str, Any]) -> NotAuthenticated | None:
-    """The error when a client of these settings was refused by the brokers, or refused them: librdkafka itself goes on
-    trying, dozens of times a second."""
+    """The error when the brokers refused a client of these settings, or the client refused the brokers: librdkafka
+    itself goes on trying, dozens of times a second."""
     if error.code() in REFUSED:
         return admission.refused("Kafka", said(error), "sasl.username, sasl.password and sasl.mechanism of `kafka`")
     if error.code() not in UNSAFE:
@@ -173,10 +182,27 @@ def _places(kafka: Mapping[str, Any]) -> list[tuple[str, int]]:
 
 
 def answer(
+    future: Any,
+    seconds: float,
+    doing: str,
+    turned_away: Callable[[], NotAuthenticated | None] = lambda: None,
+    absent: Container[int] = (),
+) -> Any:
+    """The result of an admin request; None for an error whose code is in `absent`. Raises as `awaited`, and
+    SystemNotReady or NotPermitted for other errors."""
+    try:
+        return awaited(future, seconds, doing, turned_away)
+    except KafkaException as error:
+        if _inner(error).code() in absent:
+            return None
+        raise not_ready(f"{doing} failed", error) from error
+
+
+def awaited(
     future: Any, seconds: float, doing: str, turned_away: Callable[[], NotAuthenticated | None] = lambda: None
 ) -> Any:
-    """The result of an admin request, which may take its time under load. Raises KafkaException, SystemNotReady after
-    `seconds`, and what `turned_away` gives meanwhile."""
+    """The result of an admin request. Raises KafkaException, SystemNotReady after `seconds`, and meanwhile the error
+    that `turned_away` returns."""
     deadline = time.monotonic() + seconds
     while True:
         try:
@@ -189,7 +215,7 @@ def answer(
 
 
 def said(error: KafkaException | KafkaError) -> str:
-    """Kafka's own words in one line, with the code's name, and which right is missing."""
+    """Kafka's text in one line, with the name of the code and the missing right."""
     inner = _inner(error)
     if isinstance(inner, KafkaError):
         grant = GRANTS.get(inner.code())

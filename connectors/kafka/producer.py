@@ -1,4 +1,4 @@
-"""The idempotent producer of one worker: rows go to their explicit partitions, and each is reported exactly once."""
+"""The idempotent producer of one worker: it sends rows to explicit partitions, and reports each exactly once."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -13,20 +13,20 @@ from sluicegate.streams.contracts.stores import BatchReports, DeliveryReport
 from sluicegate.streams.contracts.values import OutboxRow
 from sluicegate.streams.errors import SystemNotReady, TopicMissing
 
-CACHED = 60.0
-ALONE = 60.0
-PROMPT = 0.001  # seconds for librdkafka's threads to see that what was handed over together goes now
+CACHED = 60.0  # seconds for which the number of partitions of a topic is believed
+ALONE = 60.0  # seconds for which rows are sent one by one after a batch was refused
+PROMPT = 0.001  # seconds for librdkafka's threads to see that waiting rows are to be sent now
 
 
 def open_producer(
     kafka: settings.Settings, defaults: settings.Settings = settings.PRODUCER_DEFAULTS
 ) -> "KafkaProducer":
-    """A producer for these librdkafka settings; it connects when first used. Raises ConfigurationError."""
+    """A producer with these settings of librdkafka; it connects when first used. Raises ConfigurationError."""
     return KafkaProducer(kafka, defaults=defaults)
 
 
 class RowCallback(msgspec.Struct, gc=False):
-    """What librdkafka calls with the report of one row: a `partial` in its place would cost 2 us a row."""
+    """librdkafka calls it with the report of one row. A `partial` instead would cost 2 us a row."""
 
     number: int
     delivered: list[int]
@@ -40,7 +40,7 @@ class RowCallback(msgspec.Struct, gc=False):
 
 
 class _Single:
-    """The reports of one row."""
+    """The report of one row. Satisfies sluicegate.streams.contracts.stores.BatchReports."""
 
     def __init__(self, report: DeliveryReport) -> None:
         self._report = report
@@ -53,21 +53,21 @@ class _Single:
 
 
 class _Together:
-    """The reports of rows that were handed over together, until `poll` tells of them."""
+    """The reports of rows that were handed over together, until `poll` passes them on."""
 
     def __init__(self) -> None:
         self.out = 0
         self.delivered: list[int] = []
         self.failed: list[tuple[int, Any]] = []  # with librdkafka's error
-        self.refused: list[tuple[int, str, str]] = []  # at once, with outcome and text
+        self.refused: list[tuple[int, str, str]] = []  # by librdkafka itself, with outcome and text
 
 
 class KafkaProducer:
     """Satisfies sluicegate.streams.contracts.stores.Producer.
 
-    A broker refuses whole batches: one row that is too large makes an error of all that travelled with it. So such an
-    error is at first only `failed`, and the producer that `replace` makes then sends every row by itself, where the
-    same error is definite: `rejected`. A minute later, when nothing is under way, rows travel together again.
+    A broker refuses whole batches: when one row is too large, every row of its batch has the error. So the error is
+    reported as `failed` at first. The producer that `replace` makes then sends each row alone, where the same error is
+    definite: `rejected`. After ALONE seconds, when nothing is under way, rows are sent in batches again.
     """
 
     def __init__(
@@ -88,11 +88,11 @@ class KafkaProducer:
         self._producer = self._made()
 
     def produce(self, row: OutboxRow, report: DeliveryReport) -> bool:
-        """One row by itself; False: the queue is full, nothing was taken."""
+        """Hand over one row. False: the queue is full, and the row was not taken."""
         return self.produce_all((row,), _Single(report)) == 1
 
     def produce_all(self, rows: Sequence[OutboxRow], reports: BatchReports) -> int:
-        """A row that librdkafka refuses at once is reported by the next `poll`, like all others."""
+        """A row that librdkafka itself refuses is reported by the next `poll`, like all others."""
         together = self._together.setdefault(reports, _Together())
         produce, delivered, failed = self._producer.produce, together.delivered, together.failed
         taken = 0
@@ -138,7 +138,7 @@ class KafkaProducer:
         except SystemNotReady:
             if known is None:
                 raise
-            # not asked again for a minute: each try would hold up the loop for seconds
+            # believed for another minute: each request would hold up the loop for seconds
             self._counts[topic] = now, known[1]
             return known[1]
         if found is None:
@@ -155,7 +155,7 @@ class KafkaProducer:
         return self._out
 
     def close(self) -> None:
-        """Give up what is unreported; `flush` first."""
+        """Give up rows without a report: call `flush` before."""
         self._dismiss()
 
     def _renew(self, alone: bool) -> None:
@@ -165,7 +165,7 @@ class KafkaProducer:
         self._producer = self._made()
 
     def _dismiss(self) -> None:
-        """Purged rows are reported to nobody. Serving those reports frees their memory."""
+        """Drop all rows without passing on their reports. Serving the reports frees their memory."""
         self._out = 0
         self._together.clear()
         self._producer.purge()
@@ -175,10 +175,7 @@ class KafkaProducer:
         wanted = settings.producer(self._kafka, self._on_error, self._defaults)
         if self._alone_since is not None:
             wanted["batch.num.messages"] = 1
-        try:
-            return Producer(wanted)
-        except KafkaException as error:
-            raise problems.refused(error) from error
+        return problems.client(Producer, wanted)
 
     def _outcome(self, error: Any) -> str:
         if error.code() in problems.DENYING:
@@ -191,8 +188,9 @@ class KafkaProducer:
         return "failed"
 
     def _report(self) -> None:
-        for reports, together in list(self._together.items()):
-            self._tell(reports, together)
+        for reports, together in list(self._together.items()):  # a hundred when the queue is full: most have no report
+            if together.delivered or together.failed or together.refused:
+                self._tell(reports, together)
 
     def _tell(self, reports: BatchReports, together: _Together) -> None:
         delivered, failed, refused = together.delivered[:], together.failed[:], together.refused[:]
@@ -211,6 +209,6 @@ class KafkaProducer:
             reports.refused(number, outcome, text)
 
     def _on_error(self, error: Any) -> None:
-        """Fatal ones show in the reports of the rows, but a broker that refuses us leaves them unreported."""
+        """Rows report fatal errors; a broker that refuses the client leaves the rows without a report."""
         self._refusal = self._refusal or problems.turned_away(error, self._kafka)
         self._complaints.say(error, problems.said(error))

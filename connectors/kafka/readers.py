@@ -1,10 +1,10 @@
-"""Which consumer groups read a topic, asked of the brokers without joining a group."""
+"""Which consumer groups read a topic, without joining one."""
 
 import time
 from collections.abc import Collection
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
+from confluent_kafka import ConsumerGroupTopicPartitions
 
 from sluicegate.connectors.kafka import problems
 from sluicegate.connectors.kafka.admin import TIMEOUT, open_admin
@@ -12,29 +12,24 @@ from sluicegate.connectors.kafka.settings import Settings
 
 
 def readers(kafka: Settings, topics: Collection[str], timeout: float = TIMEOUT) -> dict[str, str]:
-    """The groups that have committed an offset of one of these topics, each with the metadata of such a commit.
+    """The groups that committed an offset of one of these topics, each with the metadata of such a commit.
 
-    A reader that commits nothing to Kafka is not known to the brokers as a reader of a topic, and is missing here.
-    Raises SystemNotReady within `timeout` seconds, or when the brokers refuse the question.
+    A reader that commits nothing to Kafka is unknown to the brokers, and is missing here. Raises SystemNotReady within
+    `timeout` seconds, or when the brokers refuse the request.
     """
     admin, deadline = open_admin(kafka), time.monotonic() + timeout
-    what = "listing consumer groups"
-    try:
-        listed = problems.answer(
-            admin.list_consumer_groups(request_timeout=timeout), timeout + 1, what, admin.turned_away
-        )
-        found = {}
-        for group in sorted(each.group_id for each in listed.valid):
-            metadata = _commit(admin, group, topics, max(0.1, deadline - time.monotonic()))
-            if metadata is not None:
-                found[group] = metadata
-        return found
-    except KafkaException as error:
-        raise problems.not_ready(f"{what} failed", error) from error
+    future = admin.list_consumer_groups(request_timeout=timeout)
+    listed = problems.answer(future, timeout + 1, "listing consumer groups", admin.turned_away)
+    found = {}
+    for group in sorted(each.group_id for each in listed.valid):
+        metadata = _commit(admin, group, topics, max(0.1, deadline - time.monotonic()))
+        if metadata is not None:
+            found[group] = metadata
+    return found
 
 
 def _commit(admin: Any, group: str, topics: Collection[str], timeout: float) -> str | None:
-    """The metadata of a commit of one of the topics; None when the group has committed none."""
+    """The metadata of the group's commit of one of the topics; None: it committed none."""
     what = f"reading the offsets of consumer group {group}"
     [future] = admin.list_consumer_group_offsets(
         [ConsumerGroupTopicPartitions(group)], request_timeout=timeout

@@ -1,4 +1,4 @@
-"""Reading parts of partitions once, without a group: for people who look something up."""
+"""Reads ranges of partitions once, without a group, for commands."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
@@ -11,15 +11,15 @@ from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.errors import SystemNotReady
 
-PAGE, WAIT, PATIENCE = 1000, 0.5, 30.0  # records at once; seconds to wait for them, and without any progress
+PAGE, WAIT, PATIENCE = 1000, 0.5, 30.0  # records of a page; seconds to wait for a page, and without any record
 
 
 def scan(
     kafka: settings.Settings, parts: Mapping[TopicPartition, tuple[int, int]], patience: float = PATIENCE
 ) -> Iterator[Record]:
-    """The records of each partition from the first offset up to, and without, the second, in order within a partition.
-    Compacted records, and those of transactions that were given up, do not come. Raises SystemNotReady after `patience`
-    seconds without any, as behind a transaction that stays open."""
+    """The records of each partition from the first offset up to, and without, the second, in order within a partition;
+    without records that were compacted or belong to an aborted transaction. Raises SystemNotReady after `patience`
+    seconds without a record, as behind an open transaction."""
     left = {place: end for place, (first, end) in parts.items() if first < end}
     if not left:
         return
@@ -40,7 +40,7 @@ def scan(
 
 
 def _wanted(page: list[Any], left: dict[TopicPartition, int]) -> Iterator[Record]:
-    """The records before their partition's end; a partition that has come to it leaves `left`."""
+    """The records before the end of their partition. A partition that reached its end leaves `left`."""
     for message in page:
         place, error = (message.topic(), message.partition()), message.error()
         if error is not None:

@@ -1,6 +1,6 @@
-"""librdkafka's settings, per client: what we set and why, and which of the user's settings each client gets.
+"""Settings of librdkafka for each kind of client: our values, and the user's settings that the client takes.
 
-What a file may not set is refused by sluicegate.streams.config; here ours simply win.
+sluicegate.streams.config refuses settings that a file must not have; here our values win.
 """
 
 import logging
@@ -13,9 +13,9 @@ from confluent_kafka import KafkaError
 Settings = Mapping[str, str | int | float | bool]
 
 log = logging.getLogger("sluicegate.connectors.kafka")
-# lost connections, which come by the error hook too
+# lost connections also come by the error hook
 log.addFilter(lambda line: not (line.args and "FAIL" in line.args))
-REPEAT = 30.0
+REPEAT = 30.0  # seconds
 
 CONSUMER_ONLY = frozenset(
     {
@@ -60,18 +60,18 @@ ALIASES = {"compression.codec": "compression.type", "queue.buffering.max.ms": "l
 STRATEGY = "partition.assignment.strategy"
 CLASSIC_DEFAULTS: Settings = {
     STRATEGY: "cooperative-sticky",
-    "session.timeout.ms": 10_000,  # how long the groups of a dead worker stand still; librdkafka's default is 45 s
+    "session.timeout.ms": 10_000,  # the groups of a dead worker wait for so long; librdkafka's default is 45 s
 }
 CONSUMER_DEFAULTS: Settings = {
-    "fetch.wait.max.ms": 100  # a partition that starts waits for the fetch under way; librdkafka's default is 500
+    "fetch.wait.max.ms": 100  # a starting partition waits for the fetch under way; librdkafka's default is 500
 }
 CONSUMER: Settings = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
-    "auto.offset.reset": "error",  # a lost offset is a loud gap, never a silent jump
+    "auto.offset.reset": "error",  # a lost offset must be an error, not a jump
     "isolation.level": "read_committed",
     "check.crcs": True,
-    "fetch.queue.backoff.ms": 5,  # the default stops fetching for a second whenever the local queue is full
+    "fetch.queue.backoff.ms": 5,  # the default stops fetching for a second when the local queue is full
     "enable.partition.eof": False,
     "allow.auto.create.topics": False,
 }
@@ -83,43 +83,42 @@ PRODUCER_DEFAULTS: Settings = {
 }
 DISPATCHER_DEFAULTS: Settings = {
     **PRODUCER_DEFAULTS,
-    "linger.ms": 100,  # an upper bound while more rows are being claimed: `send_now` ends it (streams/outbox/sender.py)
+    "linger.ms": 100,  # at most: streams/outbox/sender.py calls `send_now` when no more rows are being claimed
 }
 TRANSACTION_TIMEOUT = 30.0
-"""Seconds until the brokers end a transaction whose producer is gone. Until then, or until the next one is opened,
-readers of committed records wait behind it; a transaction of ours takes milliseconds, and may stand still for as long
-while brokers are away."""
+"""Seconds until the brokers end a transaction whose producer is gone. Until then, or until the next producer is opened,
+readers of committed records wait for it. A transaction takes milliseconds, and at most this time while brokers are
+away."""
 TRANSACTIONAL_DEFAULTS: Settings = {
     **PRODUCER_DEFAULTS,
-    # a transaction begins while the brokers still end the last: with the default each takes 100 ms longer
+    # a transaction begins while the brokers still end the last one: the default would add 100 ms to each
     "retry.backoff.ms": 20,
 }
 PRODUCER: Settings = {
     "enable.idempotence": True,
     "acks": "all",
-    "message.timeout.ms": 0,  # a broker that is down is no attempt: rows wait
+    "message.timeout.ms": 0,  # rows wait for a broker that is down
     "delivery.report.only.error": False,
 }
-SILENT: Settings = {"log_level": 0}  # nobody polls an admin client: its log lines would pile up
+SILENT: Settings = {"log_level": 0}  # an admin client is not polled: its log lines would pile up
 
 ErrorHook = Callable[[KafkaError], None]
 
 
 def consumer(kafka: Settings, group: str, member: str, on_error: ErrorHook) -> dict[str, Any]:
-    """For a Consumer in `group`; `member` names it to the brokers."""
+    """For a Consumer in `group`; `member` is its client id."""
     defaults = {**({} if by_the_broker(kafka) else CLASSIC_DEFAULTS), **CONSUMER_DEFAULTS}
     names = {"group.id": group, "client.id": member}
     return {**_said(on_error), **defaults, **_without(kafka, PRODUCER_ONLY), **CONSUMER, **names}
 
 
 def producer(kafka: Settings, on_error: ErrorHook, defaults: Settings = PRODUCER_DEFAULTS) -> dict[str, Any]:
-    """For an idempotent Producer that gets explicit partitions."""
+    """For an idempotent Producer."""
     return {**_said(on_error), **defaults, **_of_a_producer(kafka), **PRODUCER}
 
 
 def transactional(kafka: Settings, identity: str) -> dict[str, Any]:
-    """For a Producer of transactions under this `transactional.id`. It is silent: what its calls raise is all that
-    matters."""
+    """For a Producer of transactions with this `transactional.id`. It logs nothing, since its calls raise errors."""
     milliseconds = int(TRANSACTION_TIMEOUT * 1000)
     ours = {"transactional.id": identity, "transaction.timeout.ms": milliseconds, "message.timeout.ms": milliseconds}
     return {
@@ -133,7 +132,7 @@ def transactional(kafka: Settings, identity: str) -> dict[str, Any]:
 
 
 def offsets(kafka: Settings, group: str) -> dict[str, Any]:
-    """For a Consumer that reads no records, only what was committed for `group`, of ended transactions."""
+    """For a Consumer that reads only offsets that `group` committed, in ended transactions."""
     ours = {"group.id": group, "enable.auto.commit": False, "isolation.level": "read_committed"}
     return {**admin(kafka), **ours}
 
@@ -144,18 +143,18 @@ def admin(kafka: Settings) -> dict[str, Any]:
 
 
 def by_the_broker(kafka: Settings) -> bool:
-    """Whether the group's protocol is that of KIP-848."""
+    """Does the group use the protocol of KIP-848?"""
     return str(kafka.get("group.protocol", "classic")).lower() == "consumer"
 
 
 def incremental(kafka: Settings) -> bool:
-    """Whether rebalances add and take single partitions (cooperative, or KIP-848) instead of all of them (eager)."""
+    """Do rebalances assign and revoke single partitions (cooperative, KIP-848) instead of all of them (eager)?"""
     strategy = kafka.get(STRATEGY, CLASSIC_DEFAULTS[STRATEGY])
     return by_the_broker(kafka) or strategy == "cooperative-sticky"
 
 
 class Complaints:
-    """Logs a client's errors, each kind at most twice a minute: a broker that is down would say it several times a
+    """Logs a client's errors, each code at most twice a minute: with a broker down they come several times a
     second."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -178,6 +177,6 @@ def _without(kafka: Settings, names: frozenset[str]) -> dict[str, Any]:
 
 
 def _said(on_error: ErrorHook) -> dict[str, Any]:
-    """librdkafka writes to stderr unless it is given a logger; `poll` hands its lines over. Errors come by the hook
+    """librdkafka writes to stderr unless it has a logger, which gets its lines during `poll`. Errors come by the hook
     anyway."""
     return {"logger": log, "error_cb": on_error, "log.connection.close": False}

@@ -1,4 +1,4 @@
-"""Reading whole topics from their first record on, to be sure that nothing is missed."""
+"""Reads whole topics from their first record on, and notices any missing record."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -17,8 +17,8 @@ class TailReader(NamedTuple):
 
 
 class Tail:
-    """Reads every record of these topics once. Offsets must be 0, 1, 2 ... in each partition: a gap, from records that
-    were dropped before they could be read say, raises SystemNotReady."""
+    """Reads every record of these topics once. Offsets must be 0, 1, 2 ... in each partition. A gap, as after records
+    that the broker dropped, raises SystemNotReady."""
 
     def __init__(self, bootstrap: str, topics: Mapping[str, int]) -> None:
         """`topics` maps names to numbers of partitions."""
@@ -28,13 +28,13 @@ class Tail:
         self._consumer.assign([TopicPartition(topic, number, 0) for topic, number in self._next])
 
     def take(self, timeout: float = 0.0) -> list[TailReader]:
-        """What came since the last call; waits up to `timeout` seconds for a first record."""
+        """The records since the last call; waits up to `timeout` seconds for the first one."""
         first = self._consumer.poll(timeout)
         messages = [] if first is None else [first, *self._consumer.consume(10_000, 0)]
         return [self._read(message) for message in messages if self._is_record(message)]
 
     def at_the_end(self) -> bool:
-        """Whether all that is in the topics now was taken. Raises SystemNotReady."""
+        """Was every record that is in the topics now taken? Raises SystemNotReady."""
         try:
             return all(
                 self._consumer.get_watermark_offsets(TopicPartition(*at), timeout=5)[1] == next_

@@ -1,16 +1,16 @@
-"""`delivery: transactional`: rows of an outbox, and the cursor that says how far they reach, in one Kafka transaction.
+"""`delivery: transactional`: rows of an outbox and the cursor of their shard in one Kafka transaction.
 
-The cursor of a shard is what the group `APP.AGENT/relay` has committed for the shard's input partition: the highest
-number as the offset, the numbers by lineage as its metadata. Nobody joins that group. The brokers forget it after
-offsets.retention.minutes (7 days by default) without a commit, which matters only to a shard that was killed with rows
-unrecorded and stayed away for so long.
+The cursor of a shard says which rows were sent. It is the offset that the group `APP.AGENT/relay` committed for the
+shard's input partition: the offset is the highest row number, its metadata has the highest number of each lineage. The
+group has no members. The brokers forget the cursor after offsets.retention.minutes (7 days by default) without a
+commit. That matters only to a shard that was killed before its rows were recorded, and stayed away for so long.
 
-librdkafka has no KIP-890: after any doubt about a transaction its producer is given up, and the next one under the same
-`transactional.id` has the brokers end what was left open, before the cursor is read.
+librdkafka does not support KIP-890: after any doubt about a transaction its producer is closed. The next producer with
+the same `transactional.id` makes the brokers end the open transaction, before the cursor is read.
 
-A producer that has lost a broker since it added a cursor is given up, too: when the group's coordinator was gone from
-the metadata for a moment, librdkafka waits for the connection that it had to it for ever, whatever the timeout (its
-issues 5456 and 5511; seen with 2.16 after each restart of a broker).
+A producer that lost a broker after it added a cursor is closed too. When the group's coordinator is missing from the
+metadata for a moment, librdkafka waits for ever for its old connection, whatever the timeout (its issues 5456 and 5511;
+seen with 2.16 after each restart of a broker).
 """
 
 import json
@@ -28,45 +28,41 @@ from sluicegate.streams.contracts.stores import Cursor
 from sluicegate.streams.contracts.values import OutboxRow, Partition
 from sluicegate.streams.errors import Fenced, SystemNotReady
 
-OPENING = 10.0  # seconds for a coordinator to answer, each time it is asked anew
+OPENING = 10.0  # seconds for a coordinator to answer one request
 SENDING = settings.TRANSACTION_TIMEOUT
 LATE = 5.0  # seconds by which librdkafka may miss a timeout
 ProducerCall = tuple[Callable[[], object], "SimpleQueue[Exception | None]"]
 RAISED = (KafkaException, SystemError)
-"""confluent_kafka raises a fatal error (of being fenced, say) out of whatever serves its events next: where that is
-inside another callback, as the cause of a SystemError."""
+"""confluent_kafka raises a fatal error (it was fenced, say) from the next call that serves events. Inside another
+callback the fatal error is the cause of a SystemError."""
 
 
 def open_transactions(kafka: settings.Settings, app: str, agent: str) -> Callable[[Partition], "KafkaTransactions"]:
-    """What gives the transactions of each shard of this agent. Raises ConfigurationError."""
+    """A function that makes the transactions of a shard of this agent. Raises ConfigurationError."""
     cursors = Cursors(kafka, f"{app}.{agent}/relay")
     return lambda partition: KafkaTransactions(kafka, partition, cursors)
 
 
 class Cursors:
-    """Those of all shards of an agent; threads may share it."""
+    """The cursors of all shards of an agent; threads may share it."""
 
     def __init__(self, kafka: settings.Settings, group: str) -> None:
-        wanted = settings.offsets(kafka, group)
-        try:
-            self._consumer: Any = Consumer(wanted)
-        except KafkaException as error:
-            raise problems.refused(error) from error
+        self._consumer: Any = problems.client(Consumer, settings.offsets(kafka, group))
 
     @property
     def group(self) -> Any:
-        """What a transaction must know of it."""
+        """The group's metadata, which a transaction needs."""
         return self._consumer.consumer_group_metadata()
 
     def read(self, partition: Partition) -> Cursor:
-        """Empty where there is none. Waits for a transaction that is being ended. Raises KafkaException."""
+        """The cursor; empty when there is none. Waits for a transaction that is being ended. Raises KafkaException."""
         [found] = self._consumer.committed([TopicPartition(partition.topic, partition.number)], OPENING)
         if found.error is not None:
             raise KafkaException(found.error)
         try:
             return {str(lineage): int(number) for lineage, number in json.loads(found.metadata or "{}").items()}
         except (ValueError, AttributeError, TypeError):
-            return {}  # somebody else's commit: what is not known to be sent is sent
+            return {}  # not our commit: all rows are sent
 
     def at(self, partition: Partition, cursor: Cursor) -> TopicPartition:
         """The cursor as an offset to commit."""
@@ -81,7 +77,7 @@ class KafkaTransactions:
         self._kafka, self._partition, self._cursors = kafka, partition, cursors
         self._identity = "/".join(map(str, partition))
         self._errors: list[KafkaError] = []  # of rows of the transaction under way
-        self._lost = ""  # what was said when a broker went away since a cursor was added
+        self._lost = ""  # the error of a broker that was lost after a cursor was added
         self._added = False
         self._producer: Any = None
         self._aside = Aside()
@@ -112,7 +108,7 @@ class KafkaTransactions:
         return ""
 
     def close(self) -> None:
-        """A transaction that is open is ended by the next producer, or by its timeout."""
+        """The next producer, or the timeout, ends an open transaction."""
         self._aside.end()
         producer, self._producer = self._producer, None
         if producer is not None:
@@ -129,13 +125,13 @@ class KafkaTransactions:
                 if producer.flush(SENDING):
                     raise SystemNotReady(f"Kafka: the brokers take no rows of {self._identity}") from error
                 producer.produce(row.topic, row.value, row.key, row.partition, headers=list(row.headers))
-        # before the cursor: the brokers take no group into a transaction while they still end the last one
+        # before the cursor: the brokers add no group to a transaction while they still end the last one
         producer.flush(SENDING)
         self._add(cursor)
 
     def _add(self, cursor: Cursor) -> None:
-        """The cursor to the transaction. Raises SystemNotReady instead of a call that may never return, and when it
-        does not."""
+        """Add the cursor to the transaction. Raises SystemNotReady when the call would not return, or does not return
+        in time."""
         if self._lost:
             self.close()
             raise SystemNotReady(f"Kafka: transactions of {self._identity} are opened again: {self._lost}")
@@ -145,14 +141,15 @@ class KafkaTransactions:
             self._producer.send_offsets_to_transaction,
         )
         if not self._aside.run(lambda: add(places, group, OPENING), OPENING + LATE):
-            self._producer = None  # its thread stays behind: nothing ends that call
+            self._producer = None  # the thread of the call stays: nothing ends the call
             raise SystemNotReady(
                 f"Kafka: a transaction of {self._identity} failed: the coordinator of its cursor does not answer"
             )
         self._added = True
 
     def _ended(self, error: KafkaException) -> str:
-        """What the broker says of a row that it will never take, when the transaction was aborted for it."""
+        """The broker's text about a row that it will never take, when the transaction was aborted for that row. Raises
+        Fenced and SystemNotReady for other errors."""
         inner = error.args[0]
         refusing = [each for each in (inner, *self._errors) if each.code() in problems.REFUSING]
         if refusing and not inner.fatal():
@@ -168,11 +165,8 @@ class KafkaTransactions:
         raise SystemNotReady(f"Kafka: a transaction of {self._identity} failed: {said}") from error
 
     def _made(self) -> Any:
-        try:
-            ours = {"on_delivery": self._on_delivery, "error_cb": self._on_error}
-            return Producer({**settings.transactional(self._kafka, self._identity), **ours})
-        except KafkaException as error:
-            raise problems.refused(error) from error
+        ours = {"on_delivery": self._on_delivery, "error_cb": self._on_error}
+        return problems.client(Producer, {**settings.transactional(self._kafka, self._identity), **ours})
 
     def _on_delivery(self, error: KafkaError | None, _message: Any) -> None:
         if error is not None:
@@ -184,8 +178,8 @@ class KafkaTransactions:
 
 
 class Aside:
-    """A daemon thread for calls that may never return. One that does not return in time keeps its thread; the next call
-    gets another."""
+    """A daemon thread for calls that may never return. A call that does not return in time keeps the thread, and the
+    next call gets another one."""
 
     def __init__(self) -> None:
         self._jobs: SimpleQueue[ProducerCall | None] | None = None
@@ -221,7 +215,7 @@ def _serve(jobs: "SimpleQueue[ProducerCall | None]") -> None:
             outcome.put(None)
         except Exception as error:
             outcome.put(error)
-        del job, call, outcome  # a producer that is given up must not live until the next call
+        del job, call, outcome  # a closed producer must not live until the next call
 
 
 def _cause(error: Exception) -> KafkaException:

@@ -1,1 +1,1 @@
-"""State in this process only: for tests, demos, and agents that may start from nothing."""
+"""A store in the memory of one process: for tests, demos, and agents whose state may be lost."""

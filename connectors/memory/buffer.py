@@ -1,4 +1,4 @@
-"""The aggregator buffer in memory: the store's lock, and all checks before any change."""
+"""The aggregator buffer in memory. Each call holds the store's lock and makes all checks before any change."""
 
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,7 +27,7 @@ from sluicegate.streams.contracts.messages import OutboxMessage
 
 
 class MemoryBuffer:
-    """`lock` is the store's; `write` puts messages into its outbox, `new_token` gives random ones."""
+    """`lock` is the store's, `write` adds messages to its outbox, `new_token` returns a random token."""
 
     at_once = 1_000
 
@@ -80,21 +80,14 @@ class MemoryBuffer:
         with self._lock:
             now, held = self._now(), self._held(name)
             result = self._insert(name, entries, progress, keep_keys, now)
-            ids = [
-                id
-                for group in dict.fromkeys(entry.group for entry in entries)
-                for id in self._full(name, group, gate, now)
-            ]
+            ids = []
+            for group in dict.fromkeys(entry.group for entry in entries):
+                ready, count = held.ready(group, self._types, now), gate.count or 0
+                while count and len(ready) >= count:
+                    ids.append(held.seal(name, group, "count", ready[:count]))
+                    ready = ready[count:]
+                held.set_deadline(group, gate)
             return Filled(result, [self._handed_out(held, id, gate, now) for id in ids])
-
-    def _full(self, name: str, group: str, gate: Gate, now: int) -> list[str]:
-        held, ids = self._held(name), []
-        ready, count = held.ready(group, self._types, now), gate.count or 0
-        while count and len(ready) >= count:
-            ids.append(held.seal(name, group, "count", ready[:count]))
-            ready = ready[count:]
-        held.set_deadline(group, gate)
-        return ids
 
     def insert_packs(
         self, name: str, packs: Sequence[Pack], gate: Gate, progress: WatermarkMove
@@ -119,8 +112,8 @@ class MemoryBuffer:
             now, held = self._now(), self._held(name)
             others = [row.expires for row in held.rows.values() if row.expires > now and not row.batch]
             others += [batch.expires for batch in held.batches.values() for _ in batch.rows]
-            following = min((expires for expires in others if expires > now), default=None)
-            elsewhere = len(others), None if following is None else moment(following)
+            ends = [expires for expires in others if expires > now]
+            elsewhere = len(others), moment(min(ends)) if ends else None
             rows = [row for row in held.rows.values() if row.free(now)][:limit]
             if not rows:
                 return Snapshot((), (), 0, "", None, *elsewhere) if others else EMPTY
@@ -159,8 +152,7 @@ class MemoryBuffer:
     def seal(self, name: str, group: str, gate: Gate) -> SealedBatch | None:
         with self._lock:
             now, held = self._now(), self._held(name)
-            ready = held.ready(group, self._types, now)
-            if not ready:
+            if not (ready := held.ready(group, self._types, now)):
                 return None
             id = held.seal(name, group, "manual", ready[: gate.count])
             held.set_deadline(group, gate)
@@ -187,15 +179,15 @@ class MemoryBuffer:
     def release(self, name: str, batch: SealedBatch, attempts: int | None = None) -> bool:
         with self._lock:
             held = self._held(name)
-            ours = bool(self._ours(held, batch))
-            if ours:
-                given = held.batches[batch.id]
-                given.token, given.expires = "", 0
-                given.attempts = batch.attempts if attempts is None else attempts
-            return ours
+            if not self._ours(held, batch):
+                return False
+            given = held.batches[batch.id]
+            given.token, given.expires = "", 0
+            given.attempts = batch.attempts if attempts is None else attempts
+            return True
 
     def _ours(self, held: Buffered, batch: SealedBatch) -> list[BufferRow]:
-        """The rows that the caller has, none when the batch is another's."""
+        """The rows of the batch; none when the caller does not hold it."""
         found = held.batches.get(batch.id)
         return found.rows if found and found.token == batch.token else []
 

@@ -1,4 +1,4 @@
-"""The rows of one buffer in memory. Whoever calls holds the store's lock; times are microseconds since 1970."""
+"""The rows of one buffer in memory. Callers hold the store's lock; times are microseconds since 1970."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ class StoredBatch:
 
 @dataclass(slots=True)
 class Buffered:
-    """`open` has the rows of each group that are in no batch and were not set back from one."""
+    """`open` has the rows of each group that are in no batch and that no batch returned as undecodable."""
 
     last: int = 0
     rows: dict[int, BufferRow] = field(default_factory=dict)
@@ -57,29 +57,24 @@ class Buffered:
         self.open.setdefault(entry.group, {})[row.id] = row
 
     def drop(self, rows: Iterable[BufferRow], now: int) -> int:
-        """Their keys stay known as long as was asked for; returns how many."""
-        dropped = 0
-        for row in list(rows):
+        """Delete the rows, and keep their keys as long as their insert asked for. Returns how many."""
+        dropped = list(rows)
+        for row in dropped:
             del self.rows[row.id]
             self._close(row)
-            self._unseal(row)
+            if batch := self.batches.get(row.batch):
+                batch.rows.remove(row)
+                if not batch.rows:
+                    del self.batches[row.batch]
             self.keys.discard(row.entry.idempotency_key)
             if row.keep:
                 self.removed[row.entry.idempotency_key] = now + row.keep
-            dropped += 1
-        return dropped
+        return len(dropped)
 
     def forget(self, now: int) -> None:
-        """The keys whose time is over; they are in the order in which they came, so that most calls look at one."""
+        """Delete the expired keys. They are in the order of their removal, so most calls look at one."""
         for key, _ in list(takewhile(lambda each: each[1] <= now, self.removed.items())):
             del self.removed[key]
-
-    def _unseal(self, row: BufferRow) -> None:
-        batch = self.batches.get(row.batch)
-        if batch is not None:
-            batch.rows.remove(row)
-            if not batch.rows:
-                del self.batches[row.batch]
 
     def _close(self, row: BufferRow) -> None:
         group = self.open.get(row.entry.group, {})
@@ -89,7 +84,7 @@ class Buffered:
             self.deadlines.pop(row.entry.group, None)
 
     def ready(self, group: str, types: Types | None, now: int) -> list[BufferRow]:
-        """Those that a gate counts, oldest first."""
+        """The rows that a gate counts, oldest first."""
         return [row for row in self.open.get(group, {}).values() if row.free(now) and known(row.entry, types)]
 
     def seal(self, name: str, group: str, reason: str, rows: list[BufferRow]) -> str:
@@ -110,5 +105,5 @@ class Buffered:
 
 
 def known(entry: Entry, types: Types | None) -> bool:
-    """Has its type a decoder now?"""
+    """Whether the entry's type has a decoder."""
     return types is None or entry.type in types

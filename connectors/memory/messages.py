@@ -9,8 +9,8 @@ from sluicegate.streams.contracts.messages import Attempt, OutboxMessage
 
 @dataclass(slots=True)
 class MessageRow:
-    """`state` is pending, dispatched or dead; `number` 0 until its lane's holder gave it one. Times are seconds since
-    1970."""
+    """`state` is pending, dispatched or dead. `number` is 0 until a claim of the lane gives the row one. Times are
+    seconds since 1970."""
 
     seq: int
     message: OutboxMessage
@@ -28,14 +28,15 @@ class MessageRow:
 
 
 def blocked(row: MessageRow, now: float) -> float | None:
-    """Until when it waits: for its back-off, or for whoever claimed it alone."""
+    """When the row's back-off, or the claim of it alone, ends; None when it may be sent now."""
     until = max(row.next_attempt_at or 0.0, row.held_until if row.holder else 0.0)
     return until if until > now else None
 
 
 @dataclass(slots=True)
 class MemoryLane:
-    """Pending rows: `given` by number, those without one `waiting` by seq; `number` is the last one given."""
+    """Pending rows: `given` have a number and are by number, `waiting` have none and are by seq. `number` is the last
+    one given."""
 
     token: str = ""
     expires_at: float = 0.0
@@ -51,8 +52,8 @@ class MemoryLane:
         self.waiting.pop(row.seq, None)
 
     def taken(self, limit: int, after: int, now: float) -> tuple[Sequence[MessageRow], float | None]:
-        """Up to `limit` rows above `after`, now with numbers, none behind one that waits; and until when the first such
-        waits."""
+        """Give numbers to rows and return up to `limit` of them above `after`, none behind a blocked row; and when that
+        one is free."""
         rows: list[MessageRow] = []
         for row in self.given.values():
             if (until := blocked(row, now)) is not None:

@@ -1,14 +1,23 @@
-"""The outbox in memory: every call under the store's lock."""
+"""The outbox in memory. Each call holds the store's lock."""
 
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from datetime import timedelta
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
 from itertools import count, islice
 from typing import Any
 
 from sluicegate.connectors.memory.messages import MemoryLane, MessageRow, blocked
-from sluicegate.connectors.outboxes import ANY_LANE, at, check_claim, check_lanes, check_states, outcomes_of, verdict
+from sluicegate.connectors.outboxes import (
+    ANY_LANE,
+    at,
+    check_claim,
+    check_lanes,
+    check_states,
+    lane_lost,
+    outcomes_of,
+    verdict,
+)
 from sluicegate.connectors.sessions import MemorySession, joined
 from sluicegate.streams.contracts.lane_row import LaneRow
 from sluicegate.streams.contracts.lanes import LANES, lane_of
@@ -16,11 +25,10 @@ from sluicegate.streams.contracts.leased import LANE_LEASE
 from sluicegate.streams.contracts.leased_values import positive
 from sluicegate.streams.contracts.messages import Attempt, LaneBatch, OutboxMessage, Outcome, StoredMessage
 from sluicegate.streams.contracts.options import OutboxOptions
-from sluicegate.streams.errors import ConcurrencyError
 
 
 class MemoryOutbox:
-    """`lock` is the store's; `clock` gives seconds since 1970, `new_token` a random name."""
+    """`lock` is the store's; `clock` returns seconds since 1970, `new_token` a random name."""
 
     def __init__(
         self,
@@ -34,7 +42,7 @@ class MemoryOutbox:
         self._rows: dict[str, MessageRow] = {}
         self._count, self._lanes = LANES, {number: MemoryLane() for number in range(LANES)}
         self._sequence = count(1)
-        self._added = self._told = 0
+        self._added = self._noticed = 0
 
     def add(self, session: Any, messages: Sequence[OutboxMessage], require_transaction: bool = True) -> None:
         if joined(session, MemorySession, require_transaction):
@@ -43,7 +51,7 @@ class MemoryOutbox:
             self.write(messages)
 
     def write(self, messages: Sequence[OutboxMessage]) -> None:
-        """Add them, but for those whose id is there: the one way into the outbox."""
+        """Add the messages whose ids are new."""
         with self._lock:
             for message in messages:
                 if message.id not in self._rows:
@@ -75,7 +83,7 @@ class MemoryOutbox:
             held.token, held.expires_at = token, now + positive(lease).total_seconds()
             rows, until = held.taken(limit, after, now)
             given = [_lane_row(row, row.number) for row in rows]
-            return LaneBatch(lane, token, at(held.expires_at), given, None if rows or until is None else at(until))
+            return LaneBatch(lane, token, at(held.expires_at), given, None if rows else _at(until))
 
     def claim_any(self, limit: int, lease: timedelta = LANE_LEASE) -> LaneBatch:
         with self._lock:
@@ -90,7 +98,8 @@ class MemoryOutbox:
 
     def mark(self, batch: LaneBatch, outcomes: Sequence[Outcome] | None) -> None:
         with self._lock:
-            self._check_held(batch)
+            if batch.lane != ANY_LANE and self._lanes[batch.lane].token != batch.token:
+                raise lane_lost(batch.lane)
             named = {outcome.id: outcome for outcome in outcomes_of(batch, outcomes)}
             for each in batch.rows:
                 row, outcome = self._rows.get(each.id), named.get(each.id)
@@ -101,10 +110,6 @@ class MemoryOutbox:
                     and not _counted(row, batch, each, outcome)
                 ):
                     self._settle(row, outcome)
-
-    def _check_held(self, batch: LaneBatch) -> None:
-        if batch.lane != ANY_LANE and self._lanes[batch.lane].token != batch.token:
-            raise ConcurrencyError(f"lane {batch.lane} of the outbox is another's now")
 
     def _settle(self, row: MessageRow, outcome: Outcome) -> None:
         now = self._clock()
@@ -117,10 +122,10 @@ class MemoryOutbox:
         else:
             row.attempts += 1
             said = verdict(self._options, outcome.kind, row.attempts)
-            row.state, row.reason = ("pending", "") if said == "transient" else ("dead", outcome.error)
-            row.next_attempt_at = (
-                now + self._options.pause(row.attempts).total_seconds() if said == "transient" else None
-            )
+            if said == "transient":
+                row.next_attempt_at = now + self._options.pause(row.attempts).total_seconds()
+            else:
+                row.state, row.reason, row.next_attempt_at = "dead", outcome.error, None
         row.history.append(Attempt(len(row.history) + 1, at(now), said, outcome.error))
         if row.state != "pending":
             self._lanes[row.lane].forget(row)
@@ -137,43 +142,35 @@ class MemoryOutbox:
 
     def wait(self, seconds: float) -> bool:
         with self._lock:
-            told = self._lock.wait_for(lambda: self._added != self._told, seconds)
-            self._told = self._added
-            return told
+            added = self._lock.wait_for(lambda: self._added != self._noticed, seconds)
+            self._noticed = self._added
+            return added
 
     def pending_age(self) -> timedelta | None:
         with self._lock:
-            oldest = min((row.created_at for row in self._pending()), default=None)
-            return None if oldest is None else timedelta(seconds=max(0.0, self._clock() - oldest))
+            added = [row.created_at for lane in self._lanes.values() for row in lane.rows()]
+            return timedelta(seconds=max(0.0, self._clock() - min(added))) if added else None
 
     def count(self, state: str = "pending") -> int:
         check_states([state])
         with self._lock:
             return sum(1 for row in self._rows.values() if row.state == state)
 
-    def _pending(self) -> Iterator[MessageRow]:
-        return (row for lane in self._lanes.values() for row in lane.rows())
-
     def sweep(self, older_than: timedelta, limit: int = 10_000) -> int:
         with self._lock:
             before = self._clock() - older_than.total_seconds()
-            old = sorted(
-                (row.dispatched_at, row.message.id)
-                for row in self._rows.values()
-                if (row.dispatched_at or before) < before
-            )
-            for _, id in old[:limit]:
+            sent = ((row.dispatched_at or before, id) for id, row in self._rows.items())
+            old = sorted(each for each in sent if each[0] < before)[:limit]
+            for _, id in old:
                 del self._rows[id]
-            return len(old[:limit])
+            return len(old)
 
     def find(self, state: str | None = None, topic: str | None = None, limit: int = 1000) -> Sequence[StoredMessage]:
-        if state is not None:
-            check_states([state])
+        check_states([] if state is None else [state])
         with self._lock:
-            rows = (
-                row for row in self._rows.values() if state in (None, row.state) and topic in (None, row.message.topic)
-            )
-            return [_stored(row) for row in islice(rows, limit)]
+            found = (row for row in self._rows.values() if state in (None, row.state))
+            found = (row for row in found if topic in (None, row.message.topic))
+            return [_stored(row) for row in islice(found, limit)]
 
     def get(self, id: str) -> StoredMessage | None:
         with self._lock:
@@ -213,7 +210,7 @@ def _is_held(row: MessageRow, batch: LaneBatch, each: LaneRow) -> bool:
 
 
 def _counted(row: MessageRow, batch: LaneBatch, each: LaneRow, outcome: Outcome) -> bool:
-    """A failure that an earlier call of this batch has marked: its reply was lost."""
+    """Whether an earlier call, whose reply was lost, has counted this failure."""
     return batch.lane != ANY_LANE and outcome.kind == "failed" and row.attempts != each.attempts
 
 
@@ -223,8 +220,9 @@ def _lane_row(row: MessageRow, number: int) -> LaneRow:
 
 
 def _stored(row: MessageRow) -> StoredMessage:
-    dispatched = None if row.dispatched_at is None else at(row.dispatched_at)
-    following = None if row.next_attempt_at is None else at(row.next_attempt_at)
-    return StoredMessage(
-        row.message, row.state, row.lane, row.attempts, at(row.created_at), dispatched, following, row.reason
-    )
+    times = at(row.created_at), _at(row.dispatched_at), _at(row.next_attempt_at)
+    return StoredMessage(row.message, row.state, row.lane, row.attempts, *times, row.reason)
+
+
+def _at(seconds: float | None) -> datetime | None:
+    return None if seconds is None else at(seconds)

@@ -1,4 +1,4 @@
-"""The store in memory: a lock, and all checks before any change."""
+"""The store in memory. Each call holds one lock and makes all checks before any change."""
 
 import threading
 import time
@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import islice
 from typing import Any
 
@@ -35,7 +34,7 @@ class PartitionRow:
 
 
 class MemoryStore:
-    """All partitions of one process; any thread may call. `clock` gives seconds since 1970."""
+    """All partitions of one process; any thread may call. `clock` returns seconds since 1970."""
 
     def __init__(
         self,
@@ -43,21 +42,14 @@ class MemoryStore:
         new_name: Callable[[], str] = lambda: uuid.uuid4().hex,
         options: LeasedOptions = STANDARD,
     ) -> None:
-        self._options = options
         self.incarnation = new_name()
         self._clock = clock
         self._lock = threading.RLock()
         self._values: dict[str, Any] = {}
         self._rows: dict[Partition, PartitionRow] = {}
         self.outbox = MemoryOutbox(self._lock, clock, options.outbox)
-
-    @cached_property
-    def buffer(self) -> MemoryBuffer:
-        return MemoryBuffer(self._lock, self._clock, self._options.types, self.outbox.write)
-
-    @cached_property
-    def timeouts(self) -> MemoryTimeouts:
-        return MemoryTimeouts(self._lock, self._clock, self._options.timeouts, self.outbox.write)
+        self.buffer = MemoryBuffer(self._lock, clock, options.types, self.outbox.write)
+        self.timeouts = MemoryTimeouts(self._lock, clock, options.timeouts, self.outbox.write)
 
     def claim(self, partition: Partition, token: str, member: str) -> Claim:
         with self._lock:
@@ -119,8 +111,7 @@ class MemoryStore:
 
     def pending(self, partition: Partition, after: int, limit: int) -> Sequence[OutboxRow]:
         with self._lock:
-            row = self._rows.get(partition)
-            if row is None:
+            if (row := self._rows.get(partition)) is None:
                 return []
             start = bisect_right(row.order, after)
             numbers = (n for n in islice(row.order, start, None) if n in row.unsent)
@@ -131,7 +122,7 @@ class MemoryStore:
             row = self._rows.get(partition)
             return [row.dead[number] for number in sorted(row.dead)[:limit]] if row else []
 
-    def acquit(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
+    def clear_crash_mark(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
         with self._lock:
             row = self._rows.get(partition)
             if row is None:
@@ -142,8 +133,7 @@ class MemoryStore:
 
     def read(self, partition: Partition) -> PartitionView | None:
         with self._lock:
-            row = self._rows.get(partition)
-            if row is None:
+            if (row := self._rows.get(partition)) is None:
                 return None
             claim = msgspec.structs.replace(row.claim, store_time=self._clock())
             return PartitionView(claim, list(row.entries.values()), len(row.unsent), len(row.dead))
@@ -165,7 +155,7 @@ class MemoryStore:
         return []
 
     def close(self) -> None:
-        """Nothing to give back: whoever opens the same URL in this process goes on with the same data."""
+        """The data stay: the next `open_store` of the same URL in this process finds them."""
 
 
 _shared: dict[str, MemoryStore] = {}
@@ -173,7 +163,7 @@ _sharing = threading.Lock()
 
 
 def shared(name: str, options: LeasedOptions = STANDARD) -> MemoryStore:
-    """The one store of this name in this process, with the options of whoever opened it first."""
+    """The one store of this name in this process, with the options of the call that opened it first."""
     with _sharing:
         return _shared.setdefault(name, MemoryStore(options=options))
 
@@ -202,8 +192,7 @@ def _holds(held: Claim, claim: Claim) -> bool:
 
 def _settle(row: PartitionRow, changes: Changes) -> None:
     for dead in changes.dead:
-        lost = row.unsent.pop(dead.number, None)
-        if lost is not None:
+        if (lost := row.unsent.pop(dead.number, None)) is not None:
             row.dead[dead.number] = (lost, dead)
     for number in changes.dispatched:
         row.unsent.pop(number, None)

@@ -1,10 +1,10 @@
-"""The TimeoutStore in memory. It leases like every other store, so a test meets the leases of production."""
+"""The TimeoutStore in memory. It leases timeouts like every other store."""
 
 import threading
 import uuid
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 from uuid import UUID
@@ -28,7 +28,7 @@ class TimeoutRow:
 
 
 class MemoryTimeouts:
-    """`lock` is the store's, `clock` gives seconds since 1970, `write` adds outbox messages under the lock."""
+    """`lock` is the store's, `clock` returns seconds since 1970, `write` adds messages to the outbox."""
 
     def __init__(
         self,
@@ -70,8 +70,7 @@ class MemoryTimeouts:
 
     def release(self, id: UUID, owner: str | None = None) -> None:
         with self._lock:
-            row = self._held(id, owner)
-            if row is not None:
+            if (row := self._held(id, owner)) is not None:
                 row.locked_until, row.locked_by = 0, ""
 
     def _held(self, id: UUID, owner: str | None) -> TimeoutRow | None:
@@ -106,9 +105,9 @@ class MemoryTimeouts:
             return self._next(self._now())
 
     def _next(self, now: int) -> datetime | None:
-        free = (place for place, id in self._order if self._rows[id].locked_until <= now)
+        free = (due_at for (due_at, _), id in self._order if self._rows[id].locked_until <= now)
         found = next(free, None)
-        return None if found is None else times.moment(found[0])
+        return None if found is None else times.moment(found)
 
     # -- scheduling --------------------------------------------------------------------------------------------------
 
@@ -126,16 +125,14 @@ class MemoryTimeouts:
     def reschedule(self, id: UUID, due_at: datetime) -> bool:
         scheduling.check_zone(due_at)
         with self._lock:
-            row = self._rows.get(id)
-            if row is None:
+            if (row := self._rows.get(id)) is None:
                 return False
             self._drop([id])
-            old = row.timeout
-            self._add([Timeout(id, old.destination, due_at, old.key, old.value, old.headers, old.owner)])
+            self._add([replace(row.timeout, due_at=due_at)])
             return True
 
     def apply(self, cancels: Iterable[UUID], timeouts: Iterable[Timeout]) -> None:
-        """Those of a commit: what is there already stays as it is."""
+        """The timeouts of a commit: one that is there already stays as it is."""
         self._drop(cancels)
         self._add([timeout for timeout in timeouts if timeout.id not in self._rows])
 
@@ -152,10 +149,9 @@ class MemoryTimeouts:
     def _drop(self, ids: Iterable[UUID]) -> int:
         gone = {id: row.place for id in ids if (row := self._rows.pop(id, None)) is not None}
         if gone:
-            first, last = (
-                bisect_left(self._order, (place, _ANY)) for place in (min(gone.values()), max(gone.values()))
-            )
-            self._order[first : last + 1] = [each for each in self._order[first : last + 1] if each[1] not in gone]
+            first = bisect_left(self._order, (min(gone.values()), _ANY))
+            end = bisect_left(self._order, (max(gone.values()), _ANY)) + 1
+            self._order[first:end] = [each for each in self._order[first:end] if each[1] not in gone]
         return len(gone)
 
     # -- reading -----------------------------------------------------------------------------------------------------
@@ -164,14 +160,9 @@ class MemoryTimeouts:
         self, destination: str | None = None, owner: str | None = None, key: bytes | None = None, limit: int = 1000
     ) -> Sequence[Timeout]:
         with self._lock:
-            ordered = (self._rows[id].timeout for _, id in self._order)
-            found = (
-                timeout
-                for timeout in ordered
-                if destination in (None, timeout.destination)
-                and owner in (None, timeout.owner)
-                and key in (None, timeout.key)
-            )
+            found = (self._rows[id].timeout for _, id in self._order)
+            found = (timeout for timeout in found if destination in (None, timeout.destination))
+            found = (timeout for timeout in found if owner in (None, timeout.owner) and key in (None, timeout.key))
             return list(islice(found, limit))
 
     def count(self) -> int:

@@ -1,4 +1,4 @@
-"""The application's values in the memory store: staged by a unit of work, applied with its commit."""
+"""The application's values in the memory store. A unit of work stages changes, and its commit applies them."""
 
 from collections.abc import Iterator, MutableMapping
 from copy import deepcopy
@@ -10,13 +10,13 @@ _GONE: Any = object()
 
 
 class Staged(MutableMapping[str, Any]):
-    """`values` with changes on top that only `apply` writes. What is read or set is copied."""
+    """`values` with staged changes, which only `apply` writes. Values are copied when they are read or set."""
 
     def __init__(self, values: dict[str, Any]) -> None:
         self._values = values
         self._staged: dict[str, Any] = {}
         self.messages: list[OutboxMessage] = []
-        """For the outbox, with the same commit."""
+        """Messages that the same commit adds to the outbox."""
 
     def __getitem__(self, name: str) -> Any:
         value = self._staged.get(name, self._values.get(name, _GONE))

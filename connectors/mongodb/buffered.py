@@ -1,5 +1,6 @@
-"""The rows of buffers as documents: which ones are free, what goes when they go, what callers get of them."""
+"""Rows of buffers as documents: conditions that select them, their removal, and their conversion."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,7 +18,7 @@ from sluicegate.streams.contracts.record import Header
 
 HIGHEST = 2**63 - 1
 OPEN: Document = {"batch": None, "broken": None}
-"""In no batch, and not set back from one."""
+"""Rows in no batch. Rows that went back from a batch, because they did not decode, are not open."""
 FREED: Document = {"$unset": {"token": 1, "expires_at": 1}}
 FOR_REMOVAL = {"key": 1, "keep": 1, "group": 1, "batch": 1}
 
@@ -47,7 +48,7 @@ def entry(found: Document) -> Entry:
 
 
 def number(found: Document) -> str:
-    """What a row is called outside."""
+    """The row's id for callers."""
     return str(found["_id"]["number"])
 
 
@@ -56,7 +57,7 @@ def decoded(rows: Iterable[Document], types: Types | None) -> buffers.Decoded:
 
 
 def of(name: str) -> Document:
-    """A condition on `_id`: that index has them in the order in which they were inserted."""
+    """All rows, by a condition on `_id`: its index has them in the order of their insertion."""
     return {"_id": {"$gte": {"name": name, "number": 0}, "$lte": {"name": name, "number": HIGHEST}}}
 
 
@@ -69,33 +70,30 @@ def unleased(now: datetime) -> Document:
 
 
 def known(types: Types | None) -> Document:
-    """Those whose type has a decoder now."""
+    """Rows whose type has a decoder."""
     return {} if types is None else {"type": {"$in": list(types)}}
 
 
 def remembered(data: MongoDatabase, name: str, keys: Sequence[str], now: datetime, session: ClientSession) -> set[str]:
-    """Those of the keys whose row is there, or was, not long enough ago."""
-    there = data[BUFFER].find(
-        {"name": name, "key": {"$in": keys}}, {"key": 1, "_id": 0}, batch_size=len(keys) + 1, session=session
-    )
-    ids = [{"name": name, "key": key} for key in keys]
-    gone = data[KEY].find(
-        {"_id": {"$in": ids}, "until": {"$gt": now}}, {"_id": 1}, batch_size=len(keys) + 1, session=session
-    )
+    """The keys that have a row, or whose removed row is still remembered."""
+    size = len(keys) + 1
+    present = {"name": name, "key": {"$in": keys}}
+    there = data[BUFFER].find(present, {"key": 1, "_id": 0}, batch_size=size, session=session)
+    removed = {"_id": {"$in": [{"name": name, "key": key} for key in keys]}, "until": {"$gt": now}}
+    gone = data[KEY].find(removed, {"_id": 1}, batch_size=size, session=session)
     return {each["key"] for each in there} | {each["_id"]["key"] for each in gone}
 
 
 def drop(data: MongoDatabase, name: str, rows: Sequence[Document], now: datetime, session: ClientSession) -> int:
-    """Their keys stay known as long as was asked for, and no deadline or batch is left of rows that are not; returns
-    how many."""
+    """Removes rows, and with them their batches and deadlines when these have no rows left. Remembers the rows' keys as
+    long as their insert asked for. Returns the number of rows."""
     if not rows:
         return 0
     data[BUFFER].delete_many({"_id": {"$in": [each["_id"] for each in rows]}}, session=session)
     kept = [each for each in rows if each.get("keep")]
     if kept:
         data[KEY].bulk_write([_tombstone(name, each, now) for each in kept], session=session)
-    for batch in {each["batch"] for each in rows if each.get("batch")}:
-        gone = sum(1 for each in rows if each.get("batch") == batch)
+    for batch, gone in Counter(each["batch"] for each in rows if each.get("batch")).items():
         data[SEALED].update_one({"_id": batch}, {"$inc": {"count": -gone}}, session=session)
         data[SEALED].delete_one({"_id": batch, "count": {"$lte": 0}}, session=session)
     forget(data, name, list({each.get("group", "") for each in rows}), session)
@@ -108,52 +106,43 @@ def _tombstone(name: str, found: Document, now: datetime) -> ReplaceOne[Document
 
 
 def forget(data: MongoDatabase, name: str, groups: Sequence[str], session: ClientSession) -> None:
-    """The deadlines of those groups that have no open rows."""
-    timed = [
-        each["_id"]
-        for each in data[GROUP].find(
-            {"_id": {"$in": [{"name": name, "group": each} for each in groups]}}, session=session
-        )
-    ]
+    """Removes the deadlines of those groups that have no open rows."""
+    ids = [{"name": name, "group": each} for each in groups]
+    timed = [each["_id"] for each in data[GROUP].find({"_id": {"$in": ids}}, session=session)]
     if timed:
         left = spans(data, name, [each["group"] for each in timed], session)
-        data[GROUP].delete_many(
-            {"_id": {"$in": [each for each in timed if each["group"] not in left]}}, session=session
-        )
+        gone = [each for each in timed if each["group"] not in left]
+        data[GROUP].delete_many({"_id": {"$in": gone}}, session=session)
 
 
 def spans(
     data: MongoDatabase, name: str, groups: Sequence[str], session: ClientSession
 ) -> dict[str, tuple[datetime, datetime]]:
-    """When the first and the last open row of each group came; groups without any are left out."""
-    found = data[BUFFER].aggregate(
-        [
-            {"$match": {"name": name, "group": {"$in": list(groups)}} | OPEN},
-            {"$group": {"_id": "$group", "first": {"$min": "$at"}, "last": {"$max": "$at"}}},
-        ],
-        session=session,
-    )
+    """The times of the first and the last open row of each group. Groups without open rows are left out."""
+    pipeline = [
+        {"$match": {"name": name, "group": {"$in": list(groups)}} | OPEN},
+        {"$group": {"_id": "$group", "first": {"$min": "$at"}, "last": {"$max": "$at"}}},
+    ]
+    found = data[BUFFER].aggregate(pipeline, session=session)
     return {each["_id"]: (each["first"], each["last"]) for each in found}
 
 
 def set_deadlines(data: MongoDatabase, name: str, groups: Sequence[str], gate: Gate, session: ClientSession) -> None:
     timed = gate.after_first is not None or gate.after_last is not None
-    ends = (
-        {group: _deadline(gate, *span) for group, span in spans(data, name, groups, session).items()} if timed else {}
-    )
-    writes: list[Any] = [
-        UpdateOne(
-            {"_id": {"name": name, "group": group}}, {"$set": {"name": name, "deadline": ends[group]}}, upsert=True
-        )
-        if group in ends
-        else DeleteOne({"_id": {"name": name, "group": group}})
-        for group in groups
-    ]
+    rows = spans(data, name, groups, session) if timed else {}
+    writes: list[Any] = []
+    for group in groups:
+        its = {"_id": {"name": name, "group": group}}
+        if group in rows:
+            deadline = {"name": name, "deadline": _deadline(gate, *rows[group])}
+            writes.append(UpdateOne(its, {"$set": deadline}, upsert=True))
+        else:
+            writes.append(DeleteOne(its))
     if writes:
         data[GROUP].bulk_write(writes, ordered=False, session=session)
 
 
 def _deadline(gate: Gate, first: datetime, last: datetime) -> datetime:
-    """Up to the next millisecond: never before its time."""
+    """Rounded up to the next millisecond, so that it never comes early."""
     end = buffers.deadline(gate, times.micros(first), times.micros(last))
     return times.moment(-(-(end or 0) // 1000) * 1000)

@@ -1,20 +1,19 @@
-"""Numbered documents of a partition, and outbox rows many to a document.
+"""Numbered documents of a partition, and outbox rows, many in one document.
 
-A document for each row would cost the server twice the work of the whole commit, for a 100 KB entry and 200 rows
-written and 200 settled: 13 ms of its CPU time and 4.4 ms of ours, against 6 ms and 3.2 ms.
+One document for each row would double the server's work for a commit. With an entry of 100 KB, 200 rows written and 200
+settled, it takes 13 ms of the server's CPU time and 4.4 ms of ours, against 6 ms and 3.2 ms.
 
-`rows` are the encoded rows as they were written, `unsent` the numbers of those that are; a document without any is
-deleted. Its own number is that of its last row, and it spans fewer than SPAN numbers: so a range of the index finds the
+`rows` are all encoded rows of the document, `unsent` the numbers of the unsent ones. A document without unsent rows is
+deleted. Its own number is that of its last row, and it spans fewer than SPAN numbers. So a range of the index finds the
 documents of given rows.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 from pymongo.client_session import ClientSession
 
-from sluicegate.connectors.mongodb.connection import MongoDatabase
+from sluicegate.connectors.mongodb.connection import Document, MongoDatabase
 from sluicegate.connectors.mongodb.migrations import DEAD, OUTBOX
 from sluicegate.streams.contracts.values import Changes, DeadRow, OutboxRow
 
@@ -26,19 +25,19 @@ _encode = msgspec.msgpack.Encoder().encode
 _row = msgspec.msgpack.Decoder(OutboxRow).decode
 
 
-def place(key: str, number: int) -> dict[str, Any]:
-    """The `_id` of a numbered document: the partition, then the number, so that one index serves all ranges."""
+def place(key: str, number: int) -> Document:
+    """The `_id` of a numbered document. The partition comes first, so that one index serves all ranges."""
     return {"partition": key, "number": number}
 
 
-def between(key: str, first: int = 0, last: int = HIGHEST) -> dict[str, Any]:
+def between(key: str, first: int = 0, last: int = HIGHEST) -> Document:
     """A condition on `_id`, both ends inclusive."""
     return {"$gte": place(key, first), "$lte": place(key, min(last, HIGHEST))}
 
 
-def packed(key: str, rows: Sequence[OutboxRow]) -> list[dict[str, Any]]:
+def packed(key: str, rows: Sequence[OutboxRow]) -> list[Document]:
     """The documents that hold these rows."""
-    documents: list[dict[str, Any]] = []
+    documents: list[Document] = []
     first, size = -SPAN, 0
     numbers: list[int] = []
     messages: list[bytes] = []
@@ -54,7 +53,7 @@ def packed(key: str, rows: Sequence[OutboxRow]) -> list[dict[str, Any]]:
 
 
 def settle(data: MongoDatabase, key: str, changes: Changes, session: ClientSession) -> None:
-    """Take what was delivered, and what will never be, out of the outbox."""
+    """Removes delivered and dead rows from the outbox, and revived rows from the dead ones."""
     if changes.dead:
         _bury(data, key, changes, session)
     if numbers := _leaving(changes):
@@ -82,18 +81,19 @@ def dead(data: MongoDatabase, key: str, limit: int) -> list[tuple[OutboxRow, Dea
 
 
 def count(data: MongoDatabase, key: str, session: ClientSession) -> int:
-    """How many rows are unsent."""
-    total = {"$group": {"_id": None, "rows": {"$sum": {"$size": "$unsent"}}}}
-    return sum(
-        found["rows"] for found in data[OUTBOX].aggregate([{"$match": {"_id": between(key)}}, total], session=session)
-    )
+    """The number of unsent rows."""
+    total: list[Document] = [
+        {"$match": {"_id": between(key)}},
+        {"$group": {"_id": None, "rows": {"$sum": {"$size": "$unsent"}}}},
+    ]
+    return sum(found["rows"] for found in data[OUTBOX].aggregate(total, session=session))
 
 
 def _leaving(changes: Changes) -> list[int]:
     return [*changes.dispatched, *(dead.number for dead in changes.dead)]
 
 
-def _holding(key: str, numbers: Sequence[int]) -> dict[str, Any]:
+def _holding(key: str, numbers: Sequence[int]) -> Document:
     return {"_id": between(key, min(numbers), max(numbers) + SPAN - 1)}
 
 
@@ -104,13 +104,7 @@ def _bury(data: MongoDatabase, key: str, changes: Changes, session: ClientSessio
         gone = dead.keys() & set(document["unsent"])
         for message in document["rows"]:
             if (number := _row(message).number) in gone:
-                buried.append(
-                    {
-                        "_id": place(key, number),
-                        "reason": dead[number].reason,
-                        "attempts": dead[number].attempts,
-                        "message": message,
-                    }
-                )
+                reason = {"reason": dead[number].reason, "attempts": dead[number].attempts}
+                buried.append({"_id": place(key, number), "message": message} | reason)
     if buried:
         data[DEAD].insert_many(buried, session=session)

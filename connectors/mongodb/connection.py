@@ -29,8 +29,7 @@ from sluicegate.streams.errors import ConfigurationError, PersistenceError, Syst
 CONNECT_SECONDS = 5
 REPLY_SECONDS = 10
 GONE_SECONDS = 2
-"""For telling a server that cannot be reached that a transaction is over: whether it is back at once. The next
-partition waits."""
+"""Seconds for ending a transaction on a server that could not be reached. The next partition waits meanwhile."""
 
 ATTEMPTS = 8
 LONGEST_PAUSE = 0.25
@@ -50,17 +49,16 @@ _FORM = "mongodb://[user:password@]host[:port][,host...][/database][?options]"
 Document = dict[str, Any]
 MongoDatabase = Database[Document]
 Client = pymongo.MongoClient[Document]
-DriverSession = ClientSession
 T = TypeVar("T")
 
-# At DEBUG it would log our documents.
+# At DEBUG this logger writes our documents.
 logging.getLogger("pymongo.command").setLevel(logging.INFO)
 
 
 def client(url: str, driver: DriverInfo | None = None) -> Client:
-    """Connects when first used. `driver` is what the server is told of this client. An option of the URL that pymongo
-    does not know is refused like one it cannot read. Over TLS the server is asked at once whether it lets us in: the
-    driver goes on trying, and does not say why. Raises ConfigurationError, NotAuthenticated."""
+    """A client that connects when it is first used. `driver` names it to the server. An option of the URL that pymongo
+    does not know is an error, like one that it cannot read. Over TLS the server is asked at once whether it accepts our
+    certificate: the driver would try on without giving the reason. Raises ConfigurationError, NotAuthenticated."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)
@@ -87,8 +85,8 @@ def client(url: str, driver: DriverInfo | None = None) -> Client:
 
 
 def _look(url: str) -> None:
-    """Raises NotAuthenticated, and what parse_uri raises. A URL that asks for other checks, or that a name server must
-    resolve, is left to the driver."""
+    """Raises NotAuthenticated, and the errors of parse_uri. A URL with further TLS options, or one that a name server
+    must resolve, is left to the driver."""
     if not url.startswith("mongodb://"):
         return
     read = parse_uri(url)
@@ -101,13 +99,13 @@ def _look(url: str) -> None:
 
 
 def _hello() -> bytes:
-    """A message (OP_MSG) that every server answers."""
+    """The `hello` command as a message (OP_MSG). Every server answers it."""
     body = bytes(5) + bson.encode({"hello": 1, "$db": "admin"})
     return struct.pack("<iiii", 16 + len(body), 1, 0, 2013) + body
 
 
-def database(server: Client) -> pymongo.database.Database[Document]:
-    """With majority and journal, unless the URL says otherwise (and then the level is weaker)."""
+def database(server: Client) -> MongoDatabase:
+    """Writes wait for a majority and its journal, unless the URL says otherwise. Then the level is weaker."""
     asked: Document = {"w": "majority", "j": True} | server.write_concern.document
     return server.get_default_database(DATABASE).with_options(
         read_preference=pymongo.ReadPreference.PRIMARY,
@@ -117,12 +115,12 @@ def database(server: Client) -> pymongo.database.Database[Document]:
 
 
 def transact(
-    session: DriverSession, concern: WriteConcern, work: Callable[[DriverSession], T], attempts: int = ATTEMPTS
+    session: ClientSession, concern: WriteConcern, work: Callable[[ClientSession], T], attempts: int = ATTEMPTS
 ) -> T:
-    """Run `work` in one transaction. What certainly did not land is tried again as a whole, in the same session, so
-    that an open transaction of the attempt before is given up by the server; a commit whose reply is lost is asked for
-    again by pymongo until the time is up. Locks that stay may belong to a transaction that was left open: it is ended.
-    Raises PersistenceError."""
+    """Runs `work` in one transaction. A transaction that certainly did not commit is run again in the same session, so
+    that the server ends what the last attempt left open. When the reply of a commit is lost, pymongo asks again until
+    the time is up. A lock that stays may belong to a transaction that a process left open: that one is ended. Raises
+    PersistenceError."""
     end = time.monotonic() + REPLY_SECONDS
     look_at = time.monotonic() + left_open.LOOK_AFTER
     with answering():
@@ -130,67 +128,64 @@ def transact(
             try:
                 return _attempt(session, concern, work)
             except PyMongoError as error:
-                if (
-                    attempt == attempts
-                    or time.monotonic() > end
-                    or not error.has_error_label("TransientTransactionError")
-                ):
+                if attempt == attempts or time.monotonic() > end or not gave_up(error):
                     raise
             if time.monotonic() >= look_at:
                 left_open.end(session.client, REPLY_SECONDS)
                 look_at = time.monotonic() + left_open.LOOK_EVERY
-            # Those that came into each other's way at once do not do so again.
+            # Random pauses, so that transactions that conflicted do not meet again.
             time.sleep(min(0.005 * 2**attempt, LONGEST_PAUSE) * random.uniform(0.5, 1))
         raise AssertionError("the last attempt returns or raises")
 
 
-def _attempt(session: DriverSession, concern: WriteConcern, work: Callable[[DriverSession], T]) -> T:
+def gave_up(error: BaseException) -> bool:
+    """Whether the server has certainly not committed the transaction."""
+    return isinstance(error, PyMongoError) and error.has_error_label("TransientTransactionError")
+
+
+def _attempt(session: ClientSession, concern: WriteConcern, work: Callable[[ClientSession], T]) -> T:
     session.start_transaction(ReadConcern("snapshot"), concern, pymongo.ReadPreference.PRIMARY)
     try:
         result = work(session)
         session.commit_transaction()
         return result
     except BaseException as error:
-        _ended(session, error)
+        _end(session, error)
         raise
 
 
-def _ended(session: DriverSession, error: BaseException) -> None:
-    """At the server, too, even when the time of `answering` is over: the driver would not even send that, and the locks
-    of the transaction would stand for transactionLifetimeLimitSeconds."""
+def _end(session: ClientSession, error: BaseException) -> None:
+    """Ends the transaction at the server, even when the time of `answering` is over. The driver alone would then send
+    nothing, and the locks of the transaction would stay for transactionLifetimeLimitSeconds."""
 
-    if (
-        not session.in_transaction
-        and isinstance(error, PyMongoError)
-        and error.has_error_label("TransientTransactionError")
-    ):
-        return  # the server has given its commit up
+    if not session.in_transaction and gave_up(error):
+        return  # the commit failed: the server has ended the transaction
 
     def end() -> None:
         with suppress(PyMongoError), pymongo.timeout(time_to_end(error)):
             if session.in_transaction:
                 session.abort_transaction()
-            else:  # in doubt about its commit
+            else:  # it is unknown whether the commit landed
                 session.client.admin.command("killSessions", [session.session_id])
 
-    Context().run(end)  # which knows no limit but its own
+    Context().run(end)  # an empty context: the limit of `answering` does not hold in it
 
 
 def time_to_end(error: BaseException) -> float:
-    """Seconds for telling the server that the transaction in which this came is over."""
+    """Seconds for ending, at the server, a transaction that failed with this error."""
     gone = isinstance(error, ConnectionFailure) and not isinstance(error, NetworkTimeout)
     return GONE_SECONDS if gone else REPLY_SECONDS
 
 
 @contextmanager
 def answering() -> Iterator[None]:
-    """Everything inside together has REPLY_SECONDS; the driver's errors become ours, without what the server quotes of
-    documents."""
+    """Gives the block REPLY_SECONDS. Turns the driver's errors into ours, without the documents that the server
+    quotes."""
     try:
         with pymongo.timeout(REPLY_SECONDS):
             yield
     except BulkWriteError as error:
-        # It quotes the documents, so it is not even kept as the cause.
+        # It quotes documents, so it is not kept as the cause.
         codes = sorted({each.get("code") for each in error.details["writeErrors"]})
         raise PersistenceError(f"mongodb: BulkWriteError: {codes}") from None
     except PyMongoError as error:
@@ -202,7 +197,7 @@ def answering() -> Iterator[None]:
         if getattr(error, "code", None) == _UNAUTHORIZED:
             hint = "write user and password into the store's URL, or grant this user readWrite and clusterMonitor"
             raise permanent(PersistenceError(f"mongodb: not authorized: {text[:300]}; {hint}")) from error
-        unsafe = admission.untrusted("mongodb", text, CERTIFICATES)
-        raise unsafe or PersistenceError(f"mongodb: {type(error).__name__}: {text[:300]}") from error
+        untrusted = admission.untrusted("mongodb", text, CERTIFICATES)
+        raise untrusted or PersistenceError(f"mongodb: {type(error).__name__}: {text[:300]}") from error
     except (msgspec.MsgspecError, UnicodeDecodeError, KeyError) as error:
         raise PersistenceError(f"mongodb: a stored value cannot be read: {type(error).__name__}") from error

@@ -1,12 +1,11 @@
-"""What the durability of a MongoDB deployment rests on."""
+"""The settings on which the durability of a MongoDB deployment depends."""
 
 from collections.abc import Iterator
-from typing import Any
 
-from pymongo.database import Database
 from pymongo.errors import OperationFailure
 
 from sluicegate.connectors.mongodb import connection
+from sluicegate.connectors.mongodb.connection import Document, MongoDatabase
 from sluicegate.streams.contracts.values import Level
 from sluicegate.streams.errors import SystemNotReady
 
@@ -21,8 +20,8 @@ def check_transactions(server: connection.Client) -> None:
         raise SystemNotReady(connection.STANDALONE)
 
 
-def level(server: connection.Client, data: Database[dict[str, Any]]) -> Level:
-    """What the settings of this deployment give; a setting that cannot be read counts as wrong."""
+def level(server: connection.Client, data: MongoDatabase) -> Level:
+    """The durability that the deployment's settings give. A setting that cannot be read counts as wrong."""
     check_transactions(server)
     with connection.answering():
         hello, build = server.admin.command("hello"), server.admin.command("buildInfo")
@@ -37,29 +36,29 @@ def level(server: connection.Client, data: Database[dict[str, Any]]) -> Level:
     return Level("volatile" if volatile else "lossy" if weak else "durable", tuple(weak))
 
 
-def _answer(server: connection.Client, command: str) -> dict[str, Any]:
-    """Empty when the server refuses to tell."""
+def _answer(server: connection.Client, command: str) -> Document:
+    """Empty when the server refuses."""
     try:
         return dict(server.admin.command(command))
     except OperationFailure:
         return {}
 
 
-def weak_concern(concern: dict[str, Any]) -> Iterator[str]:
+def weak_concern(concern: Document) -> Iterator[str]:
     if concern.get("w") != "majority":
         yield f"the URL asks for w={concern.get('w')}, not majority"
     if concern.get("j") is not True:
         yield "the URL asks for journal=false: commits are acknowledged before they are on disk"
 
 
-def weak_server(hello: dict[str, Any], version: str) -> Iterator[str]:
+def weak_server(hello: Document, version: str) -> Iterator[str]:
     if not hello.get("isWritablePrimary") or hello.get("readOnly"):
         yield "the server takes no writes: it is a secondary or read-only"
     if tuple(int(part) for part in version.split("-")[0].split(".")[:2]) < LOWEST:
         yield f"version is {version}, below {'.'.join(map(str, LOWEST))}"
 
 
-def weak_set(config: dict[str, Any] | None, engine: dict[str, Any] | None) -> Iterator[str]:
+def weak_set(config: Document | None, engine: Document | None) -> Iterator[str]:
     if config is None:
         yield "the replica set's configuration cannot be read (replSetGetConfig refused?)"
     elif not config.get("writeConcernMajorityJournalDefault", True):

@@ -1,4 +1,4 @@
-"""The lanes of the outbox: who holds one, and what its rows get and become."""
+"""The lanes of the outbox: their leases, the numbers of their rows, and the outcomes of rows."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
@@ -13,7 +13,7 @@ from sluicegate.connectors.mongodb.messages import (
     OutboxDocument,
     changing,
     document,
-    relaned,
+    move_lanes,
     rows_of,
     settle,
 )
@@ -26,11 +26,11 @@ from sluicegate.streams.contracts.options import OutboxOptions
 from sluicegate.streams.errors import ConcurrencyError
 
 SMALL = 10
-"""Documents of fewer rows are put together when they get their numbers. That writes their ids into the index anew:
-with documents of 62 rows it cost the server 53 us a row, and leaving them as they are 19."""
+"""Documents with fewer rows are merged when they get their numbers. A merge writes the rows' ids into the index again:
+with documents of 62 rows it cost the server 53 us a row, and 19 us without a merge."""
 _FREE: Document = {"token": None, "held_until": None}
 _SIZES = {"first": 1, "count": 1, "next_at": 1}
-_LEAN = {"ids": 0}  # they stand in the rows, too
+_LEAN = {"ids": 0}  # the rows hold their ids, too
 
 
 def claim(
@@ -43,7 +43,7 @@ def claim(
     outbox = data[META].find_one({"_id": "outbox"}, session=session) or {}
     check_claim(lane, outbox["lanes"], token, limit)
     if outbox.get("changed"):
-        relaned(data, outbox["lanes"], session)
+        move_lanes(data, outbox["lanes"], session)
     own = {"state": "pending", "lane": lane}
     chosen, some, waiting = _sent_next(data, own, after, limit, now, session)
     rows = _read(data, chosen, after, session)
@@ -62,8 +62,8 @@ def claim(
 def _sent_next(
     data: MongoDatabase, own: Document, after: int, limit: int, now: datetime, session: ClientSession
 ) -> tuple[list[object], int, datetime | None]:
-    """The numbered documents with the next rows after that number, how many these are, and until when the one behind
-    them waits."""
+    """The documents with the next numbered rows after that number, the count of these rows, and until when the document
+    after them waits."""
     chosen: list[object] = []
     some = 0
     for found in data[MESSAGE].find(own | {"numbered": True}, _SIZES, session=session).sort("first"):
@@ -84,11 +84,10 @@ def _read(data: MongoDatabase, chosen: list[object], after: int, session: Client
 
 
 def _given(data: MongoDatabase, own: Document, last: int, limit: int, session: ClientSession) -> list[LaneRow]:
-    """Rows of the lane that had no number, with one."""
+    """Gives numbers to rows of the lane that have none, and returns these rows."""
     found, some = [], 0
-    unnumbered = data[MESSAGE].find(
-        own | {"numbered": False}, _LEAN, batch_size=max(2, min(limit, 101)), session=session
-    )
+    size = max(2, min(limit, 101))
+    unnumbered = data[MESSAGE].find(own | {"numbered": False}, _LEAN, batch_size=size, session=session)
     for each in unnumbered.sort("first"):
         found.append(each)
         some += each["count"]
@@ -112,7 +111,7 @@ def _given(data: MongoDatabase, own: Document, last: int, limit: int, session: C
 
 
 def _together(found: Sequence[Document]) -> Iterator[list[Document]]:
-    """Neighbours that may be one document."""
+    """Groups neighbours that may become one document."""
     gathered: list[Document] = []
     rows = size = 0
     for each in found:
@@ -132,7 +131,6 @@ def _plain(found: Document) -> bool:
 
 
 def claim_any(data: MongoDatabase, token: str, limit: int, lease: timedelta, session: ClientSession) -> LaneBatch:
-    """First what is free, then the lease on it."""
     now = locked(data, "any", session)["now"]
     expires = until(now, lease)
     rows: list[LaneRow] = []
@@ -171,9 +169,9 @@ def mark(
 def _marked(
     data: MongoDatabase, batch: LaneBatch, outcomes: Sequence[Outcome], now: datetime, session: ClientSession
 ) -> list[Document]:
-    """Marks the documents of which all rows were sent, unread, and returns the others that have outcomes."""
-    said = {outcome.id: outcome.kind for outcome in outcomes if outcome.kind != "outage"}
-    numbers = {row.number: said[row.id] for row in batch.rows if row.id in said}
+    """Marks documents of which all rows were sent, without reading them. Returns the other documents with outcomes."""
+    kinds = {outcome.id: outcome.kind for outcome in outcomes if outcome.kind != "outage"}
+    numbers = {row.number: kinds[row.id] for row in batch.rows if row.id in kinds}
     if not numbers:
         return []
     sent = {number for number, kind in numbers.items() if kind == "dispatched"}
@@ -198,8 +196,8 @@ def _sent(now: datetime) -> Document:
 def _fate(
     found: Document, outcome: Outcome | None, before: int | None, now: datetime, options: OutboxOptions
 ) -> Document | None:
-    """`before` is how often when it was claimed: a failure since then was counted by an earlier call, whose reply was
-    lost."""
+    """`before` is the number of attempts when the row was claimed. When the number has changed since, an earlier call,
+    whose reply was lost, has counted the failure."""
     if outcome is None or (outcome.kind == "failed" and before not in (None, found["attempts"])):
         return None
     if outcome.kind == "dispatched":

@@ -1,8 +1,8 @@
-"""Transactions whose process has died, or can no longer commit them. MongoDB keeps their locks for a minute
+"""Ends transactions whose process has died, or can no longer commit them. MongoDB would keep their locks for a minute
 (transactionLifetimeLimitSeconds).
 
 The server shows each user the user's own sessions and connections, and lets the user end them: no privilege is needed.
-Each of our clients puts a mark of its own into its connections. The server shows the mark of an open transaction, too:
+Each of our clients marks its connections. The server shows the mark of an open transaction, too. One is ended when:
 
 * No connection has the mark any more: the process has died, or it has lost its connections. In the second case it
   begins the transaction again.
@@ -21,20 +21,20 @@ from pymongo.driver_info import DriverInfo
 from pymongo.errors import PyMongoError
 
 LOOK_AFTER, LOOK_EVERY = 0.3, 1.0
-"""Seconds of conflicts before the first look, and between two looks."""
+"""Seconds of conflicts before the first search for open transactions, and between two searches."""
 
 _MARK = "sluicegate-"
 _EVERYTHING = {"allUsers": False, "idleSessions": True, "idleConnections": True}
 
 
 def mark() -> DriverInfo:
-    """For one client."""
+    """A new mark, for one client."""
     return DriverInfo("sluicegate", _MARK + uuid.uuid4().hex)
 
 
 def end(server: "pymongo.MongoClient[dict[str, Any]]", limit: float) -> int:
-    """End what was left open by marked clients of this user; returns how many transactions that were. `limit` is in
-    seconds. An error of the server ends nothing: the caller is about to try its own transaction again."""
+    """Ends transactions that marked clients of this user left open, and returns their number. `limit` is in seconds. An
+    error of the server is ignored: the caller will try its own transaction again."""
     with suppress(PyMongoError):
         admin = server.get_database("admin", read_preference=pymongo.ReadPreference.PRIMARY)
         seen = list(admin.aggregate([{"$currentOp": _EVERYTHING}]))

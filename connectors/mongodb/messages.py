@@ -1,18 +1,17 @@
-"""Rows of the outbox, many to a document, and the one function that writes them.
+"""Rows of the outbox, many in one document, and the one function that writes them.
 
-A document for each row would cost the server two updates of a row between its insert and its end, and these 7,000 rows
-a second. The rows of one document follow each other in their lane and have one fate: where they come to differ, it is
-cut.
+One document for each row would cost the server two updates of the row between its insert and its end, and 7,000 rows a
+second. The rows of one document are neighbours in their lane and have the same state. When their states differ, the
+document is cut.
 
-`first` is the number of the first row. Before the lane is claimed it is out of one count for the whole store, taken
-outside of the transaction (so that writers do not wait for each other): it orders what is not `numbered` yet. Whatever
-is committed by a majority has that count's update, which came before it, in its history.
+`first` is the number of the first row. Until the lane is claimed, it comes from one count of the whole store and orders
+the rows that are not `numbered` yet. The count is raised outside of the transaction, so that writers do not wait for
+each other. What a majority has committed includes that earlier update.
 """
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import groupby
-from typing import Any
 
 import msgspec
 from pymongo import ReturnDocument
@@ -34,7 +33,7 @@ _AT_ONCE = WriteConcern(1)
 
 
 class OutboxDocument(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """`order` is among all rows of the store, as they were written."""
+    """One row. `order` is its place among all rows of the store, in the order of writing."""
 
     id: str
     topic: str
@@ -51,10 +50,10 @@ _decode = msgspec.msgpack.Decoder(list[OutboxDocument]).decode
 
 
 def write_rows(data: MongoDatabase, messages: Sequence[OutboxMessage], session: ClientSession) -> int:
-    """In the transaction of `session`; those whose id is there are left out. Returns how many were new.
+    """Writes messages in the transaction of `session`, except those whose id exists. Returns the number of new ones.
 
-    An id that another transaction adds meanwhile is a conflict, by the unique index: the transaction begins again and
-    finds it."""
+    When another transaction adds the same id meanwhile, the unique index makes a conflict: the transaction begins again
+    and finds the id."""
     wanted: dict[str, OutboxMessage] = {}
     for message in messages:
         wanted.setdefault(message.id, message)
@@ -67,17 +66,15 @@ def write_rows(data: MongoDatabase, messages: Sequence[OutboxMessage], session: 
     return len(wanted)
 
 
-def relaned(data: MongoDatabase, lanes: int, session: ClientSession) -> None:
-    """Rows whose transaction began before the number of lanes was changed and ended after it go where they belong
-    now."""
+def move_lanes(data: MongoDatabase, lanes: int, session: ClientSession) -> None:
+    """Moves rows whose transaction began before the number of lanes changed and ended after it to their new lanes."""
     for found in data[MESSAGE].find({"state": "pending", "lanes": {"$ne": lanes}}, session=session):
-        settle(
-            data, found, [{"lane": lane_of(message_of(row), lanes), "lanes": lanes} for row in rows_of(found)], session
-        )
+        fates = [{"lane": lane_of(message_of(row), lanes), "lanes": lanes} for row in rows_of(found)]
+        settle(data, found, fates, session)
 
 
 def reserve(data: MongoDatabase, count: int) -> tuple[range, int, datetime]:
-    """So many numbers that nobody else has, how many lanes there are, and the server's time."""
+    """Returns so many unused numbers, the number of lanes, and the server's time."""
     counts = data[META].with_options(write_concern=_AT_ONCE)
     found = counts.find_one_and_update(
         {"_id": "outbox"},
@@ -91,23 +88,19 @@ def reserve(data: MongoDatabase, count: int) -> tuple[range, int, datetime]:
 
 def _packed(messages: Sequence[OutboxMessage], numbers: range, lanes: int, now: datetime) -> Iterator[Document]:
     of_lanes: dict[int, list[OutboxDocument]] = {}
-    for order, message in zip(numbers, messages, strict=True):
-        row = OutboxDocument(
-            message.id, message.topic, message.key, message.value, list(message.headers), message.lane_key, order, now
-        )
-        of_lanes.setdefault(lane_of(message, lanes), []).append(row)
+    for order, it in zip(numbers, messages, strict=True):
+        row = OutboxDocument(it.id, it.topic, it.key, it.value, list(it.headers), it.lane_key, order, now)
+        of_lanes.setdefault(lane_of(it, lanes), []).append(row)
+    fields = {"state": "pending", "lanes": lanes, "numbered": False, "attempts": 0}
     first = numbers[0]
     for lane, rows in of_lanes.items():
         for part in parts(rows):
-            yield document(
-                part,
-                {"state": "pending", "lane": lane, "lanes": lanes, "numbered": False, "first": first, "attempts": 0},
-            )
+            yield document(part, fields | {"lane": lane, "first": first})
             first += len(part)
 
 
 def parts(rows: Sequence[OutboxDocument]) -> Iterator[Sequence[OutboxDocument]]:
-    """As many in each as a document takes."""
+    """Cuts rows into parts that fit into one document each."""
     begin = size = 0
     for place, row in enumerate(rows):
         more = len(row.value or b"") + len(row.key or b"") + sum(len(value or b"") for _, value in row.headers)
@@ -133,8 +126,8 @@ def rows_of(found: Document) -> list[OutboxDocument]:
 
 
 def settle(data: MongoDatabase, found: Document, fates: Sequence[Document | None], session: ClientSession) -> None:
-    """Change what must change of each row of the document `found` (None: nothing): a field that becomes None is taken
-    away."""
+    """Changes the fields of each row of the document `found`; None changes none. A field that becomes None is removed.
+    Rows whose changes differ get documents of their own."""
     groups = [(fate, len(list(group))) for fate, group in groupby(fates)]
     if len(groups) == 1:
         if (fate := groups[0][0]) == GONE:
@@ -145,24 +138,17 @@ def settle(data: MongoDatabase, found: Document, fates: Sequence[Document | None
     data[MESSAGE].delete_one({"_id": found["_id"]}, session=session)
     rows, begin, made = rows_of(found), 0, []
     for fate, size in groups:
-        fields = (
-            {name: value for name, value in found.items() if name != "_id"}
-            | {"first": found["first"] + begin}
-            | (fate or {})
-        )
         if fate != GONE:
-            made.append(
-                document(
-                    rows[begin : begin + size], {name: value for name, value in fields.items() if value is not None}
-                )
-            )
+            fields = found | {"first": found["first"] + begin} | (fate or {}) | {"_id": None}
+            kept = {name: value for name, value in fields.items() if value is not None}
+            made.append(document(rows[begin : begin + size], kept))
         begin += size
     if made:
         data[MESSAGE].insert_many(made, session=session)
 
 
 def changing(fields: Document) -> Document:
-    """The update that sets these fields, and takes those away that are None."""
+    """The update that sets these fields, and removes those that are None."""
     kept = {name: value for name, value in fields.items() if value is not None}
     gone = {name: 1 for name, value in fields.items() if value is None}
     return ({"$set": kept} if kept else {}) | ({"$unset": gone} if gone else {})
@@ -173,14 +159,8 @@ def message_of(row: OutboxDocument) -> OutboxMessage:
 
 
 def stored(found: Document, row: OutboxDocument) -> StoredMessage:
-    known: Any = found.get
-    return StoredMessage(
-        message_of(row),
-        found["state"],
-        found["lane"],
-        known("attempts", 0),
-        row.created_at,
-        known("dispatched_at"),
-        known("next_at"),
-        known("reason", ""),
-    )
+    attempts = found.get("attempts", 0)
+    sent = found.get("dispatched_at")
+    waits = found.get("next_at")
+    reason = found.get("reason", "")
+    return StoredMessage(message_of(row), found["state"], found["lane"], attempts, row.created_at, sent, waits, reason)

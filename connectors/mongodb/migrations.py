@@ -1,11 +1,11 @@
-"""The collections, step by step. A step that was released never changes: a new one is added. Each may be run again and
-again, and by two at once: a step that was killed half-way is finished by the next run."""
+"""The steps that make the collections. A released step never changes: a new one is added. Each step may run several
+times, and in two processes at once. A step that was killed half-way is finished by the next run."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from pymongo import IndexModel
-from pymongo.errors import CollectionInvalid, DuplicateKeyError, OperationFailure
+from pymongo.errors import DuplicateKeyError, OperationFailure
 
 from sluicegate.connectors.mongodb.connection import MongoDatabase
 from sluicegate.streams.contracts.lanes import LANES
@@ -14,18 +14,14 @@ from sluicegate.streams.errors import SystemNotReady
 META, CLAIM, CHANGELOG = "sluicegate_meta", "sluicegate_claim", "sluicegate_changelog"
 OUTBOX, DEAD, STEP = "sluicegate_outbox", "sluicegate_dead", "sluicegate_step"
 LOCK, BUFFER, KEY, GROUP = "sluicegate_lock", "sluicegate_buffer", "sluicegate_buffer_key", "sluicegate_buffer_group"
-SEALED, WATERMARK, TIMEOUT, MESSAGE = (
-    "sluicegate_buffer_sealed",
-    "sluicegate_watermark",
-    "sluicegate_timeout",
-    "sluicegate_message",
-)
+SEALED, WATERMARK = "sluicegate_buffer_sealed", "sluicegate_watermark"
+TIMEOUT, MESSAGE = "sluicegate_timeout", "sluicegate_message"
 LEASED = 2
-"""The step without which the leased contracts are not used."""
+"""The step that the leased contracts need."""
 NAMESPACE_EXISTS = 48
 SAME_INDEX = (85, 86)
-"""There is one of these fields, or of this name, with other options: somebody's who had reasons. Correctness rests on
-one index only, the unique one of the ids of the outbox."""
+"""An index with these fields, or of this name, exists with other options. It is kept: an operator may have made it.
+Correctness depends only on the unique index of the outbox's ids."""
 
 
 def _collections(data: MongoDatabase) -> None:
@@ -36,8 +32,7 @@ def _collections(data: MongoDatabase) -> None:
 def _leased(data: MongoDatabase) -> None:
     for name in (LOCK, WATERMARK):
         _create(data, name)
-    # Each index of rows that are updated costs the server a quarter of the update, touched or not: these are as few as
-    # can be.
+    # Each index costs the server a quarter of an update, whether the update changes it or not. So there are few.
     _create(
         data,
         BUFFER,
@@ -73,8 +68,6 @@ STEPS: tuple[tuple[str, Callable[[MongoDatabase], None]], ...] = (
 def _create(data: MongoDatabase, name: str, *indexes: IndexModel) -> None:
     try:
         data.create_collection(name, check_exists=False)
-    except CollectionInvalid:
-        pass
     except OperationFailure as error:
         if error.code != NAMESPACE_EXISTS:
             raise
@@ -94,7 +87,8 @@ def _index(data: MongoDatabase, name: str, indexes: list[IndexModel]) -> None:
 
 
 def outstanding(data: MongoDatabase) -> Sequence[tuple[int, str, Callable[[MongoDatabase], None]]]:
-    """The steps that these data lack, numbered from 1. Raises SystemNotReady when they are ahead of this program."""
+    """The steps that were not done yet, numbered from 1. Raises SystemNotReady when the data are newer than this
+    program."""
     done = {step["_id"] for step in data[STEP].find({}, {"_id": 1})}
     if done and max(done) > len(STEPS):
         raise SystemNotReady(
@@ -104,7 +98,7 @@ def outstanding(data: MongoDatabase) -> Sequence[tuple[int, str, Callable[[Mongo
 
 
 def apply(data: MongoDatabase, new_name: str) -> Sequence[str]:
-    """Do what is outstanding and name the data if they have no name; returns the steps that nobody else did
+    """Does the outstanding steps, and names the data if they have no name. Returns the steps that no other process did
     meanwhile."""
     done = []
     for number, name, work in outstanding(data):
@@ -118,7 +112,8 @@ def apply(data: MongoDatabase, new_name: str) -> Sequence[str]:
 
 
 def name_data(data: MongoDatabase, new_name: str) -> str:
-    """The name of the data: the one they have, else the new one. Raises SystemNotReady before the first `migrate`."""
+    """Returns the data's name, after giving them the new one if they have none. Raises SystemNotReady before the first
+    `migrate`."""
     found = incarnation(data)
     if found is None:
         if data[STEP].find_one() is None:

@@ -1,4 +1,4 @@
-"""The outbox of applications and of the leased contracts in MongoDB."""
+"""The outbox in MongoDB for applications and the leased contracts."""
 
 import uuid
 from collections.abc import Callable, Sequence
@@ -8,7 +8,7 @@ from typing import Any
 
 from pymongo.client_session import ClientSession
 
-from sluicegate.connectors.mongodb import connection, lanes
+from sluicegate.connectors.mongodb import lanes
 from sluicegate.connectors.mongodb.connection import Document
 from sluicegate.connectors.mongodb.messages import (
     GONE,
@@ -32,11 +32,11 @@ from sluicegate.streams.contracts.leased_values import positive
 from sluicegate.streams.contracts.messages import Attempt, LaneBatch, OutboxMessage, Outcome, StoredMessage
 from sluicegate.streams.contracts.options import OutboxOptions
 
-_AGAIN: Document = {"state": "pending", "numbered": False, "attempts": 0, "next_at": None, "reason": None}
+_UNTRIED: Document = {"state": "pending", "numbered": False, "attempts": 0, "next_at": None, "reason": None}
 
 
 class MongoOutbox:
-    """Any thread may call; `new_token` gives a random text."""
+    """Any thread may call. `new_token` gives a random text."""
 
     def __init__(
         self, steps: StepRunner, options: OutboxOptions, new_token: Callable[[], str] = lambda: uuid.uuid4().hex
@@ -54,8 +54,7 @@ class MongoOutbox:
             write_rows(session.database, messages, session.client_session)
 
     def lanes(self) -> int:
-        self._steps.ready()
-        with connection.answering():
+        with self._steps.reading():
             found = self._data[META].find_one({"_id": "outbox"}) or {}
             return int(found["lanes"])
 
@@ -91,40 +90,33 @@ class MongoOutbox:
         return self._wakeups.wait(seconds)
 
     def pending_age(self) -> timedelta | None:
-        self._steps.ready()
-        with connection.answering():
+        with self._steps.reading():
             oldest = self._rows.find_one({"state": "pending"}, {"created_at": 1}, sort=[("oldest", 1)])
             return max(timedelta(0), server_time(self._data) - oldest["created_at"]) if oldest else None
 
     def count(self, state: str = "pending") -> int:
         check_states([state])
-        self._steps.ready()
-        with connection.answering():
+        with self._steps.reading():
             return self._counted(state)
 
     def _counted(self, state: str, session: ClientSession | None = None) -> int:
-        total = {"$group": {"_id": None, "rows": {"$sum": "$count"}}}
-        return sum(
-            found["rows"] for found in self._rows.aggregate([{"$match": {"state": state}}, total], session=session)
-        )
+        total: list[Document] = [{"$match": {"state": state}}, {"$group": {"_id": None, "rows": {"$sum": "$count"}}}]
+        return sum(found["rows"] for found in self._rows.aggregate(total, session=session))
 
     def sweep(self, older_than: timedelta, limit: int = 10_000) -> int:
         def work(session: ClientSession) -> int:
-            old, left = (
-                {"state": "dispatched", "dispatched_at": {"$lt": server_time(self._data, session) - older_than}},
-                limit,
-            )
-            for found in self._rows.find(old, {"count": 1}, session=session).sort(
-                [("dispatched_at", 1), ("oldest", 1)]
-            ):
-                left -= self._swept(found, left, session)
+            old = {"state": "dispatched", "dispatched_at": {"$lt": server_time(self._data, session) - older_than}}
+            left = limit
+            rows = self._rows.find(old, {"count": 1}, session=session)
+            for found in rows.sort([("dispatched_at", 1), ("oldest", 1)]):
+                left -= self._sweep_document(found, left, session)
                 if left <= 0:
                     break
             return limit - left
 
         return self._steps.run(work)
 
-    def _swept(self, found: Document, left: int, session: ClientSession) -> int:
+    def _sweep_document(self, found: Document, left: int, session: ClientSession) -> int:
         if found["count"] <= left:
             self._rows.delete_one({"_id": found["_id"]}, session=session)
             return int(found["count"])
@@ -134,10 +126,9 @@ class MongoOutbox:
 
     def find(self, state: str | None = None, topic: str | None = None, limit: int = 1000) -> Sequence[StoredMessage]:
         check_states([] if state is None else [state])
-        self._steps.ready()
         wanted: Document = {} if state is None else {"state": state}
         rows: list[tuple[int, StoredMessage]] = []
-        with connection.answering(), self._rows.find(wanted, batch_size=4).sort("oldest") as found:
+        with self._steps.reading(), self._rows.find(wanted, batch_size=4).sort("oldest") as found:
             for each in found:
                 rows += ((row.order, stored(each, row)) for row in rows_of(each) if topic in (None, row.topic))
                 if len(rows) >= limit:
@@ -145,14 +136,12 @@ class MongoOutbox:
         return [message for _, message in sorted(rows, key=itemgetter(0))[:limit]]
 
     def get(self, id: str) -> StoredMessage | None:
-        self._steps.ready()
-        with connection.answering():
+        with self._steps.reading():
             found = self._rows.find_one({"ids": id})
             return next((stored(found, row) for row in rows_of(found) if row.id == id), None) if found else None
 
     def attempts_of(self, id: str) -> Sequence[Attempt]:
-        self._steps.ready()
-        with connection.answering():
+        with self._steps.reading():
             found = self._rows.find_one({"ids": id}, {"history": 1, "dispatched_at": 1}) or {}
         tried = [Attempt(**attempt) for attempt in found.get("history", ())]
         if found.get("dispatched_at"):
@@ -168,7 +157,7 @@ class MongoOutbox:
                 numbers, lanes, _ = reserve(self._data, len(wanted))
                 place = iter(numbers)
                 for each in found:
-                    fates = [_again(row, lanes, next(place)) if row.id in wanted else None for row in rows_of(each)]
+                    fates = [_requeued(row, lanes, next(place)) if row.id in wanted else None for row in rows_of(each)]
                     settle(self._data, each, fates, session)
             return len(wanted)
 
@@ -177,9 +166,8 @@ class MongoOutbox:
     def drop(self, ids: Sequence[str]) -> int:
         def work(session: ClientSession) -> int:
             count = 0
-            for each in self._rows.find(
-                {"ids": {"$in": list(ids)}, "state": {"$in": ["pending", "dead"]}}, session=session
-            ):
+            unsent = {"ids": {"$in": list(ids)}, "state": {"$in": ["pending", "dead"]}}
+            for each in self._rows.find(unsent, session=session):
                 fates = [GONE if row.id in ids else None for row in rows_of(each)]
                 settle(self._data, each, fates, session)
                 count += fates.count(GONE)
@@ -188,6 +176,6 @@ class MongoOutbox:
         return self._steps.run(work)
 
 
-def _again(row: OutboxDocument, lanes: int, number: int) -> Document:
-    """Behind all that its lane has."""
-    return _AGAIN | {"first": number, "lane": lane_of(message_of(row), lanes), "lanes": lanes}
+def _requeued(row: OutboxDocument, lanes: int, number: int) -> Document:
+    """The change of a row that goes to the end of its lane."""
+    return _UNTRIED | {"first": number, "lane": lane_of(message_of(row), lanes), "lanes": lanes}

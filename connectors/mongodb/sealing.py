@@ -1,5 +1,6 @@
-"""Sealed batches: groups of fixed membership, each handed out to one caller at a time."""
+"""Sealed batches: groups with a fixed set of rows, each leased to one caller at a time."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,16 +9,31 @@ from itertools import islice
 from pymongo import UpdateMany, UpdateOne
 from pymongo.client_session import ClientSession
 
-from sluicegate.connectors.mongodb.buffered import OPEN, decoded, known, number, set_deadlines, unleased
+from sluicegate.connectors import buffers
+from sluicegate.connectors.mongodb.buffered import (
+    FOR_REMOVAL,
+    FREED,
+    OPEN,
+    decoded,
+    drop,
+    known,
+    number,
+    set_deadlines,
+    unleased,
+)
 from sluicegate.connectors.mongodb.connection import Document, MongoDatabase
+from sluicegate.connectors.mongodb.messages import write_rows
 from sluicegate.connectors.mongodb.migrations import BUFFER, GROUP, SEALED
 from sluicegate.connectors.mongodb.steps import until
 from sluicegate.streams.contracts.leased_values import Gate, SealedBatch, Types, batch_id
 
+Chosen = tuple[str, str, list[Document]]
+"""Group, reason, rows of a new batch."""
+
 
 @dataclass(frozen=True)
 class Sealing:
-    """In one transaction, in which the lock of `name` is held since `now`."""
+    """Seals groups of the buffer `name` in one transaction, which has held the buffer's lock since `now`."""
 
     data: MongoDatabase
     name: str
@@ -28,8 +44,8 @@ class Sealing:
     session: ClientSession
 
     def full(self, groups: Sequence[str]) -> list[SealedBatch]:
-        """The batches that these groups fill now. Their deadlines are set anew."""
-        made: list[tuple[str, str, list[Document]]] = []
+        """Seals the full batches of these groups, and sets the groups' deadlines."""
+        made: list[Chosen] = []
         for group in self._reached(groups):
             rows = iter(self._ready(group))
             while len(together := list(islice(rows, self.gate.count))) == self.gate.count:
@@ -39,32 +55,29 @@ class Sealing:
         return batches
 
     def _reached(self, groups: Sequence[str]) -> list[str]:
-        """Those of the groups that have the count."""
+        """The groups that have as many rows as the gate counts."""
         if self.gate.count is None:
             return []
-        counted = self.data[BUFFER].aggregate(
-            [
-                {"$match": {"name": self.name, "group": {"$in": list(groups)}} | self._free()},
-                {"$group": {"_id": "$group", "rows": {"$sum": 1}}},
-                {"$match": {"rows": {"$gte": self.gate.count}}},
-            ],
-            session=self.session,
-        )
-        reached = {each["_id"] for each in counted}
+        counted: list[Document] = [
+            {"$match": {"name": self.name, "group": {"$in": list(groups)}} | self._free()},
+            {"$group": {"_id": "$group", "rows": {"$sum": 1}}},
+            {"$match": {"rows": {"$gte": self.gate.count}}},
+        ]
+        reached = {each["_id"] for each in self.data[BUFFER].aggregate(counted, session=self.session)}
         return [group for group in groups if group in reached]
 
     def _free(self) -> Document:
         return OPEN | unleased(self.now) | known(self.types)
 
     def _ready(self, group: str, limit: int = 0) -> list[Document]:
-        """What a gate counts, oldest first."""
+        """The group's rows that the gate counts, oldest first."""
         wanted = {"name": self.name, "group": group} | self._free()
         return list(self.data[BUFFER].find(wanted, session=self.session).sort("_id").limit(limit))
 
     def due(self, limit: int) -> list[SealedBatch]:
         free = {"name": self.name, "expires_at": {"$lte": self.now}}
-        again = self._again(list(self.data[SEALED].find(free, session=self.session).sort("first").limit(limit)))
-        made: list[tuple[str, str, list[Document]]] = []
+        again = self._lease_again(list(self.data[SEALED].find(free, session=self.session).sort("first").limit(limit)))
+        made: list[Chosen] = []
         over = {"name": self.name, "deadline": {"$lte": self.now}}
         for found in self.data[GROUP].find(over, session=self.session).sort("deadline"):
             if len(again) + len(made) >= limit:
@@ -77,7 +90,7 @@ class Sealing:
         return batches
 
     def one(self, group: str) -> SealedBatch | None:
-        """What it has now, for a person."""
+        """Seals the group's rows of this moment, for an operator."""
         rows = self._ready(group, self.gate.count or 0)
         if not rows:
             return None
@@ -85,33 +98,24 @@ class Sealing:
         set_deadlines(self.data, self.name, [group], self.gate, self.session)
         return batch
 
-    def _seal(self, made: Sequence[tuple[str, str, list[Document]]]) -> list[SealedBatch]:
+    def _seal(self, made: Sequence[Chosen]) -> list[SealedBatch]:
         if not made:
             return []
         sealed, writes = [], []
         for group, reason, rows in made:
             id = batch_id(self.name, group, number(rows[0]))
-            first = rows[0]["_id"]["number"]
-            about = {
-                "_id": id,
-                "name": self.name,
-                "group": group,
-                "reason": reason,
-                "first": first,
-                "count": len(rows),
-                "attempts": 0,
-            }
-            sealed.append(self._handed_out(about))
-            change = {"$set": {"batch": id}, "$unset": {"token": 1, "expires_at": 1}}
+            about = {"_id": id, "name": self.name, "group": group, "reason": reason, "attempts": 0}
+            sealed.append(self._leased(about | {"first": rows[0]["_id"]["number"], "count": len(rows)}))
+            change = {"$set": {"batch": id}} | FREED
             writes.append(UpdateMany({"_id": {"$in": [row["_id"] for row in rows]}}, change))
         self.data[BUFFER].bulk_write(writes, session=self.session)
         self.data[SEALED].insert_many(sealed, session=self.session)
         return [self._batch(each, rows) for each, (_, _, rows) in zip(sealed, made, strict=True)]
 
-    def _again(self, found: Sequence[Document]) -> list[SealedBatch]:
+    def _lease_again(self, found: Sequence[Document]) -> list[SealedBatch]:
         if not found:
             return []
-        sealed = [self._handed_out(each) for each in found]
+        sealed = [self._leased(each) for each in found]
         changed = ("token", "expires_at", "attempts")
         writes = [UpdateOne({"_id": each["_id"]}, {"$set": {name: each[name] for name in changed}}) for each in sealed]
         self.data[SEALED].bulk_write(writes, session=self.session)
@@ -122,7 +126,7 @@ class Sealing:
             rows[row["batch"]].append(row)
         return [self._batch(each, rows[each["_id"]]) for each in sealed]
 
-    def _handed_out(self, found: Document) -> Document:
+    def _leased(self, found: Document) -> Document:
         lease = {"token": self.new_token(), "expires_at": until(self.now, self.gate.lease)}
         return found | lease | {"attempts": found["attempts"] + 1}
 
@@ -130,3 +134,34 @@ class Sealing:
         content = decoded(rows, self.types)
         lease = found["token"], found["expires_at"], found["attempts"]
         return SealedBatch(found["_id"], found["group"], found["reason"], *content, *lease)
+
+
+def complete(
+    data: MongoDatabase, name: str, ends: Sequence[buffers.End], now: datetime, session: ClientSession
+) -> list[bool]:
+    """Completes sealed batches with five calls in all. With four calls for each batch, one worker that completed a
+    hundred held the lock until the calls of other workers ran out of time.
+
+    Returns of each batch whether it was completed. Rows that could not be decoded go back to the buffer with a mark.
+    Raises ConcurrencyError when a batch has other rows than when it was sealed: then nothing may be committed.
+    """
+    sealed = {"_id": {"$in": [batch.id for batch, _ in ends]}, "name": name}
+    tokens = {each["_id"]: each["token"] for each in data[SEALED].find(sealed, {"token": 1}, session=session)}
+    done = buffers.ours(ends, tokens)
+    ours = [end for end, mine in zip(ends, done, strict=True) if mine]
+    wanted = {(batch.id, id) for batch, _ in ours for id in batch.ids}
+    undecoded = {batch.id: batch.unresolved for batch, _ in ours if batch.unresolved}
+    ids = [batch.id for batch, _ in ours]
+    held = {"name": name, "group": {"$in": [batch.group for batch, _ in ours]}, "batch": {"$in": ids}}
+    rows = list(data[BUFFER].find(held, FOR_REMOVAL, session=session)) if ours else []
+    gone = [row for row in rows if (row["batch"], number(row)) in wanted]
+    back = [row for row in rows if (row["batch"], number(row)) not in wanted]
+    if len(gone) != len(wanted) or Counter(row["batch"] for row in back) != undecoded:
+        raise buffers.taken(name, "batch")
+    data[SEALED].delete_many({"_id": {"$in": ids}}, session=session)
+    write_rows(data, [message for _, outbox in ours for message in outbox], session)
+    if back:
+        marked = {"$unset": {"batch": 1}, "$set": {"broken": True}}
+        data[BUFFER].update_many({"_id": {"$in": [row["_id"] for row in back]}}, marked, session=session)
+    drop(data, name, [row | {"batch": None} for row in gone], now, session)
+    return done

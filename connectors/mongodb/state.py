@@ -1,4 +1,4 @@
-"""The store in MongoDB: one transaction per commit, fenced by the filter of its first statement."""
+"""The store in MongoDB. Each commit is one transaction; the filter of its first statement is the fence."""
 
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -14,11 +14,13 @@ from pymongo.collection import Collection
 
 from sluicegate.connectors.commits import check, following, one_by_one, remaining
 from sluicegate.connectors.mongodb import chunks, connection, durability, left_open, migrations, unit
+from sluicegate.connectors.mongodb.buffer import MongoBuffer
+from sluicegate.connectors.mongodb.connection import Document
 from sluicegate.connectors.mongodb.migrations import CHANGELOG, CLAIM, DEAD, OUTBOX
+from sluicegate.connectors.mongodb.outbox import MongoOutbox
 from sluicegate.connectors.mongodb.steps import StepRunner
-from sluicegate.connectors.mongodb.timeouts import schedule
+from sluicegate.connectors.mongodb.timeouts import MongoTimeouts, schedule
 from sluicegate.connectors.sessions import MongoSession, unchanged
-from sluicegate.streams.contracts.leased import AggregatorBuffer, OutboxStore, TimeoutStore
 from sluicegate.streams.contracts.options import STANDARD, LeasedOptions
 from sluicegate.streams.contracts.values import (
     Changes,
@@ -34,6 +36,15 @@ from sluicegate.streams.contracts.values import (
 from sluicegate.streams.errors import Fenced, PersistenceError, SluicegateError, SystemNotReady
 
 _PAGE = 16
+_COUNTS = {
+    "version": ("version", 0),
+    "offset": ("next_offset", -1),
+    "epoch": ("epoch", -1),
+    "number": ("last_number", 0),
+    "first": ("first_entry", 1),
+    "last": ("last_entry", 0),
+}
+"""Attribute of a claim -> field of its row, value in a new row."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _source = msgspec.msgpack.Decoder(Source).decode
@@ -43,7 +54,7 @@ T = TypeVar("T")
 
 
 class MongoStore:
-    """One database; any thread may call. Times are the server's. `new_name` gives a random name for new data."""
+    """The store in one database. Any thread may call. Times are the server's. `new_name` names new data at random."""
 
     def __init__(
         self, url: str, new_name: Callable[[], str] = lambda: uuid.uuid4().hex, options: LeasedOptions = STANDARD
@@ -52,26 +63,20 @@ class MongoStore:
         self._server = connection.client(url, left_open.mark())
         self._data = connection.database(self._server)
         self._new_name = new_name
-        # By partition, the token and session of our claim. The session's id stands in the row, too: the next owner ends
-        # what it left open.
+        # Partition -> token and session of our claim. The claim row holds the session's id, so that the next owner can
+        # end a transaction that this one left open.
         self._sessions: dict[str, tuple[str, ClientSession]] = {}
 
     @cached_property
-    def buffer(self) -> AggregatorBuffer:
-        from sluicegate.connectors.mongodb.buffer import MongoBuffer
-
+    def buffer(self) -> MongoBuffer:
         return MongoBuffer(self._steps, self._options.types)
 
     @cached_property
-    def timeouts(self) -> TimeoutStore:
-        from sluicegate.connectors.mongodb.timeouts import MongoTimeouts
-
+    def timeouts(self) -> MongoTimeouts:
         return MongoTimeouts(self._steps, self._options.timeouts)
 
     @cached_property
-    def outbox(self) -> OutboxStore:
-        from sluicegate.connectors.mongodb.outbox import MongoOutbox
-
+    def outbox(self) -> MongoOutbox:
         return MongoOutbox(self._steps, self._options.outbox)
 
     def transaction(self) -> AbstractContextManager[MongoSession]:
@@ -79,7 +84,7 @@ class MongoStore:
 
     @cached_property
     def _applications(self) -> connection.Client:
-        """A client without a mark: a transaction of an application may stay open for as long as the server allows."""
+        """A client without a mark, since an application's transaction may stay open as long as the server allows."""
         return connection.client(self._url)
 
     @cached_property
@@ -116,11 +121,9 @@ class MongoStore:
 
     def restore(self, claim: Claim) -> Iterator[bytes]:
         for first in range(claim.first, claim.last + 1, _PAGE):
-            last = min(first + _PAGE - 1, claim.last)
+            numbers = chunks.between(_key(claim.partition), first, min(first + _PAGE - 1, claim.last))
             with connection.answering():
-                page = list(
-                    self._data[CHANGELOG].find({"_id": chunks.between(_key(claim.partition), first, last)}).sort("_id")
-                )
+                page = list(self._data[CHANGELOG].find({"_id": numbers}).sort("_id"))
             for document in page:
                 yield document["entry"]
 
@@ -169,7 +172,7 @@ class MongoStore:
         with connection.answering():
             return chunks.dead(self._data, _key(partition), limit)
 
-    def acquit(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
+    def clear_crash_mark(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
         with connection.answering():
             for _ in range(connection.ATTEMPTS):
                 row = self._data[CLAIM].find_one({"_id": _key(partition)}, {"token": 1, "version": 1, "trying": 1})
@@ -188,17 +191,13 @@ class MongoStore:
         key = _key(partition)
 
         def work(session: ClientSession) -> PartitionView | None:
-            rows = list(
-                self._data[CLAIM].aggregate([{"$match": {"_id": key}}, {"$set": {"now": "$$NOW"}}], session=session)
-            )
+            pipeline = [{"$match": {"_id": key}}, {"$set": {"now": "$$NOW"}}]
+            rows = list(self._data[CLAIM].aggregate(pipeline, session=session))
             if not rows:
                 return None
             claim = _claim(partition, rows[0], "now")
-            kept = (
-                self._data[CHANGELOG]
-                .find({"_id": chunks.between(key, claim.first, claim.last)}, session=session)
-                .sort("_id")
-            )
+            numbers = chunks.between(key, claim.first, claim.last)
+            kept = self._data[CHANGELOG].find({"_id": numbers}, session=session).sort("_id")
             entries = [document["entry"] for document in kept]
             dead = self._data[DEAD].count_documents({"_id": chunks.between(key)}, session=session)
             return PartitionView(claim, entries, chunks.count(self._data, key, session), dead)
@@ -228,13 +227,13 @@ class MongoStore:
             self._applications.close()
 
     def _end_session(self, key: str) -> None:
-        """A transaction outlives the process that began it by a minute, and its lock on the row with it."""
+        """Ends a transaction of the last owner. It could outlive its process by a minute, with its lock on the row."""
         row = self._data[CLAIM].find_one({"_id": key}, {"session": 1})
         if row is not None:
             self._server.admin.command("killSessions", [{"id": row["session"]}])
 
     def _transact(self, work: Callable[[ClientSession], T], key: str, token: str = "") -> T:
-        """In the session of our claim; in one of its own for anything else, or when two threads commit under one
+        """Uses the session of our claim; a session of its own for anything else, or when two threads commit under one
         claim."""
         held = self._sessions.pop(key, None) if token else None
         if held is not None and held[0] == token:
@@ -247,8 +246,8 @@ class MongoStore:
         with self._server.start_session() as session:
             return connection.transact(session, self._data.write_concern, work)
 
-    def _fence(self, claim: Claim, fields: dict[str, Any], session: ClientSession) -> float:
-        """Writes these fields; nobody else writes the row until the transaction ends. Returns the server's time."""
+    def _fence(self, claim: Claim, fields: Document, session: ClientSession) -> float:
+        """Writes these fields and locks the row until the transaction ends. Returns the server's time."""
         row = self._data[CLAIM].find_one_and_update(
             _held(claim),
             {"$currentDate": {"time": True}} | ({"$set": fields} if fields else {}),
@@ -261,14 +260,12 @@ class MongoStore:
         return float(row["time"].timestamp())
 
 
-def _held(claim: Claim) -> dict[str, Any]:
+def _held(claim: Claim) -> Document:
     return {"_id": _key(claim.partition), "token": claim.token, "version": claim.version}
 
 
-def _insert(
-    collection: Collection[dict[str, Any]], documents: Sequence[dict[str, Any]], session: ClientSession
-) -> None:
-    if len(documents) == 1:  # the rule, and a third less work for pymongo
+def _insert(collection: Collection[Document], documents: Sequence[Document], session: ClientSession) -> None:
+    if len(documents) == 1:  # the usual case: it costs pymongo a third less
         collection.insert_one(documents[0], session=session)
     elif documents:
         collection.insert_many(documents, session=session)
@@ -278,52 +275,32 @@ def _key(partition: Partition) -> str:
     return f"{partition.app}/{partition.agent}/{partition.topic}/{partition.number}"
 
 
-def _unclaimed(partition: Partition) -> dict[str, Any]:
+def _unclaimed(partition: Partition) -> Document:
     return {
         "app": partition.app,
         "agent": partition.agent,
         "topic": partition.topic,
         "number": partition.number,
-        "version": 0,
-        "next_offset": -1,
-        "epoch": -1,
-        "last_number": 0,
-        "first_entry": 1,
-        "last_entry": 0,
+        **dict(_COUNTS.values()),
         "source": None,
         "trying": None,
     }
 
 
-def _changed(after: Claim, changes: Changes) -> dict[str, Any]:
-    fields = {
-        "version": after.version,
-        "next_offset": after.offset,
-        "epoch": after.epoch,
-        "last_number": after.number,
-        "first_entry": after.first,
-        "last_entry": after.last,
-        "trying": None if changes.trying is None else _encode(changes.trying),
-    }
+def _changed(after: Claim, changes: Changes) -> Document:
+    fields: Document = {field: getattr(after, name) for name, (field, _) in _COUNTS.items()}
+    fields["trying"] = None if changes.trying is None else _encode(changes.trying)
     return fields if changes.source is None else fields | {"source": _encode(changes.source)}
 
 
-def _claim(partition: Partition, row: dict[str, Any], time: str) -> Claim:
-    return msgspec.convert(
-        {
-            "partition": partition,
-            "token": row["token"],
-            "version": row["version"],
-            "offset": row["next_offset"],
-            "epoch": row["epoch"],
-            "number": row["last_number"],
-            "first": row["first_entry"],
-            "last": row["last_entry"],
-            "source": None if row["source"] is None else _source(row["source"]),
-            "trying": None if row["trying"] is None else _trying(row["trying"]),
-            "incarnation": row["incarnation"],
-            "member": row["member"],
-            "store_time": row[time].timestamp(),
-        },
-        Claim,
-    )
+def _claim(partition: Partition, row: Document, time: str) -> Claim:
+    fields = {
+        "partition": partition,
+        "token": row["token"],
+        "source": None if row["source"] is None else _source(row["source"]),
+        "trying": None if row["trying"] is None else _trying(row["trying"]),
+        "incarnation": row["incarnation"],
+        "member": row["member"],
+        "store_time": row[time].timestamp(),
+    }
+    return msgspec.convert(fields | {name: row[field] for name, (field, _) in _COUNTS.items()}, Claim)

@@ -1,6 +1,6 @@
-"""Transactions of the leased contracts: one per step, on the server's clock.
+"""Transactions of the leased contracts: one per step, with times of the server's clock.
 
-A process that is killed inside one leaves it open. The next process that wants the same lock ends it (left_open.py).
+A process that is killed leaves its transaction open. The next process that wants the same lock ends it (left_open.py).
 """
 
 import threading
@@ -19,16 +19,16 @@ from sluicegate.connectors.mongodb.migrations import LEASED, LOCK, META, STEP
 from sluicegate.streams.errors import ConfigurationError, PersistenceError, SystemNotReady
 
 CONFLICTS = 1000
-"""How often a step begins again, unless its time is up before."""
+"""Attempts of a step, unless its time is up before."""
 
 TURNS = 64
-"""Locks of this process, for all keys."""
+"""The number of locks that the threads of this process share for all keys."""
 
 T = TypeVar("T")
 
 
 class StepRunner:
-    """`run` each step of a contract on `data`; any thread may call."""
+    """Runs the steps of the leased contracts on `data`. Any thread may call."""
 
     def __init__(self, server: connection.Client, data: MongoDatabase) -> None:
         if not data.write_concern.acknowledged:
@@ -40,9 +40,9 @@ class StepRunner:
         self._turns = [threading.Lock() for _ in range(TURNS)]
 
     def run(self, work: Callable[[ClientSession], T], key: str = "") -> T:
-        """In one transaction, again as a whole after a conflict. Raises PersistenceError, and SystemNotReady before
-        `migrate`. Threads that will ask for the lock of one `key` wait for each other here: at the server they would
-        only fail until they find it free."""
+        """Runs `work` in one transaction, and runs the whole transaction again after a conflict. Threads that need the
+        lock of the same `key` wait for each other here: the server would fail their transactions instead. Raises
+        PersistenceError, and SystemNotReady before `migrate`."""
         self.ready()
         with self._turn(key) if key else nullcontext(), self.server.start_session() as session:
             return connection.transact(session, self.data.write_concern, work, CONFLICTS)
@@ -59,8 +59,15 @@ class StepRunner:
         finally:
             turn.release()
 
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """For reads outside of a transaction. Raises what `run` raises."""
+        self.ready()
+        with connection.answering():
+            yield
+
     def ready(self) -> None:
-        """Asks until the answer is yes, and then never again."""
+        """Raises SystemNotReady before `migrate`. Once the store is ready, it is not asked again."""
         if not self._ready:
             with connection.answering():
                 self._ready = self.data[STEP].find_one({"_id": LEASED}) is not None
@@ -71,8 +78,8 @@ class StepRunner:
 
 
 def locked(data: MongoDatabase, key: str, session: ClientSession, **counts: int) -> Document:
-    """The lock document of this key, with the server's time as `now`, its `counts` raised by so much: first in the
-    transaction, so that a conflict with another one comes early."""
+    """Locks this key and returns its document, with the server's time as `now` and its fields raised by `counts`. It is
+    a transaction's first step, so that a conflict comes early."""
     update = {"$currentDate": {"now": True}} | ({"$inc": counts} if counts else {})
     found = data[LOCK].find_one_and_update(
         {"_id": key}, update, upsert=True, return_document=ReturnDocument.AFTER, session=session
@@ -81,7 +88,7 @@ def locked(data: MongoDatabase, key: str, session: ClientSession, **counts: int)
 
 
 def server_time(data: MongoDatabase, session: ClientSession | None = None) -> datetime:
-    """Locks nothing."""
+    """Takes no lock."""
     found = list(data[META].aggregate([{"$match": {"_id": "outbox"}}, {"$project": {"now": "$$NOW"}}], session=session))
     if not found:
         raise SystemNotReady("the store's data are gone: run `sluicegate migrate`")
@@ -90,6 +97,6 @@ def server_time(data: MongoDatabase, session: ClientSession | None = None) -> da
 
 
 def until(now: datetime, lease: timedelta) -> datetime:
-    """The end of a lease as BSON keeps it, in milliseconds."""
+    """The end of a lease, cut to the milliseconds that BSON keeps."""
     end = now + lease
     return end.replace(microsecond=end.microsecond // 1000 * 1000)

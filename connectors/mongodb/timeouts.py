@@ -1,5 +1,5 @@
-"""The timeout store in MongoDB. `due` is in microseconds since 1970, since BSON's dates would round it; the server's
-clock has milliseconds, so that a timeout is late by less than one, and never early."""
+"""The timeout store in MongoDB. `due` is in microseconds since 1970, since BSON's dates have only milliseconds. The
+server's clock has milliseconds, too: a timeout is late by less than one, and never early."""
 
 import uuid
 from collections.abc import Callable, Sequence
@@ -10,7 +10,6 @@ import msgspec
 from pymongo.client_session import ClientSession
 
 from sluicegate.connectors import scheduling
-from sluicegate.connectors.mongodb import connection
 from sluicegate.connectors.mongodb.connection import Document, MongoDatabase
 from sluicegate.connectors.mongodb.messages import write_rows
 from sluicegate.connectors.mongodb.migrations import TIMEOUT
@@ -29,7 +28,7 @@ _decode = msgspec.msgpack.Decoder(tuple[bytes | None, list[tuple[str, bytes | No
 
 
 class MongoTimeouts:
-    """Any thread may call; `new_owner` gives a random text."""
+    """Any thread may call. `new_owner` gives a random text."""
 
     def __init__(
         self, steps: StepRunner, options: TimeoutOptions, new_owner: Callable[[], str] = lambda: uuid.uuid4().hex
@@ -49,9 +48,9 @@ class MongoTimeouts:
     def get_batch(self, batch_size: int | None = None) -> TimeoutBatch:
         limit = scheduling.check_size(self._options.batch_size if batch_size is None else batch_size)
         owner = self._new_owner()
-        return self._steps.run(lambda session: self._locked(owner, limit, session))
+        return self._steps.run(lambda session: self._lock_due(owner, limit, session))
 
-    def _locked(self, owner: str, limit: int, session: ClientSession) -> TimeoutBatch:
+    def _lock_due(self, owner: str, limit: int, session: ClientSession) -> TimeoutBatch:
         now: datetime = locked(self._data, "timeouts", session)["now"]
         free = {"locked_until": {"$not": {"$gt": now}}}
         due = free | {"due": {"$lte": micros(now)}}
@@ -105,8 +104,7 @@ class MongoTimeouts:
         return self._steps.run(work)
 
     def next_due(self) -> datetime | None:
-        self._steps.ready()
-        with connection.answering():
+        with self._steps.reading():
             free = {"locked_until": {"$not": {"$gt": server_time(self._data)}}}
             found = self._rows.find_one(free, {"due": 1}, sort=_BY_TIME)
             return moment(found["due"]) if found else None
@@ -125,20 +123,18 @@ class MongoTimeouts:
     def find(
         self, destination: str | None = None, owner: str | None = None, key: bytes | None = None, limit: int = 1000
     ) -> Sequence[Timeout]:
-        self._steps.ready()
         asked = {"destination": destination, "owner": owner, "key": key}
         wanted = {name: value for name, value in asked.items() if value is not None}
-        with connection.answering():
+        with self._steps.reading():
             return [_timeout(row) for row in self._rows.find(wanted).sort(_BY_TIME).limit(limit)]
 
     def count(self) -> int:
-        self._steps.ready()
-        with connection.answering():
+        with self._steps.reading():
             return self._rows.count_documents({})
 
 
 def schedule(data: MongoDatabase, changes: Changes, session: ClientSession) -> None:
-    """What a commit cancels and inserts, those that are there left as they are."""
+    """Cancels and inserts the timeouts of a commit. A timeout whose id exists is left as it is."""
     if changes.cancels:
         data[TIMEOUT].delete_many({"_id": {"$in": [str(id) for id in changes.cancels]}}, session=session)
     new = {str(each.id): each for each in reversed(changes.timeouts)}

@@ -1,4 +1,4 @@
-"""The application's operations in the transaction of a commit, and in one of its own."""
+"""The application's operations in the transaction of a commit, and in a transaction of their own."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,8 +23,8 @@ T = TypeVar("T")
 
 
 def worked(session: ClientSession, data: MongoDatabase, work: Callable[[MongoSession], T]) -> T:
-    """What `work` made inside the transaction of `session`. Raises Raised for what it raised, but pymongo's errors that
-    are worth another attempt, or mean that the server failed, as they are."""
+    """Returns the result of `work`, which runs in the transaction of `session`. Raises Raised for an error of `work`,
+    and pymongo's own error when it is retryable or the server failed."""
     try:
         with _kept(session):
             made = working(work, MongoSession(session, data))
@@ -39,8 +39,8 @@ def worked(session: ClientSession, data: MongoDatabase, work: Callable[[MongoSes
 
 @contextmanager
 def transaction(server: connection.Client, data: MongoDatabase) -> Iterator[MongoSession]:
-    """Commits at the end of the block. Raises NotCommitted when the server gave it up, PersistenceError when it does
-    not tell."""
+    """Commits at the end of the block. Raises NotCommitted when the server refused, and PersistenceError when the
+    outcome is unknown."""
     with server.start_session() as session:
         session.start_transaction(ReadConcern("snapshot"), data.write_concern, pymongo.ReadPreference.PRIMARY)
         try:
@@ -53,23 +53,20 @@ def transaction(server: connection.Client, data: MongoDatabase) -> Iterator[Mong
                 with connection.answering():
                     raise
             raise
-        _commit(session)
-
-
-def _commit(session: ClientSession) -> None:
-    with connection.answering():
-        try:
-            session.commit_transaction()
-        except PyMongoError as error:
-            if error.has_error_label("TransientTransactionError"):
-                raise NotCommitted(f"mongodb: {type(error).__name__}: the server gave the transaction up") from error
-            raise
+        with connection.answering():
+            try:
+                session.commit_transaction()
+            except PyMongoError as error:
+                if connection.gave_up(error):
+                    text = f"mongodb: {type(error).__name__}: the server gave the transaction up"
+                    raise NotCommitted(text) from error
+                raise
 
 
 @contextmanager
 def joining(session: MongoSession, data: MongoDatabase) -> Iterator[None]:
-    """Inside the transaction of the session, which another handle of the same database may have begun. What is worth
-    another attempt of the whole comes out as it is."""
+    """Runs the block in the transaction of the session, which another handle of the same database may have begun. A
+    retryable error comes out as pymongo's own."""
     if session.database.name != data.name:
         raise ConfigurationError(f"the session is of database {session.database.name}, this outbox lies in {data.name}")
     if not session.client_session.in_transaction:
@@ -85,8 +82,8 @@ def joining(session: MongoSession, data: MongoDatabase) -> Iterator[None]:
 
 @contextmanager
 def ours(attempt: int) -> Iterator[None]:
-    """Our own writes after the work. A transaction that is gone then is tried once more: the server may have given it
-    up, but it also ends when the handler catches an error of the server, each time. Raises NotCommitted for that."""
+    """For our own writes after the handler's. When the transaction is gone, it is run once more: the server may have
+    ended it. It also ends, each time, when the handler catches an error of the server: then NotCommitted is raised."""
     try:
         yield
     except OperationFailure as error:
@@ -96,12 +93,12 @@ def ours(attempt: int) -> Iterator[None]:
 
 
 def _retryable(error: PyMongoError) -> bool:
-    return error.has_error_label("TransientTransactionError") or error.timeout or isinstance(error, ConnectionFailure)
+    return connection.gave_up(error) or error.timeout or isinstance(error, ConnectionFailure)
 
 
 @contextmanager
 def _kept(session: ClientSession) -> Iterator[None]:
-    """Nobody else ends the transaction, or the session, meanwhile."""
+    """The handler cannot end the transaction or the session meanwhile."""
     for name in _ENDS:
         setattr(session, name, _refuse)
     try:

@@ -1,4 +1,4 @@
-"""From a URL to a client: of one server, of the primary that sentinels name, or of a cluster."""
+"""Makes a client from a URL: for one server, for the primary that sentinels name, or for a cluster."""
 
 import re
 import threading
@@ -32,7 +32,7 @@ FORMS = {
 
 @dataclass(frozen=True)
 class Address:
-    """What a URL says. `kind` is a key of FORMS; the options are the driver's, the sentinels' own login among them."""
+    """A parsed URL. `kind` is a key of FORMS, `options` are the driver's, `login` is the sentinels' own."""
 
     kind: str
     nodes: tuple[tuple[str, int], ...]
@@ -42,7 +42,7 @@ class Address:
 
 
 class RedisServer:
-    """`server()` is the client, made when first asked for: a cluster's connects at once."""
+    """`server()` returns the client and makes it on the first call, since a cluster's client connects at once."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make
@@ -65,7 +65,7 @@ class RedisServer:
 
 
 def server(url: str) -> RedisServer:
-    """Nothing is repeated by the driver: whether a lost commit landed is for the next claim to say. Raises
+    """The driver repeats nothing: after a lost reply the next claim tells whether the commit landed. Raises
     ConfigurationError."""
     address = parsed(url)
     make = {"": _single, "sentinel": _primary, "cluster": _cluster}[address.kind]
@@ -77,13 +77,13 @@ def clustered(client: Any) -> bool:
 
 
 def sentinels(client: Any) -> list[Any]:
-    """The clients of the sentinels that name this client's server; none when its address was given."""
+    """The clients of the sentinels that name this client's server. None when the URL names the server itself."""
     keeper = getattr(client.connection_pool, "sentinel_manager", None)
     return [] if keeper is None else list(keeper.sentinels)
 
 
 def parsed(url: str) -> Address:
-    """Raises ConfigurationError, which quotes nothing of the URL."""
+    """Raises ConfigurationError, which quotes no part of the URL."""
     scheme, _, rest = url.partition("://")
     transport, _, kind = scheme.partition("+")
     try:
@@ -109,8 +109,8 @@ def _parsed(transport: str, kind: str, rest: str) -> Address:
     login = {name: given.pop(f"sentinel_{name}") for name in ("username", "password") if f"sentinel_{name}" in given}
     if kind == "cluster":
         _fits_cluster(given)
-    options = _bounded() | ({"ssl": True} if transport == "rediss" else {}) | given
-    _pool("host", 1, options).make_connection()  # not connected: it only reads the options
+    options = _bounded(CONNECT_SECONDS, REPLY_SECONDS) | ({"ssl": True} if transport == "rediss" else {}) | given
+    _pool("host", 1, options).make_connection()  # reads the options, does not connect
     return Address(kind, nodes, primary, options, login)
 
 
@@ -123,7 +123,7 @@ def _node(text: str, port: int) -> tuple[str, int]:
 
 
 def _path(kind: str, path: str) -> tuple[str, str]:
-    """Name of the primary, for sentinels, and database."""
+    """The primary's name (only with sentinels) and the database."""
     primary, _, database = path.partition("/") if kind == "sentinel" else ("", "", path)
     if (kind == "sentinel") != bool(primary) or not re.fullmatch(r"[0-9]*", database):
         raise ValueError("no such path")
@@ -131,17 +131,17 @@ def _path(kind: str, path: str) -> tuple[str, str]:
 
 
 def _fits_cluster(given: dict[str, Any]) -> None:
-    """A cluster has one database, and its client would leave out silently what it does not know: TLS settings, too."""
+    """Raises ValueError for a database, which a cluster does not have, and for options that its client would ignore."""
     if given.pop("db", 0) != 0 or driver.cluster.cleanup_kwargs(**given) != given:
         raise ValueError("not for a cluster")
 
 
-def _bounded() -> dict[str, Any]:
+def _bounded(connect: float, reply: float) -> dict[str, Any]:
     return {
         "protocol": 2,
         "retry": Retry(NoBackoff(), 0),
-        "socket_connect_timeout": CONNECT_SECONDS,
-        "socket_timeout": REPLY_SECONDS,
+        "socket_connect_timeout": connect,
+        "socket_timeout": reply,
         "socket_keepalive": True,
     }
 
@@ -153,8 +153,8 @@ def _pool(host: str, port: int, options: dict[str, Any]) -> redis.ConnectionPool
 
 
 def _admitted(address: Address) -> Address:
-    """The address, when its servers let us in or are away. Raises NotAuthenticated. The driver often hears only that a
-    server that does not like our certificate hangs up. Those whose URL asks for other checks are not asked."""
+    """Returns the address unless its servers refuse our certificate: then it raises NotAuthenticated. The driver often
+    learns only that the server closed the connection. A URL with further TLS options is left to the driver."""
     options = address.options
     if options.get("ssl"):
         made = admission.context(
@@ -170,15 +170,9 @@ def _single(address: Address) -> Any:
 
 
 def _primary(address: Address) -> Any:
-    """Sentinels speak TLS when the servers do, with the same certificates; they have a login only if the URL names
-    one."""
+    """Sentinels use TLS when the servers do, with the same certificates. Their login is given by the URL alone."""
     shared = {name: value for name, value in address.options.items() if name.startswith("ssl")}
-    own = (
-        _bounded()
-        | shared
-        | address.login
-        | {"socket_connect_timeout": SENTINEL_SECONDS, "socket_timeout": SENTINEL_SECONDS}
-    )
+    own = _bounded(SENTINEL_SECONDS, SENTINEL_SECONDS) | shared | address.login
     return driver.sentinel.Sentinel(address.nodes, sentinel_kwargs=own, **address.options).master_for(address.primary)
 
 

@@ -1,4 +1,4 @@
-"""The aggregator buffer in Redis: rows by number, in the order of the scripts; a row's id is its number."""
+"""The aggregator buffer in Redis. Rows are numbered in the order of the scripts; a row's id is its number."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -16,7 +16,7 @@ from sluicegate.connectors.redis import scripts_packs as packing
 from sluicegate.connectors.redis import scripts_snapshots as snapshots
 from sluicegate.connectors.redis.addresses import RedisServer
 from sluicegate.connectors.redis.connection import translated
-from sluicegate.connectors.redis.leased import encode, instant, outbox_arguments, step, text
+from sluicegate.connectors.redis.leased import encode, instant, outbox_arguments, script_runner, text
 from sluicegate.connectors.redis.scripts_leased import PREFIX
 from sluicegate.connectors.times import length
 from sluicegate.streams.contracts.leased import LEASE, NOT_KEPT
@@ -45,25 +45,13 @@ _row = msgspec.msgpack.Decoder(tuple[tuple[str, int, str, str, str], tuple[bytes
 
 
 class RedisBuffer:
-    """`types` decode what is read; `new_token` gives random ones."""
+    """`types` have decoders; `new_token` gives random tokens."""
 
     at_once = 30_000
 
     def __init__(self, server: RedisServer, types: Types | None, new_token: Callable[[], str]) -> None:
         self._server, self._types, self._new_token = server, types, new_token
-        self._insert, self._due = step(server, scripts.INSERT), step(server, packing.DUE)
-        self._insert_packs, self._complete_packs = (
-            step(server, packing.INSERT_PACKS),
-            step(server, packing.COMPLETE_PACKS),
-        )
-        self._unpack, self._lists = step(server, packing.UNPACK), step(server, packing.LISTS)
-        self._seal = step(server, packing.SEAL)
-        self._complete, self._release = step(server, scripts.COMPLETE), step(server, scripts.RELEASE)
-        self._snapshot, self._renew = step(server, snapshots.SNAPSHOT), step(server, snapshots.RENEW)
-        self._remove_snapshot = step(server, snapshots.REMOVE_SNAPSHOT)
-        self._release_snapshot = step(server, snapshots.RELEASE_SNAPSHOT)
-        self._remove_one, self._remove_all = step(server, snapshots.REMOVE_ONE), step(server, snapshots.REMOVE_ALL)
-        self._page = step(server, snapshots.PAGE)
+        self._run = script_runner(server)
 
     def insert(
         self,
@@ -72,62 +60,55 @@ class RedisBuffer:
         progress: WatermarkMove | None = None,
         keep_keys: timedelta = NOT_KEPT,
     ) -> InsertResult:
-        return self._filled(name, entries, None, progress, keep_keys).result
+        return self.insert_and_seal(name, entries, None, progress, keep_keys).result
 
     def insert_and_seal(
         self,
         name: str,
         entries: Sequence[Entry],
-        gate: Gate,
+        gate: Gate | None,
         progress: WatermarkMove | None = None,
         keep_keys: timedelta = NOT_KEPT,
     ) -> Filled:
-        return self._filled(name, entries, gate, progress, keep_keys)
-
-    def _filled(
-        self,
-        name: str,
-        entries: Sequence[Entry],
-        gate: Gate | None,
-        progress: WatermarkMove | None,
-        keep_keys: timedelta,
-    ) -> Filled:
         moves = ("", 0, 0) if progress is None else _moves(progress)
         rows = [part for entry in entries for part in _arguments(entry, length(keep_keys))]
-        while (answer := self._insert([name, *self._gated(gate), *moves, int(gate is not None), *rows]))[
-            0
-        ] == b"packed":
+        arguments = [*self._gated(gate), *moves, int(gate is not None), *rows]
+        state, *answer = self._run(scripts.INSERT, name, *arguments)
+        while state == b"packed":
             self._make_rows(name)
-        said, count, *sealed = answer
-        if progress is not None and said == b"moved":
-            raise buffers.moved(name, progress, int(count))
-        batches = [self._batch(name, each) for each in sealed[0]]
-        return Filled(InsertResult(count, len(entries) - count), batches)
+            state, *answer = self._run(scripts.INSERT, name, *arguments)
+        if progress is not None and state == b"moved":
+            raise buffers.moved(name, progress, int(answer[0]))
+        count, sealed = answer
+        return Filled(InsertResult(count, len(entries) - count), [self._batch(name, each) for each in sealed])
 
     def insert_packs(
         self, name: str, packed: Sequence[Pack], gate: Gate, progress: WatermarkMove
     ) -> Sequence[SealedBatch]:
-        said, *answer = self._insert_packs([name, *self._gated(gate), *_moves(progress), *packs.given(packed)])
-        if said == b"rows":
+        arguments = (*self._gated(gate), *_moves(progress), *packs.given(packed))
+        state, *answer = self._run(packing.INSERT_PACKS, name, *arguments)
+        if state == b"rows":
             return self.insert_and_seal(name, singles(packed), gate, progress).batches
-        if said == b"moved":
+        if state == b"moved":
             raise buffers.moved(name, progress, int(answer[0]))
         return [self._batch(name, each) for each in answer[0]]
 
     def _make_rows(self, name: str) -> None:
-        """Of its open packs, group by group."""
+        """Turns the open packs into rows, group by group."""
         with translated():
             groups = self._server().hkeys(_key("packed", name))
         for group in groups:
-            while self._unpack([name, group, *packs.rows(self._list(_list(name, group)), text(group))]) is None:
-                continue  # somebody put more into it meanwhile, or took some
+            made = None
+            while made is None:  # the group's packs have changed since they were read
+                rows = packs.rows(self._elements(_pack_key(name, group)), text(group))
+                made = self._run(packing.UNPACK, name, group, *rows)
 
-    def _list(self, key: Any) -> Sequence[bytes]:
+    def _elements(self, key: Any) -> Sequence[bytes]:
         with translated():
             return list(self._server().lrange(key, 0, -1))
 
     def _gated(self, gate: Gate | None) -> Iterator[Any]:
-        """Token, lease, count, times, and the types that resolve."""
+        """Token, lease, count and times of the gate, and the types that have decoders."""
         if gate is None:
             yield from _NO_GATE
         else:
@@ -142,33 +123,33 @@ class RedisBuffer:
     def get_snapshot(self, name: str, limit: int | None = None, lease: timedelta = LEASE) -> Snapshot:
         buffers.at_least_one(limit)
         token = self._new_token()
-        most = "" if limit is None else limit
-        while (answer := self._snapshot([name, token, length(positive(lease)), most])) == b"packed":
+        arguments = (name, token, length(positive(lease)), "" if limit is None else limit)
+        while (answer := self._run(snapshots.SNAPSHOT, *arguments)) == b"packed":
             self._make_rows(name)
         rows, stored, ends, elsewhere, soonest = answer
         following = None if soonest is None else instant(soonest)
         if not rows:
             return EMPTY if not elsewhere else replace(EMPTY, leased_elsewhere=elsewhere, next_expiry=following)
-        ids, entries = self._resolved(rows, stored)
-        return Snapshot(ids, entries, len(rows) - len(ids), token, instant(ends), elsewhere, following)
+        return Snapshot(*self._decoded(rows, stored), token, instant(ends), elsewhere, following)
 
     def remove_snapshot(self, name: str, snapshot: Snapshot, outbox: Sequence[OutboxMessage] = ()) -> int:
         if not snapshot.token:
             return 0
         messages = outbox_arguments(outbox if snapshot.ids else ())
-        removed = self._remove_snapshot([name, snapshot.token, len(snapshot.ids), *snapshot.ids, *messages])
+        arguments = (snapshot.token, len(snapshot.ids), *snapshot.ids, *messages)
+        removed = self._run(snapshots.REMOVE_SNAPSHOT, name, *arguments)
         if removed is None:
             raise buffers.taken(name, "snapshot")
         return int(removed)
 
     def release_snapshot(self, name: str, snapshot: Snapshot) -> int:
-        return int(self._release_snapshot([name, snapshot.token])) if snapshot.token else 0
+        return int(self._run(snapshots.RELEASE_SNAPSHOT, name, snapshot.token)) if snapshot.token else 0
 
     def due(self, name: str, gate: Gate, limit: int = 100) -> Sequence[SealedBatch]:
-        return [self._batch(name, each) for each in self._due([name, *self._gated(gate), limit])]
+        return [self._batch(name, each) for each in self._run(packing.DUE, name, *self._gated(gate), limit)]
 
     def seal(self, name: str, group: str, gate: Gate) -> SealedBatch | None:
-        sealed = self._seal([name, *self._gated(gate), group])
+        sealed = self._run(packing.SEAL, name, *self._gated(gate), group)
         return None if sealed is None else self._batch(name, sealed)
 
     def complete(self, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage] = ()) -> int:
@@ -184,24 +165,25 @@ class RedisBuffer:
         if packs.is_packed(batch.ids):
             return self._end_packs(name, [(batch, outbox)])[0]
         arguments = (batch.unresolved, len(batch.ids), *batch.ids, *outbox_arguments(outbox))
-        return self._complete([name, batch.token, *arguments]) is not None
+        return self._run(scripts.COMPLETE, name, batch.token, *arguments) is not None
 
     def _end_packs(self, name: str, ends: Sequence[buffers.End]) -> list[bool]:
         tokens = (part for batch, messages in ends for part in (batch.token, len(messages)))
         messages = (part for _, messages in ends for part in outbox_arguments(messages))
-        return [bool(done) for done in self._complete_packs([name, len(ends), *tokens, *messages])]
+        return [bool(done) for done in self._run(packing.COMPLETE_PACKS, name, len(ends), *tokens, *messages)]
 
     def release(self, name: str, batch: SealedBatch, attempts: int | None = None) -> bool:
-        return bool(self._release([name, batch.token, batch.attempts if attempts is None else attempts]))
+        return bool(self._run(scripts.RELEASE, name, batch.token, batch.attempts if attempts is None else attempts))
 
     def renew(self, name: str, token: str, lease: timedelta = LEASE, attempts: int | None = None) -> datetime:
-        ends = self._renew([name, token, length(positive(lease)), "" if attempts is None else attempts])
+        arguments = (token, length(positive(lease)), "" if attempts is None else attempts)
+        ends = self._run(snapshots.RENEW, name, *arguments)
         if ends is None:
             raise buffers.taken(name, "lease")
         return instant(ends)
 
     def get_data(self, name: str) -> Sequence[Entry]:
-        return [entry for each in self._all(name) if (entry := resolved(each, self._types)) is not None]
+        return [entry for each in self.iter_raw(name) if (entry := resolved(each, self._types)) is not None]
 
     def count(self, name: str) -> int:
         with translated():
@@ -216,14 +198,16 @@ class RedisBuffer:
             return sum(int(found or 0) for found in self._server().hmget(_key("types", name), list(self._types)))
 
     def iter_raw(self, name: str) -> Iterator[Entry]:
-        yield from self._all(name)
+        rows = ((int(row), entry) for row, entry in self._entries(name))
+        for _, entry in merge(sorted(self._packs(name).items()), rows, key=itemgetter(0)):
+            yield entry
 
     def remove_one(self, name: str, correlation_id: str, force: bool = False) -> None:
         self._make_rows(name)
         for row, entry in self._entries(name):
             if entry.correlation_id != correlation_id:
                 continue
-            answer = self._remove_one([name, row, int(force)])
+            answer = self._run(snapshots.REMOVE_ONE, name, row, int(force))
             if answer == b"leased":
                 raise buffers.leased(name, correlation_id)
             if answer == b"done":
@@ -231,57 +215,40 @@ class RedisBuffer:
         raise buffers.not_found(name, correlation_id, self.count(name))
 
     def remove_all(self, name: str) -> int:
-        return int(self._remove_all([name]))
-
-    def _all(self, name: str) -> Iterator[Entry]:
-        """Rows and packs."""
-        rows = ((int(row), entry) for row, entry in self._entries(name))
-        return (entry for _, entry in merge(sorted(self._packs(name).items()), rows, key=itemgetter(0)))
+        return int(self._run(snapshots.REMOVE_ALL, name))
 
     def _packs(self, name: str) -> dict[int, Entry]:
-        """By the numbers of their first records. One that is sealed meanwhile is there once, cut or not."""
+        """By the number of the first record. A pack that is sealed, or cut, meanwhile is in it once."""
         found: dict[int, Entry] = {}
-        for key, group in self._lists([name]):
-            for made in packs.stored(self._list(key), text(group)):
+        for key, group in self._run(packing.LISTS, name):
+            for made in packs.stored(self._elements(key), text(group)):
                 found.setdefault(made.number, made.entry)
         return found
 
     def _entries(self, name: str) -> Iterator[tuple[str, Entry]]:
-        """With their numbers, page by page: a row that comes or goes meanwhile may or may not be among them."""
+        """Rows with their numbers, read page by page. A row that comes or goes meanwhile may or may not be in them."""
         rows: Sequence[bytes] = [b"-inf"]
         while rows:
-            rows, stored = self._page([name, rows[-1], _PAGE])
-            yield from ((text(row), _entry(each)) for row, each in zip(rows, stored, strict=True))
+            rows, stored = self._run(snapshots.PAGE, name, rows[-1], _PAGE)
+            yield from _numbered(rows, stored)
 
-    def _resolved(self, rows: Sequence[bytes], stored: Sequence[bytes]) -> tuple[list[str], list[Entry]]:
-        found = [(text(row), resolved(_entry(each), self._types)) for row, each in zip(rows, stored, strict=True)]
-        return [row for row, entry in found if entry is not None], [entry for _, entry in found if entry is not None]
+    def _decoded(self, rows: Sequence[bytes], stored: Sequence[bytes]) -> buffers.Decoded:
+        return buffers.decoded(_numbered(rows, stored), self._types)
 
-    def _unpacked(self, blobs: Sequence[bytes], group: str) -> tuple[list[str], list[Entry]]:
+    def _unpacked(self, blobs: Sequence[bytes], group: str) -> buffers.Decoded:
+        """The ids are those of all packs, decoded or not."""
         found = packs.stored(blobs, group)
         entries = [made.entry for made in found]
         if self._types is not None:
             entries = [entry for each in entries if (entry := resolved(each, self._types)) is not None]
-        return [made.id for made in found], entries
+        return buffers.Decoded([made.id for made in found], entries, len(found) - len(entries))
 
     def _batch(self, name: str, sealed: Sequence[Any]) -> SealedBatch:
         first, group, reason, attempts, token, ends, rows, stored = sealed
-        if rows is None:
-            rows, (ids, entries) = stored, self._unpacked(stored, text(group))
-        else:
-            ids, entries = self._resolved(rows, stored)
-        named = batch_id(name, text(group), text(first))
-        return SealedBatch(
-            named,
-            text(group),
-            text(reason),
-            ids,
-            entries,
-            len(rows) - len(entries),
-            text(token),
-            instant(ends),
-            attempts,
-        )
+        group = text(group)
+        content = self._unpacked(stored, group) if rows is None else self._decoded(rows, stored)
+        id = batch_id(name, group, text(first))
+        return SealedBatch(id, group, text(reason), *content, text(token), instant(ends), attempts)
 
 
 def _arguments(entry: Entry, keep: int) -> Iterator[Any]:
@@ -293,10 +260,10 @@ def _key(kind: str, name: str) -> str:
     return f"{PREFIX}buffer:{kind}:{name}"
 
 
-def _list(name: str, group: bytes) -> bytes:
-    """The key of its open packs."""
-    called = name.encode()
-    return b"%sbuffer:pack:%d:%s:%s" % (PREFIX.encode(), len(called), called, group)
+def _pack_key(name: str, group: bytes) -> bytes:
+    """The key of the group's open packs."""
+    encoded = name.encode()
+    return b"%sbuffer:pack:%d:%s:%s" % (PREFIX.encode(), len(encoded), encoded, group)
 
 
 def _moves(progress: WatermarkMove) -> tuple[str, int, int]:
@@ -305,6 +272,10 @@ def _moves(progress: WatermarkMove) -> tuple[str, int, int]:
 
 def _source(topic_id: str, partition: int) -> str:
     return f"{topic_id}/{partition}"
+
+
+def _numbered(rows: Sequence[bytes], stored: Sequence[bytes]) -> Iterator[tuple[str, Entry]]:
+    return ((text(row), _entry(each)) for row, each in zip(rows, stored, strict=True))
 
 
 def _entry(stored: bytes) -> Entry:

@@ -1,9 +1,10 @@
-"""What is said to Redis servers: scripts, their errors, and what their durability rests on."""
+"""Scripts on Redis servers, the errors of these servers, and the settings on which their durability depends."""
 
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -20,53 +21,53 @@ QUOTED = re.compile(r", with args beginning with| to execute \(| : <")
 NO_DATABASE = "DB index is out of range"
 DATABASES = "; correct the number of the database in the store's URL"
 
-Script = Callable[[Sequence[str], Sequence[Any]], Any]
+ScriptCall = tuple[Sequence[str], Sequence[Any]]
+"""Keys and arguments."""
 
 
-def script(server: RedisServer, text: str) -> Script:
-    """Run by its hash, sent in full when the server does not know it; the server runs it once in either case."""
-    digest = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
-
-    def run(keys: Sequence[str], args: Sequence[Any]) -> Any:
-        with translated():
-            try:
-                return server().evalsha(digest, len(keys), *keys, *args)
-            except redis.exceptions.NoScriptError:
-                return server().eval(text, len(keys), *keys, *args)
-
-    return run
+def run_script(server: RedisServer, text: str, keys: Sequence[str], args: Sequence[Any]) -> Any:
+    """Sends the script's hash, and the whole script when the server does not know it. The server runs it once in either
+    case."""
+    with translated():
+        try:
+            return server().evalsha(_digest(text), len(keys), *keys, *args)
+        except redis.exceptions.NoScriptError:
+            return server().eval(text, len(keys), *keys, *args)
 
 
-def together(server: RedisServer, text: str, calls: Sequence[tuple[Sequence[str], Sequence[Any]]]) -> list[Any]:
-    """The script once for each call, all sent before the first answer is read: the server then waits for its disk once.
-    A call that failed has a PersistenceError in place of its answer. Not for a cluster."""
-    digest = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+def run_together(server: RedisServer, text: str, calls: Sequence[ScriptCall]) -> list[Any]:
+    """Runs the script once for each call. All calls are sent before the first answer is read, so that the server writes
+    to its disk once. A call that failed has a PersistenceError as its answer. Not for a cluster."""
     try:
         with translated(), server().pipeline(transaction=False) as pipeline:
             for keys, args in calls:
-                pipeline.evalsha(digest, len(keys), *keys, *args)
+                pipeline.evalsha(_digest(text), len(keys), *keys, *args)
             answers = pipeline.execute(raise_on_error=False)
     except PersistenceError as error:
         return [error] * len(calls)
     return [_answered(server, text, call, answer) for call, answer in zip(calls, answers, strict=True)]
 
 
-def _answered(server: RedisServer, text: str, call: tuple[Sequence[str], Sequence[Any]], answer: Any) -> Any:
-    if not isinstance(answer, Exception):
-        return answer
-    keys, args = call
+def _answered(server: RedisServer, text: str, call: ScriptCall, answer: Any) -> Any:
     try:
+        if isinstance(answer, redis.exceptions.NoScriptError):
+            return run_script(server, text, *call)
         with translated():
-            if isinstance(answer, redis.exceptions.NoScriptError):
-                return server().eval(text, len(keys), *keys, *args)
-            raise answer
+            if isinstance(answer, Exception):
+                raise answer
     except PersistenceError as error:
         return error
+    return answer
+
+
+@cache
+def _digest(text: str) -> str:
+    return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
 
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """The driver's errors become PersistenceError, without what the server quotes of our arguments."""
+    """Turns the driver's errors into PersistenceError, without the arguments of ours that the server quotes."""
     try:
         yield
     except (redis.RedisError, redis.exceptions.RedisClusterException) as error:
@@ -84,14 +85,14 @@ def translated() -> Iterator[None]:
 
 
 def level(server: RedisServer) -> Level:
-    """What the settings of these servers give; a setting that cannot be read counts as wrong."""
+    """The durability that the servers' settings give. A setting that cannot be read counts as wrong."""
     with translated():
         client = server()
         if clustered(client):
             weak = [
-                f"{node.name}: {said}"
+                f"{node.name}: {problem}"
                 for node in client.get_primaries()
-                for said in _weak(client, False, target_nodes=node)
+                for problem in _weak(client, False, target_nodes=node)
             ]
         else:
             weak = list(_weak(client, bool(sentinels(client))))
@@ -111,7 +112,7 @@ def _weak(client: Any, failover: bool, **node: Any) -> Iterator[str]:
 
 
 def _answer(ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Empty when the server refuses to tell."""
+    """Empty when the server refuses."""
     try:
         return ask()
     except redis.ResponseError:
@@ -147,8 +148,8 @@ def _weak_settings(read: Callable[[str], dict[str, Any]]) -> Iterator[str]:
 
 
 def _weak_replication(read: Callable[[str], dict[str, Any]]) -> Iterator[str]:
-    """Where a replica may be promoted, what only the primary has written is lost: not even WAIT decides which one it
-    will be."""
+    """When a replica is promoted, writes that only the primary has are lost. WAIT does not decide which replica is
+    promoted."""
     least = read("min-replicas-to-write").get("min-replicas-to-write")
     if least is None:
         yield "min-replicas-to-write cannot be read (CONFIG GET refused?)"

@@ -1,13 +1,12 @@
-"""How the leased contracts speak to Redis: one script per step, all keys with one hash tag, times in microseconds.
+"""Scripts and stored forms of the leased contracts in Redis: one script per step, times in microseconds.
 
-That tag is one slot, so on a cluster one node holds all of it. A failover, or a server that lost its last writes, also
-takes back leases and their tokens, and this module cannot notice it. A message that is sent again has the same id.
+All keys have one hash tag, so one node of a cluster holds them all. A failover, or a server that lost its last writes,
+also loses leases and their tokens, and this module cannot notice it. A message that is sent again has the same id.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
-from uuid import UUID
 
 import msgspec
 
@@ -20,19 +19,16 @@ from sluicegate.streams.contracts.leased_values import Timeout
 from sluicegate.streams.contracts.messages import OutboxMessage
 from sluicegate.streams.contracts.values import Changes
 
-ScriptStep = Callable[[Sequence[Any]], Any]
-
 encode = msgspec.msgpack.Encoder().encode
 
 
-def step(server: RedisServer, text: str) -> ScriptStep:
-    """The script, to be called with its arguments."""
-    run = connection.script(server, text)
-    return lambda args: run((PREFIX,), args)
+def script_runner(server: RedisServer) -> Callable[..., Any]:
+    """Returns a function that runs a script of the leased contracts: text, then arguments."""
+    return lambda text, *args: connection.run_script(server, text, (PREFIX,), args)
 
 
 def instant(number: float | bytes) -> datetime:
-    """Of microseconds since 1970."""
+    """`number` is in microseconds since 1970."""
     return times.moment(int(number))
 
 
@@ -41,7 +37,7 @@ def text(data: bytes) -> str:
 
 
 def outbox_arguments(messages: Sequence[OutboxMessage]) -> Iterator[Any]:
-    """Of each: id, hash of its key (the script takes it modulo the lanes that there are by then), message."""
+    """Of each message: id, hash of its key (the script computes the lane from it), the message in msgpack."""
     for each in messages:
         packed = encode((each.id, each.topic, each.key, each.value, each.headers, each.lane_key))
         yield from (each.id, lane_of(each, 2**32), packed)
@@ -56,18 +52,13 @@ def moment(due: bytes) -> datetime:
 
 
 def timeout_arguments(timeouts: Sequence[Timeout]) -> Iterator[Any]:
-    """Of each: id, and due_at with the rest behind it."""
+    """Of each timeout: id, and due_at followed by the rest."""
     for each in timeouts:
         yield str(each.id)
         yield due(each.due_at) + encode((each.destination, each.key, each.value, each.headers, each.owner))
 
 
 def schedule_arguments(changes: Changes) -> list[Any]:
-    """Of a commit: two lists, each after its length."""
+    """The timeouts that a commit cancels and inserts: two lists, each after its length."""
     timeouts = list(timeout_arguments(changes.timeouts))
     return [len(changes.cancels), *(str(id) for id in changes.cancels), len(timeouts), *timeouts]
-
-
-def timeout(id: UUID, payload: bytes, rest: Callable[[bytes], Any]) -> Timeout:
-    destination, key, value, headers, owner = rest(payload[8:])
-    return Timeout(id, destination, moment(payload[:8]), key, value, headers, owner)

@@ -1,5 +1,4 @@
-"""Packs as the scripts of the buffer have them (scripts_packs.py): compressed, since each byte passes through Redis
-three times."""
+"""Packs in the form of scripts_packs.py. They are compressed, since each byte passes through Redis three times."""
 
 import struct
 from collections.abc import Iterator, Sequence
@@ -11,16 +10,16 @@ from sluicegate.connectors.redis.connection import translated
 from sluicegate.connectors.redis.leased import encode, text
 from sluicegate.streams.contracts.leased_values import PACK, Entry, Pack, pack_slice, singles
 
-# number of records, how many before them are not its own any more, length of what the first was called
+# Count of records, count of records before them that were cut off, length of the first record's idempotency key.
 _GIVEN = struct.Struct(">ddH")
-_STORED = struct.Struct(">ddddH")  # before them when it came, and the number of the first record
+_STORED = struct.Struct(">ddddH")  # before these fields the time and the number of the first record
 _PLAIN, _LZ4 = b"\x00", b"\x01"
-_SMALL = 512  # bytes that are not compressed
-_RATIO = 255  # of LZ4 at most
+_SMALL = 512  # up to so many bytes are stored plain
+_RATIO = 255  # LZ4 compresses no better
 
 
 class StoredPack(NamedTuple):
-    """A pack of `items` records, the first of which has this number in the buffer."""
+    """A pack of `items` records. `number` is that of the first record in the buffer."""
 
     number: int
     items: int
@@ -32,39 +31,39 @@ class StoredPack(NamedTuple):
 
 
 def is_packed(ids: Sequence[str]) -> bool:
-    """Are these ids of packs, and not of rows?"""
+    """Whether these are ids of packs, not of rows."""
     return bool(ids) and ":" in ids[0]
 
 
 def items(id: str) -> int:
-    """Records of the pack of this id."""
+    """The count of the pack's records."""
     return int(id.partition(":")[2])
 
 
 def given(packs: Sequence[Pack]) -> Iterator[Any]:
-    """Of each: group, and what the script puts behind time and number."""
+    """Of each pack: group, and the pack without its time and number, which the script adds."""
     for group, first, items, data in packs:
-        called = first.encode()
+        key = first.encode()
         kept = (_PLAIN, data) if len(data) <= _SMALL else (_LZ4, lz4.block.compress(data))
         yield group
-        yield b"".join((_GIVEN.pack(items, 0, len(called)), called, *kept))
+        yield b"".join((_GIVEN.pack(items, 0, len(key)), key, *kept))
 
 
 def stored(blobs: Sequence[bytes], group: str) -> list[StoredPack]:
-    """Their entries have their data as value. Raises PersistenceError."""
+    """Each entry's value is its data. Raises PersistenceError."""
     with translated():
         return [_stored(blob, group) for blob in blobs]
 
 
 def rows(blobs: Sequence[bytes], group: str) -> Iterator[Any]:
-    """What UNPACK takes: how many packs, numbers of each, and of each record its number, its name, and its row. Raises
-    PersistenceError."""
+    """The arguments of UNPACK: count of packs, second and third field of each, and of each record its number, its
+    idempotency key and its row. Raises PersistenceError."""
     yield len(blobs)
     yield from (blob[8:24] for blob in blobs)
     for blob, (number, items, entry) in zip(blobs, stored(blobs, group), strict=True):
         for at, single in enumerate(singles([Pack(group, entry.idempotency_key, items, entry.data)]), number):
-            name = single.idempotency_key
-            yield from (at, name, blob[:8] + encode((name, 0, name, PACK, group)) + encode((single.data, ())))
+            key = single.idempotency_key
+            yield from (at, key, blob[:8] + encode((key, 0, key, PACK, group)) + encode((single.data, ())))
 
 
 def _stored(blob: bytes, group: str) -> StoredPack:
@@ -72,11 +71,11 @@ def _stored(blob: bytes, group: str) -> StoredPack:
         raise ValueError("a pack is cut off")
     _, number, items, skipped, length = _STORED.unpack_from(blob)
     end = _STORED.size + length
-    called = text(blob[_STORED.size : end])
+    key = text(blob[_STORED.size : end])
     if skipped:
-        called = f"{called}+{skipped:.0f}"
+        key = f"{key}+{skipped:.0f}"
     data = pack_slice(_plain(blob[end : end + 1], blob[end + 1 :]), int(skipped), int(items))
-    return StoredPack(int(number), int(items), Entry(called, called, PACK, data, (), group, data))
+    return StoredPack(int(number), int(items), Entry(key, key, PACK, data, (), group, data))
 
 
 def _plain(kind: bytes, data: bytes) -> bytes:

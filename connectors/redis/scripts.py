@@ -1,7 +1,7 @@
-"""The Lua scripts. Each reads and checks everything first and writes after: a script that fails has changed nothing.
+"""The Lua scripts of partitions. Each checks everything before its first write: a script that fails changes nothing.
 
-KEYS of a partition are always claim (hash), log (list), outbox (sorted set), dead (sorted set), in this order; of a
-commit that schedules, the fifth is where the keys of the leased contracts begin.
+KEYS of a partition are claim (hash), log (list), outbox (sorted set), dead (sorted set), in this order. A commit that
+schedules timeouts has a fifth: the prefix of the leased contracts' keys.
 """
 
 from sluicegate.connectors.redis.scripts_leased import SCHEDULE, SCHEDULING
@@ -19,7 +19,7 @@ return {redis.call('HGETALL', KEYS[1]), redis.call('TIME')}
 """
 
 CHECKS = """
--- ARGV: token, version, how many entries are kept
+-- ARGV: token, version, number of the changelog entries
 local held = redis.call('HMGET', KEYS[1], 'token', 'version')
 if held[1] ~= ARGV[1] or held[2] ~= ARGV[2] then return {'fenced'} end
 local kinds = {[2] = 'list', [3] = 'zset', [4] = 'zset'}
@@ -36,10 +36,10 @@ COMMIT = (
     CHECKS
     + SCHEDULING
     + """
--- further ARGV: how many of all entries to drop, then six lists, each after its length:
---   fields of the claim (name, value), dead rows (number, head), delivered runs (first, last), revived ones, entries,
---   outbox (number, row);
--- and, with a fifth key, two more: timeouts to cancel (id), and to insert (id, payload)
+-- further ARGV: number of the oldest entries to drop, then six lists, each after its length:
+--   fields of the claim (name, value), dead rows (number, head), runs of delivered rows (first, last), runs of revived
+--   rows (first, last), entries, outbox rows (number, row);
+-- with a fifth key two more lists: timeouts to cancel (id), timeouts to insert (id, payload)
 local at = 5
 local function each(write)
   local last = at + tonumber(ARGV[at])
@@ -73,14 +73,14 @@ return {'done', redis.call('TIME')}
 )
 
 ENTRIES = """
--- ARGV: first and last number wanted
+-- ARGV: first and last number
 local kept = tonumber(redis.call('HGET', KEYS[1], 'first') or '1')
 local from, to = ARGV[1] - kept, ARGV[2] - kept
 if to < 0 then return {} end
 return redis.call('LRANGE', KEYS[2], math.max(from, 0), to)
 """
 
-ACQUIT = """
+CLEAR_CRASH_MARK = """
 -- ARGV: token, processes
 local held = redis.call('HMGET', KEYS[1], 'token', 'trying')
 if not held[1] then return 0 end
@@ -101,7 +101,7 @@ return {redis.call('HGETALL', KEYS[1]), redis.call('LRANGE', KEYS[2], 0, -1), re
 """
 
 MIGRATE = """
--- KEYS: schema, incarnation; ARGV: steps known, a name for new data. Returns the steps done before.
+-- KEYS: schema, incarnation; ARGV: number of steps, name for new data. Returns the number of steps done before
 local done = tonumber(redis.call('GET', KEYS[1]) or '0')
 redis.call('GET', KEYS[2])
 if done < tonumber(ARGV[1]) then redis.call('SET', KEYS[1], ARGV[1]) end

@@ -1,18 +1,16 @@
-"""The Lua scripts of the aggregator buffer: what fills it, and its batches. ARGV[1] is always the name."""
+"""The Lua scripts of the aggregator buffer: inserting rows, sealing and completing batches. ARGV[1] is the name."""
 
-from sluicegate.connectors.redis.scripts_leased import BEGIN, OUTBOX
+from sluicegate.connectors.redis.scripts_leased import OUTBOX, script_with
 
-BUFFER = (
-    BEGIN
-    + """
--- order: rows by number; rows: number -> time (8 bytes), head, rest (msgpack); keys: idempotency key -> number; gone:
--- keys of removed
--- rows by the end of their memory; types: type -> rows; leases: number -> token of a snapshot, or 'batch:' and the
--- batch's first row;
--- tokens: snapshots' by their end, held:NAME:TOKEN: its rows; batches: first row -> batch; sealed: first rows by the
--- end of their lease;
--- holders: token -> first row; deadlines: groups by theirs; group:LENGTH:NAME:GROUP: rows that count, by number;
--- packed and its keys: connectors/redis/scripts_packs.py; order and packed are never there at once
+BUFFER = """
+-- order: numbers of rows; rows: number -> time (8 bytes), head, rest (msgpack); sequence: the last number
+-- keys: idempotency key -> number; gone: keys of removed rows, by the end of the time for which they are remembered
+-- types: type -> count of rows; group:LENGTH:NAME:GROUP: open rows of the group; deadlines: groups by deadline
+-- leases: number -> token of a snapshot, or 'batch:' and the first row of the batch
+-- tokens: tokens of snapshots by the end of their lease; held:LENGTH:NAME:TOKEN: the rows of the snapshot
+-- batches: first row -> batch; sealed: first rows of batches by the end of their lease; holders: token -> first row
+-- watermarks: topic partition -> next offset
+-- packed, due, pack and pack-batch: see scripts_packs.py. `order` and `packed` never exist at the same time
 local name = ARGV[1]
 local B = P .. 'buffer:'
 local KINDS = {order = 'zset', rows = 'hash', keys = 'hash', gone = 'zset', types = 'hash', leases = 'hash',
@@ -28,17 +26,26 @@ do
   for kind, type in pairs(KINDS) do kinds[kind .. ':' .. name] = type end
   sound(kinds, B)
 end
-local function head_of(stored)  -- key, its memory after removal, correlation id, type, group
+local function head_of(stored)  -- key, how long it is remembered after removal, correlation id, type, group
   local _, head = cmsgpack.unpack_one(stored, 8)
   return head
 end
 local function time_of(stored) return (struct.unpack('>d', stored)) end
 local function batch_of(lease) return lease and string.sub(lease, 1, 6) == 'batch:' and string.sub(lease, 7) end
 local function held_batch(first) return cmsgpack.unpack(redis.call('HGET', key('batches'), first)) end
-local function counts(first, attempts)  -- the batch does from now on
+local function set_attempts(first, attempts)
   local batch = held_batch(first)
   batch[3] = tonumber(attempts)
   redis.call('HSET', key('batches'), first, cmsgpack.pack(batch))
+end
+local function end_batch(first, token)
+  redis.call('HDEL', key('batches'), first)
+  redis.call('HDEL', key('holders'), token)
+  redis.call('ZREM', key('sealed'), first)
+end
+local function leave_snapshot(token, rows)
+  write('SREM', held_key(token), rows)
+  if redis.call('EXISTS', held_key(token)) == 0 then redis.call('ZREM', key('tokens'), token) end
 end
 local function delete(rows, stored)
   local keys, gone, types, groups = {}, {}, {}, {}
@@ -64,11 +71,10 @@ local function delete(rows, stored)
   end
 end
 """
-)
 
 GATE = """
--- ARGV from 2: token, lease, count, time after the first, after the last (or ''), how many types resolve (-1: all), the
--- types
+-- ARGV from 2: token, lease, count, time after the first row, after the last row (each or ''), number of the types that
+-- have a decoder (-1: all have one), these types
 local token, lease, wanted = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local after_first, after_last = tonumber(ARGV[5]), tonumber(ARGV[6])
 local resolving, at = nil, 8
@@ -77,7 +83,7 @@ if ARGV[7] ~= '-1' then
   for i = 8, 7 + ARGV[7] do resolving[ARGV[i]] = true end
   at = 8 + ARGV[7]
 end
-local easy = nil  -- whether every row of a group resolves and nobody has a lease
+local easy = nil  -- whether all rows resolve and no snapshot has a live lease; nil: not known yet
 local function is_easy()
   if redis.call('ZCOUNT', key('tokens'), '(' .. text(now), '+inf') > 0 then return false end
   for _, type in ipairs(resolving and redis.call('HKEYS', key('types')) or {}) do
@@ -85,12 +91,7 @@ local function is_easy()
   end
   return true
 end
-local function some(rows, from, to)
-  local found = {}
-  for i = from, math.min(to, #rows) do found[#found + 1] = rows[i] end
-  return found
-end
-local function resolved(rows)  -- those that resolve and that no snapshot has
+local function resolved(rows)  -- the rows that resolve and that are not leased by a snapshot
   local found, stored, leases = {}, ask('HMGET', key('rows'), rows), ask('HMGET', key('leases'), rows)
   for i, row in ipairs(rows) do
     local ends = leases[i] and redis.call('ZSCORE', key('tokens'), leases[i])
@@ -99,16 +100,18 @@ local function resolved(rows)  -- those that resolve and that no snapshot has
   end
   return found
 end
-local function ready(group)  -- what of it can be sealed, oldest first; `take` before they leave the group
+local function ready(group)  -- its rows that can be sealed, oldest first; call `take` before they leave the group
   local all = group_key(group)
   if easy == nil then easy = is_easy() end
   if easy then
     return {count = redis.call('ZCARD', all), take = function(most) return redis.call('ZRANGE', all, 0, most - 1) end}
   end
-  local rows, begin = resolved(redis.call('ZRANGE', all, 0, -1)), 1
+  local rows, taken = resolved(redis.call('ZRANGE', all, 0, -1)), 0
   local function take(most)
-    begin = begin + most
-    return some(rows, begin - most, begin - 1)
+    local found = {}
+    for i = taken + 1, math.min(taken + most, #rows) do found[#found + 1] = rows[i] end
+    taken = taken + most
+    return found
   end
   return {count = #rows, take = take}
 end
@@ -127,12 +130,9 @@ local function hand_out(first, batch, packs)
   end
   batches[#batches + 1] = {first, batch[1], batch[2], batch[3], batch[4], text(now + lease), rows, stored}
 end
-local function forget_leases(rows)  -- that are over
+local function forget_leases(rows)  -- removes the expired leases of snapshots
   for i, lease in ipairs(redis.call('EXISTS', key('tokens')) == 1 and ask('HMGET', key('leases'), rows) or {}) do
-    if lease then
-      redis.call('SREM', held_key(lease), rows[i])
-      if redis.call('EXISTS', held_key(lease)) == 0 then redis.call('ZREM', key('tokens'), lease) end
-    end
+    if lease then leave_snapshot(lease, {rows[i]}) end
   end
 end
 local function seal(group, rows, reason)
@@ -143,7 +143,7 @@ local function seal(group, rows, reason)
   write('HSET', key('leases'), leases)
   hand_out(rows[1], {group, reason, 0, '', rows})
 end
-local function settle(groups)  -- their deadlines; those without rows, or without times, have none
+local function settle(groups)  -- writes their deadlines; a group without rows has none, nor has a gate without times
   local ends, timed, none, dues = {}, {}, {}, {}
   for _, group in ipairs(groups) do
     local first = (after_first or after_last) and redis.call('ZRANGE', group_key(group), 0, 0)[1]
@@ -164,15 +164,10 @@ local function settle(groups)  -- their deadlines; those without rows, or withou
   write('ZADD', key('deadlines'), dues)
   if redis.call('EXISTS', key('deadlines')) == 1 then write('ZREM', key('deadlines'), none) end
 end
-local function fill(group, count)  -- seals what its count completes
+local function fill(group, count)  -- seals full batches of a group that has `count` rows
   if not wanted or count < wanted then return end
-  if easy == nil then easy = is_easy() end
-  local rows = not easy and ready(group)
-  local left = rows and rows.count or count
-  while left >= wanted do
-    seal(group, rows and rows.take(wanted) or redis.call('ZRANGE', group_key(group), 0, wanted - 1), 'count')
-    left = left - wanted
-  end
+  local rows = ready(group)
+  for _ = 1, math.floor(rows.count / wanted) do seal(group, rows.take(wanted), 'count') end
 end
 local function finish(group, reason)
   local rows = ready(group)
@@ -183,12 +178,9 @@ local function finish(group, reason)
 end
 """
 
-INSERT = (
-    BUFFER
-    + GATE
-    + """
--- further ARGV: topic partition of the watermark (or ''), expected, next; whether there is a gate;
--- then of each entry: idempotency key, group, type, its head and rest
+INSERT = script_with(BUFFER, GATE)("""
+-- further ARGV: topic partition of the watermark (or ''), its expected and its next offset, whether there is a gate
+-- (1 or 0); then of each entry: idempotency key, group, type, head and rest
 if redis.call('EXISTS', key('packed')) == 1 then return {'packed'} end
 local topic = ARGV[at]
 if topic ~= '' then
@@ -240,18 +232,13 @@ if ARGV[at + 3] == '1' then
   settle(touched)
 end
 return {'done', #new, batches}
-"""
-)
+""")
 
-COMPLETE = (
-    BUFFER
-    + OUTBOX
-    + """
--- further ARGV: token, how many rows did not decode, how many did, their numbers, then the messages
+COMPLETE = script_with(BUFFER, OUTBOX)("""
+-- further ARGV: token, number of rows that did not decode, number of those that did, their numbers, the messages
 local first = redis.call('HGET', key('holders'), ARGV[2])
 if not first then return false end
-local batch, done, mine, back = held_batch(first), {}, {}, {}
-for i = 5, 4 + ARGV[4] do done[#done + 1] = ARGV[i] end
+local batch, done, mine, back = held_batch(first), arguments(5, 4 + ARGV[4]), {}, {}
 if #batch[5] ~= #done + ARGV[3] then return false end
 local leases = ask('HMGET', key('leases'), done)
 for i, row in ipairs(done) do
@@ -265,23 +252,17 @@ for _, row in ipairs(batch[5]) do
 end
 delete(done, stored)
 write('HDEL', key('leases'), back)
-redis.call('HDEL', key('batches'), first)
-redis.call('HDEL', key('holders'), ARGV[2])
-redis.call('ZREM', key('sealed'), first)
+end_batch(first, ARGV[2])
 add(places)
 return #done
-"""
-)
+""")
 
-RELEASE = (
-    BUFFER
-    + """
+RELEASE = script_with(BUFFER)("""
 -- further ARGV: token, attempts
 local first = redis.call('HGET', key('holders'), ARGV[2])
 if not first then return 0 end
-counts(first, ARGV[3])
+set_attempts(first, ARGV[3])
 redis.call('HDEL', key('holders'), ARGV[2])
 redis.call('ZADD', key('sealed'), 0, first)
 return 1
-"""
-)
+""")

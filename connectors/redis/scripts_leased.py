@@ -1,8 +1,10 @@
-"""What all Lua scripts of the leased contracts begin with, and the one way to write outbox rows and timeouts.
+"""The Lua functions that the scripts of the leased contracts share. All outbox rows and timeouts are written by them.
 
-KEYS[1] is the common beginning of all keys: one hash tag, so one slot. Numbers of microseconds are exact up to the year
-2255.
+KEYS[1] is the prefix of all keys. It has one hash tag, so all keys lie in one slot. Lua's numbers hold microseconds
+exactly up to the year 2255.
 """
+
+from collections.abc import Callable
 
 from sluicegate.streams.contracts.lanes import LANES
 
@@ -12,24 +14,25 @@ TOOLS = """
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local function text(number) return string.format('%.0f', number) end
-local function pages(list, call)  -- unpack has its limit
-  for i = 1, #list, 4000 do call(unpack(list, i, math.min(i + 3999, #list))) end
+local function arguments(from, to, step)  -- a list of ARGV; `to` nil: up to the end
+  local found = {}
+  for i = from, to or #ARGV, step or 1 do found[#found + 1] = ARGV[i] end
+  return found
 end
-local function write(command, key, list)
-  if #list == 0 then return end
-  if #list <= 4000 then return redis.call(command, key, unpack(list)) end
-  pages(list, function(...) redis.call(command, key, ...) end)
+local function write(command, key, list)  -- in pages, since `unpack` takes a limited number of values
+  for i = 1, #list, 4000 do redis.call(command, key, unpack(list, i, math.min(i + 3999, #list))) end
 end
 local function ask(command, key, list)
   if #list == 0 then return list end
   if #list <= 4000 then return redis.call(command, key, unpack(list)) end
   local found = {}
-  pages(list, function(...)
-    for _, answer in ipairs(redis.call(command, key, ...)) do found[#found + 1] = answer end
-  end)
+  for i = 1, #list, 4000 do
+    local page = redis.call(command, key, unpack(list, i, math.min(i + 3999, #list)))
+    for _, answer in ipairs(page) do found[#found + 1] = answer end
+  end
   return found
 end
-local function sound(kinds, beginning)  -- or nothing is written
+local function sound(kinds, beginning)  -- raises an error for a key of another type, before anything is written
   for name, kind in pairs(kinds) do
     local found = redis.call('TYPE', beginning .. name).ok
     if found ~= 'none' and found ~= kind then
@@ -41,13 +44,19 @@ end
 
 BEGIN = "local P = KEYS[1]" + TOOLS
 
+
+def script_with(*parts: str) -> Callable[[str], str]:
+    """Returns a function that puts BEGIN and these parts in front of a script."""
+    beginning = BEGIN + "".join(parts)
+    return lambda script: beginning + script
+
+
 OUTBOX = """
--- rows: id -> hash of its key, created_at, place in the order of all rows, and message (msgpack); last: the last place;
--- lane:N: the lane's pending ids by number, numbers: the last one of each lane; dispatched: id by time; dead: id by its
--- place,
--- and requeued: pending ones that were;
--- failed: id -> attempts, next attempt, reason; history: id -> attempts; holders and ends: who has a lane, until when;
--- leased and tokens: the same of single rows
+-- rows: id -> hash of the message's key, created_at, place in the order of all rows, message (msgpack)
+-- last: the last place; numbers: lane -> its last number; lane:N: pending ids of the lane, by number
+-- dispatched: ids by time; dead: ids by place; requeued: pending ids that were dead, by place
+-- failed: id -> attempts, time of the next attempt, reason of death; history: id -> list of attempts
+-- holders, ends: lane -> token, end of the lane's lease; tokens, leased: the same of rows that are leased one by one
 local O = P .. 'outbox:'
 local KINDS = {rows = 'hash', requeued = 'zset', dispatched = 'zset', dead = 'zset', failed = 'hash', history = 'hash',
   holders = 'hash', ends = 'hash', leased = 'zset', tokens = 'hash', numbers = 'hash',
@@ -87,10 +96,9 @@ local function enqueue(ids, stored)  -- at the end of their lanes
   end
   redis.call('PUBLISH', O .. 'added', #ids)
 end
--- ARGV from `at`: id, hash of the key, message; returns the places of those that are not there
+-- ARGV from `at`: id, hash of the key, message of each row. Returns where in ARGV the new rows begin
 local function fresh(at, wanted)
-  local ids, places, seen = {}, {}, {}
-  for i = at, #ARGV, 3 do ids[#ids + 1] = ARGV[i] end
+  local ids, places, seen = arguments(at, nil, 3), {}, {}
   for i, known in ipairs(ask('HMGET', O .. 'rows', ids)) do
     if not known and not seen[ids[i]] and (not wanted or wanted[i]) then
       seen[ids[i]] = true
@@ -117,8 +125,8 @@ end
 """.replace("LANES", str(LANES))
 
 TIMEOUTS = """
--- payloads: id -> due_at (8 bytes), then the rest (msgpack); free: id by due_at; locked: id by the end of its lock;
--- owners: id -> owner
+-- payloads: id -> due_at (8 bytes) and the rest (msgpack); free: ids by due_at; locked: ids by the end of the lock
+-- owners: id -> owner of the lock
 local T = P .. 'timeouts:'
 local function timeouts_sound() sound({payloads = 'hash', free = 'zset', locked = 'zset', owners = 'hash'}, T) end
 local function due_of(stored) return (struct.unpack('>i8', stored)) end
@@ -131,7 +139,7 @@ local function forget(ids)
   write('ZREM', T .. 'free', ids)
   unlock(ids)
 end
-local function put(from, to, fits)  -- ARGV in between: id, payload
+local function put(from, to, fits)  -- ARGV from `from` to `to`: id, payload of each
   local payloads, dues = {}, {}
   for i = from, to, 2 do
     if not fits or fits(ARGV[i]) then
@@ -144,14 +152,12 @@ local function put(from, to, fits)  -- ARGV in between: id, payload
 end
 """
 
-# Of a commit that schedules: before its first write, and behind its last.
+# For a commit that schedules timeouts: SCHEDULING stands before its first write, SCHEDULE after its last.
 SCHEDULING = "local P = KEYS[5] or ''" + TOOLS + TIMEOUTS + "if KEYS[5] then timeouts_sound() end\n"
 SCHEDULE = """
 if KEYS[5] then
   local last = at + tonumber(ARGV[at])
-  local cancelled = {}
-  for i = at + 1, last do cancelled[#cancelled + 1] = ARGV[i] end
-  forget(cancelled)
+  forget(arguments(at + 1, last))
   local seen = {}
   put(last + 2, last + 1 + tonumber(ARGV[last + 1]), function(id)
     local known = seen[id] or redis.call('HEXISTS', T .. 'payloads', id) == 1

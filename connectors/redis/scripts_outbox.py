@@ -1,33 +1,27 @@
 """The Lua scripts of the outbox: adding, claiming, marking."""
 
-from sluicegate.connectors.redis.scripts_leased import BEGIN, OUTBOX
+from sluicegate.connectors.redis.scripts_leased import OUTBOX, script_with
 
-_BEGIN = BEGIN + OUTBOX
+_script = script_with(OUTBOX)
 
-ADD = (
-    _BEGIN
-    + """
--- ARGV: id, hash of the key, message of each
+ADD = _script("""
+-- ARGV: id, hash of the key, message of each row. Returns how many were new
 local places = fresh(1)
 outbox_sound(hashes_of(places))
 add(places)
 return #places
-"""
-)
+""")
 
-SET_LANES = (
-    _BEGIN
-    + """
+SET_LANES = _script("""
 local count = pending()
 if count == 0 then redis.call('SET', O .. 'lanes', ARGV[1]) end
 return count
-"""
-)
+""")
 
 _READ = """
 local function array(rows) return '\\221' .. struct.pack('>I4', #rows) .. table.concat(rows) end
 local NEVER = {0, 0, ''}
-local function failed(ids)  -- attempts, the next one, and why it is dead, of each; nothing when none ever did
+local function failed(ids)  -- attempts, time of the next one, reason of death, of each row; nil when no row has failed
   if redis.call('EXISTS', O .. 'failed') == 0 then return end
   local found = ask('HMGET', O .. 'failed', ids)
   for i = 1, #ids do found[i] = found[i] and cmsgpack.unpack(found[i]) or NEVER end
@@ -36,16 +30,13 @@ end
 local function lasting(ends) return ends and tonumber(ends) > now end
 """
 
-CLAIM = (
-    _BEGIN
-    + _READ
-    + """
+CLAIM = script_with(OUTBOX, _READ)("""
 -- ARGV: lane, token, limit, after, lease
 if tonumber(ARGV[1]) >= total then return total end
 local holder = redis.call('HGET', O .. 'holders', ARGV[1])
 local ends = redis.call('HGET', O .. 'ends', ARGV[1])
 if holder and holder ~= ARGV[2] and lasting(ends) then return false end
-local function pending(...)  -- ids, what failed, and until when each waits: in back-off, or claimed by itself
+local function pending(...)  -- ids, their failures, and until when each waits: in back-off, or leased by itself
   local ids = redis.call('ZRANGEBYSCORE', O .. 'lane:' .. ARGV[1], ...)
   local tries = failed(ids)
   local taken = redis.call('EXISTS', O .. 'leased') == 1 and ask('ZMSCORE', O .. 'leased', ids)
@@ -55,7 +46,7 @@ local function pending(...)  -- ids, what failed, and until when each waits: in 
   end
   return ids, tries, waits
 end
-local function numbers_of(ids)  -- as they mostly follow each other, only the first
+local function numbers_of(ids)  -- only the first number when they are consecutive, as they mostly are
   if #ids == 0 then return {} end
   local ends = redis.call('ZMSCORE', O .. 'lane:' .. ARGV[1], ids[1], ids[#ids])
   if ends[2] - ends[1] == #ids - 1 then return {tonumber(ends[1])} end
@@ -84,13 +75,9 @@ for i = 1, tries and #ids or 0 do attempts[i] = tries[i][1] end
 redis.call('HSET', O .. 'holders', ARGV[1], ARGV[2])
 redis.call('HSET', O .. 'ends', ARGV[1], text(now + ARGV[5]))
 return {text(now + ARGV[5]), #ids == 0 and blocked and text(blocked) or '', numbers_of(ids), attempts, array(stored)}
-"""
-)
+""")
 
-CLAIM_ANY = (
-    _BEGIN
-    + _READ
-    + """
+CLAIM_ANY = script_with(OUTBOX, _READ)("""
 -- ARGV: token, limit, lease
 sound(KINDS, O)
 local ends, held = redis.call('HGETALL', O .. 'ends'), {}
@@ -110,7 +97,7 @@ local function take(ids)
   end
 end
 for i = 1, total do
-  local lane, first = lane_key(now + i), 0  -- each call begins with another lane
+  local lane, first = lane_key(now + i), 0  -- calls begin with different lanes
   while not held[lane] and #rows < limit do
     local ids = redis.call('ZRANGE', O .. lane, first, first + 999)
     take(ids)
@@ -121,20 +108,18 @@ end
 write('ZADD', O .. 'leased', leases)
 write('HSET', O .. 'tokens', tokens)
 return {till, '', numbers, attempts, array(rows)}
-"""
-)
+""")
 
-_FENCE = "if not any and redis.call('HGET', O .. 'holders', ARGV[1]) ~= ARGV[2] then return 0 end"
-
-MARK_ALL = (
-    _BEGIN
-    + """
--- ARGV: lane, token, the first and the last number of a batch, all of which was sent, and how many those are. Not all
--- are there any more,
--- or others are in between: 2, and nothing is marked
-local any = false
-FENCE
+_FENCE = """
+-- ARGV: lane (negative: rows that are leased one by one), token
+local any = tonumber(ARGV[1]) < 0
+if not any and redis.call('HGET', O .. 'holders', ARGV[1]) ~= ARGV[2] then return 0 end
 sound(KINDS, O)
+"""
+
+MARK_ALL = script_with(OUTBOX, _FENCE)("""
+-- further ARGV: first and last number of a batch of which all rows were sent, number of its rows
+-- Returns 2, and marks nothing, when the lane holds fewer or more rows in this range
 local lane, sent, moment = O .. 'lane:' .. ARGV[1], {}, text(now)
 local ids = redis.call('ZRANGEBYSCORE', lane, ARGV[3], ARGV[4])
 if #ids ~= tonumber(ARGV[5]) then return 2 end
@@ -143,25 +128,17 @@ write('ZADD', O .. 'dispatched', sent)
 redis.call('ZREMRANGEBYSCORE', lane, ARGV[3], ARGV[4])
 if redis.call('EXISTS', O .. 'requeued') == 1 then write('ZREM', O .. 'requeued', ids) end
 return 1
-""".replace("FENCE", _FENCE)
-)
+""")
 
-MARK = (
-    _BEGIN
-    + _READ
-    + """
--- ARGV: lane, token, the last number in hand, attempts until dead, how many pauses, pauses, how many were sent, their
--- ids,
--- then (id, kind, error, attempts when it was claimed) of the others
-local any = tonumber(ARGV[1]) < 0
-FENCE
-sound(KINDS, O)
+MARK = script_with(OUTBOX, _READ, _FENCE)("""
+-- further ARGV: last number of the batch, attempts until a row is dead, number of pauses, the pauses, number of rows
+-- that were sent, their ids; then of each other row: id, kind, error, its attempts when it was claimed
 local pauses = tonumber(ARGV[5])
 local at = 6 + pauses
 local last = at + tonumber(ARGV[at])
 local lane, lanes = 'lane:' .. ARGV[1], {}
 local gone, left, sent, dead, changed, history, freed = {}, {}, {}, {}, {}, {}, {}
-local function held(ids)  -- calls back with those that are pending and ours, and what is stored of them
+local function held(ids)  -- replaces the ids of rows that are not pending, or not this caller's, by false
   local stored = any and ask('HMGET', O .. 'rows', ids)
   local tokens = any and ask('HMGET', O .. 'tokens', ids)
   local numbers, most = not any and ask('ZMSCORE', O .. lane, ids), tonumber(ARGV[3])
@@ -199,9 +176,7 @@ local function fail(id, kind, said, tried)
     leave(id)
   end
 end
-local moment, ids, others = text(now), {}, {}
-for i = at + 1, last do ids[i - at] = ARGV[i] end
-for i = last + 1, #ARGV, 4 do others[#others + 1] = ARGV[i] end
+local moment, ids, others = text(now), arguments(at + 1, last), arguments(last + 1, nil, 4)
 for _, id in ipairs(held(ids)) do
   if id then
     sent[#sent + 1], sent[#sent + 2] = moment, id
@@ -212,7 +187,7 @@ local tries, failures, seen = #others > 0 and failed(others), {}, {}
 for i = 1, #others > 0 and #ids or 0 do seen[ids[i]] = true end
 for i, id in ipairs(held(others)) do
   local kind, tried = ARGV[last + 4 * i - 2], (tries and tries[i] or NEVER)[1]
-  -- by an earlier call: its reply was lost
+  -- an earlier call counted this failure, and its reply was lost
   local counted = not any and kind == 'failed' and tried ~= tonumber(ARGV[last + 4 * i])
   if id and not seen[id] and kind ~= 'outage' and not counted then
     seen[id] = true
@@ -236,13 +211,10 @@ if redis.call('EXISTS', O .. 'requeued') == 1 then write('ZREM', O .. 'requeued'
 write('ZREM', O .. 'leased', freed)
 write('HDEL', O .. 'tokens', freed)
 return 1
-""".replace("FENCE", _FENCE)
-)
+""")
 
-RELEASE = (
-    _BEGIN
-    + """
--- ARGV: lane, token, ids of rows without order
+RELEASE = _script("""
+-- ARGV: lane, token, ids of the rows that are leased one by one
 sound(KINDS, O)
 if tonumber(ARGV[1]) >= 0 then
   if redis.call('HGET', O .. 'holders', ARGV[1]) == ARGV[2] then
@@ -257,5 +229,4 @@ for i = 3, #ARGV do
     redis.call('ZREM', O .. 'leased', ARGV[i])
   end
 end
-"""
-)
+""")

@@ -1,22 +1,20 @@
-"""The Lua scripts of the aggregator buffer: packs, and the batches of rows and of packs. ARGV[1] is always the name.
+"""The Lua scripts of the aggregator buffer: packs, and the batches of rows and of packs. ARGV[1] is the name.
 
-While a buffer holds rows, or is asked for them, what comes packed becomes rows, too: a group never has both.
+A buffer never holds open rows and open packs at the same time. Packs become rows when a caller asks for rows.
 """
 
 from sluicegate.connectors.redis.scripts_buffer import BUFFER, GATE
-from sluicegate.connectors.redis.scripts_leased import OUTBOX
+from sluicegate.connectors.redis.scripts_leased import OUTBOX, script_with
 
 _PACKS = """
--- packed: group -> its open records, when the first came, its deadline (8 bytes each); due: groups by deadline;
--- pack:LENGTH:NAME:GROUP: its open packs, the oldest first; pack-batch:LENGTH:NAME:FIRST: those of a sealed batch,
--- whose sixth part
--- in `batches` is the number of its records. A pack: when it came, number of its first record, how many, how many that
--- stand before them
--- in it are not its own any more (8 bytes each), then what packs.py makes of it, which nobody looks into
-local function time_of(stored) return (struct.unpack('>d', stored)) end
+-- packed: group -> number of open records, time of the first, deadline (8 bytes each); due: groups by deadline
+-- pack:LENGTH:NAME:GROUP: the open packs of the group, the oldest first
+-- pack-batch:LENGTH:NAME:FIRST: the packs of a sealed batch; the batch's sixth field in `batches` counts its records
+-- A pack: time, number of its first record, count of records, count of records before them that were cut off (8 bytes
+-- each), then the data of packs.py, which scripts do not read
 local function number_of(stored) return (struct.unpack('>d', stored, 9)) end
 local function items_of(stored) return (struct.unpack('>d', stored, 17)) end
-local function cut(stored, most)  -- the first `most` records of it, and the others
+local function cut(stored, most)  -- returns a pack of the first `most` records, and a pack of the others
   local number, count, skipped = number_of(stored), items_of(stored), struct.unpack('>d', stored, 25)
   local rest = struct.pack('>ddd', number + most, count - most, skipped + most)
   return string.sub(stored, 1, 16) .. struct.pack('>d', most) .. string.sub(stored, 25),
@@ -25,9 +23,9 @@ end
 """
 
 _OPEN = """
--- its oldest `most` records, or all, leave it; returns their packs, which are a batch's now,
+-- Moves the group's oldest `most` records, or all, into a batch
+-- Returns their packs, the count of their records, and the pack that is the group's oldest now, if it was read
 local function take(group, most)
-  -- how many records they have, and the pack that is the group's oldest now, where that is known
   local source, packs, seen, count, following = pack_key(group), {}, 0, 0, nil
   repeat
     local page = redis.call('LRANGE', source, seen, seen + 999)
@@ -66,7 +64,7 @@ local function seal_packs(group, state, most, reason)
   local first = text(number_of(packs[1]))
   hand_out(first, {group, reason, 0, '', {}, count}, packs)
 end
-local function settle_packs(groups, states, last)  -- `last`: when the last record came, nil: ask
+local function settle_packs(groups, states, last)  -- `last`: time of the last record, nil: read it
   local kept, gone, timed, untimed = {}, {}, {}, {}
   for i, group in ipairs(groups) do
     local state, ends = states[i], math.huge
@@ -99,14 +97,11 @@ local function finish_packs(group, reason)
 end
 """
 
-INSERT_PACKS = (
-    BUFFER
-    + GATE
-    + _PACKS
-    + _OPEN
-    + """
--- further ARGV: topic partition of the watermark, expected, next; then of each pack: group, the pack from its number of
--- records on
+_sealing_script = script_with(BUFFER, GATE, _PACKS, _OPEN)
+
+INSERT_PACKS = _sealing_script("""
+-- further ARGV: topic partition of the watermark, its expected and its next offset; then of each pack: group, the pack
+-- without its first two fields
 if redis.call('EXISTS', key('order')) == 1 then return {'rows'} end
 local topic = ARGV[at]
 local stands = redis.call('HGET', key('watermarks'), topic) or '0'
@@ -141,16 +136,10 @@ for i, group in ipairs(groups) do
 end
 settle_packs(groups, states, now)
 return {'done', batches}
-"""
-)
+""")
 
-DUE = (
-    BUFFER
-    + GATE
-    + _PACKS
-    + _OPEN
-    + """
--- further ARGV: most
+DUE = _sealing_script("""
+-- further ARGV: limit
 local most = tonumber(ARGV[at])
 for _, first in ipairs(redis.call('ZRANGEBYSCORE', key('sealed'), '-inf', text(now), 'LIMIT', 0, most)) do
   local batch = held_batch(first)
@@ -165,28 +154,18 @@ for _, group in ipairs(redis.call('ZRANGEBYSCORE', key('due'), '-inf', text(now)
   finish_packs(group, 'timeout')
 end
 return batches
-"""
-)
+""")
 
-SEAL = (
-    BUFFER
-    + GATE
-    + _PACKS
-    + _OPEN
-    + """
+SEAL = _sealing_script("""
 -- further ARGV: group
 finish_packs(ARGV[at], 'manual')
 if #batches == 0 then finish(ARGV[at], 'manual') end
 return batches[1] or false
-"""
-)
+""")
 
-COMPLETE_PACKS = (
-    BUFFER
-    + OUTBOX
-    + """
--- further ARGV: how many batches; of each its token and how many messages it has; then all messages. Returns 1 or 0 of
--- each
+COMPLETE_PACKS = script_with(BUFFER, OUTBOX)("""
+-- further ARGV: number of batches; of each its token and the number of its messages; then all messages
+-- Returns of each batch: 1 completed, 0 not
 local many, done, firsts, mine, wanted, total = tonumber(ARGV[2]), {}, {}, {}, {}, 0
 for i = 1, many do
   local first, messages = redis.call('HGET', key('holders'), ARGV[1 + 2 * i]), tonumber(ARGV[2 + 2 * i])
@@ -214,16 +193,12 @@ if total > 0 and redis.call('HINCRBY', key('types'), 'pack', -total) < 1 then
 end
 add(places)
 return done
-"""
-)
+""")
 
-UNPACK = (
-    BUFFER
-    + _PACKS
-    + """
--- further ARGV: group, how many packs, number and records of each (16 bytes), then of each record its number, its name,
--- and the row.
--- Its open packs become these rows, and its deadline theirs; false: they are others now
+UNPACK = script_with(BUFFER, _PACKS)("""
+-- further ARGV: group, number of packs, the second and third field of each (16 bytes), then of each record its number,
+-- its idempotency key and its row
+-- The group's open packs become these rows and keep their deadline. Returns false when the group has other packs now
 local group, many, order, rows, known = ARGV[2], tonumber(ARGV[3]), {}, {}, {}
 local packs = redis.call('LRANGE', pack_key(group), 0, -1)
 if #packs ~= many then return false end
@@ -245,13 +220,11 @@ redis.call('ZREM', key('due'), group)
 redis.call('HDEL', key('packed'), group)
 redis.call('UNLINK', pack_key(group))
 return #order / 2
-"""
-)
+""")
 
-LISTS = (
-    BUFFER
-    + """
--- the lists of its packs, each with its group: open ones first, so that what is sealed meanwhile is in one of them
+LISTS = script_with(BUFFER)("""
+-- Returns key and group of each list of packs. Open ones come first: a pack that is sealed meanwhile is then in one of
+-- the lists
 local found = {}
 for _, group in ipairs(redis.call('HKEYS', key('packed'))) do found[#found + 1] = {pack_key(group), group} end
 for _, first in ipairs(redis.call('HKEYS', key('batches'))) do
@@ -259,5 +232,4 @@ for _, first in ipairs(redis.call('HKEYS', key('batches'))) do
   if batch[6] then found[#found + 1] = {sealed_key(first), batch[1]} end
 end
 return found
-"""
-)
+""")

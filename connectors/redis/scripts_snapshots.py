@@ -1,12 +1,12 @@
 """The Lua scripts of the aggregator buffer: snapshots, leases, removals. ARGV[1] is always the name."""
 
 from sluicegate.connectors.redis.scripts_buffer import BUFFER
-from sluicegate.connectors.redis.scripts_leased import OUTBOX
+from sluicegate.connectors.redis.scripts_leased import OUTBOX, script_with
 
-SNAPSHOT = (
-    BUFFER
-    + """
--- further ARGV: token, lease, most (or '')
+_script = script_with(BUFFER)
+
+SNAPSHOT = _script("""
+-- further ARGV: token, lease, limit (or '')
 if redis.call('EXISTS', key('packed')) == 1 then return 'packed' end
 local most, rows, moved, ends, after = tonumber(ARGV[4]) or math.huge, {}, {}, {}, '-inf'
 local function live(token)
@@ -45,20 +45,16 @@ for i = 1, #batches, 2 do
   if tonumber(batches[i + 1]) > now then soonest = math.min(soonest or math.huge, batches[i + 1]) end
 end
 local stored, leases, till = ask('HMGET', key('rows'), rows), {}, text(now + ARGV[3])
-for token, those in pairs(moved) do
-  write('SREM', held_key(token), those)
-  if redis.call('EXISTS', held_key(token)) == 0 then redis.call('ZREM', key('tokens'), token) end
-end
+for token, those in pairs(moved) do leave_snapshot(token, those) end
 for _, row in ipairs(rows) do leases[#leases + 1], leases[#leases + 2] = row, ARGV[2] end
 write('HSET', key('leases'), leases)
 write('SADD', held_key(ARGV[2]), rows)
 if #rows > 0 then redis.call('ZADD', key('tokens'), till, ARGV[2]) end
 return {rows, stored, till, elsewhere, soonest and text(soonest) or false}
-"""
-)
+""")
 
-_LET_GO = """
-local function let_go(token)  -- returns how many rows it had
+_RELEASE = """
+local function release(token)  -- returns how many rows the snapshot had
   local all, rows = redis.call('SMEMBERS', held_key(token)), {}
   for i, lease in ipairs(ask('HMGET', key('leases'), all)) do
     if lease == token then rows[#rows + 1] = all[i] end
@@ -70,14 +66,9 @@ local function let_go(token)  -- returns how many rows it had
 end
 """
 
-REMOVE_SNAPSHOT = (
-    BUFFER
-    + OUTBOX
-    + _LET_GO
-    + """
--- further ARGV: token, how many rows, their numbers, then the messages
-local ids, mine = {}, {}
-for i = 4, 3 + ARGV[3] do ids[#ids + 1] = ARGV[i] end
+REMOVE_SNAPSHOT = script_with(BUFFER, OUTBOX, _RELEASE)("""
+-- further ARGV: token, number of rows, their numbers, the messages
+local ids, mine = arguments(4, 3 + ARGV[3]), {}
 for i, lease in ipairs(ask('HMGET', key('leases'), ids)) do
   if lease == ARGV[2] then mine[#mine + 1] = ids[i] end
 end
@@ -86,40 +77,30 @@ if at <= #ARGV and #mine < #ids then return false end
 local stored, places = ask('HMGET', key('rows'), mine), fresh(at)
 outbox_sound(hashes_of(places))
 delete(mine, stored)
-let_go(ARGV[2])
+release(ARGV[2])
 add(places)
 return #mine
-"""
-)
+""")
 
-RELEASE_SNAPSHOT = (
-    BUFFER
-    + _LET_GO
-    + """
+RELEASE_SNAPSHOT = script_with(BUFFER, _RELEASE)("""
 -- further ARGV: token
 if not redis.call('ZSCORE', key('tokens'), ARGV[2]) then return 0 end
-return let_go(ARGV[2])
-"""
-)
+return release(ARGV[2])
+""")
 
-RENEW = (
-    BUFFER
-    + """
--- further ARGV: token, lease, what a batch counts from now on (or '')
+RENEW = _script("""
+-- further ARGV: token, lease, new number of attempts of a batch (or '')
 local first = redis.call('HGET', key('holders'), ARGV[2])
 local where, which = first and key('sealed') or key('tokens'), first or ARGV[2]
 local ends = redis.call('ZSCORE', where, which)
 if not ends or tonumber(ends) <= now then return false end
 redis.call('ZADD', where, text(now + ARGV[3]), which)
-if first and ARGV[4] ~= '' then counts(first, ARGV[4]) end
+if first and ARGV[4] ~= '' then set_attempts(first, ARGV[4]) end
 return text(now + ARGV[3])
-"""
-)
+""")
 
-REMOVE_ONE = (
-    BUFFER
-    + """
--- further ARGV: number of the row, whether neither a live lease nor a batch matters
+REMOVE_ONE = _script("""
+-- further ARGV: number of the row; 1: remove it even if it has a live lease or is in a batch
 local row = ARGV[2]
 local stored = redis.call('HGET', key('rows'), row)
 if not stored then return 'gone' end
@@ -134,23 +115,15 @@ if first then
   end
   batch[5] = left
   redis.call('HSET', key('batches'), first, cmsgpack.pack(batch))
-  if #left == 0 then
-    redis.call('HDEL', key('batches'), first)
-    redis.call('HDEL', key('holders'), batch[4])
-    redis.call('ZREM', key('sealed'), first)
-  end
+  if #left == 0 then end_batch(first, batch[4]) end
 elseif lease then
-  redis.call('SREM', held_key(lease), row)
-  if redis.call('EXISTS', held_key(lease)) == 0 then redis.call('ZREM', key('tokens'), lease) end
+  leave_snapshot(lease, {row})
 end
 delete({row}, {stored})
 return 'done'
-"""
-)
+""")
 
-REMOVE_ALL = (
-    BUFFER
-    + """
+REMOVE_ALL = _script("""
 local rows = redis.call('ZRANGE', key('order'), 0, -1)
 local stored, tokens = ask('HMGET', key('rows'), rows), redis.call('ZRANGE', key('tokens'), 0, -1)
 delete(rows, stored)
@@ -162,14 +135,10 @@ for _, kind in ipairs({'tokens', 'leases', 'sealed', 'batches', 'holders', 'dead
   redis.call('DEL', key(kind))
 end
 return #rows + packed
-"""
-)
+""")
 
-PAGE = (
-    BUFFER
-    + """
--- further ARGV: after which number, how many
+PAGE = _script("""
+-- further ARGV: number before the page, limit
 local rows = redis.call('ZRANGEBYSCORE', key('order'), '(' .. ARGV[2], '+inf', 'LIMIT', 0, ARGV[3])
 return {rows, ask('HMGET', key('rows'), rows)}
-"""
-)
+""")

@@ -1,26 +1,23 @@
 """The Lua scripts of the timeout store."""
 
-from sluicegate.connectors.redis.scripts_leased import BEGIN, OUTBOX, TIMEOUTS
+from sluicegate.connectors.redis.scripts_leased import OUTBOX, TIMEOUTS, script_with
 
-_BEGIN = BEGIN + TIMEOUTS + "timeouts_sound()\n"
+_TIMEOUTS = TIMEOUTS + "timeouts_sound()\n"
+_script = script_with(_TIMEOUTS)
 
-INSERT = (
-    _BEGIN
-    + """
--- ARGV: id and payload of each; returns whether they were new
-local ids, seen = {}, {}
-for i = 1, #ARGV, 2 do ids[#ids + 1] = ARGV[i] end
+INSERT = _script("""
+-- ARGV: id and payload of each timeout. Returns 0, and inserts none, when one of the ids is not new
+local ids, seen = arguments(1, nil, 2), {}
 for i, known in ipairs(ask('HMGET', T .. 'payloads', ids)) do
   if known or seen[ids[i]] then return 0 end
   seen[ids[i]] = true
 end
 put(1, #ARGV)
 return 1
-"""
-)
+""")
 
 _FREE = """
-local function free(ids)  -- ends their locks
+local function free(ids)  -- removes their locks
   local dues = {}
   for i, stored in ipairs(ask('HMGET', T .. 'payloads', ids)) do
     if not stored then error('DAMAGED ' .. T .. 'payloads lacks one') end
@@ -30,8 +27,8 @@ local function free(ids)  -- ends their locks
   write('ZADD', T .. 'free', dues)
   return #ids
 end
-local function over() return redis.call('ZRANGEBYSCORE', T .. 'locked', '-inf', text(now)) end
-local function holds(ids, owner)  -- of each: has it a live lock?
+local function expired() return redis.call('ZRANGEBYSCORE', T .. 'locked', '-inf', text(now)) end
+local function holds(ids, owner)  -- for each id, whether this owner has a lock on it that has not expired
   local ends, owners, found = ask('ZMSCORE', T .. 'locked', ids), ask('HMGET', T .. 'owners', ids), {}
   for i = 1, #ids do found[i] = ends[i] and tonumber(ends[i]) > now and owners[i] == owner end
   return found
@@ -39,8 +36,8 @@ end
 """
 
 _SOONEST = """
-local function soonest()  -- due_at of the first that nobody has, 8 bytes
-  local ids, least = over(), false
+local function soonest()  -- due_at (8 bytes) of the first timeout that is not locked
+  local ids, least = expired(), false
   ids[#ids + 1] = redis.call('ZRANGE', T .. 'free', 0, 0)[1]
   for _, stored in ipairs(ask('HMGET', T .. 'payloads', ids)) do
     if stored and (not least or due_of(stored) < due_of(least)) then least = stored end
@@ -49,13 +46,9 @@ local function soonest()  -- due_at of the first that nobody has, 8 bytes
 end
 """
 
-BATCH = (
-    _BEGIN
-    + _FREE
-    + _SOONEST
-    + """
--- ARGV: owner, most, lease
-free(over())
+BATCH = script_with(_TIMEOUTS, _FREE, _SOONEST)("""
+-- ARGV: owner, limit, lease
+free(expired())
 local ids = redis.call('ZRANGEBYSCORE', T .. 'free', '-inf', text(now), 'LIMIT', 0, ARGV[2])
 local payloads = ask('HMGET', T .. 'payloads', ids)
 local ends, locks, owners = text(now + ARGV[3]), {}, {}
@@ -67,41 +60,29 @@ write('ZREM', T .. 'free', ids)
 write('ZADD', T .. 'locked', locks)
 write('HSET', T .. 'owners', owners)
 return {ids, payloads, ends, soonest()}
-"""
-)
+""")
 
-REMOVE = (
-    _BEGIN
-    + _FREE
-    + """
--- ARGV: id, perhaps the owner
+_CHECK_OWNER = """
+-- ARGV: id, and the owner if its lock is required
 if ARGV[2] and not holds({ARGV[1]}, ARGV[2])[1] then return 0 end
+"""
+
+REMOVE = script_with(_TIMEOUTS, _FREE, _CHECK_OWNER)("""
 forget({ARGV[1]})
 return 1
-"""
-)
+""")
 
-RELEASE = (
-    _BEGIN
-    + _FREE
-    + """
--- ARGV: id, perhaps the owner
-if ARGV[2] and not holds({ARGV[1]}, ARGV[2])[1] then return 0 end
+RELEASE = script_with(_TIMEOUTS, _FREE, _CHECK_OWNER)("""
 if redis.call('ZSCORE', T .. 'locked', ARGV[1]) then free({ARGV[1]}) end
 return 1
-"""
-)
+""")
 
-REAP = _BEGIN + _FREE + "return free(over())"
+REAP = script_with(_TIMEOUTS, _FREE)("return free(expired())")
 
-EMIT = (
-    _BEGIN
-    + OUTBOX
-    + _FREE
-    + """
--- ARGV: owner, how many, the ids of the timeouts, then their messages
-local first, named, held, ids, places = 3 + ARGV[2], {}, {}, {}, {}
-for i = 3, first - 1 do named[#named + 1] = ARGV[i] end
+EMIT = script_with(_TIMEOUTS, OUTBOX, _FREE)("""
+-- ARGV: owner, number of timeouts, their ids, their messages
+local first = 3 + ARGV[2]
+local named, held, ids, places = arguments(3, first - 1), {}, {}, {}
 for i, ours in ipairs(holds(named, ARGV[1])) do
   if ours and not held[named[i]] then
     held[named[i]] = true
@@ -115,23 +96,17 @@ outbox_sound(hashes_of(places))
 add(places)
 forget(ids)
 return #ids
-"""
-)
+""")
 
-NEXT = _BEGIN + _FREE + _SOONEST + "return soonest()"
+NEXT = script_with(_TIMEOUTS, _FREE, _SOONEST)("return soonest()")
 
-CANCEL = (
-    _BEGIN
-    + """
+CANCEL = _script("""
 local there = redis.call('HEXISTS', T .. 'payloads', ARGV[1])
 forget({ARGV[1]})
 return there
-"""
-)
+""")
 
-MOVE = (
-    _BEGIN
-    + """
+MOVE = _script("""
 -- ARGV: id, due_at
 local stored = redis.call('HGET', T .. 'payloads', ARGV[1])
 if not stored then return 0 end
@@ -140,5 +115,4 @@ unlock({ARGV[1]})
 redis.call('HSET', T .. 'payloads', ARGV[1], moved)
 redis.call('ZADD', T .. 'free', due_of(moved), ARGV[1])
 return 1
-"""
-)
+""")

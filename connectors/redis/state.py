@@ -1,9 +1,9 @@
-"""The store in Redis or Valkey: one script per step, all keys of a partition under one hash tag."""
+"""The store in Redis or Valkey. Each step is one script; all keys of a partition have one hash tag."""
 
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import msgspec
@@ -32,8 +32,9 @@ from sluicegate.streams.errors import ConfigurationError, Fenced, PersistenceErr
 
 SCHEMA, INCARNATION = "sluicegate:{data}:schema", "sluicegate:{data}:incarnation"
 STEPS = ("name of the data and version of the keys",)
-NEW_ROW = {"version": 0, "offset": -1, "epoch": -1, "number": 0, "first": 1, "last": 0, "source": "", "trying": ""}
-COUNTS = ("version", "offset", "epoch", "number", "first", "last")
+COUNTS = {"version": 0, "offset": -1, "epoch": -1, "number": 0, "first": 1, "last": 0}
+"""Attributes of a claim that its row holds as numbers, with those of a new row."""
+NEW_ROW: dict[str, Any] = COUNTS | {"source": "", "trying": ""}
 
 _PAGE = 16
 
@@ -45,7 +46,7 @@ _trying = msgspec.msgpack.Decoder(CrashMark).decode
 
 
 class RedisStore:
-    """One address; any thread may call. Times are the server's. `new_name` gives a random name for new data."""
+    """The store at one address. Any thread may call. Times are the server's. `new_name` names new data at random."""
 
     def __init__(
         self, url: str, new_name: Callable[[], str] = lambda: uuid.uuid4().hex, options: LeasedOptions = STANDARD
@@ -53,12 +54,7 @@ class RedisStore:
         self._options = options
         self._server = addresses.server(url)
         self._new_name = new_name
-        self._claim = connection.script(self._server, scripts.CLAIM)
-        self._commit = connection.script(self._server, scripts.COMMIT)
-        self._entries = connection.script(self._server, scripts.ENTRIES)
-        self._acquit = connection.script(self._server, scripts.ACQUIT)
-        self._read = connection.script(self._server, scripts.READ)
-        self._migrate = connection.script(self._server, scripts.MIGRATE)
+        self._run = partial(connection.run_script, self._server)
 
     @property
     def incarnation(self) -> str:
@@ -75,58 +71,58 @@ class RedisStore:
             name = self._server().get(INCARNATION)
             self._server().sadd(_index(partition.app), _member(partition))
         fields = [item for pair in NEW_ROW.items() for item in pair]
-        held, now = self._claim(_keys(partition), [token, member, name, *fields])
+        held, now = self._run(scripts.CLAIM, _keys(partition), [token, member, name, *fields])
         return _claim(partition, held, now)
 
     def restore(self, claim: Claim) -> Iterator[bytes]:
         for first in range(claim.first, claim.last + 1, _PAGE):
-            yield from self._entries(_keys(claim.partition), [first, min(first + _PAGE - 1, claim.last)])
+            last = min(first + _PAGE - 1, claim.last)
+            yield from self._run(scripts.ENTRIES, _keys(claim.partition), [first, last])
 
     def commit(self, claim: Claim, changes: Changes) -> Claim:
-        check(claim, changes)
-        after = following(claim, changes, claim.store_time)
-        return _landed(after, self._commit(self._keys(claim.partition, changes), _arguments(claim, after, changes)))
+        after, keys, arguments = self._prepared(claim, changes)
+        return _committed(after, self._run(scripts.COMMIT, keys, arguments))
 
     def commit_with(self, claim: Claim, work: Callable[[Any], Changes]) -> Claim:
-        return unchanged(lambda: self._unit(claim, work))
+        return unchanged(lambda: self._commit_with(claim, work))
 
-    def _unit(self, claim: Claim, work: Callable[[Any], Changes]) -> Claim:
+    def _commit_with(self, claim: Claim, work: Callable[[Any], Changes]) -> Claim:
         keys = _keys(claim.partition)
         with unit.transaction(self._server, keys[0]) as pipe:
             held = (claim.token, claim.version, claim.last - claim.first + 1)
             _check_answer(claim, unit.watched(pipe, keys, (scripts.CHECK, len(keys), *keys, *held)))
             changes, queue = unit.worked(self._server, pipe, keys[0], work)
-            check(claim, changes)
-            after = following(claim, changes, claim.store_time)
-            keys = self._keys(claim.partition, changes)
-            script = (scripts.COMMIT, len(keys), *keys, *_arguments(claim, after, changes))
-            return _landed(after, unit.executed(pipe, ("HSET", keys[0], "token", claim.token), queue, script))
+            after, keys, arguments = self._prepared(claim, changes)
+            script = (scripts.COMMIT, len(keys), *keys, *arguments)
+            return _committed(after, unit.executed(pipe, ("HSET", keys[0], "token", claim.token), queue, script))
 
     def commit_all(self, commits: Sequence[tuple[Claim, Changes]]) -> Sequence[Claim | SluicegateError]:
         if addresses.clustered(self._server()):
             return one_by_one(self.commit, commits)
-        calls, afters = [], []
-        for claim, changes in commits:
-            check(claim, changes)
-            afters.append(following(claim, changes, claim.store_time))
-            calls.append((self._keys(claim.partition, changes), _arguments(claim, afters[-1], changes)))
+        prepared = [self._prepared(claim, changes) for claim, changes in commits]
+        calls = [(keys, arguments) for _, keys, arguments in prepared]
+        answers = connection.run_together(self._server, scripts.COMMIT, calls)
         results: list[Claim | SluicegateError] = []
-        for after, answer in zip(afters, connection.together(self._server, scripts.COMMIT, calls), strict=True):
+        for (after, _, _), answer in zip(prepared, answers, strict=True):
             try:
-                results.append(_landed(after, answer))
+                results.append(_committed(after, answer))
             except SluicegateError as error:
                 results.append(error)
         return results
 
+    def _prepared(self, claim: Claim, changes: Changes) -> tuple[Claim, list[str], list[Any]]:
+        """The claim after the commit, and the keys and arguments of the script."""
+        check(claim, changes)
+        after = following(claim, changes, claim.store_time)
+        return after, self._keys(claim.partition, changes), _arguments(claim, after, changes)
+
     def _keys(self, partition: Partition, changes: Changes) -> list[str]:
-        """Those that the commit needs."""
         if not changes.timeouts and not changes.cancels:
             return _keys(partition)
         if addresses.clustered(self._server()):
             raise ConfigurationError(
                 "timeouts cannot be part of a commit in a Redis cluster: they lie on another server than the "
-                "partition, and no script "
-                "spans both; use one server (or sentinels), or store.timeouts by itself"
+                "partition, and no script spans both; use one server (or sentinels), or store.timeouts by itself"
             )
         return [*_keys(partition), PREFIX]
 
@@ -155,11 +151,11 @@ class RedisStore:
             found = self._server().zrangebyscore(_keys(partition)[3], "-inf", "+inf", start=0, num=limit)
             return [(row, DeadRow(row.number, reason, attempts)) for reason, attempts, row in map(_dead, found)]
 
-    def acquit(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
-        self._acquit(_keys(partition), [token, *processes])
+    def clear_crash_mark(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
+        self._run(scripts.CLEAR_CRASH_MARK, _keys(partition), [token, *processes])
 
     def read(self, partition: Partition) -> PartitionView | None:
-        held, entries, unsent, dead, now = self._read(_keys(partition), [])
+        held, entries, unsent, dead, now = self._run(scripts.READ, _keys(partition), [])
         return PartitionView(_claim(partition, held, now), entries, unsent, dead) if held else None
 
     def partitions(self, app: str) -> Sequence[Partition]:
@@ -176,7 +172,7 @@ class RedisStore:
             with connection.translated():
                 done = int(self._server().get(SCHEMA) or 0)
         else:
-            done = self._migrate([SCHEMA, INCARNATION], [len(STEPS), self._new_name()])
+            done = self._run(scripts.MIGRATE, [SCHEMA, INCARNATION], [len(STEPS), self._new_name()])
         if done > len(STEPS):
             raise SystemNotReady(
                 f"the store's keys are at step {done}, this program knows {len(STEPS)}: use a newer one"
@@ -204,7 +200,7 @@ def _seconds(time: Sequence[bytes]) -> float:
     return int(time[0]) + int(time[1]) / 1e6
 
 
-def _landed(after: Claim, answer: Any) -> Claim:
+def _committed(after: Claim, answer: Any) -> Claim:
     if isinstance(answer, PersistenceError):
         raise answer
     _check_answer(after, answer)
@@ -221,16 +217,11 @@ def _check_answer(claim: Claim, answer: Any) -> None:
 def _claim(partition: Partition, held: Sequence[bytes], now: Sequence[bytes]) -> Claim:
     with connection.translated():
         row = {str(name, "ascii"): value for name, value in zip(held[::2], held[1::2], strict=True)}
-        version, offset, epoch, number, first, last = (int(row[name]) for name in COUNTS)
+        counts: dict[str, Any] = {name: int(row[name]) for name in COUNTS}
         return Claim(
             partition,
             str(row["token"], "utf-8"),
-            version,
-            offset,
-            epoch,
-            number,
-            first,
-            last,
+            **counts,
             source=_source(row["source"]) if row["source"] else None,
             trying=_trying(row["trying"]) if row["trying"] else None,
             incarnation=str(row["incarnation"], "utf-8"),
@@ -240,22 +231,9 @@ def _claim(partition: Partition, held: Sequence[bytes], now: Sequence[bytes]) ->
 
 
 def _arguments(claim: Claim, after: Claim, changes: Changes) -> list[Any]:
-    fields: list[Any] = [
-        "version",
-        after.version,
-        "offset",
-        after.offset,
-        "epoch",
-        after.epoch,
-        "number",
-        after.number,
-        "first",
-        after.first,
-        "last",
-        after.last,
-        "trying",
-        b"" if changes.trying is None else _encode(changes.trying),
-    ]
+    fields: list[Any] = ["trying", b"" if changes.trying is None else _encode(changes.trying)]
+    for name in COUNTS:
+        fields += (name, getattr(after, name))
     if changes.source is not None:
         fields += ("source", _encode(changes.source))
     dead = [item for row in changes.dead for item in (row.number, _dead_head(row))]
@@ -271,5 +249,5 @@ def _arguments(claim: Claim, after: Claim, changes: Changes) -> list[Any]:
 
 
 def _dead_head(row: DeadRow) -> bytes:
-    """With the outbox row behind it this is a msgpack array of three: reason, attempts, row."""
+    """The beginning of a msgpack array of three: reason, attempts, outbox row. The script appends the row."""
     return b"\x93" + _encode(row.reason) + _encode(row.attempts)

@@ -11,16 +11,7 @@ from sluicegate.connectors import scheduling
 from sluicegate.connectors.redis import scripts_timeouts as scripts
 from sluicegate.connectors.redis.addresses import RedisServer
 from sluicegate.connectors.redis.connection import translated
-from sluicegate.connectors.redis.leased import (
-    due,
-    instant,
-    moment,
-    outbox_arguments,
-    step,
-    text,
-    timeout,
-    timeout_arguments,
-)
+from sluicegate.connectors.redis.leased import due, instant, moment, outbox_arguments, script_runner, timeout_arguments
 from sluicegate.connectors.redis.scripts_leased import PREFIX
 from sluicegate.connectors.times import length
 from sluicegate.streams.contracts.leased_values import Timeout, TimeoutBatch
@@ -34,67 +25,68 @@ _rest = msgspec.msgpack.Decoder(tuple[str, bytes | None, bytes | None, list[Head
 
 
 class RedisTimeouts:
-    """`new_token` gives random ones: the owners of batches."""
+    """`new_token` gives the random owner of a batch."""
 
     def __init__(self, server: RedisServer, options: TimeoutOptions, new_token: Callable[[], str]) -> None:
         self._server, self._options, self._new_token = server, options, new_token
-        self._insert, self._batch = step(server, scripts.INSERT), step(server, scripts.BATCH)
-        self._remove, self._release = step(server, scripts.REMOVE), step(server, scripts.RELEASE)
-        self._emit, self._reap = step(server, scripts.EMIT), step(server, scripts.REAP)
-        self._next = step(server, scripts.NEXT)
-        self._cancel, self._move = step(server, scripts.CANCEL), step(server, scripts.MOVE)
+        self._run = script_runner(server)
 
     def get_batch(self, batch_size: int | None = None) -> TimeoutBatch:
         most = scheduling.check_size(self._options.batch_size if batch_size is None else batch_size)
         owner = self._new_token()
-        ids, payloads, ends, following = self._batch([owner, most, length(self._options.lease)])
+        ids, payloads, ends, following = self._run(scripts.BATCH, owner, most, length(self._options.lease))
         with translated():
-            found = [timeout(UUID(text(id)), payload, _rest) for id, payload in zip(ids, payloads, strict=True)]
+            found = [_timeout(id, payload) for id, payload in zip(ids, payloads, strict=True)]
         return TimeoutBatch(
             found, owner, instant(ends) if found else None, None if following is None else moment(following)
         )
 
     def remove(self, id: UUID, owner: str | None = None) -> None:
-        if not self._remove(_held(id, owner)):
-            raise scheduling.lost(id)
+        self._run_held(scripts.REMOVE, id, owner)
 
     def release(self, id: UUID, owner: str | None = None) -> None:
-        if not self._release(_held(id, owner)):
+        self._run_held(scripts.RELEASE, id, owner)
+
+    def _run_held(self, script: str, id: UUID, owner: str | None) -> None:
+        """Raises ConcurrencyError when the owner has no lock."""
+        if not self._run(script, str(id), *(() if owner is None else (owner,))):
             raise scheduling.lost(id)
 
     def emit(self, batch: TimeoutBatch) -> int:
+        if not batch:
+            return 0
         messages = outbox_arguments([emitted(each) for each in batch])
-        return int(self._emit([batch.owner, len(batch), *(str(each.id) for each in batch), *messages])) if batch else 0
+        return int(self._run(scripts.EMIT, batch.owner, len(batch), *(str(each.id) for each in batch), *messages))
 
     def reap_stale_leases(self) -> int:
-        return int(self._reap([]))
+        return int(self._run(scripts.REAP))
 
     def next_due(self) -> datetime | None:
-        soonest = self._next([])
+        soonest = self._run(scripts.NEXT)
         return None if soonest is None else moment(soonest)
 
     def insert(self, *timeouts: Timeout) -> None:
-        if timeouts and not self._insert(list(timeout_arguments(timeouts))):
+        if timeouts and not self._run(scripts.INSERT, *timeout_arguments(timeouts)):
             raise scheduling.there(timeouts)
 
     def cancel(self, id: UUID) -> bool:
-        return bool(self._cancel([str(id)]))
+        return bool(self._run(scripts.CANCEL, str(id)))
 
     def reschedule(self, id: UUID, due_at: datetime) -> bool:
-        return bool(self._move([str(id), due(scheduling.check_zone(due_at))]))
+        return bool(self._run(scripts.MOVE, str(id), due(scheduling.check_zone(due_at))))
 
     def find(
         self, destination: str | None = None, owner: str | None = None, key: bytes | None = None, limit: int = 1000
     ) -> Sequence[Timeout]:
-        """Looks at all of them, a thousand at a time: what is inserted or goes meanwhile may or may not be among
-        them."""
+        """Reads all timeouts, a thousand at a time. A timeout that is inserted or removed meanwhile may or may not be
+        among them."""
 
         def fits(each: Timeout) -> bool:
             return destination in (None, each.destination) and owner in (None, each.owner) and key in (None, each.key)
 
         with translated():
             pages: Any = self._server().hscan_iter(_PAYLOADS, count=_PAGE)
-            known = {id: timeout(UUID(text(id)), payload, _rest) for id, payload in pages}
+            known = {id: _timeout(id, payload) for id, payload in pages}
         return sorted(filter(fits, known.values()), key=lambda each: (each.due_at, each.id))[:limit]
 
     def count(self) -> int:
@@ -102,5 +94,6 @@ class RedisTimeouts:
             return int(self._server().hlen(_PAYLOADS))
 
 
-def _held(id: UUID, owner: str | None) -> list[str]:
-    return [str(id)] if owner is None else [str(id), owner]
+def _timeout(id: bytes, payload: bytes) -> Timeout:
+    destination, key, value, headers, owner = _rest(payload[8:])
+    return Timeout(UUID(str(id, "ascii")), destination, moment(payload[:8]), key, value, headers, owner)

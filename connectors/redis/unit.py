@@ -1,9 +1,9 @@
-"""The application's commands in one MULTI and EXEC with the script of a commit."""
+"""The application's commands and the script of a commit in one MULTI and EXEC."""
 
 import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 import redis
@@ -14,19 +14,19 @@ from sluicegate.connectors.redis.connection import QUOTED, translated
 from sluicegate.connectors.sessions import REFUSED, RedisSession, working
 from sluicegate.streams.errors import ConfigurationError, Fenced, NotCommitted, PersistenceError
 
-# They end the transaction, or change the connection that others use after us.
+# Commands that end the transaction, or change the connection, which is used again.
 _ENDING = frozenset(("MULTI", "EXEC", "DISCARD", "WATCH", "UNWATCH"))
 _CHANGING = frozenset(
     ("AUTH", "CLIENT", "HELLO", "MONITOR", "PSUBSCRIBE", "QUIT", "RESET", "SELECT", "SSUBSCRIBE", "SUBSCRIBE")
 )
-_ANNOTATED = re.compile(r"Command # \d+ \((?P<name>\S+?)[ )].* of pipeline caused error: (?P<said>.*)", re.DOTALL)
+_ANNOTATED = re.compile(r"Command # \d+ \((?P<name>\S+?)[ )].* of pipeline caused error: (?P<reason>.*)", re.DOTALL)
 
 log = logging.getLogger("sluicegate.connectors.redis")
 T = TypeVar("T")
 
 
 class Queue(Pipeline):
-    """A pipeline that only queues: EXEC is the engine's."""
+    """A pipeline that only queues. The engine sends EXEC."""
 
     def pipeline_execute_command(self, *args: Any, **options: Any) -> Any:
         if str(args[0]).split()[0].upper() in _ENDING | _CHANGING:
@@ -40,12 +40,12 @@ class Queue(Pipeline):
         raise ConfigurationError(f"{args[0]}: {REFUSED}")
 
     def __exit__(self, *_: object) -> None:
-        """What is queued stays."""
+        """Keeps what is queued."""
 
 
 @contextmanager
 def transaction(server: RedisServer, key: str) -> Iterator[Any]:
-    """A pipeline on a connection of the server that has the key."""
+    """A pipeline on a connection to the server that has the key."""
     with translated():
         client = server()
         node = client.get_redis_connection(client.get_node_from_key(key)) if clustered(client) else client
@@ -58,15 +58,15 @@ def transaction(server: RedisServer, key: str) -> Iterator[Any]:
 
 
 def watched(pipe: Any, keys: Sequence[str], script: Sequence[Any]) -> Any:
-    """The script's answer; from before it on, EXEC refuses what comes when one of the keys was changed."""
+    """Watches the keys, then runs the script and returns its answer. EXEC fails when a key has changed since then."""
     with translated():
         pipe.watch(*keys)
         return pipe.immediate_execute_command("EVAL", *script)
 
 
 def worked(server: RedisServer, pipe: Pipeline, claim_key: str, work: Callable[[RedisSession], T]) -> tuple[T, Queue]:
-    """What `work` made, and what it queued. Raises Raised for what it raised, ConfigurationError for keys on other
-    servers."""
+    """Returns the result of `work`, and the commands that it queued. Raises Raised for an error of `work`, and
+    ConfigurationError for keys on other servers."""
     queue = _queue(pipe)
     tag = claim_key.removesuffix(":claim")
     made = working(work, RedisSession(queue, lambda name: f"{tag}:own:{name}"))
@@ -76,7 +76,8 @@ def worked(server: RedisServer, pipe: Pipeline, claim_key: str, work: Callable[[
 
 @contextmanager
 def application(server: RedisServer, beginning: str) -> Iterator[RedisSession]:
-    """A transaction that is no partition's; in a cluster its keys lie where those with this beginning do."""
+    """A transaction outside of any partition. In a cluster its keys lie on one server: that of keys with this
+    beginning."""
     with transaction(server, beginning) as pipe:
         queue = _queue(pipe)
         yield RedisSession(queue, lambda name: f"{beginning}own:{name}")
@@ -92,26 +93,22 @@ def _queue(pipe: Pipeline) -> Queue:
 def _check_slots(server: RedisServer, key: str, queue: Queue) -> None:
     client = server()
     if clustered(client):
-        with translated():  # redis-py asks a server for the keys of commands that it does not know
+        with translated():  # redis-py asks a server which arguments of an unknown command are keys
             for args, _ in queue.command_stack:
-                _check_slot(client, key, args)
-
-
-def _check_slot(client: Any, key: str, args: Sequence[Any]) -> None:
-    try:
-        slot = client.determine_slot(*args)
-    except redis.exceptions.RedisClusterException:
-        slot = None
-    if slot != client.keyslot(key):
-        raise ConfigurationError(
-            f"{args[0]}: its keys do not all lie with the session in this cluster: name them with session.key(name)"
-        )
+                slot = None
+                with suppress(redis.exceptions.RedisClusterException):
+                    slot = client.determine_slot(*args)
+                if slot != client.keyslot(key):
+                    raise ConfigurationError(
+                        f"{args[0]}: its keys do not all lie with the session in this cluster: "
+                        "name them with session.key(name)"
+                    )
 
 
 def executed(pipe: Pipeline, harmless: Sequence[Any], queue: Queue, script: Sequence[Any] = ()) -> Any:
-    """MULTI, what is queued, our script if there is one, EXEC; returns the script's answer."""
-    # It changes nothing, but a server without memory refuses it, and everything with it. What scripts write is not
-    # looked at before.
+    """Sends MULTI, a harmless command, the queue, the script if there is one, and EXEC. Returns the script's answer."""
+    # A server that is out of memory refuses the harmless command, and with it the transaction. What a script will write
+    # it does not check before EXEC.
     pipe.pipeline_execute_command(*harmless)
     for args, options in queue.command_stack:
         pipe.pipeline_execute_command(*args, **options)
@@ -132,7 +129,7 @@ def _exec(pipe: Pipeline) -> list[Any]:
     try:
         return pipe.execute(raise_on_error=False)
     except redis.WatchError as error:
-        # redis-py says so of a lost connection, too.
+        # redis-py raises it for a lost connection, too.
         if isinstance(error.__context__, redis.ConnectionError | redis.TimeoutError):
             raise error.__context__ from None
         raise Fenced("a newer claim or commit came while the handler worked") from None
@@ -140,13 +137,13 @@ def _exec(pipe: Pipeline) -> list[Any]:
         found = _ANNOTATED.match(str(error))
         if found is None:
             raise
-        # A word in capitals is a state of the server, like OOM or READONLY; anything else is said of the command.
+        # A word in capitals, like OOM or READONLY, names a state of the server. Any other text is about the command.
         kind = (
             PersistenceError
-            if type(error) is not redis.ResponseError or re.match(r"[A-Z]{3}", found["said"])
+            if type(error) is not redis.ResponseError or re.match(r"[A-Z]{3}", found["reason"])
             else NotCommitted
         )
-        raise kind(f"redis: {found['name']} was refused before anything ran: {_plain(found['said'])}") from None
+        raise kind(f"redis: {found['name']} was refused before anything ran: {_plain(found['reason'])}") from None
 
 
 def _check_answers(names: Sequence[str], answers: Sequence[Any]) -> None:

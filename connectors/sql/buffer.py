@@ -1,7 +1,7 @@
 """The aggregator buffer in SQL: one implementation for SQLite, PostgreSQL, MySQL and MariaDB.
 
-Every writer locks the row of the name first: rows are numbered in the order of commits, and two never wait for each
-other crosswise.
+Every writer first locks the row of the buffer's name: so rows are numbered in the order of commits, and two writers
+never deadlock.
 """
 
 import uuid
@@ -10,11 +10,12 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Row, Select, case, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, Select, case, delete, func, select, update
 
 from sluicegate.connectors import buffers
 from sluicegate.connectors.sql import buffer_rows, buffer_seals
-from sluicegate.connectors.sql.buffer_rows import READ, SNAPSHOT, Condition, Locked, pages, read
+from sluicegate.connectors.sql.buffer_rows import PAGE, READ, SNAPSHOT, Condition, Locked, read
+from sluicegate.connectors.sql.database import pages
 from sluicegate.connectors.sql.leased_tables import BUFFER_DEADLINE, BUFFER_HOLD, BUFFER_ROW, BUFFER_WATERMARK
 from sluicegate.connectors.sql.outbox_rows import write_rows
 from sluicegate.connectors.sql.transactions import TransactionRunner
@@ -42,7 +43,7 @@ _ROW, _HOLD = BUFFER_ROW.c, BUFFER_HOLD.c
 
 
 class SqlBuffer:
-    """`new_token` gives random ones."""
+    """`new_token` returns a random token."""
 
     at_once = 1_000
 
@@ -55,7 +56,7 @@ class SqlBuffer:
         self._transactions, self._types, self._new_token = transactions, types, new_token
 
     def _changed(self, name: str, nothing: T, work: Callable[[Locked], T], taking: bool = True) -> T:
-        """`work` under the lock of the name; `nothing` when there never was one."""
+        """Run `work` with the name locked; returns `nothing` when the name is unknown."""
 
         def locked(connection: Connection) -> T:
             at = buffer_rows.locked(connection, lambda: self._now(connection), name, taking)
@@ -75,25 +76,7 @@ class SqlBuffer:
         progress: WatermarkMove | None = None,
         keep_keys: timedelta = NOT_KEPT,
     ) -> InsertResult:
-        return self._transactions.run(
-            lambda connection: self._insert(connection, name, entries, progress, keep_keys, False)[1]
-        )
-
-    def _insert(
-        self,
-        connection: Connection,
-        name: str,
-        entries: Sequence[Entry],
-        progress: WatermarkMove | None,
-        keep_keys: timedelta,
-        taking: bool,
-    ) -> tuple[Locked, InsertResult]:
-        at = buffer_rows.made(connection, lambda: self._now(connection), name, taking)
-        if progress is not None:
-            buffer_rows.move(at, progress)
-        if keep_keys:
-            buffer_rows.forget(at)
-        return at, buffer_rows.add(at, entries, length(keep_keys))
+        return self._fill(name, entries, None, progress, keep_keys).result
 
     def insert_and_seal(
         self,
@@ -103,8 +86,25 @@ class SqlBuffer:
         progress: WatermarkMove | None = None,
         keep_keys: timedelta = NOT_KEPT,
     ) -> Filled:
+        return self._fill(name, entries, gate, progress, keep_keys)
+
+    def _fill(
+        self,
+        name: str,
+        entries: Sequence[Entry],
+        gate: Gate | None,
+        progress: WatermarkMove | None,
+        keep_keys: timedelta,
+    ) -> Filled:
         def work(connection: Connection) -> Filled:
-            at, result = self._insert(connection, name, entries, progress, keep_keys, True)
+            at = buffer_rows.made(connection, lambda: self._now(connection), name, taking=gate is not None)
+            if progress is not None:
+                buffer_rows.move(at, progress)
+            if keep_keys:
+                buffer_rows.forget(at)
+            result = buffer_rows.add(at, entries, length(keep_keys))
+            if gate is None:
+                return Filled(result, [])
             touched = list(dict.fromkeys(entry.group for entry in entries))
             return Filled(result, self._handed_out(at, buffer_seals.seal_full(at, touched, gate, self._types), gate))
 
@@ -122,8 +122,6 @@ class SqlBuffer:
         return buffers.completed(self.complete_all, name, batch, outbox)
 
     def complete_all(self, name: str, ends: Sequence[buffers.End]) -> Sequence[bool]:
-        """In one transaction."""
-
         def together(some: Sequence[buffers.End]) -> Sequence[bool]:
             return self._changed(name, [False] * len(some), lambda at: buffer_seals.complete(at, some), taking=False)
 
@@ -132,12 +130,8 @@ class SqlBuffer:
     def watermark(self, name: str, topic_id: str, partition: int) -> int:
         mark = BUFFER_WATERMARK.c
         place = mark.name == name, mark.topic_id == topic_id, mark.partition_number == partition
-        return (
-            self._transactions.run(
-                lambda connection: connection.scalars(select(mark.next_offset).where(*place)).first()
-            )
-            or 0
-        )
+        found = select(mark.next_offset).where(*place)
+        return self._transactions.run(lambda connection: connection.scalars(found).first()) or 0
 
     # -- snapshots ---------------------------------------------------------------------------------------------------
 
@@ -155,28 +149,15 @@ class SqlBuffer:
             return Snapshot((), (), 0, "", None, *elsewhere) if others else EMPTY
         token, until = self._new_token(), at.now + length(lease)
         at.connection.execute(update(BUFFER_ROW).where(*free, _ROW.number <= rows[-1].number).values(holder=token))
-        hold = {
-            "name": at.name,
-            "id": token,
-            "reason": SNAPSHOT,
-            "group_name": "",
-            "first_row": rows[0].number,
-            "attempts": 1,
-        }
-        at.connection.execute(insert(BUFFER_HOLD), {**hold, "token": token, "leased_until": until})
+        buffer_rows.add_holds(at, [(token, SNAPSHOT, "", rows[0].number, token, until, 1)])
         _end(at, at.free[1:])
-        return Snapshot(
-            *buffers.decoded(((str(row.number), read(row)) for row in rows), self._types),
-            token,
-            moment(until),
-            *elsewhere,
-        )
+        return Snapshot(*buffer_rows.decoded(rows, self._types), token, moment(until), *elsewhere)
 
     def remove_snapshot(self, name: str, snapshot: Snapshot, outbox: Sequence[OutboxMessage] = ()) -> int:
         def work(at: Locked) -> int:
             groups = buffer_rows.groups(at, _ROW.holder == snapshot.token)
             ours: Condition = _ROW.holder == snapshot.token
-            wanted = pages(list(map(int, snapshot.ids)))
+            wanted = pages(list(map(int, snapshot.ids)), PAGE)
             dropped = sum(buffer_rows.drop(at, ours, _ROW.number.in_(page)) for page in wanted)
             if outbox and snapshot.ids:
                 if dropped < len(snapshot.ids):
@@ -224,11 +205,8 @@ class SqlBuffer:
             until = at.now + length(lease)
             ours = at.holds(_HOLD.token == token, _HOLD.leased_until > at.now)
             changed = {"leased_until": until} | ({} if attempts is None else {"attempts": attempts})
-            return (
-                moment(until)
-                if at.connection.execute(update(BUFFER_HOLD).where(*ours).values(changed)).rowcount
-                else None
-            )
+            renewed = at.connection.execute(update(BUFFER_HOLD).where(*ours).values(changed)).rowcount
+            return moment(until) if renewed else None
 
         until = self._changed(name, None, work, taking=False) if token else None
         if until is None:
@@ -262,10 +240,9 @@ class SqlBuffer:
 
     def remove_one(self, name: str, correlation_id: str, force: bool = False) -> None:
         def work(at: Locked) -> bool:
-            oldest = select(_ROW.number, _ROW.holder, _ROW.group_name).where(
-                *at.rows(_ROW.correlation_id == correlation_id)
-            )
-            found = at.connection.execute(oldest.order_by(_ROW.number).limit(1)).first()
+            named = at.rows(_ROW.correlation_id == correlation_id)
+            oldest = select(_ROW.number, _ROW.holder, _ROW.group_name).where(*named).order_by(_ROW.number).limit(1)
+            found = at.connection.execute(oldest).first()
             if found is None:
                 raise buffers.not_found(name, correlation_id, _counted(at.connection, name))
             if found.holder not in at.free and not force:
@@ -301,7 +278,7 @@ def _counted(connection: Connection, name: str, *conditions: Condition) -> int:
 
 
 def _elsewhere(at: Locked) -> tuple[int, int | None]:
-    """How many rows somebody has, and when the first of them may be free."""
+    """How many rows are leased, and when the first of these leases ends."""
     live = func.min(case((_HOLD.leased_until > at.now, _HOLD.leased_until)))
     held = select(func.count(), live).select_from(
         BUFFER_ROW.join(BUFFER_HOLD, (_HOLD.name == _ROW.name) & (_HOLD.id == _ROW.holder))
@@ -311,14 +288,14 @@ def _elsewhere(at: Locked) -> tuple[int, int | None]:
 
 
 def _free(at: Locked, token: str) -> int:
-    """What the token has, and then the token."""
+    """Free the rows of the token and end its snapshot; returns how many rows."""
     freed = at.connection.execute(update(BUFFER_ROW).where(*at.rows(_ROW.holder == token)).values(holder="")).rowcount
     at.connection.execute(delete(BUFFER_HOLD).where(*at.holds(_HOLD.id == token, _HOLD.reason == SNAPSHOT)))
     return freed
 
 
 def _end(at: Locked, holders: Sequence[str]) -> None:
-    """Those that have no row any more."""
+    """Delete those of the holders that have no rows left."""
     left = select(_ROW.number).where(*at.rows(_ROW.holder == _HOLD.id)).exists()
     if holders:
         at.connection.execute(delete(BUFFER_HOLD).where(*at.holds(_HOLD.id.in_(holders), ~left)))

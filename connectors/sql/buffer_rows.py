@@ -1,9 +1,8 @@
-"""The rows of a buffer in SQL: reading, adding and dropping them under the lock of their name. Times are microseconds
-since 1970."""
+"""Reads, adds and drops the rows of a buffer in SQL while its name is locked. Times are microseconds since 1970."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from sqlalchemy import (
@@ -22,6 +21,7 @@ from sqlalchemy import (
 )
 
 from sluicegate.connectors import buffers
+from sluicegate.connectors.sql.database import pages
 from sluicegate.connectors.sql.leased_tables import BUFFER_HOLD, BUFFER_KEY, BUFFER_NAME, BUFFER_ROW, BUFFER_WATERMARK
 from sluicegate.streams.contracts.leased_values import Entry, InsertResult, Types, WatermarkMove
 from sluicegate.streams.contracts.record import Header
@@ -30,7 +30,6 @@ from sluicegate.streams.errors import PersistenceError
 PAGE = 500  # values in one statement
 SNAPSHOT = "snapshot"
 
-T = TypeVar("T")
 Condition = ColumnElement[bool]
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -45,8 +44,7 @@ _KEYS: BindParameter[Sequence[str]] = bindparam("keys", expanding=True)
 _OF_KEYS = (BUFFER_KEY.c.name == _NAME, BUFFER_KEY.c.idempotency_key.in_(_KEYS))
 _LOCK = select(BUFFER_NAME.c.last_row).where(BUFFER_NAME.c.name == _NAME).with_for_update()
 _ADD_NAME = "insert into sluicegate_buffer (name, last_row) values (:name, 0) "
-# MySQL's locks the row that is there, as `for update` does: `ignore` would only share it, and two would wait for each
-# other.
+# MySQL's locks an existing row exclusively: `insert ignore` would share the lock, and two writers would deadlock.
 _UNLESS_THERE = {"postgresql": "on conflict do nothing", "mysql": "on duplicate key update last_row = last_row"}
 _BUFFERED = select(BUFFER_ROW.c.idempotency_key).where(
     BUFFER_ROW.c.name == _NAME, BUFFER_ROW.c.idempotency_key.in_(_KEYS)
@@ -65,8 +63,8 @@ _SNAPSHOTS = select(BUFFER_HOLD.c.id, BUFFER_HOLD.c.leased_until).where(
 
 @dataclass(frozen=True, slots=True)
 class Locked:
-    """A name that nobody else writes to before the transaction ends. `free` are the holders whose rows may be taken,
-    none being one; `open` those whose rows are in no batch."""
+    """A buffer's name, locked until the transaction ends. `free` are the holders whose rows may be taken (the empty one
+    means no holder), `open` those whose rows are in no batch."""
 
     connection: Connection
     name: str
@@ -83,8 +81,8 @@ class Locked:
 
 
 def locked(connection: Connection, now: Callable[[], int], name: str, taking: bool = True) -> Locked | None:
-    """None: nothing was ever inserted under this name. Not `taking`: nothing that asks for free or open rows
-    follows."""
+    """Lock the name; None when nothing was ever inserted under it. Without `taking` the caller must not use `free` and
+    `open`."""
     last = connection.scalars(_LOCK, {"name": name}).first()
     if last is None:
         return None
@@ -95,7 +93,7 @@ def locked(connection: Connection, now: Callable[[], int], name: str, taking: bo
 
 
 def made(connection: Connection, now: Callable[[], int], name: str, taking: bool) -> Locked:
-    """Locked, and there from now on."""
+    """Lock the name, and add it when it is missing."""
     found = locked(connection, now, name, taking)
     if found is None:
         connection.execute(text(_ADD_NAME + _UNLESS_THERE.get(connection.dialect.name, "")), {"name": name})
@@ -105,7 +103,7 @@ def made(connection: Connection, now: Callable[[], int], name: str, taking: bool
 
 
 def move(at: Locked, progress: WatermarkMove) -> None:
-    """The source's watermark. Raises WatermarkMoved."""
+    """Compare and set the watermark of a source. Raises WatermarkMoved."""
     place = {"name": at.name, "topic_id": progress.topic_id, "partition_number": progress.partition}
     here = [BUFFER_WATERMARK.c[name] == value for name, value in place.items()]
     stands = at.connection.scalars(select(BUFFER_WATERMARK.c.next_offset).where(*here)).first()
@@ -135,9 +133,9 @@ def add(at: Locked, entries: Sequence[Entry], keep: int) -> InsertResult:
 
 
 def _known(at: Locked, keys: Sequence[str]) -> set[str]:
-    """Those that are buffered, or were removed and are kept; the kept ones whose time is over go."""
+    """Those of the keys that are buffered, or removed and still kept. Expired ones are deleted."""
     known: set[str] = set()
-    for page in pages(keys):
+    for page in pages(keys, PAGE):
         known.update(at.connection.scalars(_BUFFERED, {"name": at.name, "keys": page}))
         kept = at.connection.execute(_KEPT, {"name": at.name, "keys": page}).all()
         known.update(key for key, until in kept if until > at.now)
@@ -147,7 +145,7 @@ def _known(at: Locked, keys: Sequence[str]) -> set[str]:
 
 
 def forget(at: Locked) -> None:
-    """The kept keys whose time is over."""
+    """Delete the expired ones of the kept keys."""
     full = True
     while full:
         over = at.connection.scalars(_OVER, {"name": at.name, "now": at.now}).all()
@@ -174,7 +172,7 @@ def _values(at: Locked, number: int, entry: Entry, keep: int) -> dict[str, objec
 
 
 def read(row: Sequence[Any]) -> Entry:
-    """Of a row of READ. Raises PersistenceError for what is none."""
+    """The entry of a row of READ. Raises PersistenceError when it cannot be read."""
     number, key, correlation_id, kind, data, headers, group = row
     try:
         return Entry(key, correlation_id, kind, data, _headers(headers) if headers else (), group)
@@ -182,8 +180,20 @@ def read(row: Sequence[Any]) -> Entry:
         raise PersistenceError(f"entry {number} of a buffer cannot be read: {type(error).__name__}") from error
 
 
+def decoded(rows: Sequence[Sequence[Any]], types: Types | None) -> buffers.Decoded:
+    """The rows are of READ."""
+    return buffers.decoded(((str(row[0]), read(row)) for row in rows), types)
+
+
+def add_holds(at: Locked, holds: Sequence[Sequence[object]]) -> None:
+    """Each is an id, reason, group, first row, token, end of the lease, and attempts."""
+    columns = BUFFER_HOLD.c.keys()
+    at.connection.execute(insert(BUFFER_HOLD), [dict(zip(columns, (at.name, *hold), strict=True)) for hold in holds])
+
+
 def drop(at: Locked, *conditions: Condition) -> int:
-    """The rows that meet them; their keys stay known as long as was asked for. Returns how many."""
+    """Delete the rows that meet the conditions, and keep their keys as long as their insert asked for. Returns how
+    many."""
     kept_until = literal(at.now) + BUFFER_ROW.c.kept_for
     keys = select(BUFFER_ROW.c.name, BUFFER_ROW.c.idempotency_key, kept_until).where(
         *at.rows(BUFFER_ROW.c.kept_for > 0, *conditions)
@@ -193,20 +203,15 @@ def drop(at: Locked, *conditions: Condition) -> int:
 
 
 def groups(at: Locked, *conditions: Condition) -> Sequence[str]:
-    """Those of the rows that meet them."""
+    """The groups of the rows that meet the conditions."""
     return at.connection.scalars(select(BUFFER_ROW.c.group_name).where(*at.rows(*conditions)).distinct()).all()
 
 
 def resolvable(types: Types | None) -> Sequence[Condition]:
-    """The type has a decoder now."""
+    """The condition that the type of a row has a decoder."""
     return () if types is None else (one_of(BUFFER_ROW.c.type, types),)
 
 
 def one_of(column: ColumnElement[Any], values: Collection[str]) -> Condition:
-    """For statements that are run with many values: those take no list."""
+    """`in_`, for statements that run many times at once: these cannot take a list."""
     return or_(*(column == value for value in values)) if values else false()
-
-
-def pages(values: Sequence[T], size: int = PAGE) -> Iterator[Sequence[T]]:
-    for at in range(0, len(values), size):
-        yield values[at : at + size]

@@ -1,4 +1,4 @@
-"""Sealed batches and deadlines of a buffer in SQL, under the lock of its name."""
+"""Sealed batches and deadlines of a buffer in SQL, while its name is locked."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
@@ -8,16 +8,18 @@ from sqlalchemy import bindparam, delete, exists, func, insert, select, update
 
 from sluicegate.connectors import buffers
 from sluicegate.connectors.sql.buffer_rows import (
+    PAGE,
     READ,
     SNAPSHOT,
     Condition,
     Locked,
+    add_holds,
+    decoded,
     drop,
     one_of,
-    pages,
-    read,
     resolvable,
 )
+from sluicegate.connectors.sql.database import pages
 from sluicegate.connectors.sql.leased_tables import BUFFER_DEADLINE, BUFFER_HOLD, BUFFER_ROW
 from sluicegate.connectors.sql.outbox_rows import write_rows
 from sluicegate.connectors.times import length, moment
@@ -28,7 +30,7 @@ _DUE = BUFFER_DEADLINE.c
 
 
 class Hold(NamedTuple):
-    """A batch as it is handed out."""
+    """A sealed batch; `attempts` are those before it is handed out now."""
 
     id: str
     group: str
@@ -38,41 +40,35 @@ class Hold(NamedTuple):
 
 
 def _ready(at: Locked, types: Types | None) -> Sequence[Condition]:
-    """What a gate counts."""
+    """The rows that a gate counts."""
     return at.rows(one_of(_ROW.holder, at.free), _ROW.broken == 0, *resolvable(types))
 
 
 def seal_full(at: Locked, touched: Sequence[str], gate: Gate, types: Types | None) -> list[Hold]:
-    """The oldest `gate.count` of each group that has so many, again until it has not."""
+    """Seal the oldest `gate.count` rows of each group, as often as it has so many."""
     holds = []
-    for group, rows in _rows_of(at, _full(at, touched, gate, types), types):
-        count = gate.count or 0
-        holds += [
-            _hold(at, group, "count", rows[first : first + count]) for first in range(0, len(rows) - count + 1, count)
+    if (count := gate.count) is not None:
+        counted = select(_ROW.group_name).where(*_ready(at, types)).group_by(_ROW.group_name)
+        enough = counted.having(func.count() >= count)
+        full = [
+            group
+            for page in pages(touched, PAGE)
+            for group in at.connection.scalars(enough.where(_ROW.group_name.in_(page)))
         ]
+        for group, rows in _rows_of(at, full, types):
+            for first in range(0, len(rows) - count + 1, count):
+                holds.append(_hold(at, group, "count", rows[first : first + count]))
     _seal(at, holds, types)
     set_deadlines(at, touched, gate)
     return holds
 
 
-def _full(at: Locked, touched: Sequence[str], gate: Gate, types: Types | None) -> list[str]:
-    if gate.count is None:
-        return []
-    counted = (
-        select(_ROW.group_name).where(*_ready(at, types)).group_by(_ROW.group_name).having(func.count() >= gate.count)
-    )
-    return [
-        group for page in pages(touched) for group in at.connection.scalars(counted.where(_ROW.group_name.in_(page)))
-    ]
-
-
 def _rows_of(at: Locked, groups: Sequence[str], types: Types | None) -> Iterator[tuple[str, Sequence[Sequence[Any]]]]:
-    """What of each is ready, oldest first."""
-    for page in pages(groups):
-        found = (
-            select(*READ).where(*_ready(at, types), _ROW.group_name.in_(page)).order_by(_ROW.group_name, _ROW.number)
-        )
-        for group, rows in groupby(at.connection.execute(found), lambda row: str(row.group_name)):
+    """The ready rows of each group, oldest first."""
+    ready = select(*READ).where(*_ready(at, types)).order_by(_ROW.group_name, _ROW.number)
+    for page in pages(groups, PAGE):
+        found = at.connection.execute(ready.where(_ROW.group_name.in_(page)))
+        for group, rows in groupby(found, lambda row: str(row.group_name)):
             yield group, list(rows)
 
 
@@ -88,29 +84,14 @@ def _seal(at: Locked, holds: Sequence[Hold], types: Types | None) -> None:
     )
     members = [{"id": hold.id, "of_group": hold.group, "last": hold.rows[-1][0]} for hold in holds]
     at.connection.execute(oldest.values(holder=bindparam("id")), members)
-    at.connection.execute(
-        insert(BUFFER_HOLD),
-        [
-            {
-                "name": at.name,
-                "id": hold.id,
-                "reason": hold.reason,
-                "group_name": hold.group,
-                "first_row": hold.rows[0][0],
-                "token": "",
-                "leased_until": 0,
-                "attempts": 0,
-            }
-            for hold in holds
-        ],
-    )
+    add_holds(at, [(hold.id, hold.reason, hold.group, hold.rows[0][0], "", 0, 0) for hold in holds])
 
 
 def set_deadlines(at: Locked, groups: Sequence[str], gate: Gate) -> None:
-    """Of what is left of these groups; none where nothing is left."""
+    """The deadlines of the open rows of these groups; a group without open rows has none."""
     first, last = func.min(_ROW.inserted_at), func.max(_ROW.inserted_at)
     left = select(_ROW.group_name, first, last).where(*_open(at)).group_by(_ROW.group_name)
-    for page in pages(groups):
+    for page in pages(groups, PAGE):
         at.connection.execute(delete(BUFFER_DEADLINE).where(_DUE.name == at.name, _DUE.group_name.in_(page)))
         if gate.after_first is None and gate.after_last is None:
             continue
@@ -124,19 +105,19 @@ def set_deadlines(at: Locked, groups: Sequence[str], gate: Gate) -> None:
 
 
 def _open(at: Locked) -> Sequence[Condition]:
-    """In no batch, and not given back by one."""
+    """The rows that are in no batch, and that no batch returned as undecodable."""
     return at.rows(_ROW.holder.in_(at.open), _ROW.broken == 0)
 
 
 def clear_deadlines(at: Locked, groups: Sequence[str]) -> None:
-    """Of those of the groups that have nothing any more."""
+    """Delete the deadlines of the groups that have no open rows left."""
     left = exists(select(_ROW.number).where(*_open(at), _ROW.group_name == _DUE.group_name))
-    for page in pages(groups):
+    for page in pages(groups, PAGE):
         at.connection.execute(delete(BUFFER_DEADLINE).where(_DUE.name == at.name, _DUE.group_name.in_(page), ~left))
 
 
 def seal_overdue(at: Locked, gate: Gate, types: Types | None, limit: int) -> list[Hold]:
-    """Up to `limit` groups whose deadline passed, the earliest first."""
+    """Seal up to `limit` groups whose deadline passed, the earliest first."""
     ready = exists(select(_ROW.number).where(*_ready(at, types), _ROW.group_name == _DUE.group_name))
     overdue = select(_DUE.group_name).where(_DUE.name == at.name, _DUE.due_at <= at.now, ready)
     groups = at.connection.scalars(overdue.order_by(_DUE.due_at, _DUE.group_name).limit(limit)).all()
@@ -148,7 +129,7 @@ def seal_overdue(at: Locked, gate: Gate, types: Types | None, limit: int) -> lis
 
 
 def seal_group(at: Locked, group: str, gate: Gate, types: Types | None) -> list[Hold]:
-    """What it has now, for a person; nothing: []."""
+    """Seal the group by hand; [] when it has no ready rows."""
     holds = [_hold(at, group, "manual", rows[: gate.count]) for _, rows in _rows_of(at, [group], types) if rows]
     _seal(at, holds, types)
     set_deadlines(at, [group], gate)
@@ -156,17 +137,14 @@ def seal_group(at: Locked, group: str, gate: Gate, types: Types | None) -> list[
 
 
 def abandoned(at: Locked, limit: int) -> list[Hold]:
-    """Up to `limit` batches that nobody works on, the oldest first."""
-    hold = BUFFER_HOLD.c
-    free = select(hold.id, hold.group_name, hold.reason, hold.attempts).where(
-        *at.holds(hold.reason != SNAPSHOT, hold.leased_until <= at.now)
-    )
-    found = at.connection.execute(free.order_by(hold.first_row).limit(limit)).all()
+    """Up to `limit` batches whose lease ended, the oldest first."""
+    free = at.holds(_HOLD.reason != SNAPSHOT, _HOLD.leased_until <= at.now)
+    oldest = select(_HOLD.id, _HOLD.group_name, _HOLD.reason, _HOLD.attempts).where(*free).order_by(_HOLD.first_row)
+    found = at.connection.execute(oldest.limit(limit)).all()
     rows: dict[str, list[Sequence[Any]]] = {}
-    for page in pages([id for id, *_ in found]):
-        for holder, *row in at.connection.execute(
-            select(_ROW.holder, *READ).where(*at.rows(_ROW.holder.in_(page))).order_by(_ROW.number)
-        ):
+    for page in pages([id for id, *_ in found], PAGE):
+        members = select(_ROW.holder, *READ).where(*at.rows(_ROW.holder.in_(page))).order_by(_ROW.number)
+        for holder, *row in at.connection.execute(members):
             rows.setdefault(holder, []).append(row)
     return [Hold(id, group, reason, attempts, rows[id]) for id, group, reason, attempts in found]
 
@@ -174,27 +152,24 @@ def abandoned(at: Locked, limit: int) -> list[Hold]:
 def handed_out(
     at: Locked, holds: Sequence[Hold], gate: Gate, types: Types | None, new_token: Callable[[], str]
 ) -> list[SealedBatch]:
-    """Each leased with a token of its own."""
+    """Lease each batch with a token of its own."""
     until = at.now + length(gate.lease)
     batches = []
-    for hold in holds:
-        content = buffers.decoded(((str(row[0]), read(row)) for row in hold.rows), types)
-        batches.append(
-            SealedBatch(hold.id, hold.group, hold.reason, *content, new_token(), moment(until), hold.attempts + 1)
-        )
+    for id, group, reason, attempts, rows in holds:
+        content = decoded(rows, types)
+        batches.append(SealedBatch(id, group, reason, *content, new_token(), moment(until), attempts + 1))
     if batches:
-        lease = update(BUFFER_HOLD).where(*at.holds(BUFFER_HOLD.c.id == bindparam("batch")))
+        lease = update(BUFFER_HOLD).where(*at.holds(_HOLD.id == bindparam("batch")))
         values = {"token": bindparam("holder"), "leased_until": until, "attempts": bindparam("times")}
-        at.connection.execute(
-            lease.values(values),
-            [{"batch": batch.id, "holder": batch.token, "times": batch.attempts} for batch in batches],
-        )
+        leased = [{"batch": batch.id, "holder": batch.token, "times": batch.attempts} for batch in batches]
+        at.connection.execute(lease.values(values), leased)
     return batches
 
 
 def complete(at: Locked, ends: Sequence[buffers.End]) -> list[bool]:
-    """Raises ConcurrencyError when one has other rows than it was sealed with: then nothing may be committed. Most
-    statements are for all together: one by one they took four each."""
+    """Complete the batches that the caller still holds; False for the others. Raises ConcurrencyError when one has not
+    the rows that it was sealed with: then nothing may be committed. Most statements are for all batches together: one
+    by one they took four each."""
     ids = [batch.id for batch, _ in ends]
     rows = at.connection.execute(select(_HOLD.id, _HOLD.token).where(*at.holds(one_of(_HOLD.id, ids))))
     tokens = {row.id: row.token for row in rows}
@@ -202,7 +177,7 @@ def complete(at: Locked, ends: Sequence[buffers.End]) -> list[bool]:
     ours = [end for end, mine in zip(ends, done, strict=True) if mine]
     mine = [batch.id for batch, _ in ours]
     whole = [batch for batch, _ in ours if not batch.unresolved]
-    # A sealed batch gets no rows, so that none has more.
+    # A sealed batch gets no more rows, so the total tells whether each is whole.
     if whole and drop(at, one_of(_ROW.holder, [batch.id for batch in whole])) != sum(len(batch.ids) for batch in whole):
         raise buffers.taken(at.name, "batch")
     for batch, _ in ours:
@@ -215,8 +190,8 @@ def complete(at: Locked, ends: Sequence[buffers.End]) -> list[bool]:
 
 
 def _divide(at: Locked, batch: SealedBatch) -> tuple[int, int]:
-    """Delete the rows that were decoded, mark the others and give them back to the buffer. Returns how many of each."""
+    """Delete the rows that were decoded, mark the others as broken and free them. Returns how many of each."""
     members: Condition = _ROW.holder == batch.id
-    dropped = sum(drop(at, members, _ROW.number.in_(page)) for page in pages(list(map(int, batch.ids))))
+    dropped = sum(drop(at, members, _ROW.number.in_(page)) for page in pages(list(map(int, batch.ids)), PAGE))
     rest = update(BUFFER_ROW).where(*at.rows(members)).values(holder="", broken=1)
     return dropped, at.connection.execute(rest).rowcount

@@ -1,4 +1,4 @@
-"""One SQL database: what its product does in its own way, transactions that are repeated as a whole, and its errors."""
+"""One SQL database: what differs between the products, transactions that are repeated as a whole, and errors."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 
+from sluicegate.connectors.sessions import Raised
 from sluicegate.connectors.sql import statements
 from sluicegate.streams.contracts.values import Level
 from sluicegate.streams.errors import PersistenceError, SluicegateError, SystemNotReady, permanent
@@ -15,54 +16,59 @@ if TYPE_CHECKING:
 
 ATTEMPTS = 4
 RUNS = 50
-"""In one statement."""
+"""Runs of numbers in one statement."""
 
 T = TypeVar("T")
 Ask = Callable[..., Sequence[Any]]
-"""The rows of a statement, and of its values if it has any."""
+"""Runs a statement, with its values if it has any, and returns its rows."""
 Row = tuple[str, int, bytes]
 """The partition's key, number and value."""
 
 
+def pages(values: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """`values` in slices of `size`: databases limit the values of one statement."""
+    for at in range(0, len(values), size):
+        yield values[at : at + size]
+
+
+class RolledBack(Raised):
+    """The transaction was rolled back, so the connection can be used again."""
+
+
 class StoreSession(Protocol):
-    """What a statement is run on: the driver's connection, autocommitting outside of `begin` and `commit`."""
+    """Runs statements on the driver's connection, which autocommits outside of `begin` and `commit`."""
 
     connection: Any
 
     def run(self, text: str, values: Sequence[object] = ()) -> Any:
-        """A cursor. Its rows and its row count may only be known later: see `Product.session`."""
+        """Returns a cursor. Its rows and its row count may only be known later: see `Product.session`."""
 
-    def rows(self, text: str, values: Sequence[object] = ()) -> Sequence[tuple[Any, ...]]: ...
+    def rows(self, text: str, values: Sequence[object] = ()) -> Sequence[tuple[Any, ...]]:
+        rows: Sequence[tuple[Any, ...]] = self.run(text, values).fetchall()
+        return rows
 
     def settle(self) -> None:
-        """Everything was answered after it; an error of what was run before is raised here."""
+        """Wait for the answers to all statements of a pipeline; raises the error of one that failed."""
+        return
 
 
 class ConnectionPool(Protocol):
     """The driver's connections."""
 
     def lent(self) -> AbstractContextManager[Any]:
-        """One of them. Nothing of its transaction is left after an exception."""
+        """One connection. An exception other than RolledBack ends its transaction."""
 
     def forget(self) -> None:
-        """The connections that nobody uses."""
+        """Close the idle connections."""
 
     def close(self) -> None: ...
 
 
-class Waiter(Protocol):
-    """Is told that rows were added to the outbox."""
+class Waiter:
+    """Waits until rows are added to the outbox. This one is for a database that cannot tell."""
 
     def wait(self, seconds: float) -> bool:
-        """Until it is told, at most so long; False at once where the database cannot tell."""
-
-    def close(self) -> None: ...
-
-
-class Untold:
-    """The waiter of a database that cannot tell."""
-
-    def wait(self, seconds: float) -> bool:
+        """Whether rows were added within `seconds`; False at once where the database cannot tell."""
         return False
 
     def close(self) -> None:
@@ -70,80 +76,81 @@ class Untold:
 
 
 class Product(Protocol):
-    """All that PostgreSQL, MySQL and SQLite do not share. Statements have `%s` for each value."""
+    """What differs between PostgreSQL, MySQL and SQLite. Statements have `%s` for each value."""
 
     name: str
     dialect: str
-    """SQLAlchemy's name of it."""
+    """SQLAlchemy's name of the product."""
     errors: type[Exception]
-    """The driver's."""
+    """The base class of the driver's errors."""
     retryable: frozenset[str] = frozenset()
-    """Codes of errors after which nothing of the transaction is left."""
+    """Codes of errors that roll the whole transaction back, such as a deadlock."""
     no_table: str
     begin: Sequence[str] = ("begin",)
     begin_reading: Sequence[str]
-    """One picture for all statements up to the commit."""
+    """All statements up to the commit read the same snapshot."""
     begin_migrating: Sequence[str]
     end_migrating: str = statements.COMMIT
     begin_unit: Sequence[str] = ("begin",)
-    """Of a transaction that the application's statements share; `end_unit` commits it, `undo_unit` rolls it back."""
+    """Begins a transaction that runs the application's statements, too; `end_unit` commits it, `undo_unit` rolls it
+    back."""
     end_unit: Sequence[str] = (statements.COMMIT,)
     undo_unit: Sequence[str] = (statements.ROLLBACK,)
     lender: "Lender"
-    """Asking for it raises ConfigurationError without SQLAlchemy."""
+    """Reading it raises ConfigurationError when SQLAlchemy is not installed."""
     ended: frozenset[str]
-    """Codes of a savepoint that is not there, because its transaction is not."""
+    """Codes of a missing savepoint: its transaction has ended."""
     aborted: frozenset[str] = frozenset()
-    """Codes that follow an error after which the transaction takes no statement any more."""
+    """Codes of a statement in a transaction that an earlier error aborted."""
     steps_exist: str
     locking: str = " for update"
-    """The end of a select whose rows nobody else changes before the transaction ends."""
+    """The end of a select that locks its rows until the transaction ends."""
 
     def pool(self) -> ConnectionPool: ...
 
     def exists(self) -> bool:
-        """Is there anything to connect to?"""
+        """Whether the database is there; servers answer when they are connected."""
         return True
 
     def create(self) -> None:
-        """Make what is connected to, where that is ours to make."""
+        """Create the database. Only SQLite does: a server's administrator creates its databases."""
         return
 
     def session(self, connection: Any) -> AbstractContextManager[StoreSession]:
-        """PostgreSQL gets its statements without a wait for the answers; asking for rows is what waits."""
+        """PostgreSQL pipelines the statements: only `rows` and `settle` wait for answers."""
 
     def code(self, error: Exception) -> str:
-        """The database's code, empty when the connection failed."""
+        """The database's code of the error; empty when the connection failed."""
 
     def outage(self, error: Exception, connection: Any) -> bool:
-        """Did the connection or the database fail, rather than the statement?"""
+        """Whether the connection or the database failed, rather than the statement."""
 
     def refused(self, error: Exception) -> bool:
-        """Does this answer to a commit mean that nothing of it remains?"""
+        """Whether this error of a commit means that nothing was committed."""
         return False
 
     def said(self, error: Exception) -> str:
-        """The error's text without anything that we sent."""
+        """The error's text without the statement and its values."""
 
     def turned_away(self, error: Exception) -> SluicegateError | None:
-        """The error when we were not let in: by a certificate, a password or the rights of a file."""
+        """The error to raise when a certificate, a password or the permissions of a file denied access."""
 
     def absent(self, error: Exception) -> str:
-        """What to do when a server says that the URL's role or database is not there; empty for other errors."""
+        """What to do when the URL's role or database does not exist; empty for other errors."""
         return ""
 
     def now(self, ask: Ask) -> float:
         """The store's clock, seconds since 1970."""
 
     def prose(self, text: str) -> str | bytes:
-        """Text that people write (member, reason), as it is stored: PostgreSQL's text has no character zero."""
+        """Free text (member, reason) as it is stored. Servers store bytes: PostgreSQL's text cannot hold NUL."""
         return text.encode()
 
     def if_absent(self, insert: str) -> str:
         return f"{insert} on conflict do nothing"
 
     def add_missing(self, db: StoreSession, insert: str, rows: Sequence[Sequence[object]]) -> None:
-        """`insert` names table and columns. What is there already stays as it is."""
+        """Insert the rows that are not there yet. `insert` names table and columns."""
         marks = f"({', '.join(['%s'] * len(rows[0]))})"
         db.run(
             self.if_absent(f"{insert} values {', '.join([marks] * len(rows))}"),
@@ -152,28 +159,27 @@ class Product(Protocol):
 
     def drop_unsent(self, db: StoreSession, key: str, runs: Sequence[tuple[int, int]]) -> None:
         """Each run is the first and the last number."""
-        for at in range(0, len(runs), RUNS):
-            page = runs[at : at + RUNS]
+        for page in pages(runs, RUNS):
             db.run(statements.dropping(len(page)), (key, *(number for run in page for number in run)))
 
     def add_rows(self, db: StoreSession, insert: str, rows: Sequence[Row]) -> None:
-        """`insert` names table and columns, the rows are of one partition and not empty."""
+        """`insert` names table and columns. There is at least one row, and all are of one partition."""
 
     def level(self, ask: Ask) -> Level: ...
 
     def waiter(self) -> Waiter:
-        return Untold()
+        return Waiter()
 
 
 class Database:
-    """Any thread may call. A connection that saw an error is not used again."""
+    """Any thread may call. A connection is closed after an error."""
 
     def __init__(self, product: Product) -> None:
         self.product = product
         self._pool = product.pool()
 
     def run(self, work: Callable[[StoreSession], T], begin: Sequence[str] = (), end: str = "") -> T:
-        """`work` in a transaction (without `begin`: each statement for itself), again as a whole after a deadlock."""
+        """Run `work` in a transaction (without `begin`, each statement by itself); repeat it after a deadlock."""
 
         def once(connection: Any) -> T:
             with self.product.session(connection) as db:
@@ -187,11 +193,11 @@ class Database:
         return self.repeated(once)
 
     def ask(self, text: str, values: Sequence[object] = ()) -> Sequence[tuple[Any, ...]]:
-        """The rows of one statement for itself."""
+        """Run one statement outside of a transaction."""
         return self.run(lambda db: db.rows(text, values))
 
     def repeated(self, work: Callable[[Any], T]) -> T:
-        """`work` on a driver's connection, again as a whole after a deadlock and the like."""
+        """Run `work` on a driver's connection; repeat it as a whole after a retryable error."""
         with self.translated():
             for left in range(ATTEMPTS - 1, -1, -1):
                 try:
@@ -204,13 +210,13 @@ class Database:
 
     @contextmanager
     def connected(self) -> Iterator[Any]:
-        """A driver's connection, its errors translated; after any error it is not used again."""
+        """A driver's connection, with its errors translated."""
         with self.translated(), self._pool.lent() as connection:
             yield connection
 
     @contextmanager
     def translated(self) -> Iterator[None]:
-        """The driver's errors become ours, without what a server quotes of our values."""
+        """Translate the driver's errors. Their text leaves out the values that a server quotes."""
         name = self.product.name
         try:
             yield

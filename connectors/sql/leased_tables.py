@@ -1,4 +1,4 @@
-"""The tables of buffers and timeouts, for statements that SQLAlchemy makes."""
+"""The tables of buffers and timeouts for SQLAlchemy."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,8 +10,8 @@ from sqlalchemy.types import TypeEngine
 from sluicegate.connectors.sql import tables
 
 
-class Name(TypeDecorator[str]):
-    """Text that is compared byte by byte: in MySQL it is bytes, and comes back as text."""
+class NameColumn(TypeDecorator[str]):
+    """Text that is compared byte by byte. MySQL stores it as bytes."""
 
     impl = Text
     cache_ok = True
@@ -27,7 +27,7 @@ class Name(TypeDecorator[str]):
         return value if value is None or isinstance(value, str) else value.decode()
 
 
-KINDS: Mapping[str, TypeEngine[Any]] = {"name": Name(), "count": BigInteger(), "bytes": LargeBinary()}
+KINDS: Mapping[str, TypeEngine[Any]] = {"name": NameColumn(), "count": BigInteger(), "bytes": LargeBinary()}
 
 
 def _mapped(table: tables.Table) -> Table:

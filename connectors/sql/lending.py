@@ -1,5 +1,4 @@
-"""A `sqlalchemy.Connection` on a driver's connection that is ours: it runs statements inside our transaction and cannot
-end it."""
+"""Lends a `sqlalchemy.Connection` on our driver's connection: it joins our transaction, but cannot end it."""
 
 import threading
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ _OVER = "sluicegate-over"
 
 
 class Lender:
-    """`url` names dialect and driver, `options` are the dialect's. Any thread may call."""
+    """`url` names the dialect and the driver, `options` are the dialect's. Any thread may call."""
 
     def __init__(self, url: str, **options: Any) -> None:
         self._url = make_url(url)
@@ -32,8 +31,8 @@ class Lender:
         self._lock = threading.Lock()
 
     def learn(self, driver: Any) -> None:
-        """Let SQLAlchemy ask the server what it must know, once, outside of any transaction. Raises the driver's errors
-        as they are."""
+        """Let SQLAlchemy ask for the server's version and settings, once, outside of any transaction. Raises the
+        driver's errors."""
         if self._known:
             return
         with self._lock:
@@ -47,7 +46,7 @@ class Lender:
 
     @contextmanager
     def lent(self, driver: Any) -> Iterator[Connection]:
-        """The connection cannot be used after the end; `driver` stays open and in its transaction."""
+        """The connection ends with the block. `driver` stays open and in its transaction."""
         pool = StaticPool(lambda: driver, reset_on_return=None, dialect=self._dialect)
         connection = Connection(self._engine, pool.connect())
         connection.begin()
@@ -64,8 +63,8 @@ def _nothing() -> Any:
 
 
 def _stay_open(driver: Any) -> None:
-    """Our own pool closes it, also when it is lost. PyMySQL refuses a second close, and SQLAlchemy would log that
-    refusal with a traceback."""
+    """Our own pool closes the connection, even a lost one. PyMySQL refuses a second close, and SQLAlchemy would log
+    that with a traceback."""
 
 
 def _refuse(connection: Any) -> None:

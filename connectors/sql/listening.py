@@ -1,4 +1,4 @@
-"""Being told by PostgreSQL that rows were added."""
+"""PostgreSQL notifies listeners when rows are added to the outbox."""
 
 import threading
 from collections.abc import Callable
@@ -7,12 +7,13 @@ from typing import Any
 
 import psycopg
 
+from sluicegate.connectors.sql.database import Waiter
 from sluicegate.connectors.sql.outbox_rows import CHANNEL
 
 
-class Listener:
-    """A connection of its own, made by the first call; a proxy that shares connections out loses what it is told: poll,
-    too."""
+class Listener(Waiter):
+    """Listens on a connection of its own, which the first call opens. A connection proxy in transaction mode loses
+    notifications, so callers must poll, too."""
 
     def __init__(self, connect: Callable[[], psycopg.Connection[tuple[Any, ...]]]) -> None:
         self._connect = connect
@@ -20,19 +21,16 @@ class Listener:
         self._lock = threading.Lock()
 
     def wait(self, seconds: float) -> bool:
-        """False after that long, and at once when the connection fails."""
+        """False after `seconds`, and at once when the connection fails."""
         with self._lock:
             try:
-                return self._told(seconds)
+                if self._held is None:
+                    self._held = self._connect()
+                    self._held.execute(f"listen {CHANNEL}")
+                return bool(list(self._held.notifies(timeout=seconds, stop_after=1)))
             except psycopg.Error:
                 self.close()
                 return False
-
-    def _told(self, seconds: float) -> bool:
-        if self._held is None:
-            self._held = self._connect()
-            self._held.execute(f"listen {CHANNEL}")
-        return bool(list(self._held.notifies(timeout=seconds, stop_after=1)))
 
     def close(self) -> None:
         held, self._held = self._held, None

@@ -1,5 +1,4 @@
-"""What is MySQL's and MariaDB's own: PyMySQL, statements one after the other, schema changes that cannot be taken
-back."""
+"""MySQL and MariaDB with PyMySQL. A change of the schema cannot be rolled back."""
 
 import re
 import socket
@@ -45,26 +44,18 @@ SETTINGS = (
     "set session innodb_lock_wait_timeout = 5",
     "set session sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
     "set session time_zone = '+00:00'",
-    # MariaDB's: a worker that was stopped inside a commit holds its row no longer than this. MySQL takes it for a
-    # comment.
+    # Bounds how long a worker that stopped inside a commit locks its row. MariaDB only: a comment for MySQL.
     "/*M! set session idle_transaction_timeout = 4 */",
 )
-SHOWN = (
-    "version",
-    "innodb_flush_log_at_trx_commit",
-    "innodb_doublewrite",
-    "read_only",
-    "log_bin",
-    "sync_binlog",
-    "max_allowed_packet",
-)
-SHOW = f"show global variables where variable_name in ({', '.join(['%s'] * len(SHOWN))})"
+SHOW = """
+show global variables where variable_name in ('version', 'innodb_flush_log_at_trx_commit', 'innodb_doublewrite',
+  'read_only', 'log_bin', 'sync_binlog', 'max_allowed_packet')"""
 OTHER_ENGINES = """
 select table_name from information_schema.tables
 where table_schema = database() and table_name like 'sluicegate%%' and engine <> 'InnoDB' order by table_name"""
 
 
-class _MysqlSession:
+class _MysqlSession(StoreSession):
     def __init__(self, connection: "pymysql.Connection[Any]") -> None:
         self.connection = connection
 
@@ -73,17 +64,11 @@ class _MysqlSession:
         cursor.execute(text, values)
         return cursor
 
-    def rows(self, text: str, values: Sequence[object] = ()) -> Sequence[tuple[Any, ...]]:
-        return list(self.run(text, values).fetchall())
-
-    def settle(self) -> None:
-        """Each statement was answered before the next."""
-
 
 class Mysql(server.SqlServer):
     name = "mysql"
     errors: type[Exception] = pymysql.Error
-    # Deadlock and lock wait timeout: the connection is dropped, so that nothing of the transaction stays.
+    # Deadlock and lock wait timeout. The connection is closed, which rolls back after a lock wait timeout, too.
     retryable = frozenset(("1213", "1205"))
     no_table = "1146"
     dialect = "mysql"
@@ -93,8 +78,7 @@ class Mysql(server.SqlServer):
     )
     begin_migrating: Sequence[str] = ("do get_lock(concat('sluicegate.', database()), 60)",)
     end_migrating = "do release_lock(concat('sluicegate.', database()))"
-    # Not `begin`: after a deadlock, or a statement that commits implicitly, what follows must not be committed
-    # statement by statement.
+    # Not `begin`: after a deadlock or an implicit commit, the next statements must not autocommit.
     begin_unit: Sequence[str] = ("set autocommit = 0",)
     end_unit: Sequence[str] = ("commit", "set autocommit = 1")
     undo_unit: Sequence[str] = ("rollback", "set autocommit = 1")
@@ -111,7 +95,7 @@ class Mysql(server.SqlServer):
             unknown = set(target.query) - OPTIONS
             if unknown or not target.database:
                 raise ValueError
-            # The driver alone would look at no certificate when only its authority is named.
+            # The driver checks no certificate when only ssl_ca is given.
             options: dict[str, Any] = dict.fromkeys(FLAGS, True) if "ssl_ca" in target.query else {}
             options |= {name: TRUTH[str(value)] if name in FLAGS else value for name, value in target.query.items()}
         except (ArgumentError, ValueError, KeyError):
@@ -119,9 +103,7 @@ class Mysql(server.SqlServer):
             raise ConfigurationError(
                 f"the MySQL URL cannot be read: mysql://[user:password@]host[:port]/database; {hint}"
             ) from None
-        words = {"host": target.host, "port": target.port, "user": target.username, "password": target.password}
-        self._target: dict[str, Any] = {name: value for name, value in words.items() if value is not None} | options
-        self._target["database"] = target.database
+        self._target: dict[str, Any] = target.translate_connect_args(username="user") | options
         self.lender = Lender("mysql+pymysql://")
 
     def _context(self) -> ssl.SSLContext:
@@ -136,7 +118,7 @@ class Mysql(server.SqlServer):
             **self._target,
             autocommit=True,
             charset="utf8mb4",
-            # A row that is matched counts, changed or not.
+            # The row count of an update includes matched rows that did not change.
             client_flag=CLIENT.FOUND_ROWS,
             connect_timeout=server.CONNECT_SECONDS,
             read_timeout=server.REPLY_SECONDS,
@@ -151,7 +133,7 @@ class Mysql(server.SqlServer):
         return nullcontext(_MysqlSession(connection))
 
     def code(self, error: Exception) -> str:
-        """PyMySQL's own errors have codes, too: 2000 and above, or 0, when the connection failed."""
+        """PyMySQL's own codes, 0 and 2000 to 2999, mean that the connection failed."""
         number = error.args[0] if error.args and isinstance(error.args[0], int) else 0
         return "" if number == 0 or 2000 <= number < 3000 else str(number)
 
@@ -166,7 +148,7 @@ class Mysql(server.SqlServer):
 
     def turned_away(self, error: Exception) -> NotAuthenticated | None:
         if self.code(error) in ACCESS_DENIED:
-            # MySQL says no more to a user that it wants to show a certificate.
+            # MySQL answers the same when it requires a certificate of the user.
             certified = "" if self._target.get("ssl_cert") else " (which names no ssl_cert, should the user need one)"
             return admission.refused(self.name, self.said(error), f"the store's URL{certified}")
         said = self.said(error)
@@ -189,14 +171,12 @@ class Mysql(server.SqlServer):
             db.run(f"{insert} values {values}")
 
     def level(self, ask: Ask) -> Level:
-        return judged(
-            {str(name).lower(): str(value) for name, value in ask(SHOW, SHOWN)},
-            [name for (name,) in ask(OTHER_ENGINES)],
-        )
+        shown = {str(name).lower(): str(value) for name, value in ask(SHOW)}
+        return judged(shown, [name for (name,) in ask(OTHER_ENGINES)])
 
 
 def _pages(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
-    """As many rows as make a statement of some BULK_BYTES, but at least one."""
+    """Pages of at least one row and about BULK_BYTES."""
     first = size = 0
     for at, (*_, value) in enumerate(rows):
         if size and size + len(value) > server.BULK_BYTES:
@@ -208,22 +188,16 @@ def _pages(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
 
 
 def judged(shown: dict[str, str], other_engines: Sequence[str]) -> Level:
-    """The level that these settings give; what cannot be read counts as wrong."""
-    weak = [
-        *_old(shown.get("version", "0")),
-        *_wrong(shown),
-        *(f"the table {name} is not InnoDB's" for name in other_engines),
-    ]
+    """The durability that these settings give. A setting that cannot be read counts as weak."""
+    weak = [*_weak(shown), *(f"the table {name} is not InnoDB's" for name in other_engines)]
     return Level("lossy" if weak else "durable", tuple(weak))
 
 
-def _old(version: str) -> Iterator[str]:
+def _weak(shown: dict[str, str]) -> Iterator[str]:
+    version = shown.get("version", "0")
     lowest = LOWEST["mariadb" if "mariadb" in version.lower() else "mysql"]
     if tuple(int(part) for part in re.findall(r"\d+", version)[:2]) < lowest:
         yield f"version is {version}, below {'.'.join(map(str, lowest))}"
-
-
-def _wrong(shown: dict[str, str]) -> Iterator[str]:
     wanted: tuple[tuple[str, Sequence[str]], ...] = (
         ("innodb_flush_log_at_trx_commit", ("1",)),
         ("innodb_doublewrite", ("ON", "1", "FAST")),
@@ -242,7 +216,7 @@ def _wrong(shown: dict[str, str]) -> Iterator[str]:
 
 
 def _ask_for_tls(link: socket.socket) -> None:
-    """The server greets first."""
+    """Read the server's greeting, and ask for TLS."""
     with link.makefile("rb") as said:
         said.read(int.from_bytes(said.read(4)[:3], "little"))
     flags = CLIENT.SSL | CLIENT.PROTOCOL_41 | CLIENT.SECURE_CONNECTION

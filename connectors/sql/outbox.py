@@ -1,4 +1,4 @@
-"""The outbox in a SQL store, on a file or on a server."""
+"""The outbox in SQL: one implementation for SQLite, PostgreSQL, MySQL and MariaDB."""
 
 import uuid
 from collections.abc import Callable, Sequence
@@ -17,13 +17,11 @@ from sluicegate.streams.contracts.leased_values import positive
 from sluicegate.streams.contracts.messages import Attempt, LaneBatch, OutboxMessage, Outcome, StoredMessage
 from sluicegate.streams.contracts.options import OutboxOptions
 
-__all__ = ["SqlOutbox", "write_rows"]
-
 T = TypeVar("T")
 
 
 class SqlOutbox:
-    """Any thread may call. `wait` is what the store can do, `new_token` gives a random hexadecimal name."""
+    """Any thread may call. `wait` is `Waiter.wait`, `new_token` returns a random hexadecimal name."""
 
     def __init__(
         self,

@@ -1,20 +1,21 @@
-"""What people and retention do with rows of the outbox."""
+"""Operations on stored rows of the outbox: counting, sweeping, requeueing and dropping them."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from sqlalchemy import Connection, text
 
 from sluicegate.connectors.outboxes import check_lanes
-from sluicegate.connectors.sql.outbox_claims import among, fetched, message_of
+from sluicegate.connectors.sql.outbox_claims import message_of
 from sluicegate.connectors.sql.outbox_lanes import locked, save
 from sluicegate.connectors.sql.outbox_marks import forget, packed, unpacked
 from sluicegate.connectors.sql.outbox_rows import (
     ADD_PENDING,
-    in_pages,
+    fetched,
+    fetched_among,
     lanes,
     lock_lanes,
     locking,
+    run_among,
     seqs_of,
     share_lanes,
 )
@@ -37,7 +38,9 @@ _SWEPT = "delete from sluicegate_message_sent where dispatched_at = :at and low 
 _REST = "update sluicegate_message_sent set size = :size, seqs = :seqs where dispatched_at = :at and low = :low"
 _DEAD = """
 select d.seq, m.id, m.topic, m.message_key, m.value, m.headers, m.lane_key
-from sluicegate_message_dead d join sluicegate_message m on m.seq = d.seq where {condition}"""
+from sluicegate_message_dead d join sluicegate_message m on m.seq = d.seq"""
+_ALL_DEAD = f"{_DEAD} order by d.seq"
+_DEAD_AMONG = f"{_DEAD} where d.seq {{among}} order by d.seq"
 _PENDING = "select lane, seq from sluicegate_message_pending where seq {among} order by lane, seq"
 _BURIED = "select seq from sluicegate_message_dead where seq {among}"
 _DELETE = "delete from sluicegate_{table} where seq {among}"
@@ -48,8 +51,8 @@ def count(connection: Connection, state: str) -> int:
 
 
 def oldest(connection: Connection) -> float | None:
-    """When the oldest pending row was added: the first of one of the lanes. Each is looked up, for grouping reads all
-    that is pending."""
+    """When the oldest pending row was added. The first row of each lane is looked up: grouping would read all pending
+    rows."""
     firsts = ", ".join(_FIRST.format(lane=lane) for lane in range(lanes(connection)))
     found: float | None = connection.execute(text(_OLDEST.format(firsts=firsts))).scalar()
     return found
@@ -64,10 +67,10 @@ def set_lanes(connection: Connection, count_: int) -> None:
 
 
 def sweep(connection: Connection, before: float, limit: int) -> int:
-    """Of those that were dispatched earlier; others may sweep at the same time."""
-    skipping = f"{locking(connection)} skip locked" if locking(connection) else ""
+    """Delete up to `limit` rows that were dispatched before that time; others may sweep at the same time."""
     chosen: dict[tuple[float, int], int] = {}
-    for sent, low, size in connection.execute(text(_OLD + skipping), {"before": before, "limit": limit}):
+    old = text(_OLD + locking(connection, wait=False))
+    for sent, low, size in connection.execute(old, {"before": before, "limit": limit}):
         chosen[sent, low] = min(size, limit - sum(chosen.values()))
         if sum(chosen.values()) == limit:
             break
@@ -87,21 +90,17 @@ def sweep(connection: Connection, before: float, limit: int) -> int:
 
 
 def _delete(connection: Connection, seqs: Sequence[int], *tables: str) -> None:
-    for page in in_pages(seqs):
-        for table in tables:
-            connection.exec_driver_sql(_DELETE.format(table=table, among=among(connection, page)))
+    for table in tables:
+        run_among(connection, _DELETE, seqs, table=table)
 
 
 def requeue(connection: Connection, ids: Sequence[str] | None) -> int:
     count_ = share_lanes(connection)
     if ids is None:
-        rows = _dead(connection, "1 = 1")
+        rows = fetched(connection, _ALL_DEAD + locking(connection))
     else:
-        rows = [
-            row
-            for page in in_pages(list(seqs_of(connection, ids).values()))
-            for row in _dead(connection, f"d.seq {among(connection, page)}")
-        ]
+        seqs = list(seqs_of(connection, ids).values())
+        rows = fetched_among(connection, _DEAD_AMONG + locking(connection), seqs)
     if rows:
         _delete(connection, [row[0] for row in rows], "message_dead")
         pending = [{"lane": lane_of(message_of(row[1:7]), count_), "seq": row[0], "attempts": 0} for row in rows]
@@ -109,29 +108,21 @@ def requeue(connection: Connection, ids: Sequence[str] | None) -> int:
     return len(rows)
 
 
-def _dead(connection: Connection, condition: str) -> Sequence[Any]:
-    return fetched(connection, f"{_DEAD.format(condition=condition)} order by d.seq{locking(connection)}")
-
-
 def drop(connection: Connection, ids: Sequence[str]) -> int:
-    """Whoever holds a lane does not mark meanwhile."""
-    dropped = 0
-    for page in in_pages(list(seqs_of(connection, ids).values())):
-        by_lane: dict[int, list[int]] = {}
-        for lane, seq in fetched(connection, _PENDING.format(among=among(connection, page))):
-            by_lane.setdefault(lane, []).append(seq)
-        seqs = [seq for lane, found in by_lane.items() for seq in _drop_pending(connection, lane, found)]
-        dead = [
-            seq for (seq,) in fetched(connection, _BURIED.format(among=among(connection, page)) + locking(connection))
-        ]
-        _delete(connection, [*seqs, *dead], "message_dead", "message_attempt", "message")
-        dropped += len(seqs) + len(dead)
-    return dropped
+    """Locks the lanes of the pending rows, so that their holders do not mark meanwhile."""
+    seqs = list(seqs_of(connection, ids).values())
+    by_lane: dict[int, list[int]] = {}
+    for lane, seq in fetched_among(connection, _PENDING, seqs):
+        by_lane.setdefault(lane, []).append(seq)
+    gone = [seq for lane in sorted(by_lane) for seq in _drop_pending(connection, lane, by_lane[lane])]
+    gone += [seq for (seq,) in fetched_among(connection, _BURIED + locking(connection), seqs)]
+    _delete(connection, gone, "message_dead", "message_attempt", "message")
+    return len(gone)
 
 
 def _drop_pending(connection: Connection, lane: int, seqs: Sequence[int]) -> Sequence[int]:
     held = locked(connection, lane)
-    found = fetched(connection, f"{_PENDING.format(among=among(connection, seqs))}{locking(connection)}")
+    found = fetched_among(connection, _PENDING + locking(connection), seqs)
     gone = [seq for of, seq in found if of == lane]
     forget(connection, lane, gone)
     if held is not None:

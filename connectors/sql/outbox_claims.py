@@ -1,4 +1,4 @@
-"""Pending rows in the hands of whoever sends them."""
+"""Claims of a lane, and of single rows: which pending rows the holder may send."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -7,8 +7,9 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from sluicegate.connectors.outboxes import ANY_LANE, at
+from sluicegate.connectors.sql.database import pages
 from sluicegate.connectors.sql.outbox_lanes import Given, LaneHold, locked, save
-from sluicegate.connectors.sql.outbox_rows import headers_of, in_pages, lanes, plain
+from sluicegate.connectors.sql.outbox_rows import SEQS, among, fetched, fetched_among, headers_of, lanes, plain
 from sluicegate.streams.contracts.lane_row import LaneRow
 from sluicegate.streams.contracts.messages import LaneBatch, OutboxMessage
 from sluicegate.streams.errors import PersistenceError
@@ -19,7 +20,9 @@ SelectedRow = Sequence[Any]
 _STORED = """
 select p.seq, p.attempts, p.held_until, m.id, m.topic, m.message_key, m.value, m.headers, m.lane_key, m.created_at
 from sluicegate_message_pending p join sluicegate_message m on m.seq = p.seq
-where p.lane = {lane:d} and {condition} order by p.seq limit {limit:d}"""
+where p.lane = {lane:d} and p.seq """
+_OF_SEQS = _STORED + "{among} order by p.seq"
+_ABOVE = _STORED + "> {top:d} order by p.seq limit {limit:d}"
 _BY_INDEX = "select " + ", ".join(
     f"set_config('enable_{way}', 'off', true)" for way in ("seqscan", "bitmapscan", "hashjoin", "mergejoin")
 )
@@ -36,32 +39,18 @@ _HOLD = "update sluicegate_message_pending set holder = :holder, held_until = :u
 _created = lru_cache(maxsize=256)(at)
 
 
-def fetched(connection: Connection, statement: str) -> Sequence[SelectedRow]:
-    """The rows of a statement without parameters; PostgreSQL sends them as they are and not as text."""
-    if connection.dialect.name == "postgresql":
-        driver: Any = connection.connection.driver_connection
-        found: Sequence[SelectedRow] = driver.execute(statement.encode(), binary=True).fetchall()
-        return found
-    return connection.exec_driver_sql(statement).fetchall()
-
-
-def _plan(connection: Connection) -> None:
-    """PostgreSQL would read a whole table rather than look up a few thousand of its rows."""
-    if connection.dialect.name == "postgresql":
-        connection.execute(text(_BY_INDEX)).all()
-
-
 def claim_lane(
     connection: Connection, lane: int, token: str, limit: int, after: int, expires_at: float, now: float
 ) -> LaneBatch | None:
     held = locked(connection, lane)
     if held is None or not held.is_free(token, now):
         return None
-    _plan(connection)
+    if connection.dialect.name == "postgresql":
+        # It would scan the whole table rather than look up a few thousand of its rows.
+        connection.execute(text(_BY_INDEX)).all()
     waits = next((each for each in held.given if each.until is not None and each.until > now), None)
-    ready = [each for each in held.given if each.number > after and (waits is None or each.number < waits.number)][
-        :limit
-    ]
+    above = [each for each in held.given if each.number > after and (waits is None or each.number < waits.number)]
+    ready = above[:limit]
     stored = _of_seqs(connection, lane, [each.seq for each in ready])
     gone = {each.seq for each in ready if each.seq not in stored}
     kept = [each for each in ready if each.seq not in gone]
@@ -73,17 +62,15 @@ def claim_lane(
         rows += _lane_rows(numbers, fresh)
         given += map(Given, numbers, [row[0] for row in fresh])
     if not given and not held.given and held.token == token and held.expires_at - now > (expires_at - now) / 2:
-        # Nothing to send, and more than half of the lease is left: who looks again and again writes nothing.
+        # Nothing to send, and more than half of the lease is left: a holder that polls writes nothing.
         return LaneBatch(lane, token, at(held.expires_at), rows, None if until is None else at(until))
-    save(
-        connection,
-        LaneHold(lane, token, expires_at, max(held.next_number, given[-1].number + 1 if given else 0), given),
-    )
+    following = max(held.next_number, given[-1].number + 1 if given else 0)
+    save(connection, LaneHold(lane, token, expires_at, following, given))
     return LaneBatch(lane, token, at(expires_at), rows, None if rows or until is None else at(until))
 
 
 def _without_number(connection: Connection, lane: int, given: Sequence[Given], limit: int) -> Sequence[SelectedRow]:
-    """The first by their sequence. What was committed late lies before rows that have numbers already."""
+    """The first rows by `seq`. A transaction that committed late leaves rows before those that have numbers."""
     top = max((each.seq for each in given), default=0)
     late: list[SelectedRow] = []
     if given:
@@ -91,28 +78,17 @@ def _without_number(connection: Connection, lane: int, given: Sequence[Given], l
         earlier = fetched(connection, _EARLIER.format(lane=lane, top=top, limit=len(known) + limit))
         seqs = [seq for (seq,) in earlier if seq not in known][:limit]
         late = list(_of_seqs(connection, lane, seqs).values())
-    if len(late) == limit:
-        return late
-    return late + list(
-        fetched(connection, _STORED.format(lane=lane, condition=f"p.seq > {top:d}", limit=limit - len(late)))
-    )
+    if len(late) < limit:
+        late += fetched(connection, _ABOVE.format(lane=lane, top=top, limit=limit - len(late)))
+    return late
 
 
 def _of_seqs(connection: Connection, lane: int, seqs: Sequence[int]) -> dict[int, SelectedRow]:
-    found: dict[int, SelectedRow] = {}
-    for page in in_pages(seqs):
-        condition = f"p.seq {among(connection, page)}"
-        found.update(
-            {
-                row[0]: row
-                for row in fetched(connection, _STORED.format(lane=lane, condition=condition, limit=len(page)))
-            }
-        )
-    return found
+    return {row[0]: row for row in fetched_among(connection, _OF_SEQS, seqs, lane=lane)}
 
 
 def _unheld(rows: Sequence[SelectedRow], now: float) -> tuple[Sequence[SelectedRow], float | None]:
-    """Those before the first that somebody claimed alone, and until when that one has it."""
+    """The rows before the first one that is claimed alone, and when the claim of that one ends."""
     for index, row in enumerate(rows):
         if row[2] is not None and row[2] > now:
             return rows[:index], row[2]
@@ -120,7 +96,7 @@ def _unheld(rows: Sequence[SelectedRow], now: float) -> tuple[Sequence[SelectedR
 
 
 def claim_any(connection: Connection, token: str, limit: int, until: float, now: float) -> LaneBatch:
-    """`token` is hexadecimal: it says where to begin, so that several do not all begin with the same lane."""
+    """`token` is hexadecimal: it chooses the first lane, so that concurrent callers begin with different ones."""
     rows: list[LaneRow] = []
     count = lanes(connection)
     for turn in range(count):
@@ -136,12 +112,11 @@ def claim_any(connection: Connection, token: str, limit: int, until: float, now:
 def _claim_free(
     connection: Connection, lane: int, token: str, limit: int, until: float, now: float
 ) -> Sequence[LaneRow]:
-    """First which rows, then these; the lane's row keeps others away in between."""
+    """Choose the rows, then lease and read them; the locked row of the lane keeps others away in between."""
     seqs = [seq for (seq,) in fetched(connection, _FREE.format(lane=lane, now=now, limit=limit))]
-    for page in in_pages(seqs):
-        connection.execute(
-            text(_HOLD.format(among=among(connection, page))), {"holder": token, "until": until, "lane": lane}
-        )
+    values = {"holder": token, "until": until, "lane": lane}
+    for page in pages(seqs, SEQS):
+        connection.execute(text(_HOLD.format(among=among(connection, page))), values)
     found = _of_seqs(connection, lane, seqs)
     return _lane_rows(list(found), list(found.values()))
 
@@ -160,15 +135,9 @@ def _lane_rows(numbers: Sequence[int], stored: Sequence[SelectedRow]) -> list[La
 
 
 def message_of(columns: Sequence[Any]) -> OutboxMessage:
-    """From id, topic, key, value, headers, lane key. Raises PersistenceError for what is none."""
+    """The message of id, topic, key, value, headers, lane key. Raises PersistenceError when it cannot be read."""
     id, topic, key, value, headers, lane_key = columns
     try:
-        return OutboxMessage(plain(topic), key, value, headers_of(headers) if headers else (), plain(id), lane_key)
+        return OutboxMessage(plain(topic), key, value, headers_of(headers), plain(id), lane_key)
     except ValueError as error:
         raise PersistenceError(f"a stored message cannot be read: {type(error).__name__}") from error
-
-
-def among(connection: Connection, seqs: Sequence[int]) -> str:
-    """`seq` is one of these numbers; PostgreSQL reads one array faster than thousands of constants."""
-    numbers = ",".join(map(str, seqs))
-    return f"= any(cast('{{{numbers}}}' as int8[]))" if connection.dialect.name == "postgresql" else f"in ({numbers})"

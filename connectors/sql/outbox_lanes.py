@@ -1,4 +1,4 @@
-"""A lane's row: who holds the lane, and which pending rows have which numbers."""
+"""The row of a lane: its lease, and the numbers of its pending rows."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 import msgspec
 from sqlalchemy import Connection, text
 
-from sluicegate.connectors.sql.outbox_rows import plain
-from sluicegate.streams.errors import ConcurrencyError
+from sluicegate.connectors.outboxes import lane_lost
+from sluicegate.connectors.sql.outbox_rows import locking, plain
 
 _SELECT = "select token, expires_at, next_number, given from sluicegate_lane where lane = :lane"
+_EXISTS = "select 1 from sluicegate_lane where lane = :lane"
 _ADD = "insert into sluicegate_lane (lane, token, expires_at, next_number, given) values (:lane, '', 0, 1, :given)"
 _SET = """
 update sluicegate_lane set token = :token, expires_at = :expires_at, next_number = :next_number, given = :given
@@ -19,7 +20,7 @@ _RELEASE = "update sluicegate_lane set token = '', expires_at = 0 where lane = :
 
 
 class Given(NamedTuple):
-    """A pending row that has its number; it waits until `until`, in seconds since 1970."""
+    """A pending row that has a number. It is not sent before `until`, in seconds since 1970."""
 
     number: int
     seq: int
@@ -27,7 +28,7 @@ class Given(NamedTuple):
 
 
 class LaneHold(NamedTuple):
-    """`given` ascend by number; `expires_at` in seconds since 1970."""
+    """`given` ascends by number; `expires_at` is in seconds since 1970."""
 
     lane: int
     token: str
@@ -44,28 +45,24 @@ _decode = msgspec.msgpack.Decoder(list[Given]).decode
 
 
 def locked(connection: Connection, lane: int, wait: bool = True) -> LaneHold | None:
-    """Nobody else changes it before the transaction ends. Makes it when it is not there. None: another has it, and we
-    do not wait."""
-    found = _row(connection, lane, wait)
-    if found is None and (wait or not _is_there(connection, lane)):
+    """Lock the row until the transaction ends; add it when it is missing. None: another transaction has locked it, and
+    we do not wait."""
+
+    def row() -> Any:
+        return connection.execute(text(_SELECT + locking(connection, wait)), {"lane": lane}).first()
+
+    found = row()
+    if found is None and (wait or not _exists(connection, lane)):
         _add(connection, lane)
-        found = _row(connection, lane, wait)
-    return found
+        found = row()
+    if found is None:
+        return None
+    return LaneHold(lane, plain(found.token), found.expires_at, found.next_number, _decode(found.given))
 
 
-def _row(connection: Connection, lane: int, wait: bool) -> LaneHold | None:
-    lock = "" if connection.dialect.name == "sqlite" else " for update" if wait else " for update skip locked"
-    row: Any = connection.execute(text(_SELECT + lock), {"lane": lane}).first()
-    return (
-        None if row is None else LaneHold(lane, plain(row.token), row.expires_at, row.next_number, _decode(row.given))
-    )
-
-
-def _is_there(connection: Connection, lane: int) -> bool:
-    """Locked or not: MariaDB's `insert ignore` of a row that is there waits for whoever has it."""
-    return (
-        connection.execute(text("select 1 from sluicegate_lane where lane = :lane"), {"lane": lane}).first() is not None
-    )
+def _exists(connection: Connection, lane: int) -> bool:
+    """Locked or not: MariaDB's `insert ignore` of a row that exists would wait for its lock."""
+    return connection.execute(text(_EXISTS), {"lane": lane}).first() is not None
 
 
 def _add(connection: Connection, lane: int) -> None:
@@ -79,13 +76,13 @@ def save(connection: Connection, held: LaneHold) -> None:
 
 
 def of_token(connection: Connection, lane: int, token: str) -> LaneHold:
-    """Locked. Raises ConcurrencyError when it is another's."""
+    """The lane's row, locked. Raises ConcurrencyError unless `token` holds the lane."""
     held = locked(connection, lane)
     if held is None or held.token != token:
-        raise ConcurrencyError(f"lane {lane} of the outbox is another's now")
+        raise lane_lost(lane)
     return held
 
 
 def release(connection: Connection, lane: int, token: str) -> None:
-    """Others may have it; nothing happens when it is another's already."""
+    """End the lease of `token`; nothing happens when another token holds the lane."""
     connection.execute(text(_RELEASE), {"lane": lane, "token": token})

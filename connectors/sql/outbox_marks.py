@@ -1,4 +1,4 @@
-"""What became of rows: one row for all that were dispatched at once, a history of attempts for the others."""
+"""Marks the outcome of rows: one row for all that were dispatched together, a history of attempts for the others."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
@@ -8,9 +8,9 @@ import msgspec
 from sqlalchemy import Connection, text
 
 from sluicegate.connectors.outboxes import ANY_LANE, outcomes_of, verdict
-from sluicegate.connectors.sql.outbox_claims import among, fetched
-from sluicegate.connectors.sql.outbox_lanes import Given, of_token, save
-from sluicegate.connectors.sql.outbox_rows import in_pages, lanes, locking
+from sluicegate.connectors.sql.database import pages
+from sluicegate.connectors.sql.outbox_lanes import of_token, save
+from sluicegate.connectors.sql.outbox_rows import SEQS, among, fetched_among, lanes, locking, run_among
 from sluicegate.streams.contracts.lanes import lane_of
 from sluicegate.streams.contracts.messages import LaneBatch, Outcome
 from sluicegate.streams.contracts.options import OutboxOptions
@@ -37,7 +37,7 @@ _NEVER: Mapping[int, int] = {}
 
 
 class Dropped(Exception):
-    """Rows of the batch are gone: which ones, has to be asked first."""
+    """Rows of the batch are gone, so the pending ones must be looked up."""
 
 
 def mark(
@@ -48,7 +48,7 @@ def mark(
     now: float,
     ask: bool = False,
 ) -> None:
-    """Raises Dropped unless it is to ask which rows are pending."""
+    """`ask` looks up which rows are pending; without it, Dropped is raised when one is not."""
     if outcomes is None and batch.lane != ANY_LANE and batch.rows and not ask:
         _mark_all(connection, batch, now)
         return
@@ -67,27 +67,23 @@ def mark(
         tried = {numbered[row.number]: row.attempts for row in batch.rows if row.number in numbered}
         waits = settle(connection, batch.lane, chosen, options, now, tried)
     done = {seq for seq, outcome in chosen.items() if outcome.kind != "outage"} - waits.keys()
-    given = [
-        Given(each.number, each.seq, waits.get(each.seq) or each.until) for each in held.given if each.seq not in done
-    ]
+    given = [each._replace(until=waits.get(each.seq) or each.until) for each in held.given if each.seq not in done]
     save(connection, held._replace(given=given))
 
 
 def _mark_all(connection: Connection, batch: LaneBatch, now: float) -> None:
-    """The usual case, in which nothing is looked up of single rows: what has numbers from the first to the last one was
-    in the batch."""
+    """The usual case: all were sent. The batch has every row from its first to its last number, so that no row needs to
+    be looked up."""
     held = of_token(connection, batch.lane, batch.token)
-    given, number = list(held.given), attrgetter("number")
-    first, end = (
-        bisect_left(given, batch.rows[0].number, key=number),
-        bisect_right(given, batch.rows[-1].number, key=number),
-    )
+    given = list(held.given)
+    first = bisect_left(given, batch.rows[0].number, key=attrgetter("number"))
+    end = bisect_right(given, batch.rows[-1].number, key=attrgetter("number"))
     dispatch(connection, batch.lane, [each.seq for each in given[first:end]], now)
     save(connection, held._replace(given=given[:first] + given[end:]))
 
 
 def held_alone(connection: Connection, batch: LaneBatch) -> dict[int, dict[int, str]]:
-    """By lane the rows that the token still has: seq and id. No pending row lies in another lane than that of its
+    """By lane, the seq and id of the rows that the token still holds. A pending row is always in the lane of its
     key."""
     count = lanes(connection)
     found: dict[int, dict[int, str]] = {}
@@ -95,13 +91,9 @@ def held_alone(connection: Connection, batch: LaneBatch) -> dict[int, dict[int, 
         found.setdefault(lane_of(row, count), {})[row.number] = row.id
     for lane, rows in found.items():
         held: set[int] = set()
-        for page in in_pages(list(rows)):
-            values = {"lane": lane, "token": batch.token}
-            held.update(
-                connection.execute(
-                    text(_HELD.format(among=among(connection, page)) + locking(connection)), values
-                ).scalars()
-            )
+        for page in pages(list(rows), SEQS):
+            statement = text(_HELD.format(among=among(connection, page)) + locking(connection))
+            held.update(connection.scalars(statement, {"lane": lane, "token": batch.token}))
         found[lane] = {seq: id for seq, id in rows.items() if seq in held}
     return found
 
@@ -114,15 +106,10 @@ def settle(
     now: float,
     tried: Mapping[int, int] = _NEVER,
 ) -> Mapping[int, float | None]:
-    """By seq; what is not pending any more is left out. Returns until when those wait that are tried again, None for
-    those that wait already: an earlier call counted their failure, for they were `tried` fewer times when they were
-    claimed."""
-    attempts: dict[int, int] = {}
-    for page in in_pages(list(outcomes)):
-        attempts.update(
-            (seq, tried)
-            for seq, tried in fetched(connection, _PENDING.format(lane=lane, among=among(connection, page)))
-        )
+    """`outcomes` is by seq; rows that are not pending any more are left out. Returns when each failed row is tried
+    again. None: an earlier call, whose reply was lost, has counted the failure, because the row was `tried` fewer times
+    when it was claimed."""
+    attempts = dict(fetched_among(connection, _PENDING, list(outcomes), lane=lane))
     kinds = {seq: outcomes[seq].kind for seq in outcomes if seq in attempts}
     dispatch(connection, lane, [seq for seq, kind in kinds.items() if kind == "dispatched"], now)
     free(connection, lane, [seq for seq, kind in kinds.items() if kind == "outage"])
@@ -146,15 +133,13 @@ def dispatch(connection: Connection, lane: int, seqs: Sequence[int], now: float)
 
 
 def forget(connection: Connection, lane: int, seqs: Sequence[int]) -> int:
-    """They are not pending any more; how many were."""
-    pages = [_DELETE.format(lane=lane, among=among(connection, page)) for page in in_pages(seqs)]
-    return sum(connection.exec_driver_sql(page).rowcount for page in pages)
+    """Delete the pending rows; returns how many there were."""
+    return run_among(connection, _DELETE, seqs, lane=lane)
 
 
 def free(connection: Connection, lane: int, seqs: Sequence[int]) -> None:
-    """Nobody holds them alone any more."""
-    for page in in_pages(seqs):
-        connection.exec_driver_sql(_FREE.format(lane=lane, among=among(connection, page)))
+    """End the leases of single rows."""
+    run_among(connection, _FREE, seqs, lane=lane)
 
 
 def _fail(
@@ -165,40 +150,21 @@ def _fail(
     options: OutboxOptions,
     now: float,
 ) -> Mapping[int, float]:
-    tries = _tries(connection, list(outcomes))
+    tries = dict(fetched_among(connection, _TRIES, list(outcomes)))
     attempts = {seq: before[seq] + 1 for seq in outcomes}
+    errors = {seq: outcome.error.encode(errors="replace") for seq, outcome in outcomes.items()}
     said = {seq: verdict(options, outcome.kind, attempts[seq]) for seq, outcome in outcomes.items()}
     history = [
-        {
-            "seq": seq,
-            "number": tries.get(seq, 0) + 1,
-            "now": now,
-            "outcome": said[seq],
-            "error": outcome.error.encode(errors="replace"),
-        }
-        for seq, outcome in outcomes.items()
+        {"seq": seq, "number": tries.get(seq, 0) + 1, "now": now, "outcome": said[seq], "error": errors[seq]}
+        for seq in outcomes
     ]
     connection.execute(text(_TRIED), history)
-    dead = [seq for seq in outcomes if said[seq] != "transient"]
-    buried = [
-        {"seq": seq, "lane": lane, "attempts": attempts[seq], "reason": outcomes[seq].error.encode(errors="replace")}
-        for seq in dead
-    ]
     waits = {seq: now + options.pause(attempts[seq]).total_seconds() for seq in outcomes if said[seq] == "transient"}
-    if buried:
+    if dead := [seq for seq in outcomes if seq not in waits]:
         forget(connection, lane, dead)
+        buried = [{"seq": seq, "lane": lane, "attempts": attempts[seq], "reason": errors[seq]} for seq in dead]
         connection.execute(text(_BURY), buried)
     if waits:
-        connection.execute(
-            text(_PUT_OFF),
-            [{"lane": lane, "seq": seq, "attempts": attempts[seq], "until": until} for seq, until in waits.items()],
-        )
+        put_off = [{"lane": lane, "seq": seq, "attempts": attempts[seq], "until": waits[seq]} for seq in waits]
+        connection.execute(text(_PUT_OFF), put_off)
     return waits
-
-
-def _tries(connection: Connection, seqs: Sequence[int]) -> dict[int, int]:
-    """How many attempts the history has of each."""
-    found: dict[int, int] = {}
-    for page in in_pages(seqs):
-        found.update((seq, count) for seq, count in fetched(connection, _TRIES.format(among=among(connection, page))))
-    return found

@@ -1,12 +1,13 @@
-"""The one way in which messages get into the outbox of a SQL store, and the number of its lanes."""
+"""Adds messages to the outbox of a SQL store; the number of its lanes; statements about lists of rows."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import IntegrityError
 
+from sluicegate.connectors.sql.database import pages
 from sluicegate.streams.contracts.lanes import LANES, lane_of
 from sluicegate.streams.contracts.messages import OutboxMessage
 from sluicegate.streams.contracts.record import Header
@@ -14,14 +15,14 @@ from sluicegate.streams.errors import PersistenceError
 
 CHANNEL = "sluicegate_outbox"
 PAGE = 1000
+SEQS = 5000
+"""Numbers of rows in one statement."""
 _RACES = 5
-
-T = TypeVar("T")
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(tuple[Header, ...]).decode
 
-# Who sets the number of lanes waits for whoever adds, and the other way round. The lock of PostgreSQL writes no row.
+# Setting the number of lanes and adding messages lock each other out. PostgreSQL's advisory lock writes no row.
 _LOCK = 7236542071924
 _SHARED = {
     "postgresql": f"select pg_advisory_xact_lock_shared({_LOCK}), pg_notify('{CHANNEL}', '')",
@@ -35,8 +36,8 @@ _COUNT = "select value from sluicegate_meta where name = 'lanes'"
 
 _AT_ONCE = """
 with given as (
-    select * from unnest(%b::text[], %b::int8[], %b::text[], %b::bytea[], %b::bytea[], %b::bytea[], %b::bytea[])
-        as given(id, lane, topic, message_key, value, headers, lane_key)
+    select * from unnest(%b::int8[], %b::text[], %b::text[], %b::bytea[], %b::bytea[], %b::bytea[], %b::bytea[])
+        as given(lane, id, topic, message_key, value, headers, lane_key)
 ), added as (
     insert into sluicegate_message (id, topic, message_key, value, headers, lane_key, created_at)
     select id, topic, message_key, value, headers, lane_key, %b::float8 from given
@@ -45,6 +46,7 @@ with given as (
 insert into sluicegate_message_pending (lane, seq, attempts)
 select given.lane, added.seq, 0 from added join given on given.id = added.id"""
 
+_COLUMNS = ("id", "topic", "message_key", "value", "headers", "lane_key", "created_at")
 _ADD = """
 insert into sluicegate_message (id, topic, message_key, value, headers, lane_key, created_at)
 values (:id, :topic, :message_key, :value, :headers, :lane_key, :created_at)"""
@@ -55,14 +57,13 @@ _SINCE = "select id, seq from sluicegate_message where seq > :before"
 
 
 def write_rows(connection: Connection, messages: Sequence[OutboxMessage], now: float) -> None:
-    """Add the messages inside the transaction, but for those whose id is there. `now` is the store's time, seconds
-    since 1970."""
+    """Add the messages whose ids are new, inside the transaction. `now` is the store's time, seconds since 1970."""
     distinct = list({message.id: message for message in reversed(messages)}.values())[::-1]
     if not distinct:
         return
     lanes = _lanes(connection, _SHARED)
     write = _write_at_once if connection.dialect.name == "postgresql" else _write_new
-    for page in in_pages(distinct, PAGE):
+    for page in pages(distinct, PAGE):
         write(connection, page, lanes, now)
 
 
@@ -71,12 +72,12 @@ def lanes(connection: Connection) -> int:
 
 
 def lock_lanes(connection: Connection) -> int:
-    """How many there are; nobody adds or changes their number before the transaction ends."""
+    """How many lanes there are. Nobody adds messages or changes the number until the transaction ends."""
     return _lanes(connection, _ALONE)
 
 
 def share_lanes(connection: Connection) -> int:
-    """How many there are; nobody changes their number before the transaction ends."""
+    """How many lanes there are. Nobody changes the number until the transaction ends."""
     return _lanes(connection, _SHARED)
 
 
@@ -89,25 +90,18 @@ def _lanes(connection: Connection, locks: dict[str, str]) -> int:
 
 def _write_at_once(connection: Connection, messages: Sequence[OutboxMessage], lanes: int, now: float) -> None:
     driver: Any = connection.connection.driver_connection
-    columns = (
-        [message.id for message in messages],
-        [lane_of(message, lanes) for message in messages],
-        [message.topic for message in messages],
-        [message.key for message in messages],
-        [message.value for message in messages],
-        [headers_bytes(message) for message in messages],
-        [message.lane_key for message in messages],
-    )
-    driver.execute(_AT_ONCE, (*columns, now))
+    columns = [list(column) for column in zip(*map(_columns, messages), strict=True)]
+    driver.execute(_AT_ONCE, ([lane_of(message, lanes) for message in messages], *columns, now))
 
 
 def _write_new(connection: Connection, messages: Sequence[OutboxMessage], lanes: int, now: float) -> None:
-    """Somebody else may add the same id meanwhile: then it is there at the next look."""
+    """Another transaction may add the same id at the same time: then the next attempt finds it."""
     for _ in range(_RACES):
         before = connection.execute(text(_LAST)).scalar()
         try:
             with connection.begin_nested():
-                connection.execute(text(_ADD), [_row(message, now) for message in messages])
+                rows = [dict(zip(_COLUMNS, (*_columns(each), now), strict=True)) for each in messages]
+                connection.execute(text(_ADD), rows)
         except IntegrityError:
             known = seqs_of(connection, [message.id for message in messages])
             messages = [message for message in messages if message.id not in known]
@@ -125,22 +119,15 @@ def _write_new(connection: Connection, messages: Sequence[OutboxMessage], lanes:
     )
 
 
-def _row(message: OutboxMessage, now: float) -> dict[str, object]:
-    return {
-        "id": message.id,
-        "topic": message.topic,
-        "message_key": message.key,
-        "value": message.value,
-        "headers": headers_bytes(message),
-        "lane_key": message.lane_key,
-        "created_at": now,
-    }
+def _columns(message: OutboxMessage) -> Sequence[object]:
+    headers = _encode(message.headers) if message.headers else b""
+    return message.id, message.topic, message.key, message.value, headers, message.lane_key
 
 
 def seqs_of(connection: Connection, ids: Sequence[str]) -> dict[str, int]:
-    """Of those of the messages that are there."""
+    """The numbers of the messages that are there, by id."""
     found: dict[str, int] = {}
-    for page in in_pages(ids, PAGE):
+    for page in pages(ids, PAGE):
         names = {f"id{number}": id for number, id in enumerate(page)}
         marks = ", ".join(f":{name}" for name in names)
         # nosec B608
@@ -149,24 +136,47 @@ def seqs_of(connection: Connection, ids: Sequence[str]) -> dict[str, int]:
     return found
 
 
-def in_pages(items: Sequence[T], size: int = 5 * PAGE) -> Iterator[Sequence[T]]:
-    """As many as one statement takes."""
-    for at in range(0, len(items), size):
-        yield items[at : at + size]
+def fetched(connection: Connection, statement: str) -> Sequence[Any]:
+    """The rows of a statement without parameters. PostgreSQL sends them in its binary format."""
+    if connection.dialect.name == "postgresql":
+        driver: Any = connection.connection.driver_connection
+        found: Sequence[Any] = driver.execute(statement.encode(), binary=True).fetchall()
+        return found
+    return connection.exec_driver_sql(statement).fetchall()
 
 
-def locking(connection: Connection) -> str:
-    """What a select ends with so that nobody else changes its rows; in SQLite nobody does."""
-    return "" if connection.dialect.name == "sqlite" else " for update"
+def fetched_among(connection: Connection, statement: str, seqs: Sequence[int], **parts: object) -> list[Any]:
+    """The rows of the statement for these numbers: `{among}` stands for the condition, `parts` for the rest."""
+    return [
+        row
+        for page in pages(seqs, SEQS)
+        for row in fetched(connection, statement.format(among=among(connection, page), **parts))
+    ]
+
+
+def run_among(connection: Connection, statement: str, seqs: Sequence[int], **parts: object) -> int:
+    """As `fetched_among`, for a statement that writes. Returns how many rows it changed."""
+    texts = [statement.format(among=among(connection, page), **parts) for page in pages(seqs, SEQS)]
+    return sum(connection.exec_driver_sql(text).rowcount for text in texts)
+
+
+def among(connection: Connection, seqs: Sequence[int]) -> str:
+    """The condition that `seq` is one of these numbers. PostgreSQL reads one array faster than thousands of
+    constants."""
+    numbers = ",".join(map(str, seqs))
+    return f"= any(cast('{{{numbers}}}' as int8[]))" if connection.dialect.name == "postgresql" else f"in ({numbers})"
+
+
+def locking(connection: Connection, wait: bool = True) -> str:
+    """The end of a select that locks its rows; a transaction of SQLite locks the whole file."""
+    if connection.dialect.name == "sqlite":
+        return ""
+    return " for update" if wait else " for update skip locked"
 
 
 def plain(value: str | bytes) -> str:
     """MySQL's names are bytes."""
     return value if isinstance(value, str) else value.decode()
-
-
-def headers_bytes(message: OutboxMessage) -> bytes:
-    return _encode(message.headers) if message.headers else b""
 
 
 def headers_of(stored: bytes) -> Sequence[Header]:

@@ -1,4 +1,4 @@
-"""What is PostgreSQL's own: psycopg 3, and statements sent without a wait for each answer."""
+"""PostgreSQL with psycopg 3. Statements are pipelined."""
 
 import re
 import socket
@@ -22,25 +22,23 @@ from sluicegate.streams.errors import ConfigurationError, NotAuthenticated
 
 LOWEST = 130000
 CERTIFICATES = "sslrootcert of the store's URL (sslcert, sslkey and sslpassword are ours)"
-# What libpq says of a server that does not let us in: it has no codes before it is connected.
+# libpq's texts of a server that denies access: errors have no codes before the connection is made.
 DENIED = re.compile(
     r"(password|peer|ident|certificate|SCRAM).* authentication failed|no pg_hba.conf entry|no password supplied"
 )
-# The role or the database of the URL is not there.
 ABSENT = re.compile(r'FATAL: +(role|database) ".*" does not exist')
-# What it says of a file of our own.
+# libpq's texts of a certificate or key of ours that it cannot use.
 UNUSABLE = re.compile(r"private key file|could not (load|read) .*certificate file|certificate file .* does not exist")
 ASK_FOR_TLS = b"\x00\x00\x00\x08\x04\xd2\x16\x2f"
-# A worker that was stopped inside a commit holds its row no longer than this; from 17 on also when it was stopped while
-# it sent.
+# These bound how long a worker that stopped inside a commit locks its row. From version 17 on transaction_timeout
+# covers a worker that stopped while it sent, too.
 SETTINGS = (
     "set idle_in_transaction_session_timeout = '4s'",
     "set lock_timeout = '6s'",
     "set statement_timeout = '15s'",
     "select set_config(name, '15s', false) from pg_settings where name = 'transaction_timeout'",
 )
-# Connection, resources, operator (timeouts among them), system, a lock that was not to be had; then idle or too long in
-# a transaction.
+# Connection, resources, operator (with timeouts), system, lock timeout, idle in transaction, transaction timeout.
 OUTAGES = ("08", "53", "57", "58", "55P03", "25P03", "25P04")
 KEEPALIVE: dict[str, Any] = {
     "keepalives_idle": 10,
@@ -55,21 +53,20 @@ select current_setting('server_version_num')::int, pg_is_in_recovery(), current_
 
 
 class _Connection(psycopg.Connection[tuple[Any, ...]]):
-    """libpq waits for an answer as long as the server's machine lives; this one does not."""
+    """Waits for an answer no longer than REPLY_SECONDS: libpq has no such limit."""
 
     def wait(self, gen: PQGen[Any], interval: float = 0.1, timeout: float | None = None) -> Any:
         return super().wait(gen, interval, server.REPLY_SECONDS if timeout is None else timeout)
 
 
 def _sent(link: PGconn) -> PQGen[None]:
-    """psycopg (3.3.8) goes on to wait for answers with the rest of a large statement still unsent, and then waits for
-    ever."""
+    """Send all of a large statement: psycopg (3.3.8) waits for its answer with the rest unsent, and so for ever."""
     while link.flush():
         if (yield Wait.RW) & Ready.R:
             link.consume_input()
 
 
-class _PostgresqlSession:
+class _PostgresqlSession(StoreSession):
     def __init__(self, connection: _Connection, pipeline: psycopg.Pipeline) -> None:
         self.connection = connection
         self._pipeline = pipeline
@@ -81,8 +78,8 @@ class _PostgresqlSession:
 
     def rows(self, text: str, values: Sequence[object] = ()) -> Sequence[tuple[Any, ...]]:
         cursor = self.run(text, values)
-        # A fetch alone would not end the batch: for the server a worker that stops then is not idle, and it would wait
-        # for ever.
+        # A fetch alone would not end the batch: the server would not see a worker that stops now as idle, and would
+        # never end its transaction.
         self._pipeline.sync()
         return cursor.fetchall()
 
@@ -99,7 +96,6 @@ class Postgresql(server.SqlServer):
     dialect = "postgresql"
     begin_reading: Sequence[str] = ("begin isolation level repeatable read read only",)
     begin_migrating: Sequence[str] = ("begin", "select pg_advisory_xact_lock(7236542071923)")
-    # No such savepoint, no transaction.
     ended = frozenset(("3B001", "25P01"))
     aborted = frozenset(("25P02",))
     steps_exist = "select to_regclass('sluicegate_step') is not null"
@@ -116,7 +112,7 @@ class Postgresql(server.SqlServer):
         self.lender = Lender("postgresql+psycopg://", use_native_hstore=False)
 
     def connect(self) -> _Connection:
-        # Without any password libpq would ask the terminal for that of an encrypted key.
+        # Without a password libpq would ask the terminal for the password of an encrypted key.
         quiet: dict[str, Any] = {} if "sslpassword" in self._said else {"sslpassword": "none was given"}  # nosec B105
         made = _Connection.connect(
             self._url, autocommit=True, connect_timeout=server.CONNECT_SECONDS, **KEEPALIVE, **quiet
@@ -139,7 +135,7 @@ class Postgresql(server.SqlServer):
         return connection.closed or isinstance(error, psycopg.errors._WaitTimeout) or code.startswith(OUTAGES)
 
     def refused(self, error: Exception) -> bool:
-        # FATAL may come after the commit was written: while it waits for a replica.
+        # FATAL may follow a commit that was written: one that waits for a replica.
         said = error.diag.severity_nonlocalized if isinstance(error, psycopg.Error) else None
         return said == "ERROR" and not self.code(error).startswith(OUTAGES)
 
@@ -155,11 +151,9 @@ class Postgresql(server.SqlServer):
             return admission.refused(self.name, text, "the store's URL")
         if UNUSABLE.search(text):
             return NotAuthenticated(f"{self.name}: a file of ours cannot be used: {text[:300]}; correct {CERTIFICATES}")
-        why = (
-            admission.reason(self._places(), self._said.get("sslrootcert"), _greet)
-            if admission.UNTRUSTED.search(text)
-            else ""
-        )
+        why = ""
+        if admission.UNTRUSTED.search(text):
+            why = admission.reason(self._places(), self._said.get("sslrootcert"), _greet)
         return admission.untrusted(self.name, text, CERTIFICATES, why)
 
     def absent(self, error: Exception) -> str:
@@ -191,18 +185,14 @@ def _greet(link: socket.socket) -> None:
 
 
 def judged(version: int, recovers: bool, read_only: str, fsync: str, full_pages: str, synchronous: str) -> Level:
-    """The level that these settings give."""
-    weak = []
-    if version < LOWEST:
-        weak.append(f"version is {version // 10000}, below {LOWEST // 10000}")
-    if recovers:
-        weak.append("the server is in recovery: a replica, not the primary")
-    elif read_only != "off":
-        weak.append("transactions are read-only (default_transaction_read_only)")
-    if fsync != "on":
-        weak.append(f"fsync is {fsync}, not on")
-    if full_pages != "on":
-        weak.append(f"full_page_writes is {full_pages}, not on")
-    if synchronous in ("off", "local"):
-        weak.append(f"synchronous_commit is {synchronous}, not on")
-    return Level("lossy" if weak else "durable", tuple(weak))
+    """The durability that these settings give."""
+    found = (
+        (version < LOWEST, f"version is {version // 10000}, below {LOWEST // 10000}"),
+        (recovers, "the server is in recovery: a replica, not the primary"),
+        (not recovers and read_only != "off", "transactions are read-only (default_transaction_read_only)"),
+        (fsync != "on", f"fsync is {fsync}, not on"),
+        (full_pages != "on", f"full_page_writes is {full_pages}, not on"),
+        (synchronous in ("off", "local"), f"synchronous_commit is {synchronous}, not on"),
+    )
+    weak = tuple(text for is_weak, text in found if is_weak)
+    return Level("lossy" if weak else "durable", weak)

@@ -1,13 +1,13 @@
-"""What PostgreSQL, MySQL and MariaDB share and SQLite does not: a server, and a pool of connections to it."""
+"""A database server and the pool of connections to it: PostgreSQL, MySQL and MariaDB."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from sqlalchemy.exc import TimeoutError as NoneFree
-from sqlalchemy.pool import PoolProxiedConnection, QueuePool
+from sqlalchemy.pool import QueuePool
 
-from sluicegate.connectors.sql.database import Ask, ConnectionPool, Product
+from sluicegate.connectors.sql.database import Ask, ConnectionPool, Product, RolledBack
 from sluicegate.connectors.sql.lending import Lender
 from sluicegate.streams.errors import PersistenceError
 
@@ -22,7 +22,7 @@ BULK_BYTES = 1024 * 1024
 class SqlServer(Product):
     lender: Lender
     clock: str
-    """The query of its time."""
+    """The query of the server's time."""
 
     def connect(self) -> Any:
         raise NotImplementedError
@@ -35,7 +35,7 @@ class SqlServer(Product):
 
 
 class Connections:
-    """At most CONNECTIONS at a time. One that saw an exception is not used again."""
+    """At most CONNECTIONS at a time. An exception closes its connection, unless the transaction was rolled back."""
 
     def __init__(self, server: SqlServer) -> None:
         self._name = server.name
@@ -50,25 +50,24 @@ class Connections:
 
     @contextmanager
     def lent(self) -> Iterator[Any]:
-        held = self._connected()
+        try:
+            held = self._pool.connect()
+        except NoneFree as error:
+            raise PersistenceError(
+                f"{self._name}: all {CONNECTIONS} connections were in use for {FREE_SECONDS} s"
+            ) from error
         try:
             yield held.driver_connection
+        except RolledBack:
+            raise
         except BaseException:
             held.invalidate()
             raise
         finally:
             held.close()
 
-    def _connected(self) -> PoolProxiedConnection:
-        try:
-            return self._pool.connect()
-        except NoneFree as error:
-            raise PersistenceError(
-                f"{self._name}: all {CONNECTIONS} connections were in use for {FREE_SECONDS} s"
-            ) from error
-
     def forget(self) -> None:
-        """A server that went away took all connections with it, not only the one that noticed."""
+        """After an outage of the server all connections are broken, not only the one that failed."""
         with suppress(Exception):
             self._pool.dispose()
         self._pool = self._pool.recreate()

@@ -1,4 +1,4 @@
-"""What is SQLite's own: one file, opened when needed, and what its durability rests on."""
+"""SQLite: one file, which is opened when it is needed, and the durability of its settings."""
 
 import os
 import sqlite3
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from sluicegate.connectors.sql import statements
@@ -22,23 +22,10 @@ if TYPE_CHECKING:
 BUSY_SECONDS = 20.0
 PAGE_BYTES = 16384
 FULL = 2  # pragma synchronous
-REMOTE = {
-    "nfs",
-    "nfs4",
-    "cifs",
-    "smb3",
-    "smbfs",
-    "9p",
-    "afs",
-    "ceph",
-    "glusterfs",
-    "fuse.glusterfs",
-    "fuse.sshfs",
-    "lustre",
-    "gpfs",
-}
+NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "fuse.sshfs"}
+CLUSTER = {"ceph", "glusterfs", "fuse.glusterfs", "lustre", "gpfs"}
 VOLATILE = {"tmpfs", "ramfs"}
-# Of the file or the disk, not of the statement.
+# Errors of the file or the disk, not of the statement.
 OUTAGES = {
     sqlite3.SQLITE_BUSY,
     sqlite3.SQLITE_CANTOPEN,
@@ -58,7 +45,7 @@ INSIDE = (
 
 
 class Sqlite(Product):
-    """The file at `path`; `clock` gives seconds since 1970: all that have the file open share the machine's."""
+    """The database in the file at `path`. `clock` gives seconds since 1970: all its users share one machine."""
 
     dialect = "sqlite"
     errors: type[Exception] = sqlite3.Error
@@ -69,7 +56,7 @@ class Sqlite(Product):
     begin_unit: Sequence[str] = ("begin immediate",)
     ended = frozenset(("no such savepoint",))
     steps_exist = "select count(*) from sqlite_master where type = 'table' and name = 'sluicegate_step'"
-    locking = ""  # others write only after the transaction
+    locking = ""  # a transaction locks the whole file
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
         self.name = f"sqlite {path}"
@@ -93,11 +80,11 @@ class Sqlite(Product):
     def create(self) -> None:
         self.file.connection(create=True)
 
-    def session(self, connection: sqlite3.Connection) -> AbstractContextManager["_Session"]:
-        return nullcontext(_Session(connection))
+    def session(self, connection: sqlite3.Connection) -> AbstractContextManager[StoreSession]:
+        return nullcontext(_SqliteSession(connection))
 
     def code(self, error: Exception) -> str:
-        """SQLite has none of its own for a table or a savepoint that is not there."""
+        """SQLite has no code of its own for a missing table or savepoint: part of the error's text serves."""
         said = str(error)
         named = (each for each in (self.no_table, *self.ended) if each in said)
         return next(named, getattr(error, "sqlite_errorname", "of the driver"))
@@ -119,11 +106,9 @@ class Sqlite(Product):
     def _why_closed(self) -> str:
         path, folder = self.file.path, self.file.path.parent
         if not folder.is_dir():
-            return f"the folder of the store {path} is not there: make it, or correct the URL"
+            return f"the folder of the store {path} does not exist: create it, or correct the URL"
         if not path.exists() and os.access(folder, os.W_OK):
-            return (
-                f"there is no store {path}: put it back if there was one, or make a new one with `sluicegate migrate`"
-            )
+            return f"there is no store {path}: restore it if there was one, or create one with `sluicegate migrate`"
         return f"the store {path} cannot be opened: give this user the right to read and write it and its folder"
 
     def now(self, ask: Ask) -> float:
@@ -132,8 +117,8 @@ class Sqlite(Product):
     def prose(self, text: str) -> str:
         return text
 
-    # A small statement that is compiled once is faster than a large one. SQLite looks at the whole partition for an
-    # `or` of runs: 100 of them took 12 ms instead of 0.8.
+    # A small statement that is compiled once is faster than a large one. For an `or` of runs SQLite scans the whole
+    # partition: 100 runs took 12 ms instead of 0.8.
     def add_missing(self, db: StoreSession, insert: str, rows: Sequence[Sequence[object]]) -> None:
         marks = ", ".join("?" * len(rows[0]))
         db.connection.executemany(self.if_absent(f"{insert} values ({marks})"), rows)
@@ -145,7 +130,7 @@ class Sqlite(Product):
         db.connection.executemany(f"{insert} values (?, ?, ?)", rows)
 
     def level(self, ask: Ask) -> Level:
-        """Of a file that is not there yet: what it will be. Makes none."""
+        """A missing file is judged as it would be created; it is not created."""
         path = self.file.path
         if path.exists():
             return judged(str(ask("pragma journal_mode")[0][0]), int(ask("pragma synchronous")[0][0]), filesystem(path))
@@ -159,25 +144,18 @@ def _question_marks(text: str) -> str:
     return text.replace("%s", "?")
 
 
-class _Session:
+class _SqliteSession(StoreSession):
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
 
     def run(self, text: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
-        return self.connection.execute(_question_marks(text), values)
-
-    def rows(self, text: str, values: Sequence[object] = ()) -> Sequence[tuple[Any, ...]]:
-        return self.run(text, values).fetchall()
-
-    def settle(self) -> None:
-        """Each statement is done before the next."""
+        cursor: sqlite3.Cursor = self.connection.execute(_question_marks(text), values)
+        return cursor
 
 
 class File:
-    """One connection for any number of threads, one at a time; opened when needed, dropped after any error of SQLite.
-
-    A file that was deleted or replaced is noticed before each transaction: nothing is ever written to the old one.
-    """
+    """One connection, which threads use one at a time. It is opened when it is needed, and closed after an error of
+    SQLite. Each transaction first checks that the file was not deleted or replaced, and never writes to an old one."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -210,7 +188,7 @@ class File:
             return self._open
 
     def forget(self) -> None:
-        """`lent` has done it."""
+        """`lent` closes the connection after an error."""
 
     def close(self) -> None:
         with self._lock:
@@ -231,7 +209,7 @@ def _opened(path: Path, create: bool) -> sqlite3.Connection:
     address = f"file:{quote(str(path))}?mode={'rwc' if create else 'rw'}"
     db = sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
-        # Entries are large: bigger pages (of a new file) mean a third less CPU time per commit.
+        # Entries are large: bigger pages (of a new file) take a third less CPU time for a commit.
         db.execute(f"pragma page_size = {PAGE_BYTES}")
         _use_wal(db)
         db.execute("pragma synchronous = full")
@@ -243,7 +221,7 @@ def _opened(path: Path, create: bool) -> sqlite3.Connection:
 
 
 def _use_wal(db: sqlite3.Connection) -> None:
-    """SQLite does not wait for others when the mode of a new file is changed: so we do."""
+    """SQLite does not wait for a lock when it changes the mode of a new file: so we do."""
     deadline = time.monotonic() + BUSY_SECONDS
     while db.execute("pragma journal_mode").fetchone()[0] != "wal":
         try:
@@ -256,23 +234,20 @@ def _use_wal(db: sqlite3.Connection) -> None:
 
 
 def judged(journal: str, synchronous: int, kind: str | None) -> Level:
-    """The level that these settings give; `kind` is the type of the file system, None when it cannot be told."""
-    weak = []
-    if journal != "wal":
-        weak.append(f"journal_mode is {journal}, not wal")
-    if synchronous < FULL:
-        weak.append(f"synchronous is {synchronous}, below {FULL} (full)")
-    if kind in REMOTE:
-        weak.append(f"the file is on {kind}, a network file system: WAL needs a local disk")
-    if kind in VOLATILE:
-        weak.append(f"the file is on {kind}, which a restart of the machine empties")
-    if weak:
-        return Level("lossy", tuple(weak))
+    """The durability that these settings give; `kind` is the type of the file system, None when it is unknown."""
+    found = (
+        (journal != "wal", f"journal_mode is {journal}, not wal"),
+        (synchronous < FULL, f"synchronous is {synchronous}, below {FULL} (full)"),
+        (kind in NETWORK | CLUSTER, f"the file is on {kind}, a network file system: WAL needs a local disk"),
+        (kind in VOLATILE, f"the file is on {kind}, which a restart of the machine empties"),
+    )
+    if weak := tuple(text for is_weak, text in found if is_weak):
+        return Level("lossy", weak)
     return Level("durable", () if kind else ("the type of the file system is unknown",))
 
 
 def filesystem(path: Path, mounts: Path = Path("/proc/self/mounts")) -> str | None:
-    """The type of the file system that holds `path`, None where the system does not say."""
+    """The type of the file system of `path`, None where the system has no list of mounts."""
     try:
         lines = mounts.read_text(errors="replace").splitlines()
     except OSError:

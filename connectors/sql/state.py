@@ -1,4 +1,4 @@
-"""The store in SQL: one transaction for each commit, fenced by the row count of its first statement."""
+"""The store in SQL: each commit is one transaction, which the row count of its first statement fences."""
 
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +12,7 @@ import msgspec
 from sluicegate.connectors.commits import alone, check, following, remaining, runs
 from sluicegate.connectors.sessions import SqlSession, unchanged
 from sluicegate.connectors.sql import statements, steps, timeout_rows, units
-from sluicegate.connectors.sql.database import Database, Product, StoreSession
+from sluicegate.connectors.sql.database import Database, Product, StoreSession, pages
 from sluicegate.streams.contracts.options import STANDARD, LeasedOptions
 from sluicegate.streams.contracts.values import (
     Changes,
@@ -34,20 +34,6 @@ if TYPE_CHECKING:
     from sluicegate.connectors.sql.transactions import TransactionRunner
 
 _PAGE = 16
-_COLUMNS = (
-    "token",
-    "version",
-    "offset",
-    "epoch",
-    "number",
-    "first",
-    "last",
-    "source",
-    "trying",
-    "incarnation",
-    "member",
-)
-"""The fields of a claim that `statements.CLAIM` reads."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _row = msgspec.msgpack.Decoder(OutboxRow).decode
@@ -56,9 +42,9 @@ _trying = msgspec.msgpack.Decoder(CrashMark).decode
 
 
 class SqlStore:
-    """One database; any thread may call. Times are the product's. `new_name` gives a random name for new data.
+    """One database; any thread may call. Times are the product's. `new_name` returns a random name for new data.
 
-    `buffer`, `timeouts`, `outbox` and sessions run on SQLAlchemy and are imported when they are used: commits on SQLite
+    `buffer`, `timeouts`, `outbox` and sessions use SQLAlchemy and are imported when they are used: commits on SQLite
     need only the standard library.
     """
 
@@ -114,13 +100,11 @@ class SqlStore:
         key = _key(partition)
 
         def work(db: StoreSession) -> Claim:
-            taken = token, self._product.prose(member), key
-            db.rows(statements.INCARNATION) or db.run(
-                self._product.if_absent(statements.NAME_DATA), (self._new_name(),)
-            )
+            if not db.rows(statements.INCARNATION):
+                db.run(self._product.if_absent(statements.NAME_DATA), (self._new_name(),))
             if not db.rows(statements.CLAIM, (key,)):
                 db.run(self._product.if_absent(statements.ADD_CLAIM), (key, *partition))
-            db.run(statements.TAKE_CLAIM, taken)
+            db.run(statements.TAKE_CLAIM, (token, self._product.prose(member), key))
             return _claim(partition, db.rows(statements.CLAIM, (key,))[0], self._product.now(db.rows))
 
         return self._database.run(work, self._product.begin)
@@ -141,19 +125,19 @@ class SqlStore:
             return self._database.run(lambda db: self._write(db, commits), self._product.begin)
         except PersistenceError as error:
             return [error] * len(commits)
-        except SystemNotReady as gone:
-            return [Fenced(f"{_key(claim.partition)}: the store's data are gone: {gone}") for claim, _ in commits]
+        except SystemNotReady as error:
+            return [_gone(claim, error) for claim, _ in commits]
 
     def _write(self, db: StoreSession, commits: Sequence[tuple[Claim, Changes]]) -> Sequence[Claim | SluicegateError]:
         afters = [following(claim, changes, claim.store_time) for claim, changes in commits]
-        # In one order everywhere, so that two workers with the same partitions do not wait for each other.
-        fences = {key: db.run(statements.FENCE, values) for key, values in sorted(map(_fence, commits, afters))}
-        now = self._product.now(db.rows)  # with PostgreSQL the row counts are not known before
+        # In the order of keys, so that two workers with the same partitions do not deadlock.
+        fences = {key: db.run(statements.FENCE, values) for key, values in sorted(map(_fence_values, commits, afters))}
+        now = self._product.now(db.rows)  # PostgreSQL's row counts are known only after these rows
         results: list[Claim | SluicegateError] = []
         for (claim, changes), after in zip(commits, afters, strict=True):
             key = _key(claim.partition)
             if fences[key].rowcount == 0:
-                results.append(Fenced(f"{key}: a newer claim or commit exists"))
+                results.append(_fenced(claim))
                 continue
             self._settle(db, key, changes)
             self._append(db, claim, after, changes)
@@ -162,38 +146,33 @@ class SqlStore:
         return results
 
     def commit_with(self, claim: Claim, work: Callable[[Any], Changes]) -> Claim:
-        return unchanged(lambda: self._unit(claim, work))
+        def hold(db: StoreSession) -> None:
+            """Nobody else claims or commits until our transaction ends."""
+            held = statements.HELD + self._product.locking
+            if not db.rows(held, (_key(claim.partition), claim.token, claim.version)):
+                raise _fenced(claim)
 
-    def _unit(self, claim: Claim, work: Callable[[Any], Changes]) -> Claim:
-        try:
-            return units.unit(
-                self._database,
-                lambda db: self._hold(db, claim),
-                work,
-                lambda db, changes: self._write_alone(db, claim, changes),
-            )
-        except PersistenceError:
-            raise
-        except SystemNotReady as gone:
-            raise Fenced(f"{_key(claim.partition)}: the store's data are gone: {gone}") from gone
+        def write(db: StoreSession, changes: Changes) -> Claim:
+            check(claim, changes)
+            return alone(lambda commits: self._write(db, commits), claim, changes)
+
+        def committed() -> Claim:
+            try:
+                return units.unit(self._database, hold, work, write)
+            except PersistenceError:
+                raise
+            except SystemNotReady as error:
+                raise _gone(claim, error) from error
+
+        return unchanged(committed)
 
     def transaction(self) -> AbstractContextManager[SqlSession]:
         return self._transactions.open()
 
-    def _hold(self, db: StoreSession, claim: Claim) -> None:
-        """Nobody claims or commits until our transaction ends."""
-        if not db.rows(statements.HELD + self._product.locking, (_key(claim.partition), claim.token, claim.version)):
-            raise Fenced(f"{_key(claim.partition)}: a newer claim or commit exists")
-
-    def _write_alone(self, db: StoreSession, claim: Claim, changes: Changes) -> Claim:
-        check(claim, changes)
-        return alone(lambda commits: self._write(db, commits), claim, changes)
-
     def pending(self, partition: Partition, after: int, limit: int) -> Sequence[OutboxRow]:
         with self._database.translated():
-            return [
-                _row(message) for (message,) in self._database.ask(statements.UNSENT, (_key(partition), after, limit))
-            ]
+            found = self._database.ask(statements.UNSENT, (_key(partition), after, limit))
+            return [_row(message) for (message,) in found]
 
     def dead(self, partition: Partition, limit: int) -> Sequence[tuple[OutboxRow, DeadRow]]:
         with self._database.translated():
@@ -202,7 +181,7 @@ class SqlStore:
                 (_row(message), DeadRow(number, _text(reason), attempts)) for number, reason, attempts, message in found
             ]
 
-    def acquit(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
+    def clear_crash_mark(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
         key = _key(partition)
 
         def work(db: StoreSession) -> None:
@@ -223,12 +202,8 @@ class SqlStore:
                 return None
             claim = _claim(partition, found[0], self._product.now(db.rows))
             entries = [entry for (entry,) in db.rows(statements.ENTRIES, (key, claim.first, claim.last))]
-            return PartitionView(
-                claim,
-                entries,
-                db.rows(statements.COUNT_UNSENT, (key,))[0][0],
-                db.rows(statements.COUNT_DEAD, (key,))[0][0],
-            )
+            counts = (db.rows(count, (key,))[0][0] for count in (statements.COUNT_UNSENT, statements.COUNT_DEAD))
+            return PartitionView(claim, entries, *counts)
 
         return self._database.run(work, self._product.begin_reading)
 
@@ -268,35 +243,42 @@ class SqlStore:
             db.run(statements.DROP_ENTRIES, (key, after.first))
 
     def _schedule(self, db: StoreSession, changes: Changes) -> None:
-        """In the order of ids, so that two workers do not wait for each other."""
-        cancels = sorted(id.hex for id in changes.cancels)
-        timeouts = sorted(map(timeout_rows.values, changes.timeouts), key=itemgetter(0))
-        for at in range(0, len(cancels), timeout_rows.PAGE):
-            page = cancels[at : at + timeout_rows.PAGE]
-            db.run(timeout_rows.dropping(len(page)), page)
-        for at in range(0, len(timeouts), timeout_rows.PAGE):
-            self._product.add_missing(db, timeout_rows.ADD, timeouts[at : at + timeout_rows.PAGE])
+        """In the order of ids, so that two workers do not deadlock."""
+        for cancels in pages(sorted(id.hex for id in changes.cancels), timeout_rows.PAGE):
+            db.run(timeout_rows.dropping(len(cancels)), cancels)
+        rows = sorted(map(timeout_rows.values, changes.timeouts), key=itemgetter(0))
+        for timeouts in pages(rows, timeout_rows.PAGE):
+            self._product.add_missing(db, timeout_rows.ADD, timeouts)
 
 
 def _key(partition: Partition) -> str:
     return f"{partition.app}/{partition.agent}/{partition.topic}/{partition.number}"
 
 
+def _fenced(claim: Claim) -> Fenced:
+    return Fenced(f"{_key(claim.partition)}: a newer claim or commit exists")
+
+
+def _gone(claim: Claim, error: SystemNotReady) -> Fenced:
+    return Fenced(f"{_key(claim.partition)}: the store's data are gone: {error}")
+
+
 def _text(value: str | bytes) -> str:
-    """MySQL's names are bytes, and what people write is, too, but in SQLite."""
+    """MySQL stores names as bytes; all servers store free text as bytes."""
     return value.decode() if isinstance(value, bytes) else value
 
 
 def _claim(partition: Partition, row: Sequence[Any], now: float) -> Claim:
-    """Raises msgspec.MsgspecError for a row that is none: SQLite's columns take any type."""
-    found = dict(zip(_COLUMNS, row, strict=True))
-    found |= {name: _text(found[name]) for name in ("token", "incarnation", "member")}
-    found["source"] = None if found["source"] is None else _source(found["source"])
-    found["trying"] = None if found["trying"] is None else _trying(found["trying"])
-    return msgspec.convert(found | {"partition": partition, "store_time": now}, Claim)
+    """`statements.CLAIM` reads the fields in the order of Claim. Raises msgspec.MsgspecError for a value of another
+    type: SQLite's columns take any."""
+    fields = dict(zip(Claim.__struct_fields__, (partition, *row, now), strict=True))
+    fields |= {name: _text(fields[name]) for name in ("token", "incarnation", "member")}
+    fields["source"] = None if fields["source"] is None else _source(fields["source"])
+    fields["trying"] = None if fields["trying"] is None else _trying(fields["trying"])
+    return msgspec.convert(fields, Claim)
 
 
-def _fence(commit: tuple[Claim, Changes], after: Claim) -> tuple[str, Sequence[object]]:
+def _fence_values(commit: tuple[Claim, Changes], after: Claim) -> tuple[str, Sequence[object]]:
     claim, changes = commit
     key = _key(claim.partition)
     trying = None if changes.trying is None else _encode(changes.trying)

@@ -1,4 +1,4 @@
-"""The schema of a database, step by step, recorded; one migration at a time."""
+"""Migrates the schema step by step and records each step. A lock keeps other migrations out."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,8 @@ from sluicegate.streams.errors import SystemNotReady
 
 
 def outstanding(product: Product, db: StoreSession) -> Sequence[int]:
-    """The steps that this database lacks, from 1. Raises SystemNotReady when it is ahead of this program."""
+    """The numbers, from 1, of the steps that this database lacks. Raises SystemNotReady when it is newer than this
+    program."""
     exists = db.rows(product.steps_exist)[0][0]
     done = {number for (number,) in db.rows(statements.STEPS_DONE)} if exists else set()
     if done and max(done) > len(tables.STEPS):
@@ -19,7 +20,7 @@ def outstanding(product: Product, db: StoreSession) -> Sequence[int]:
 
 
 def planned(database: Database) -> Sequence[str]:
-    """The names of the steps that `apply` would do."""
+    """The names of the steps that `apply` would run."""
     product = database.product
     if not product.exists():
         return [step.name for step in tables.STEPS]
@@ -31,7 +32,7 @@ def _names(numbers: Sequence[int]) -> Sequence[str]:
 
 
 def apply(database: Database, new_name: str) -> Sequence[str]:
-    """Do what is outstanding; returns the names of the steps done."""
+    """Run the outstanding steps; returns their names."""
     product = database.product
 
     def work(db: StoreSession) -> Sequence[int]:

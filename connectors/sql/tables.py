@@ -1,11 +1,11 @@
-"""The tables of a store, and the steps that make them. A step that was released never changes: a new one is added.
+"""The tables of a store, and the migration steps that make them. A released step never changes: add a new one.
 
-MySQL compares text without case and trailing spaces: there names are bytes. What people write (member, reason) is bytes
-on servers, because PostgreSQL's text has no character zero.
+MySQL compares text without case and trailing spaces, so its names are bytes. Free text (member, reason) is bytes on
+servers, because PostgreSQL's text cannot hold NUL.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 TYPES: Mapping[str, Mapping[str, str]] = {
     "name": {"sqlite": "text", "postgresql": "text", "mysql": "varbinary(700)"},
@@ -28,7 +28,7 @@ class Column(NamedTuple):
 
 
 class Table(NamedTuple):
-    """`by_key`: SQLite keeps the rows in the order of the key (`without rowid`), which suits small ones."""
+    """`by_key`: SQLite stores the rows in the order of the key (`without rowid`), which suits small rows."""
 
     name: str
     columns: Sequence[Column]
@@ -39,26 +39,18 @@ class Table(NamedTuple):
 
 
 class Step(NamedTuple):
-    """`further` are statements by product. Each may run again after a kill: MySQL takes no statement of a schema
-    back."""
+    """`further` are statements by product. Each must be idempotent: MySQL cannot roll back a schema statement, so a
+    killed migration runs it again."""
 
     name: str
     tables: Sequence[Table]
     further: Mapping[str, Sequence[str]]
 
 
-def _table(
-    name: str,
-    columns: str,
-    keys: Sequence[str],
-    indexes: Sequence[Sequence[str]] = (),
-    unique: Sequence[str] = (),
-    by_key: bool = False,
-) -> Table:
-    """`columns`: name and kind of each, and `null` where it may be missing."""
-    words = [each.split() for each in columns.split(",")]
-    made = [Column(name, kind, bool(null)) for name, kind, *null in words]
-    return Table(f"sluicegate_{name}", made, keys, indexes, unique, by_key)
+def _table(name: str, columns: str, keys: Sequence[str], **options: Any) -> Table:
+    """`columns` lists the name and kind of each, and `null` where it is nullable; `options` are the other fields."""
+    made = [Column(name, kind, bool(null)) for name, kind, *null in map(str.split, columns.split(","))]
+    return Table(f"sluicegate_{name}", made, keys, **options)
 
 
 STEP = _table("step", "number count, name name, done_at time", ["number"])
@@ -78,7 +70,7 @@ DEAD = _table(
     "dead", "partition_key name, number count, reason prose, attempts count, message bytes", _PLACE, by_key=True
 )
 
-# Times are microseconds since 1970; a row that nobody has is locked until 0.
+# Times are microseconds since 1970; an unlocked row is locked until 0.
 TIMEOUT = _table(
     "timeout",
     """
@@ -89,9 +81,10 @@ TIMEOUT = _table(
     indexes=[["due_at", "id"]],
 )
 
-# Whoever writes to a buffer locks the row of its name first; `last_row` is the last number given in it.
+# A writer locks the row of the buffer's name first; `last_row` is the last row number given.
 BUFFER_NAME = _table("buffer", "name name, last_row count", ["name"], by_key=True)
-# `holder` is the id of what has the row, empty when nothing does; `broken` rows were given back undecodable.
+# `holder` is the id of the snapshot or batch that has the row, else empty; a batch returned `broken` rows as
+# undecodable.
 BUFFER_ROW = _table(
     "buffer_row",
     """
@@ -129,7 +122,7 @@ BUFFER_WATERMARK = _table(
     by_key=True,
 )
 
-# A message never changes; what becomes of it stands in narrow tables beside it. `seq` grows with each insert.
+# A message never changes; its state stands in narrow tables beside it. `seq` grows with each insert.
 MESSAGE = _table(
     "message",
     """
@@ -138,14 +131,14 @@ MESSAGE = _table(
     ["seq"],
     unique=["id"],
 )
-# `holder` until `held_until` is whoever claimed this row alone (order: none).
+# `holder` has claimed the single row until `held_until` (order: none).
 PENDING = _table(
     "message_pending",
     "lane count, seq count, attempts count, next_attempt_at time null, holder name null, held_until time null",
     ["lane", "seq"],
     by_key=True,
 )
-# One row for all that were dispatched at once: `seqs` are `size` packed 64-bit integers from `low` to `high`.
+# One row for all messages that were marked as dispatched together: `seqs` are `size` numbers from `low` to `high`.
 SENT = _table(
     "message_sent",
     "dispatched_at time, low count, high count, lane count, size count, seqs bytes",
@@ -158,16 +151,13 @@ ATTEMPT = _table(
     ["seq", "number"],
     by_key=True,
 )
-# `given` are the (number, seq) of pending rows that have their numbers.
+# `given` are the pending rows that have numbers, as (number, seq, until).
 LANE = _table("lane", "lane count, token name, expires_at time, next_number count, given bytes", ["lane"])
 
-LEASED = (
-    *(BUFFER_NAME, BUFFER_ROW, BUFFER_HOLD, BUFFER_DEADLINE, BUFFER_KEY, BUFFER_WATERMARK),
-    TIMEOUT,
-    *(MESSAGE, PENDING, SENT, DEAD_MESSAGE, ATTEMPT, LANE),
-)
+_BUFFERS = (BUFFER_NAME, BUFFER_ROW, BUFFER_HOLD, BUFFER_DEADLINE, BUFFER_KEY, BUFFER_WATERMARK)
+LEASED = (*_BUFFERS, TIMEOUT, MESSAGE, PENDING, SENT, DEAD_MESSAGE, ATTEMPT, LANE)
 
-# Entries are compressed already; free room in a page lets the claim row be updated without touching its index.
+# Entries are compressed already. Free space in a page lets the claim row be updated without its index.
 _POSTGRESQL = (
     "alter table sluicegate_changelog alter column entry set storage external",
     "alter table sluicegate_claim set (fillfactor = 50)",
@@ -175,7 +165,7 @@ _POSTGRESQL = (
 _LANES = "insert into sluicegate_meta (name, value) values ('lanes', '16')"
 _LEASED = {
     "sqlite": (f"{_LANES} on conflict do nothing",),
-    # Free room in a page lets a row be locked without touching its indexes.
+    # Free space in a page lets a row be locked without its indexes.
     "postgresql": ("alter table sluicegate_timeout set (fillfactor = 60)", f"{_LANES} on conflict do nothing"),
     "mysql": (_LANES.replace("insert", "insert ignore"),),
 }
@@ -191,8 +181,8 @@ STEPS: tuple[Step, ...] = (
 
 
 def created(table: Table, dialect: str) -> str:
-    """The statement that makes the table where it is not there. MySQL has no `create index if not exists`: there the
-    indexes are part of it."""
+    """The statement that creates the table if it is missing. MySQL has no `create index if not exists`: its indexes are
+    part of the table."""
     inner = [
         f"{column.name} {TYPES[column.kind][dialect]}{'' if column.nullable else ' not null'}"
         for column in table.columns
@@ -203,10 +193,8 @@ def created(table: Table, dialect: str) -> str:
         inner.append(f"unique ({', '.join(table.unique)})")
     if dialect == "mysql":
         inner += [f"index {_index(table, index)} ({', '.join(index)})" for index in table.indexes]
-    end = {"mysql": " engine=InnoDB charset=utf8mb4", "sqlite": " without rowid" if table.by_key else ""}.get(
-        dialect, ""
-    )
-    return f"create table if not exists {table.name} (\n    {', '.join(inner)}\n){end}"
+    ends = {"mysql": " engine=InnoDB charset=utf8mb4", "sqlite": " without rowid" if table.by_key else ""}
+    return f"create table if not exists {table.name} (\n    {', '.join(inner)}\n){ends.get(dialect, '')}"
 
 
 def _index(table: Table, columns: Sequence[str]) -> str:
@@ -214,7 +202,7 @@ def _index(table: Table, columns: Sequence[str]) -> str:
 
 
 def texts(step: int, dialect: str) -> Sequence[str]:
-    """What the step (from 1) runs."""
+    """The statements of the step (from 1)."""
     _, tables, further = STEPS[step - 1]
     made = []
     for table in tables:

@@ -1,4 +1,4 @@
-"""A timeout as a row of `sluicegate_timeout`, for SQLAlchemy and for the drivers."""
+"""The rows of `sluicegate_timeout`, for SQLAlchemy and for the drivers."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,18 +23,9 @@ _headers = msgspec.msgpack.Decoder(tuple[Header, ...]).decode
 
 
 def values(timeout: Timeout) -> tuple[Any, ...]:
-    """In the order of COLUMNS, free."""
-    return (
-        timeout.id.hex,
-        timeout.destination,
-        micros(timeout.due_at),
-        timeout.key,
-        timeout.value,
-        _encode(timeout.headers),
-        timeout.owner,
-        0,
-        "",
-    )
+    """An unlocked row, in the order of COLUMNS."""
+    message = timeout.key, timeout.value, _encode(timeout.headers)
+    return timeout.id.hex, timeout.destination, micros(timeout.due_at), *message, timeout.owner, 0, ""
 
 
 def named(timeout: Timeout) -> Mapping[str, Any]:
@@ -42,7 +33,7 @@ def named(timeout: Timeout) -> Mapping[str, Any]:
 
 
 def timeout(row: Sequence[Any]) -> Timeout:
-    """Of the first seven columns. Raises PersistenceError for what is none."""
+    """The timeout of the first seven columns. Raises PersistenceError when it cannot be read."""
     id, destination, due_at, key, value, headers, owner = row
     try:
         return Timeout(UUID(id), destination, moment(due_at), key, value, _headers(headers), owner)

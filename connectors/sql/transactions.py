@@ -1,4 +1,4 @@
-"""Work on a `sqlalchemy.Connection` in a transaction of its own: what the leased contracts run on."""
+"""The transactions in which the leased contracts run their statements, on a `sqlalchemy.Connection`."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -19,15 +19,15 @@ class TransactionRunner:
         self._database = database
 
     def run(self, work: Callable[[Connection], T]) -> T:
-        """What `work` returns, committed; what it raises comes out unchanged, with nothing written. It may be called
-        again, as a whole, after a deadlock and the like. Raises PersistenceError and SystemNotReady."""
+        """Commit `work` and return its result. An error of `work` comes out unchanged, with nothing written. `work` is
+        called again after a deadlock and the like. Raises PersistenceError and SystemNotReady."""
         with self._database.translated(), _driver_errors():
             return unchanged(
                 lambda: units.unit(self._database, lambda _: None, lambda it: work(it.connection), lambda _, made: made)
             )
 
     def open(self) -> AbstractContextManager[SqlSession]:
-        """A transaction of the application's own, over its block; not repeated."""
+        """The application's own transaction around its block. It is not repeated."""
         return units.transaction(self._database)
 
     def now(self, connection: Connection) -> float:
@@ -37,7 +37,7 @@ class TransactionRunner:
 
 @contextmanager
 def _driver_errors() -> Iterator[None]:
-    """The statements of `work` are ours: what the driver says of them is told as everywhere else."""
+    """Raise the driver's own errors instead of SQLAlchemy's, for `Database.translated`."""
     try:
         yield
     except DBAPIError as error:

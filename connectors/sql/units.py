@@ -1,17 +1,17 @@
-"""The application's statements in the transaction of a commit: fence, its work, our writes, commit."""
+"""Transactions that run the application's statements: of a commit (fence, work, our writes, commit) and of its own."""
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from sluicegate.connectors.sessions import ENDED, Raised, SqlSession
 from sluicegate.connectors.sql import statements
-from sluicegate.connectors.sql.database import Database, StoreSession
+from sluicegate.connectors.sql.database import Database, RolledBack, StoreSession
 from sluicegate.streams.errors import ConfigurationError, NotCommitted
 
 ABORTED = (
-    "an error that the handler caught had ended the transaction: use connection.begin_nested() around "
-    "statements that may fail"
+    "an error that the handler caught aborted the transaction: use connection.begin_nested() around statements that "
+    "may fail"
 )
 
 T = TypeVar("T")
@@ -20,105 +20,77 @@ R = TypeVar("R")
 
 def unit(
     database: Database,
-    fence: Callable[[StoreSession], None],
+    fence: Callable[[StoreSession], object],
     work: Callable[[SqlSession], T],
     write: Callable[[StoreSession, T], R],
 ) -> R:
-    """`fence` raises when the claim is lost, `write` gets what `work` made. Again as a whole after a deadlock and the
-    like. Raises Raised for what `work` raised."""
-    result = database.repeated(lambda connection: _once(database, connection, fence, work, write))
-    if isinstance(result, Raised):
-        raise result
-    return result
+    """`fence` raises when the claim is lost; `write` gets the result of `work`. All of it is repeated after a deadlock
+    and the like. An error of `work` comes out as Raised."""
 
+    def once(connection: Any) -> R:
+        with _begun(database, connection, fence) as session:
+            made = work(session)
+        return _committed(database, connection, lambda db: write(db, made))
 
-def _once(
-    database: Database,
-    connection: Any,
-    fence: Callable[[StoreSession], None],
-    work: Callable[[SqlSession], T],
-    write: Callable[[StoreSession, T], R],
-) -> R | Raised:
-    """What `work` raised is returned when it is rolled back, so that the connection lives; raised when the driver
-    raised it."""
-    product = database.product
-    product.lender.learn(connection)
-    _begin(database, connection, fence)
-    try:
-        with product.lender.lent(connection) as lent:
-            made = work(SqlSession(lent))
-    except Exception as error:
-        return _undone(database, connection, error)
-    return _ended(database, connection, lambda db: write(db, made))
+    return database.repeated(once)
 
 
 @contextmanager
 def transaction(database: Database) -> Iterator[SqlSession]:
-    """One of the application's own, not repeated. What is raised in the block comes out unchanged, unless the server
-    failed or wants it repeated: PersistenceError."""
+    """A transaction of the application's own, not repeated. An error of the block comes out unchanged; an outage and a
+    retryable error are a PersistenceError."""
     try:
         with database.connected() as connection:
-            raised = yield from _block(database, connection)
-    except Raised as dropped:
-        raised = dropped
-    if raised is not None:
-        raise raised.error
+            with _begun(database, connection, lambda _: None) as session:
+                yield session
+            _committed(database, connection, lambda _: None)
+        return
+    except Raised as raised:
+        error = raised.error
+    raise error
 
 
-def _block(database: Database, connection: Any) -> Generator[SqlSession, None, Raised | None]:
-    """What its block raised, when it is rolled back and the connection lives."""
-    database.product.lender.learn(connection)
-    _begin(database, connection, lambda _: None)
+@contextmanager
+def _begun(database: Database, connection: Any, fence: Callable[[StoreSession], object]) -> Iterator[SqlSession]:
+    """Begin and fence; roll back after an error of the block."""
+    product = database.product
+    product.lender.learn(connection)
+    with product.session(connection) as db:
+        for text in product.begin_unit:
+            db.run(text)
+        fence(db)
+    # `release` of this savepoint fails when the transaction is not the same any more. Not pipelined: the flush at the
+    # end of psycopg's pipeline stops PostgreSQL's timer of idle transactions, and a worker that was stopped inside its
+    # work would hold the row.
+    connection.cursor().execute(statements.SAVEPOINT)
     try:
-        with database.product.lender.lent(connection) as lent:
+        with product.lender.lent(connection) as lent:
             yield SqlSession(lent)
     except Exception as error:
-        return _undone(database, connection, error)
-    _ended(database, connection, lambda _: None)
-    return None
+        raise _rolled_back(database, connection, error) from error
 
 
-def _undone(database: Database, connection: Any, error: Exception) -> Raised:
-    """Rolled back."""
-    product, raised = database.product, _raised(database, connection, error)
+def _rolled_back(database: Database, connection: Any, error: Exception) -> Raised:
+    """The error to raise. Retryable errors and outages are raised as the driver's own."""
+    product = database.product
+    driver = getattr(error, "orig", error)  # SQLAlchemy's errors have the driver's own
+    if isinstance(driver, product.errors) and (
+        product.code(driver) in product.retryable or product.outage(driver, connection)
+    ):
+        raise driver from error
     try:
-        _run(database, connection, product.undo_unit)
+        with product.session(connection) as db:
+            for text in product.undo_unit:
+                db.run(text)
     except product.errors as failed:
         if product.outage(failed, connection):
             raise
-        raise raised from error
-    return raised
+        return Raised(error)
+    return RolledBack(error)
 
 
-def _begin(database: Database, connection: Any, fence: Callable[[StoreSession], None]) -> None:
-    with database.product.session(connection) as db:
-        for text in database.product.begin_unit:
-            db.run(text)
-        fence(db)
-    # Tells whether this transaction is still the same. Not pipelined: the flush at the end of psycopg's pipeline stops
-    # PostgreSQL's timer of idle transactions, and a worker that was stopped inside its work would hold the row.
-    connection.cursor().execute(statements.SAVEPOINT)
-
-
-def _run(database: Database, connection: Any, texts: Sequence[str]) -> None:
-    with database.product.session(connection) as db:
-        for text in texts:
-            db.run(text)
-
-
-def _raised(database: Database, connection: Any, error: Exception) -> Raised:
-    """What is to be repeated, or means that the store failed, is raised as the driver's own error."""
-    product = database.product
-    driver = getattr(error, "orig", error)  # SQLAlchemy's errors have the driver's own
-    if isinstance(driver, product.errors):
-        if product.code(driver) in product.retryable or product.outage(driver, connection):
-            raise driver from error
-        raise Raised(error) from error
-    return Raised(error)
-
-
-def _ended(database: Database, connection: Any, write: Callable[[StoreSession], R]) -> R:
-    """Our own writes, answered, and then the commit: so its errors are told from theirs."""
+def _committed(database: Database, connection: Any, write: Callable[[StoreSession], R]) -> R:
+    """Our writes are answered before the commit is sent: so its errors are told from theirs."""
     product, written = database.product, False
     try:
         with product.session(connection) as db:

@@ -3,16 +3,14 @@
 from sluicegate.streams.cli import early  # noqa: F401 - first: it handles signals during the imports below
 
 # isort: split
-import typer
-
 from sluicegate.streams.cli.accept_gap import accept_gap
 from sluicegate.streams.cli.audit import audit
 from sluicegate.streams.cli.check import check
+from sluicegate.streams.cli.commands import Commands
 from sluicegate.streams.cli.dead import dead
 from sluicegate.streams.cli.demo import demo
 from sluicegate.streams.cli.explain import explain
 from sluicegate.streams.cli.groups import groups
-from sluicegate.streams.cli.listing import Listing
 from sluicegate.streams.cli.migrate import migrate
 from sluicegate.streams.cli.outbox import outbox
 from sluicegate.streams.cli.parked import parked
@@ -24,14 +22,9 @@ from sluicegate.streams.cli.timeouts import timeouts
 from sluicegate.streams.cli.topics import topics
 from sluicegate.streams.cli.version import options, version
 
-main = typer.Typer(
-    name="sluicegate",
-    cls=Listing,
-    help=(
-        "Collect N per key, or whatever came within T, then do something exactly once: Kafka streams on ordinary "
-        "stores."
-    ),
-    no_args_is_help=True,
+main = Commands(
+    "sluicegate",
+    "Collect N per key, or whatever came within T, then do something exactly once: Kafka streams on ordinary stores.",
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},

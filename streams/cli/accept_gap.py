@@ -1,33 +1,31 @@
-"""`sluicegate accept-gap`: partitions that halted at a gap go on behind it."""
+"""`sluicegate accept-gap`: let partitions that halted at a gap go on after it."""
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.cli.changing import AgentName, By, Why, Yes, confirm, opened, person
-from sluicegate.streams.cli.outcome import DONE, USAGE, complain, ending
+from sluicegate.streams.cli.outcome import DONE, USAGE, complain
+from sluicegate.streams.cli.output import print_json
 from sluicegate.streams.cli.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from sluicegate.streams.agent import Agent, App
     from sluicegate.streams.contracts.stores import Store
     from sluicegate.streams.contracts.values import Partition
     from sluicegate.streams.operations.accepting import Gap, Look
 
-T = TypeVar("T")
 Places = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="TOPIC/PARTITION", help="The partitions that halted; or --all.", show_default=False),
+    list[str] | None, typer.Argument(metavar="TOPIC/PARTITION", help="The partitions that halted; or --all.")
 ]
 
 
 class Chosen(NamedTuple):
-    """A partition and its gap. `look` asks Kafka, `truncated` as in
-    `sluicegate.streams.operations.accepting.preview`."""
+    """A partition and its gap; `look` asks Kafka for the facts of the partition."""
 
     name: str
     partition: "Partition"
@@ -35,10 +33,9 @@ class Chosen(NamedTuple):
     gap: "Gap"
 
 
-@ending
 def accept_gap(
     file: FileArgument,
-    agent: AgentName,
+    agent_name: AgentName,
     places: Places = None,
     all: Annotated[bool, typer.Option("--all", help="Every partition of the agent that has a gap.")] = False,
     forget: Annotated[bool, typer.Option("--forget", help="Forget what cannot be kept: it is said before.")] = False,
@@ -52,20 +49,20 @@ def accept_gap(
 ) -> int:
     """Let partitions go on that halted because records or the store's data are gone."""
     from sluicegate.streams.cli.letters import BrokerTopics
-    from sluicegate.streams.cli.output import print_json
     from sluicegate.streams.operations import accepting
 
     if bool(places) == all or (all and truncated):
         raise ConfigurationError("name the partitions, or write --all, which does not go with --truncated")
-    with opened(file, agent) as (app, its, store):
-        wanted = _named(its, places or ()) if places else BrokerTopics(app).places(its.topics)
-        chosen, lacking = _look(app, its, store, wanted, truncated)
+    with opened(file, agent_name) as (app, agent, store):
+        named = dict.fromkeys(_place(agent, text) for text in places or ())
+        wanted = list(named) if places else BrokerTopics(app).places(agent.topics)
+        chosen, lacking = _look(app, agent, store, wanted, truncated)
         if all and not chosen:
-            raise ConfigurationError(f"no partition of agent {agent} has a gap, so there is nothing to accept")
+            raise ConfigurationError(f"no partition of agent {agent_name} has a gap, so there is nothing to accept")
         _ask(chosen, forget, yes)
         done = []
         for name, partition, look, gap in chosen:
-            found = accepting.accept(store, its, partition, look, person(why, by), forget, truncated) or gap
+            found = accepting.accept(store, agent, partition, look, person(why, by), forget, truncated) or gap
             done.append(_document(name, found))
             if not json:
                 print(f"{name}: {found.error.code} is accepted: {found.text}")
@@ -78,10 +75,9 @@ def accept_gap(
 
 
 def _look(
-    app: "App", agent: "Agent", store: "Store", wanted: "Sequence[tuple[str, int]]", truncated: bool
+    app: App, agent: Agent, store: "Store", wanted: Sequence[tuple[str, int]], truncated: bool
 ) -> "tuple[list[Chosen], list[tuple[str, Partition]]]":
-    """Those with a gap, and those without. Changes nothing. Raises ConfigurationError for a gap that cannot be
-    accepted."""
+    """The partitions with a gap, and those without. Raises ConfigurationError for a gap that cannot be accepted."""
     from sluicegate.streams.cli.letters import BrokerTopics
     from sluicegate.streams.contracts.values import Partition
     from sluicegate.streams.operations import accepting
@@ -91,7 +87,8 @@ def _look(
     for topic, number in wanted:
         name, partition = f"{topic}/{number}", Partition(app.name, agent.name, topic, number)
         look = partial(topics.facts, group, topic, number)
-        gap = _of(name, partial(accepting.preview, store, agent, partition, look, truncated))
+        with _naming(name):
+            gap = accepting.preview(store, agent, partition, look, truncated)
         if gap is None:
             lacking.append((name, partition))
         else:
@@ -99,31 +96,29 @@ def _look(
     return chosen, lacking
 
 
-def _ask(chosen: "Sequence[Chosen]", forget: bool, yes: bool) -> None:
-    """Raises ConfigurationError unless all of it may be done: nothing was changed then."""
+def _ask(chosen: Sequence[Chosen], forget: bool, yes: bool) -> None:
+    """Raises ConfigurationError unless every gap may be accepted."""
     from sluicegate.streams.operations import accepting
 
     for each in chosen:
-        _of(each.name, partial(accepting.insist, each.gap, forget))
+        with _naming(each.name):
+            accepting.insist(each.gap, forget)
     if chosen:
         found = "; ".join(f"{each.name}: {each.gap.error.code}: {each.gap.error}; {each.gap.text}" for each in chosen)
         confirm(f"{found}. Accept that?", yes)
 
 
-def _of(name: str, call: "Callable[[], T]") -> T:
-    """The call, with the partition's name in its ConfigurationError."""
+@contextmanager
+def _naming(partition: str) -> Iterator[None]:
+    """Puts the partition's name in front of a ConfigurationError."""
     try:
-        return call()
+        yield
     except ConfigurationError as error:
-        raise ConfigurationError(f"{name}: {error}") from None
+        raise ConfigurationError(f"{partition}: {error}") from None
 
 
-def _named(agent: "Agent", places: "Sequence[str]") -> list[tuple[str, int]]:
-    """Each once. Raises ConfigurationError for what the agent does not read."""
-    return list(dict.fromkeys(_place(agent, text) for text in places))
-
-
-def _place(agent: "Agent", text: str) -> tuple[str, int]:
+def _place(agent: Agent, text: str) -> tuple[str, int]:
+    """Raises ConfigurationError for a partition that the agent does not read."""
     topic, _, number = text.rpartition("/")
     if topic not in agent.topics or not number.isdigit():
         raise ConfigurationError(f"{text} is no partition that agent {agent.name} reads; write {agent.topics[0]}/0")

@@ -1,5 +1,5 @@
-"""`python -m sluicegate.streams.cli.child`: a worker's process, where the engine meets the connectors. It imports
-little: it starts often."""
+"""`python -m sluicegate.streams.cli.child`: the process of a worker or of the dispatcher. It imports little, because it
+starts often."""
 
 import gc
 import os
@@ -15,7 +15,7 @@ from sluicegate.streams.agent import Agent, App, Outbox, Timeouts
 from sluicegate.streams.calling.pool import Threads
 from sluicegate.streams.cli.running import member
 from sluicegate.streams.contracts.options import LeasedOptions, OutboxOptions, TimeoutOptions
-from sluicegate.streams.contracts.stores import OutputTransactions
+from sluicegate.streams.contracts.stores import OutputTransactions, Store
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.engine.build import build
 from sluicegate.streams.engine.worker import WorkerDependencies
@@ -24,28 +24,21 @@ from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.processes.child import ReportStatus, Runner, WorkerPlan, end, main
 
 
-class SystemClock:
-    """Satisfies sluicegate.streams.contracts.stores.Clock."""
-
-    def monotonic(self) -> float:
-        """Seconds that never go back, the same for all processes of this machine."""
-        return time.monotonic()
-
-
 @cache
 def spans(app: str) -> tracing.Spans | None:
-    """Those of all workers of this process, if the environment asks for any. Raises ConfigurationError."""
+    """The spans of this process, if the environment asks for them. Raises ConfigurationError."""
     return tracing.opened(os.environ, app, time.time_ns)
 
 
-def leased_options(app: App) -> LeasedOptions:
-    """How the file has its store opened for the leased contracts."""
+def store_of(app: App) -> Store:
+    """A connection to the store, with the options of the file for the leased contracts."""
     outbox, timeouts = app.outbox or Outbox(), app.timeouts or Timeouts()
     first, most = timedelta(seconds=outbox.backoff_first), timedelta(seconds=outbox.backoff_most)
-    return LeasedOptions(
+    options = LeasedOptions(
         timeouts=TimeoutOptions(timedelta(seconds=timeouts.lease), timeouts.batch),
         outbox=OutboxOptions(outbox.attempts, first, most),
     )
+    return open_store(app.store, app.folder, options=options)
 
 
 def make_dispatcher(app: App, report: ReportStatus) -> Runner:
@@ -54,14 +47,14 @@ def make_dispatcher(app: App, report: ReportStatus) -> Runner:
     from sluicegate.connectors.kafka.settings import DISPATCHER_DEFAULTS
     from sluicegate.streams.outbox import dispatcher
 
-    store = open_store(app.store, app.folder, options=leased_options(app))
+    store = store_of(app)
     parts = dispatcher.DispatcherDependencies(
         spans=spans(app.name),
         store=store,
         close=store.close,
         source=store.incarnation,
         producer=open_producer(app.kafka, DISPATCHER_DEFAULTS),
-        clock=SystemClock(),
+        clock=time,
         time=time.time,
         meter=Meter(),
         random=random.random,
@@ -73,7 +66,8 @@ def make_dispatcher(app: App, report: ReportStatus) -> Runner:
 
 
 def transactions(app: App, agent: Agent) -> Callable[[Partition], OutputTransactions] | None:
-    """Those of the agent's shards, if it asks for any. Raises ConfigurationError."""
+    """Opens the transactions of a shard of the agent; None without transactional delivery. Raises
+    ConfigurationError."""
     if agent.delivery != "transactional":
         return None
     from sluicegate.connectors.kafka.transactions import open_transactions
@@ -90,10 +84,10 @@ def make_worker(place: WorkerPlan, report: ReportStatus) -> Runner:
     name = member(agent.name, place.worker)
     parts = WorkerDependencies(
         spans=spans(app.name),
-        store=open_store(app.store, app.folder, options=leased_options(app)),
+        store=store_of(app),
         input=open_input(app.kafka, f"{app.name}.{agent.name}", agent.topics, name),
         producer=open_producer(app.kafka),
-        clock=SystemClock(),
+        clock=time,
         meter=Meter(),
         random=random.random,
         token=lambda: uuid.uuid4().hex,
@@ -105,6 +99,6 @@ def make_worker(place: WorkerPlan, report: ReportStatus) -> Runner:
 
 
 if __name__ == "__main__":
-    # every consumed message counts as a new object: collecting each 700 of them cost J1 3 to 5 %
+    # Each consumed message is a new object: a collection for each 700 of them costs 3 to 5 % of the throughput.
     gc.set_threshold(100_000, 50, 100)
     end(main(make_worker, make_dispatcher))

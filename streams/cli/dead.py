@@ -1,36 +1,39 @@
-"""`sluicegate dead`: what failed for good. Rows that the broker never took, in the store, and dead letters, in
-Kafka."""
+"""`sluicegate dead`: outbox rows that the broker refused for good, and dead letters in Kafka."""
 
 import time
-from collections.abc import Container, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from sluicegate.streams.cli.changing import AgentName, By, Why, confirm, opened, person, store_of
-from sluicegate.streams.cli.listing import listing
-from sluicegate.streams.cli.outcome import DONE, DONE_BEFORE, SYSTEM, complain, ending
+from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.cli.changing import AgentName, By, Why, chosen, confirm, opened, person
+from sluicegate.streams.cli.commands import Commands
+from sluicegate.streams.cli.outcome import DONE, DONE_BEFORE, SYSTEM, complain
+from sluicegate.streams.cli.output import age, print_json, print_table
 from sluicegate.streams.cli.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError, SystemNotReady
+from sluicegate.streams.wording import counted
 
 if TYPE_CHECKING:
-    from sluicegate.streams.agent import App
     from sluicegate.streams.contracts.stores import Store
+    from sluicegate.streams.contracts.values import OutboxRow
     from sluicegate.streams.operations.dead_letters import Letter
     from sluicegate.streams.operations.dead_rows import DeadOutput
 
-dead = listing("dead", "Dead letters, and rows that the broker never took: list, show, retry.")
-DeadIdArgument = Annotated[str, typer.Argument(metavar="ID", help="As `ls` shows it.", show_default=False)]
+dead = Commands("dead", "Dead letters, and rows that the broker never took: list, show, retry.")
+DeadIdArgument = Annotated[str, typer.Argument(metavar="ID", help="As `ls` shows it.")]
 PerPartitionLimit = Annotated[
-    int, typer.Option("--limit", min=1, help="Of each partition of dead letters, look at the newest so many.")
+    int, typer.Option(min=1, help="Of each partition of dead letters, look at the newest so many.")
 ]
+FIELDS = ("id", "kind", "agent", "stage", "reason", "attempts", "age", "error")
 COLUMNS = ("id", "kind", "agent", "stage", "reason", ">attempts", ">age", "error")
 NEWEST, PAGE = 10_000, 1000
 
 
 class DeadListing(NamedTuple):
-    """What there is; `missing` says why there are no letters, `older` how many records were not looked at."""
+    """Dead rows and dead letters. `missing` says why there are no letters, `older` counts the older records of the
+    dead-letter topics, which were not read."""
 
     rows: "list[DeadOutput]"
     letters: "list[Letter]"
@@ -38,66 +41,53 @@ class DeadListing(NamedTuple):
     older: int
 
 
-@dead.command("ls")
-@ending
+@dead.command()
 def ls(
     file: FileArgument,
-    agent: Annotated[
-        str | None, typer.Argument(metavar="AGENT", help="Of this agent only.", show_default=False)
-    ] = None,
+    agent: Annotated[str | None, typer.Argument(metavar="AGENT", help="Of this agent only.")] = None,
     limit: PerPartitionLimit = NEWEST,
     json: AsJson = False,
 ) -> int:
     """Oldest first; claims nothing. A letter's id is the place of its record, a row's id is its own."""
-    from sluicegate.streams.cli.output import print_json, print_table
-
-    with _opened(file, agent) as (app, agents, store):
+    with chosen(file, agent) as (app, agents, store):
         seen = _look(app, agents, store, limit)
     documents = [*map(_of_row, seen.rows), *map(_of_letter, seen.letters)]
     if json:
         print_json({"dead": documents, "unreachable": seen.missing or None, "older": seen.older})
     else:
-        print_table(COLUMNS, [_shown(each) for each in documents])
+        print_table(COLUMNS, [[_cells(each)[name] for name in FIELDS] for each in documents])
         _hint(seen)
     return SYSTEM if seen.missing else DONE
 
 
-@dead.command("show")
-@ending
+@dead.command()
 def show(
     file: FileArgument,
-    agent: AgentName,
+    name: AgentName,
     id: DeadIdArgument,
     payload: Annotated[bool, typer.Option("--payload", help="Its key and value, too.")] = False,
     limit: PerPartitionLimit = NEWEST,
     json: AsJson = False,
 ) -> int:
     """Everything about one, with its headers."""
-    from sluicegate.streams.cli.output import print_json, print_table
-
-    with _opened(file, agent) as (app, agents, store):
-        seen = _look(app, agents, store, limit)
-    rows, letters = _named(seen, [id])
-    both = [(_of_row(each), each.row.key, each.row.value, each.row.headers) for each in rows]
-    document, key, value, its = [*both, *((_of_letter(each), each.key, each.value, each.headers) for each in letters)][
-        0
-    ]
-    more = {"key": _text(key), "value": _text(value)} if payload else {}
-    headers = [{"name": name, "value": _text(content)} for name, content in its]
+    with chosen(file, name) as (app, agents, store):
+        rows, letters = _named(_look(app, agents, store, limit), [id])
+    document = _of_row(rows[0]) if rows else _of_letter(letters[0])
+    record: OutboxRow | Letter = rows[0].row if rows else letters[0]
+    more = {"key": _text(record.key), "value": _text(record.value)} if payload else {}
+    headers = [{"name": name, "value": _text(content)} for name, content in record.headers]
     if json:
         print_json({**document, **more, "headers": headers})
         return DONE
-    fields = {**document, "age": _age(document["age"]), **more}  # type: ignore[arg-type]
-    print_table(("field", "value"), [[name, _text(value)] for name, value in fields.items()])
-    print_table(("header", "value"), [[str(each["name"]), str(each["value"])] for each in headers])
+    print_table(("field", "value"), {**_cells(document), **more}.items())
+    print_table(("header", "value"), [each.values() for each in headers])
     return DONE
 
 
-@dead.command("retry")
-@ending
+@dead.command()
 def retry(
     file: FileArgument,
-    agent: AgentName,
+    name: AgentName,
     ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="As `ls` shows them; or --all.")] = None,
     all: Annotated[
         bool, typer.Option("--all", help="All that `ls` shows of this agent, but completed groups.")
@@ -116,84 +106,68 @@ def retry(
     Of the agents that read the topic only this one takes them again. Exit code 5: something was retried before, and was
     not retried again.
     """
-
     if bool(ids) == all:
         raise ConfigurationError("name what to retry, or write --all")
-    with _opened(file, agent) as (app, agents, store):
-        seen = _look(app, agents, store, limit)
+    with opened(file, name) as (app, agent, store):
+        seen = _look(app, [agent], store, limit)
         done = _requeued_before(app, agent, store) if set(ids or ()) - _known(seen) else set()
-        rows, letters = (
-            _named(seen, ids, done) if ids else (seen.rows, [each for each in seen.letters if not each.whole])
-        )
+        if ids:
+            rows, letters = _named(seen, ids, done)
+        else:
+            rows, letters = seen.rows, [each for each in seen.letters if not each.whole]
         if seen.missing and (all or letters):
             raise SystemNotReady(f"dead letters cannot be read: {seen.missing}")
         if letters and not yes:
             _ask(app, letters)
         requeued = _requeued(store, rows, why, by)
-        said = {"rows": requeued, **_resent(app, store, letters, why, by, again)}
-        said["refused"] += [id for id in ids or () if id in done and id not in {each.row.id for each in rows}]
-    return _told(said, json)
+        result = {"rows": requeued, **_resent(app, store, letters, why, by, again)}
+        result["refused"] += [id for id in ids or () if id in done and id not in {each.row.id for each in rows}]
+    return _report(result, json)
 
 
-def _told(said: dict[str, Any], json: bool) -> int:
-    from sluicegate.streams.cli.output import print_json
-    from sluicegate.streams.wording import counted
-
+def _report(result: dict[str, Any], json: bool) -> int:
     if json:
-        print_json(said)
+        print_json(result)
     else:
-        rows, records = counted(said["rows"], "row"), counted(said["sent"], "record")
-        print(f"{rows} in the outbox again, {records} sent, {said['found']} had been sent before this command")
-        for place in said["refused"]:
+        rows, records = counted(result["rows"], "row"), counted(result["sent"], "record")
+        print(f"{rows} in the outbox again, {records} sent, {result['found']} had been sent before this command")
+        for place in result["refused"]:
             complain(
                 f"sluicegate: {place} was retried before: `sluicegate audit` says when; --again sends a record once "
                 "more"
             )
-    return DONE_BEFORE if said["refused"] else DONE
+    return DONE_BEFORE if result["refused"] else DONE
 
 
-def _ask(app: "App", letters: "Sequence[Letter]") -> None:
-    """Agents of ours pass over what is retried for another one. Others do not: a person decides. Raises
-    ConfigurationError."""
+def _ask(app: App, letters: "Sequence[Letter]") -> None:
+    """Ask before records go to a topic that other consumer groups read: only agents of Sluicegate pass over a record
+    that is retried for another agent. Raises ConfigurationError."""
     from sluicegate.streams.cli.letters import BrokerTopics
     from sluicegate.streams.ownership.checks import maker_of
-    from sluicegate.streams.wording import counted
 
     topics = sorted({letter.topic for letter in letters})
-    names, what = ", ".join(topics), counted(len(letters), "record")
+    names = ", ".join(topics)
     try:
-        found = BrokerTopics(app).readers(topics)
+        readers = BrokerTopics(app).readers(topics)
     except SystemNotReady as error:
-        said = f"whether consumer groups that are no agents of Sluicegate read {names} cannot be told ({error})"
+        text = f"whether consumer groups that are no agents of Sluicegate read {names} cannot be told ({error})"
     else:
-        groups = [group for group, metadata in found.items() if maker_of(metadata) is None]
+        groups = [group for group, metadata in readers.items() if maker_of(metadata) is None]
         if not groups:
             return
-        said = f"{names} is also read by {', '.join(groups)}, no agent of Sluicegate: it sees {what} again"
-    confirm(f"{said}. Send?", yes=False)
+        again = counted(len(letters), "record")
+        text = f"{names} is also read by {', '.join(groups)}, no agent of Sluicegate: it sees {again} again"
+    confirm(f"{text}. Send?", yes=False)
 
 
-@contextmanager
-def _opened(file: str, agent: str | None) -> "Iterator[tuple[App, list[str], Store]]":
-    """The app, the agents that are meant, and its store."""
-    from sluicegate.streams.cli.files import loaded
-
-    if agent is not None:
-        with opened(file, agent) as (app, its, store):
-            yield app, [its.name], store
-        return
-    app = loaded(file)
-    with store_of(app) as store:
-        yield app, [each.name for each in app.agents], store
-
-
-def _look(app: "App", agents: Sequence[str], store: "Store", limit: int) -> DeadListing:
+def _look(app: App, agents: Sequence[Agent], store: "Store", limit: int) -> DeadListing:
     from sluicegate.streams.cli.letters import BrokerTopics, found
     from sluicegate.streams.operations.dead_rows import dead_rows
 
-    rows = list(dead_rows(store, app.name, agents, limit))
+    names = [agent.name for agent in agents]
+    rows = list(dead_rows(store, app.name, names, limit))
     try:
-        letters, older = found(app, BrokerTopics(app), agents, limit)
+        letters, older = found(app, BrokerTopics(app), names, limit)
     except (ConfigurationError, SystemNotReady) as error:
         return DeadListing(rows, [], str(error), 0)
     return DeadListing(rows, letters, "", older)
@@ -203,28 +177,24 @@ def _known(seen: DeadListing) -> set[str]:
     return {each.row.id for each in seen.rows} | {name for each in seen.letters for name in (each.place, each.id)}
 
 
-def _requeued_before(app: "App", agent: str, store: "Store") -> set[str]:
-    """Ids of rows, so that a command that was killed may be given once more as it was."""
+def _requeued_before(app: App, agent: Agent, store: "Store") -> set[str]:
+    """Ids of rows that were retried before: a command that was killed may be run again as it was."""
     from sluicegate.streams.operations.dead_rows import WHAT
     from sluicegate.streams.operations.open_groups import partitions
 
-    [its] = [each for each in app.agents if each.name == agent]
-    return {said.key for held in partitions(store, app.name, its) for said in held.amended if said.what == WHAT}
+    changes = (change for held in partitions(store, app.name, agent) for change in held.amended)
+    return {change.key for change in changes if change.what == WHAT}
 
 
 def _named(seen: DeadListing, ids: Sequence[str], done: Container[str] = ()) -> "tuple[list[DeadOutput], list[Letter]]":
-    """Those of these ids. Raises ConfigurationError for one that is not there and was not `done`."""
-    rows = [each for each in seen.rows if each.row.id in ids]
-    letters = [each for each in seen.letters if each.place in ids or each.id in ids]
+    """The rows and letters of these ids. Raises ConfigurationError for an id that is not there and not in `done`."""
     for id in ids:
         if id not in _known(seen) and id not in done:
-            why = (
-                f"; dead letters cannot be read: {seen.missing}"
-                if seen.missing
-                else "; `sluicegate dead ls` lists what is there"
-            )
-            raise ConfigurationError(f"nothing dead has the id {id}{why}")
-    return rows, letters
+            missing = f"dead letters cannot be read: {seen.missing}"
+            hint = missing if seen.missing else "`sluicegate dead ls` lists what is there"
+            raise ConfigurationError(f"nothing dead has the id {id}; {hint}")
+    rows = [each for each in seen.rows if each.row.id in ids]
+    return rows, [each for each in seen.letters if each.place in ids or each.id in ids]
 
 
 def _requeued(store: "Store", rows: "Sequence[DeadOutput]", why: str, by: str) -> int:
@@ -237,7 +207,7 @@ def _requeued(store: "Store", rows: "Sequence[DeadOutput]", why: str, by: str) -
     return count
 
 
-def _resent(app: "App", store: "Store", letters: "Sequence[Letter]", why: str, by: str, again: bool) -> dict[str, Any]:
+def _resent(app: App, store: "Store", letters: "Sequence[Letter]", why: str, by: str, again: bool) -> dict[str, Any]:
     from sluicegate.streams.cli.letters import BrokerTopics
     from sluicegate.streams.operations import dead_letters
 
@@ -250,7 +220,7 @@ def _resent(app: "App", store: "Store", letters: "Sequence[Letter]", why: str, b
 
 
 class _Waiting:
-    """Waits for another command that changes the same journal, and says so once the wait is long."""
+    """Waits for another command that changes the same journal. Says so once the wait is long."""
 
     said = False
 
@@ -265,14 +235,13 @@ class _Waiting:
         time.sleep(seconds)
 
 
-def _of_row(found: "DeadOutput") -> dict[str, object]:
-    place = found.partition
+def _of_row(found: "DeadOutput") -> dict[str, Any]:
     return {
         "id": found.row.id,
         "kind": "row",
-        "agent": place.agent,
-        "topic": place.topic,
-        "partition": place.number,
+        "agent": found.partition.agent,
+        "topic": found.partition.topic,
+        "partition": found.partition.number,
         "offset": None,
         "to": found.row.topic,
         "stage": "produce",
@@ -283,11 +252,10 @@ def _of_row(found: "DeadOutput") -> dict[str, object]:
     }
 
 
-def _of_letter(found: "Letter") -> dict[str, object]:
-    kind = "group" if found.whole else "record" if found.item is None else "item"
+def _of_letter(found: "Letter") -> dict[str, Any]:
     return {
         "id": found.place,
-        "kind": kind,
+        "kind": "group" if found.whole else "record" if found.item is None else "item",
         "agent": found.agent,
         "topic": found.topic,
         "partition": found.partition,
@@ -301,25 +269,17 @@ def _of_letter(found: "Letter") -> dict[str, object]:
     }
 
 
-def _shown(document: dict[str, Any]) -> list[str]:
-    row = {**document, "age": _age(document["age"])}
-    return [str(row[name]) for name in ("id", "kind", "agent", "stage", "reason", "attempts", "age", "error")]
-
-
-def _age(seconds: float | None) -> str:
-    from sluicegate.streams.cli.output import age
-
-    return "" if seconds is None else age(seconds)
+def _cells(document: dict[str, Any]) -> dict[str, Any]:
+    """As people read it: the age with its unit."""
+    return document if document["age"] is None else {**document, "age": age(document["age"])}
 
 
 def _hint(seen: DeadListing) -> None:
-    from sluicegate.streams.wording import counted
-
     if seen.missing:
         complain(f"sluicegate: dead letters cannot be read: {seen.missing}")
     if seen.older:
         complain(f"sluicegate: not looked at: {counted(seen.older, 'older record')}; --limit looks at more")
 
 
-def _text(value: object) -> str:
-    return value.decode(errors="replace") if isinstance(value, bytes) else "" if value is None else str(value)
+def _text(value: bytes | None) -> str:
+    return "" if value is None else value.decode(errors="replace")

@@ -1,17 +1,17 @@
-"""`sluicegate demo`: real flights through the product's own `run`, on a broker in this process, and an independent
-recount."""
+"""`sluicegate demo`: real flights through `sluicegate run` and a broker in this process, and an independent recount."""
 
 import random
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sluicegate.streams.cli.outcome import DONE, UNEXPECTED, complain, ending
+from sluicegate.streams.cli.outcome import DONE, UNEXPECTED, complain
+from sluicegate.streams.cli.output import print_table
 from sluicegate.streams.errors import SystemNotReady
 
 if TYPE_CHECKING:
@@ -22,17 +22,14 @@ if TYPE_CHECKING:
     from sluicegate.streams.demo.show import ShowAdvance
     from sluicegate.streams.demo.worker import DemoRun
 
-WINDOW = 2 * 1024 * 1024  # bytes a partition ahead of the group: the embedded broker keeps 5 MiB
-PATIENCE = 60.0  # seconds without any progress
-PAUSE = 0.01
-LOOK_AFTER = 500  # flights between two looks at everything else
+WINDOW = 2 * 1024 * 1024  # bytes of a partition that the group has not read: the embedded broker keeps 5 MiB
+PATIENCE = 60.0  # seconds without progress
+PAUSE = 0.01  # seconds
+LOOK_AFTER = 500  # flights between two turns of everything else
 
 
-@ending
 def demo(
-    kill: Annotated[
-        int, typer.Option("--kill", min=0, max=50, help="Kill the worker with -9 so many times on the way.")
-    ] = 0,
+    kill: Annotated[int, typer.Option(min=0, max=50, help="Kill the worker with -9 so many times on the way.")] = 0,
 ) -> int:
     """Real flights through an embedded broker and SQLite: a result per carrier and 100 flights, and a recount of every
     flight."""
@@ -52,30 +49,25 @@ def demo(
 
 
 def moments(kills: int, total: int, random_: Callable[[], float]) -> list[int]:
-    """After how many flights the worker is killed: at a random one of each equal part of the way."""
+    """The numbers of flights after which the worker is killed: a random one in each of equal parts."""
     return [int(total * (part + random_()) / (kills + 0.2)) for part in range(kills)]
 
 
 def _show(stage: "DemoStage", total: int, seconds: float) -> None:
-    from sluicegate.streams.cli.output import print_table
     from sluicegate.streams.demo import show
 
     found = show.carriers(stage.results, stage.dead)
     print_table(show.COLUMNS, show.rows(found), "Departure delays by carrier, in minutes")
     print("Mean delay by carrier, in minutes\n")
     print("\n".join(show.plot(found)), end="\n\n")
-    print(
-        f"{total:,} flights in {seconds:.1f} s; the worker was killed {stage.killed} times and started "
-        f"{stage.run.starts} times"
-    )
+    killed = f"the worker was killed {stage.killed} times and started {stage.run.starts} times"
+    print(f"{total:,} flights in {seconds:.1f} s; {killed}")
 
 
 def _report(account: "Account") -> int:
     print("Recount, from the file and the topics alone:")
-    print(
-        f"{account.results:,} results, {account.dead:,} dead letters; {account.copies:,} exact copies dropped by "
-        "their id"
-    )
+    outputs = f"{account.results:,} results, {account.dead:,} dead letters"
+    print(f"{outputs}; {account.copies:,} exact copies dropped by their id")
     for line in account.wrong[:10]:
         complain(line)
     print(account.line())
@@ -84,7 +76,7 @@ def _report(account: "Account") -> int:
 
 @contextmanager
 def _stage(folder: Path) -> "Iterator[DemoStage]":
-    """Everything that must run, and its end in reverse order."""
+    """Starts the broker, the run and the Kafka clients, and ends them in reverse order."""
     from sluicegate.connectors.kafka.embedded import EmbeddedBroker
     from sluicegate.connectors.kafka.feed import Feed
     from sluicegate.connectors.kafka.tail import Tail
@@ -93,24 +85,23 @@ def _stage(folder: Path) -> "Iterator[DemoStage]":
     from sluicegate.streams.demo.worker import DemoRun
 
     outputs = {file.OUTPUT: file.OUTPUT_PARTITIONS, file.DEAD: file.OUTPUT_PARTITIONS}
-    broker = EmbeddedBroker({file.INPUT: PARTITIONS, **outputs})
-    path = folder / "flights.yaml"
-    path.write_text(file.text(broker.bootstrap), "utf-8")
-    print(f"{path}:\n\n{path.read_text('utf-8')}", flush=True)
-    run = DemoRun(path, folder / "run.log")
-    try:
-        tail = Tail(broker.bootstrap, outputs)
-        feed = Feed(broker.bootstrap, file.INPUT, PARTITIONS, file.GROUP, WINDOW)
-        yield DemoStage(run, feed, tail, file.DEAD)
-        feed.close()
-        tail.close()
-    finally:
-        run.end()
-        broker.close()
+    with closing(EmbeddedBroker({file.INPUT: PARTITIONS, **outputs})) as broker:
+        path = folder / "flights.yaml"
+        path.write_text(file.text(broker.bootstrap), "utf-8")
+        print(f"{path}:\n\n{path.read_text('utf-8')}", flush=True)
+        run = DemoRun(path, folder / "run.log")
+        try:
+            tail = Tail(broker.bootstrap, outputs)
+            feed = Feed(broker.bootstrap, file.INPUT, PARTITIONS, file.GROUP, WINDOW)
+            yield DemoStage(run, feed, tail, file.DEAD)
+            feed.close()
+            tail.close()
+        finally:
+            run.end()
 
 
 class DemoStage:
-    """The run, what feeds it and what it gives: `results` and `dead`, repeats and all."""
+    """The run, its input and its outputs: `results` and `dead`, with repeats."""
 
     def __init__(self, run: "DemoRun", feed: "Feed", tail: "Tail", dead_topic: str) -> None:
         self.run, self._feed, self._tail, self._dead_topic = run, feed, tail, dead_topic
@@ -122,7 +113,7 @@ class DemoStage:
         self._moved_at = time.monotonic()
 
     def play(self, flights: "Iterator[Flight]", total: int, kills: Sequence[int], advance: "ShowAdvance") -> None:
-        """Feed all flights and wait until each is in some result or dead letter. Raises SystemNotReady when nothing
+        """Feeds all flights and waits until each is in a result or a dead letter. Raises SystemNotReady when nothing
         moves."""
         for number, flight in enumerate(flights):
             while not self._feed.send(flight.partition, flight.carrier.encode(), flight.value):
@@ -133,12 +124,8 @@ class DemoStage:
             self._turn(kills, advance, PAUSE)
 
     def finish(self) -> None:
-        """End the run and take what it sent to its end."""
-        code = self.run.stop()
-        if code != 0:
-            raise SystemNotReady(
-                f"`sluicegate run` ended with exit code {code}; its log ends so:\n{self.run.log_end()}"
-            )
+        """Ends the run and takes the rest of its outputs."""
+        self.run.stop()
         while not self._tail.at_the_end():
             self._take(PAUSE)
 
@@ -154,10 +141,8 @@ class DemoStage:
         if self._done > before:
             self._moved_at = now
         elif now - self._moved_at > PATIENCE:
-            raise SystemNotReady(
-                f"nothing moved for {PATIENCE:g} s at {self._done} flights; the run's log ends "
-                f"so:\n{self.run.log_end()}"
-            )
+            text = f"nothing moved for {PATIENCE:g} s at {self._done} flights"
+            raise SystemNotReady(f"{text}; the run's log ends so:\n{self.run.log_end()}")
 
     def _take(self, wait: float) -> None:
         from sluicegate.streams.demo.recount import OutputRecord

@@ -1,9 +1,9 @@
-"""Does `dedupe` remember ids as long, and as many, as its input topics can bring them again? What Kafka says, against
-the file."""
+"""Whether `dedupe` remembers as many ids, and as long, as its input topics can bring records again."""
 
 from collections.abc import Mapping, Sequence
 from math import inf
 
+from sluicegate.connectors.kafka import admin, ends
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.cli.finding import SystemFinding
 from sluicegate.streams.units import spoken_duration
@@ -16,12 +16,10 @@ LATER_DUPLICATES = (
 def findings(
     app: App, agents: Sequence[Agent], there: Mapping[str, int | None], now: float, timeout: float
 ) -> list[SystemFinding]:
-    """`there` has the partitions of each topic, `now` is in seconds since 1970. Raises SystemNotReady."""
+    """`there` is the number of partitions of each topic, `now` seconds since 1970. Raises SystemNotReady."""
     deduped = [(agent, topic) for agent in agents for topic in agent.topics if agent.dedupe and there.get(topic)]
     if not deduped:
         return []
-    from sluicegate.connectors.kafka import admin, ends
-
     kept = admin.retention(app.kafka, sorted({topic for _, topic in deduped}), timeout)
     found = []
     for agent, topic in deduped:
@@ -33,7 +31,7 @@ def findings(
 
 
 def outlived(agent: Agent, topic: str, kept: float | None) -> SystemFinding:
-    """Does the topic keep records longer than the agent remembers their ids? `kept` in seconds, None: nobody knows."""
+    """Whether the topic keeps records longer than the agent remembers their ids. `kept` in seconds, None: unknown."""
     horizon = agent.dedupe.horizon if agent.dedupe else inf
     words = "for an unknown time" if kept is None else "for ever" if kept == inf else f"for {spoken_duration(kept)}"
     text = f"topic {topic} keeps records {words}, {agent.name} remembers their ids for {spoken_duration(horizon)}"
@@ -41,8 +39,8 @@ def outlived(agent: Agent, topic: str, kept: float | None) -> SystemFinding:
 
 
 def crowded(agent: Agent, topic: str, busiest: int) -> SystemFinding:
-    """Does a partition get more records within the horizon than the agent remembers ids? `busiest`: those of the
-    fullest one."""
+    """Whether a partition gets more records within the horizon than the agent remembers ids. `busiest` counts the
+    records of the partition with the most."""
     dedupe = agent.dedupe
     most, horizon = (dedupe.max_ids, dedupe.horizon) if dedupe else (0, 0.0)
     text = (

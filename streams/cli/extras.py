@@ -1,5 +1,4 @@
-"""Extras of the package that a file needs and that are not installed. Every command says the same of them: what for,
-and `pip install`."""
+"""Extras that a file needs and that are not installed: what they are for, and the `pip install` that brings them."""
 
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -9,7 +8,7 @@ from sluicegate.streams.errors import ConfigurationError
 if TYPE_CHECKING:
     from sluicegate.streams.agent import App
 
-EXTRAS = {
+EXTRAS = {  # by module
     "avro": "avro",
     "fastavro": "avro",
     "faust": "faust",
@@ -22,18 +21,16 @@ EXTRAS = {
     "redis": "redis",
     "sqlalchemy": "sqlite",
 }
-"""Extra by module."""
 
 
 def remedy(error: ModuleNotFoundError) -> str | None:
-    """What to say of a module that is not there; None when no extra has it."""
+    """The error text for a missing module; None when no extra brings it."""
     extra = EXTRAS.get((error.name or "").partition(".")[0])
     return None if extra is None else f'{error.name} is not installed: pip install "sluicegate[{extra}]"'
 
 
 def require(app: "App") -> None:
-    """Raises ConfigurationError where the app's store lacks its driver, or what `lacking` says: before any server is
-    waited for."""
+    """Raises ConfigurationError for a missing driver of the store, and for what `lacking` finds."""
     from sluicegate.connectors import open_store
 
     if wrong := lacking(app):
@@ -43,17 +40,16 @@ def require(app: "App") -> None:
 
 
 def lacking(app: "App") -> str | None:
-    """What the app cannot run without on its store, as `what: what to do`. None: nothing."""
+    """Which missing extra the app needs on its store, as `what: what to do`."""
     if not app.store.startswith("sqlite:") or find_spec("sqlalchemy") is not None:
         return None
-    install = 'pip install "sluicegate[sqlite]"'
+    without = ""
     if any(agent.handler is not None and agent.handler.session for agent in app.agents):
-        return f"a session on SQLite needs SQLAlchemy, which is not installed: {install}"
-    if any(agent.scope == "shared" for agent in app.agents):
-        return f"scope shared on SQLite needs SQLAlchemy, which is not installed: {install}"
-    if app.outbox is not None or app.timeouts is not None:
-        return (
-            f"the dispatcher on SQLite needs SQLAlchemy, which is not installed: {install}, or write outbox: "
-            "false, timeouts: false"
-        )
-    return None
+        what = "a session"
+    elif any(agent.scope == "shared" for agent in app.agents):
+        what = "scope shared"
+    elif app.outbox is not None or app.timeouts is not None:
+        what, without = "the dispatcher", ", or write outbox: false, timeouts: false"
+    else:
+        return None
+    return f'{what} on SQLite needs SQLAlchemy, which is not installed: pip install "sluicegate[sqlite]"{without}'

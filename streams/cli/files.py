@@ -1,18 +1,30 @@
-"""Reading the file for a command."""
+"""Reading the file of a command and opening its store. What these need is imported when they are called."""
 
 import os
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING
 
 import typer
 
-from sluicegate.streams.agent import App
+from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.cli.outcome import USAGE, complain
-from sluicegate.streams.config import load
-from sluicegate.streams.config.secrets import rotated
+from sluicegate.streams.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from sluicegate.streams.config import Loaded
+    from sluicegate.streams.contracts.stores import Store
 
 
 def loaded(file: str) -> App:
     """The App of the file. Prints every problem and ends the command with 2 when there are any."""
-    found = load(file, os.environ)
+    from sluicegate.streams.config import load
+
+    return app_of(load(file, os.environ))
+
+
+def app_of(found: "Loaded") -> App:
+    """As `loaded`, for a file that was read."""
     for problem in found.problems:
         complain(str(problem))
     if found.app is None:
@@ -21,6 +33,35 @@ def loaded(file: str) -> App:
 
 
 def read_again(file: str, app: App) -> App:
-    """The App with the secrets that the file names now; as it is, when the file cannot be used now."""
+    """The App with the secrets that the file names now; the same App when the file cannot be used now."""
+    from sluicegate.streams.config import load
+    from sluicegate.streams.config.secrets import rotated
+
     found = load(file, os.environ).app
     return app if found is None else rotated(app, found)
+
+
+def agent_of(app: App, name: str) -> Agent:
+    """Raises ConfigurationError for an agent that is not in the file."""
+    for agent in app.agents:
+        if agent.name == name:
+            return agent
+    raise ConfigurationError(f"there is no agent {name!r}; the file has {', '.join(each.name for each in app.agents)}")
+
+
+@contextmanager
+def connected(app: App) -> Iterator["Store"]:
+    """The store of the app, closed at the end."""
+    from sluicegate.connectors import open_store
+
+    with closing(open_store(app.store, app.folder)) as store:
+        yield store
+
+
+@contextmanager
+def shared_store(app: App) -> Iterator["Store"]:
+    """As `connected`. Raises ConfigurationError for a store in the memory of another process."""
+    if app.store.startswith("memory:"):
+        raise ConfigurationError("the state is in the memory of `sluicegate run`: nobody else can reach it")
+    with connected(app) as store:
+        yield store

@@ -1,4 +1,4 @@
-"""`sluicegate groups`: the open groups of an agent, on a live one or a stopped one."""
+"""`sluicegate groups`: the open groups of an agent, whether it runs or not."""
 
 import base64
 import time
@@ -8,83 +8,75 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.cli.changing import AgentName, By, Why, Yes, confirm, opened, person
-from sluicegate.streams.cli.listing import listing
-from sluicegate.streams.cli.outcome import DONE, ending
+from sluicegate.streams.cli.commands import Commands
+from sluicegate.streams.cli.outcome import DONE
+from sluicegate.streams.cli.output import age, print_json, print_list, print_table
 from sluicegate.streams.cli.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.wording import counted
 
 if TYPE_CHECKING:
-    from sluicegate.streams.agent import Agent, App
+    from sluicegate.streams.contracts.leased_values import SealedBatch
     from sluicegate.streams.contracts.stores import Store
+    from sluicegate.streams.journal.amending import Person
     from sluicegate.streams.operations.open_groups import OpenGroup
 
-groups = listing("groups", "The open groups of an agent: what they hold and wait for; fire or drop.")
+groups = Commands("groups", "The open groups of an agent: what they hold and wait for; fire or drop.")
 KeyArgument = Annotated[
-    str,
-    typer.Argument(metavar="KEY", help="The group's key; `base64:...` for one that is no text.", show_default=False),
+    str, typer.Argument(metavar="KEY", help="The group's key; `base64:...` for one that is no text.")
 ]
 PartitionOption = Annotated[
-    str | None,
-    typer.Option("--partition", metavar="TOPIC/NUMBER", help="Where the key has a group in several partitions."),
+    str | None, typer.Option(metavar="TOPIC/NUMBER", help="Where the key has a group in several partitions.")
 ]
 COLUMNS = ("key", "topic", ">partition", ">count", ">age", ">fires in", ">bytes", "owner")
 
 
-@groups.command("ls")
-@ending
-def ls(file: FileArgument, agent: AgentName, json: AsJson = False) -> int:
+@groups.command()
+def ls(file: FileArgument, name: AgentName, json: AsJson = False) -> int:
     """All of them, oldest first within a partition; claims nothing."""
-    from sluicegate.streams.cli.output import print_json, print_table
-
-    with _opened(file, agent) as (app, its, store):
-        found = _found(app, its, store)
-    if json:
-        print_json({"groups": [_document(each) for each in found]})
-        return DONE
-    print_table(COLUMNS, [_row(each) for each in found])
+    with _opened(file, name) as (app, agent, store):
+        found = _found(app, agent, store)
+    print_list(json, "groups", [_document(each) for each in found], COLUMNS, [_row(each) for each in found])
     return DONE
 
 
-@groups.command("show")
-@ending
-def show(file: FileArgument, agent: AgentName, key: KeyArgument, json: AsJson = False) -> int:
+@groups.command()
+def show(file: FileArgument, name: AgentName, key: KeyArgument, json: AsJson = False) -> int:
     """What a group has computed so far: values of the application; claims nothing."""
-    from sluicegate.streams.cli.output import print_json, print_table
+    from sluicegate.streams.handlers.values import plain
 
-    with _opened(file, agent) as (app, its, store):
-        found = _named(app, its, store, key)
+    with _opened(file, name) as (app, agent, store):
+        found = [(each, plain(each.values)) for each in _named(app, agent, store, key)]
     if json:
-        print_json({"groups": [{**_document(each), "values": _plain(each)} for each in found]})
+        print_json({"groups": [{**_document(each), "values": values} for each, values in found]})
         return DONE
-    for each in found:
+    for each, values in found:
         print_table(COLUMNS, [_row(each)])
-        print_table(("field", "value"), [[name, str(value)] for name, value in _plain(each).items()])
+        print_table(("field", "value"), [[name, str(value)] for name, value in values.items()])
     return DONE
 
 
-@groups.command("why")
-@ending
-def why(file: FileArgument, agent: AgentName, key: KeyArgument, json: AsJson = False) -> int:
+@groups.command()
+def why(file: FileArgument, name: AgentName, key: KeyArgument, json: AsJson = False) -> int:
     """What a group waits for, in words; claims nothing."""
-    from sluicegate.streams.cli.output import print_json
-    from sluicegate.streams.operations.open_groups import why as said
+    from sluicegate.streams.operations import open_groups
 
-    with _opened(file, agent) as (app, its, store):
-        found = _named(app, its, store, key)
+    with _opened(file, name) as (app, agent, store):
+        found = [(each, open_groups.why(each, agent)) for each in _named(app, agent, store, key)]
     if json:
-        print_json({"groups": [{**_document(each), "why": said(each, its)} for each in found]})
+        print_json({"groups": [{**_document(each), "why": words} for each, words in found]})
         return DONE
-    for each in found:
-        print(f"{each.partition.topic}/{each.partition.number}: {said(each, its)}")
+    for each, words in found:
+        print(f"{_where(each)}: {words}")
     return DONE
 
 
-@groups.command("fire")
-@ending
+@groups.command()
 def fire(
     file: FileArgument,
-    agent: AgentName,
+    name: AgentName,
     key: KeyArgument,
     partition: PartitionOption = None,
     why: Why = "",
@@ -92,17 +84,13 @@ def fire(
     json: AsJson = False,
 ) -> int:
     """Have its owner complete the group now, with reason `manual`; on a stopped agent, when it starts."""
-    from sluicegate.streams.cli.output import print_json
-    from sluicegate.streams.journal.journal import note
     from sluicegate.streams.operations import open_groups, shared_groups
-    from sluicegate.streams.wording import counted
 
-    with _opened(file, agent) as (app, its, store):
-        group = _one(app, its, store, key, partition)
-        if its.scope == "shared":
-            batch = shared_groups.sealed(store.buffer, app.name, its, group.key)
-            note(store, app.name, person(why, by), "groups fire", f"{its.name} {key}")
-            shared_groups.fire(store.buffer, app.name, its, batch)
+    with _opened(file, name) as (app, agent, store):
+        group = _one(app, agent, store, key, partition)
+        if agent.scope == "shared":
+            batch = _sealed(app, agent, store, group.key, "groups fire", f"{agent.name} {key}", person(why, by))
+            shared_groups.fire(store.buffer, app.name, agent, batch)
         else:
             open_groups.fire(store, group, person(why, by))
     text = f"{_where(group)}: {key} fires with {counted(group.records, 'record')} or more as soon as a worker runs"
@@ -110,11 +98,10 @@ def fire(
     return DONE
 
 
-@groups.command("drop")
-@ending
+@groups.command()
 def drop(
     file: FileArgument,
-    agent: AgentName,
+    name: AgentName,
     key: KeyArgument,
     partition: PartitionOption = None,
     why: Why = "",
@@ -123,26 +110,32 @@ def drop(
     json: AsJson = False,
 ) -> int:
     """Forget a group and its records: nothing of it is ever sent."""
-    from sluicegate.streams.cli.output import print_json
-    from sluicegate.streams.journal.journal import note
     from sluicegate.streams.operations import open_groups, shared_groups
-    from sluicegate.streams.wording import counted
 
-    with _opened(file, agent) as (app, its, store):
-        group = _one(app, its, store, key, partition)
+    with _opened(file, name) as (app, agent, store):
+        group = _one(app, agent, store, key, partition)
         confirm(f"{_where(group)}: forget {counted(group.records, 'record')} of {key}?", yes)
-        if its.scope == "shared":
-            batch = shared_groups.sealed(store.buffer, app.name, its, group.key)
-            note(store, app.name, person(why, by), "groups drop", f"{its.name} {key}")
-            shared_groups.drop(store.buffer, app.name, its, batch)
+        if agent.scope == "shared":
+            batch = _sealed(app, agent, store, group.key, "groups drop", f"{agent.name} {key}", person(why, by))
+            shared_groups.drop(store.buffer, app.name, agent, batch)
         else:
-            open_groups.drop(store, group, its, person(why, by))
+            open_groups.drop(store, group, agent, person(why, by))
     print_json({"drop": _document(group)}) if json else print(f"{_where(group)}: {key} is forgotten")
     return DONE
 
 
+def _sealed(app: App, agent: Agent, store: "Store", key: bytes, what: str, noted: str, who: "Person") -> "SealedBatch":
+    """The group's batch of the shared buffer, no longer open. A note in the journal says what is done to it."""
+    from sluicegate.streams.journal.journal import note
+    from sluicegate.streams.operations import shared_groups
+
+    batch = shared_groups.sealed(store.buffer, app.name, agent, key)
+    note(store, app.name, who, what, noted)
+    return batch
+
+
 @contextmanager
-def _opened(file: str, name: str) -> "Iterator[tuple[App, Agent, Store]]":
+def _opened(file: str, name: str) -> Iterator[tuple[App, Agent, "Store"]]:
     """As `opened`. Raises ConfigurationError for an agent that never has a group."""
     with opened(file, name) as (app, agent, store):
         if not agent.grouped:
@@ -153,7 +146,7 @@ def _opened(file: str, name: str) -> "Iterator[tuple[App, Agent, Store]]":
         yield app, agent, store
 
 
-def _found(app: "App", agent: "Agent", store: "Store", key: bytes | None = None) -> list["OpenGroup"]:
+def _found(app: App, agent: Agent, store: "Store", key: bytes | None = None) -> list["OpenGroup"]:
     from sluicegate.streams.operations.open_groups import open_groups
     from sluicegate.streams.operations.shared_groups import shared_groups
 
@@ -162,12 +155,11 @@ def _found(app: "App", agent: "Agent", store: "Store", key: bytes | None = None)
     return open_groups(store, app.name, agent, key)
 
 
-def _named(app: "App", agent: "Agent", store: "Store", key: str) -> list["OpenGroup"]:
-    """Raises ConfigurationError for none."""
+def _named(app: App, agent: Agent, store: "Store", key: str) -> list["OpenGroup"]:
+    """The groups of this key. Raises ConfigurationError when there is none."""
+    encoded = key.removeprefix("base64:")
     try:
-        name = (
-            base64.b64decode(key.removeprefix("base64:"), validate=True) if key.startswith("base64:") else key.encode()
-        )
+        name = key.encode() if encoded == key else base64.b64decode(encoded, validate=True)
     except ValueError:
         raise ConfigurationError(f"{key} is no base64") from None
     found = _found(app, agent, store, name)
@@ -178,7 +170,7 @@ def _named(app: "App", agent: "Agent", store: "Store", key: str) -> list["OpenGr
     return found
 
 
-def _one(app: "App", agent: "Agent", store: "Store", key: str, place: str | None) -> "OpenGroup":
+def _one(app: App, agent: Agent, store: "Store", key: str, place: str | None) -> "OpenGroup":
     found = [each for each in _named(app, agent, store, key) if place in (None, _where(each))]
     if len(found) == 1:
         return found[0]
@@ -191,20 +183,11 @@ def _where(group: "OpenGroup") -> str:
     return f"{group.partition.topic}/{group.partition.number}"
 
 
-def _row(group: "OpenGroup") -> list[str]:
-    from sluicegate.streams.cli.output import age
-
+def _row(group: "OpenGroup") -> tuple[object, ...]:
     due = "-" if group.fires_in is None else age(group.fires_in)
-    place = [group.partition.topic, str(group.partition.number)]
-    return [
-        group.key.decode(errors="replace"),
-        *place,
-        str(group.records),
-        age(group.age),
-        due,
-        str(group.bytes),
-        group.owner or "-",
-    ]
+    where = group.partition.topic, group.partition.number
+    text = group.key.decode(errors="replace")
+    return text, *where, group.records, age(group.age), due, group.bytes, group.owner or "-"
 
 
 def _document(group: "OpenGroup") -> dict[str, object]:
@@ -215,9 +198,3 @@ def _document(group: "OpenGroup") -> dict[str, object]:
     made |= {"topic": group.partition.topic, "partition": group.partition.number, "owner": group.owner or None}
     made["count"] = group.records
     return made | {name: getattr(group, name) for name in ("first", "last", "bytes", "age", "fires_in")}
-
-
-def _plain(group: "OpenGroup") -> dict[str, object]:
-    from sluicegate.streams.handlers.values import plain
-
-    return plain(group.values)

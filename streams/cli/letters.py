@@ -1,9 +1,15 @@
-"""Dead letters in Kafka, and the way back: where sluicegate.streams.operations.dead_letters meets the connector."""
+"""Dead letters and their topics, as sluicegate.streams.operations.dead_letters asks Kafka for them."""
 
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 
+from sluicegate.connectors.kafka import ends, readers
+from sluicegate.connectors.kafka.admin import existing
+from sluicegate.connectors.kafka.consumer import open_input
+from sluicegate.connectors.kafka.producer import open_producer
+from sluicegate.connectors.kafka.scan import scan
 from sluicegate.streams.agent import App
 from sluicegate.streams.cli.systems import call_timeout
 from sluicegate.streams.config.kafka import EMBEDDED
@@ -15,7 +21,7 @@ from sluicegate.streams.operations.dead_letters import SENDING, Letter, letters
 
 
 class BrokerTopics:
-    """The topics of an app's brokers, read without a group. Satisfies
+    """The topics of an app, read without a consumer group. Satisfies
     sluicegate.streams.operations.dead_letters.RetryTopics."""
 
     def __init__(self, app: App) -> None:
@@ -25,24 +31,18 @@ class BrokerTopics:
         self._kafka, self._timeout = app.kafka, call_timeout(app)
 
     def places(self, topics: Iterable[str]) -> list[TopicPartition]:
-        """The partitions of those topics that there are."""
-        from sluicegate.connectors.kafka.admin import existing
-
+        """The partitions of the topics that exist."""
         counts = existing(self._kafka, sorted(set(topics)), self._timeout)
         return [(topic, number) for topic, count in counts.items() for number in range(count or 0)]
 
     def bounds(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
-        from sluicegate.connectors.kafka.ends import bounds
-
-        return bounds(self._kafka, places, self._timeout)
+        return ends.bounds(self._kafka, places, self._timeout)
 
     def ends(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         return {place: high for place, (_, high) in self.bounds(places).items()}
 
     def read(self, parts: Mapping[TopicPartition, tuple[int, int]]) -> Iterable[Record]:
         """As sluicegate.connectors.kafka.scan.scan."""
-        from sluicegate.connectors.kafka.scan import scan
-
         return scan(self._kafka, parts)
 
     def since(self, starts: Mapping[TopicPartition, int]) -> Iterable[Record]:
@@ -57,43 +57,32 @@ class BrokerTopics:
 
     def facts(self, group: str, topic: str, number: int) -> TopicFacts:
         """As a worker of that group sees it."""
-        from sluicegate.connectors.kafka.consumer import open_input
-
-        reader = open_input(self._kafka, group, (), "sluicegate")
-        try:
+        with closing(open_input(self._kafka, group, (), "sluicegate")) as reader:
             return reader.facts(topic, number)
-        finally:
-            reader.close()
 
     def readers(self, topics: Iterable[str]) -> dict[str, str]:
         """As sluicegate.connectors.kafka.readers.readers."""
-        from sluicegate.connectors.kafka.readers import readers
-
-        return readers(self._kafka, {*topics}, self._timeout)
+        return readers.readers(self._kafka, {*topics}, self._timeout)
 
     def send(self, rows: Sequence[OutboxRow]) -> None:
-        from sluicegate.connectors.kafka.producer import open_producer
-
-        producer, said, deadline = open_producer(self._kafka), [], time.monotonic() + SENDING
-        try:
+        reports: list[tuple[str, str]] = []
+        deadline = time.monotonic() + SENDING
+        with closing(open_producer(self._kafka)) as producer:
             for row in rows:
-                while not producer.produce(row, lambda outcome, text: said.append((outcome, text))):
+                while not producer.produce(row, lambda outcome, text: reports.append((outcome, text))):
                     if time.monotonic() > deadline:
                         break
                     producer.flush(0.1)
             left = producer.flush(max(0.0, deadline - time.monotonic()))
-        finally:
-            producer.close()
-        failed = [text for outcome, text in said if outcome != "delivered"]
-        if left or failed or len(said) < len(rows):
-            raise SystemNotReady(
-                f"Kafka: not all is acknowledged ({(failed or ['no answer'])[0]}): the same call again finishes it"
-            )
+        failed = [text for outcome, text in reports if outcome != "delivered"]
+        if left or failed or len(reports) < len(rows):
+            why = (failed or ["no answer"])[0]
+            raise SystemNotReady(f"Kafka: not all is acknowledged ({why}): the same call again finishes it")
 
 
 class Counts:
-    """How many dead letters there are of each (agent, topic, partition), as `dead ls` lists them. Reads them when their
-    topics changed."""
+    """Counts the dead letters of each (agent, topic, partition) that `dead ls` lists. Reads them again only when their
+    topics have changed."""
 
     def __init__(self, app: App, limit: int) -> None:
         self._app, self._limit = app, limit
@@ -111,8 +100,8 @@ class Counts:
 
 
 def found(app: App, topics: BrokerTopics, agents: Sequence[str], limit: int) -> tuple[list[Letter], int]:
-    """The dead letters of these agents among the newest `limit` records of each partition; how many older records there
-    are."""
+    """The dead letters of these agents among the newest `limit` records of each partition, and the number of older
+    records."""
     wanted = {agent.dead_letters for agent in app.agents if agent.name in agents}
     records, older = topics.newest(wanted, limit)
     return list(letters(records, app.name, agents)), older

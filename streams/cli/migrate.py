@@ -1,29 +1,24 @@
-"""`sluicegate migrate`: make or upgrade the store's schema."""
+"""`sluicegate migrate`: create or upgrade the store's schema."""
 
 from typing import Annotated
 
 import typer
 
-from sluicegate.streams.cli.outcome import DONE, ending
+from sluicegate.streams.cli.files import connected, loaded
+from sluicegate.streams.cli.outcome import DONE
 from sluicegate.streams.cli.parameters import FileArgument
 
 
-@ending
 def migrate(
     file: FileArgument,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
 ) -> int:
     """The store's schema: stepwise, idempotent; nothing to do is fine."""
-    from sluicegate.connectors import open_store
-    from sluicegate.streams.cli.files import loaded
     from sluicegate.streams.cli.waiting import store_of, within
 
     app = loaded(file)
-    store = open_store(app.store, app.folder)
-    try:
+    with connected(app) as store:
         steps = within(app.start_timeout, lambda: store.migrate(dry_run=dry_run), system=store_of(app))
-    finally:
-        store.close()
     for step in steps:
         print(f"{'would do' if dry_run else 'done'}: {step}")
     if not steps:

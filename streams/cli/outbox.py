@@ -1,78 +1,69 @@
-"""`sluicegate outbox`: the rows that applications, timeouts and buffers have written to be sent."""
+"""`sluicegate outbox`: the rows that applications, timeouts and buffers wrote into the store's outbox."""
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sluicegate.streams.cli.changing import By, Why, Yes, confirm, noted, rows_of
-from sluicegate.streams.cli.listing import listing
-from sluicegate.streams.cli.outcome import DONE, ending
+from sluicegate.streams.cli.changing import By, Why, Yes, confirm, noted
+from sluicegate.streams.cli.commands import Commands
+from sluicegate.streams.cli.files import loaded, shared_store
+from sluicegate.streams.cli.outcome import DONE
+from sluicegate.streams.cli.output import print_json, print_list, print_table
 from sluicegate.streams.cli.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.wording import counted
 
 if TYPE_CHECKING:
     from sluicegate.streams.contracts.messages import StoredMessage
 
-outbox = listing("outbox", "Rows to be sent that are no agent's own: list, show, retry, drop.")
-Ids = Annotated[list[str], typer.Argument(metavar="ID", help="Ids of rows, as `ls` shows them.", show_default=False)]
-RowLimit = Annotated[int, typer.Option("--limit", min=1, help="At most so many.")]
+outbox = Commands("outbox", "Rows to be sent that are no agent's own: list, show, retry, drop.")
 COLUMNS = ("id", "state", "topic", "key", ">lane", ">attempts", "created", "next attempt", "reason")
+FIELDS = ("id", "state", "topic", "key", "lane", "attempts", "created_at", "next_attempt_at", "reason")
 
 
-@outbox.command("ls")
-@ending
+@outbox.command()
 def ls(
     file: FileArgument,
-    state: Annotated[str | None, typer.Option("--state", help="pending, dispatched or dead.")] = None,
-    topic: Annotated[str | None, typer.Option("--topic", help="Of this topic only.")] = None,
-    limit: RowLimit = 1000,
+    state: Annotated[str | None, typer.Option(help="pending, dispatched or dead.")] = None,
+    topic: Annotated[str | None, typer.Option(help="Of this topic only.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 1000,
     json: AsJson = False,
 ) -> int:
     """Oldest first; dispatched rows are kept for the retention of the file."""
-    from sluicegate.streams.cli.output import print_json, print_table
-
     if state not in (None, "pending", "dispatched", "dead"):
         raise ConfigurationError(f"--state {state}: is none; write pending, dispatched or dead")
-    with rows_of(file) as store:
-        found = store.outbox.find(state, topic, limit)
-    if json:
-        print_json({"rows": [_document(each) for each in found]})
-        return DONE
-    print_table(COLUMNS, [_row(each) for each in found])
+    with shared_store(loaded(file)) as store:
+        found = [_document(each) for each in store.outbox.find(state, topic, limit)]
+    print_list(json, "rows", found, COLUMNS, [[each[field] for field in FIELDS] for each in found])
     return DONE
 
 
-@outbox.command("show")
-@ending
+@outbox.command()
 def show(
     file: FileArgument,
-    id: Annotated[str, typer.Argument(metavar="ID", help="The row's id.", show_default=False)],
+    id: Annotated[str, typer.Argument(metavar="ID", help="The row's id.")],
     payload: Annotated[bool, typer.Option("--payload", help="Its value, too.")] = False,
     json: AsJson = False,
 ) -> int:
     """A row, its headers, and what became of each attempt."""
-    from sluicegate.streams.cli.output import print_json, print_table
-
-    with rows_of(file) as store:
+    with shared_store(loaded(file)) as store:
         row = store.outbox.get(id)
         if row is None:
             raise ConfigurationError(f"the outbox has no row {id}; `sluicegate outbox ls` lists what it has")
         attempts = store.outbox.attempts_of(id)
-    said = [{"attempt": n.number, "at": _time(n.at), "outcome": n.outcome, "error": n.error} for n in attempts]
+    history = [{"attempt": n.number, "at": _time(n.at), "outcome": n.outcome, "error": n.error} for n in attempts]
     headers = {name: _text(value) for name, value in row.message.headers}
     more = {"value": _text(row.message.value)} if payload else {}
     if json:
-        print_json({**_document(row), "headers": headers, **more, "history": said})
+        print_json({**_document(row), "headers": headers, **more, "history": history})
         return DONE
-    print_table(
-        ("field", "value"), [[name, str(value)] for name, value in {**_document(row), **headers, **more}.items()]
-    )
-    print_table((">attempt", "at", "outcome", "error"), [[str(value) for value in each.values()] for each in said])
+    print_table(("field", "value"), {**_document(row), **headers, **more}.items())
+    print_table((">attempt", "at", "outcome", "error"), [each.values() for each in history])
     return DONE
 
 
-@outbox.command("retry")
-@ending
+@outbox.command()
 def retry(
     file: FileArgument,
     ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="All dead rows unless named.")] = None,
@@ -85,12 +76,15 @@ def retry(
     return DONE
 
 
-@outbox.command("drop")
-@ending
-def drop(file: FileArgument, ids: Ids, yes: Yes = False, why: Why = "", by: By = "") -> int:
+@outbox.command()
+def drop(
+    file: FileArgument,
+    ids: Annotated[list[str], typer.Argument(metavar="ID", help="Ids of rows, as `ls` shows them.")],
+    yes: Yes = False,
+    why: Why = "",
+    by: By = "",
+) -> int:
     """Delete rows that are pending or dead: they are never sent."""
-    from sluicegate.streams.wording import counted
-
     confirm(f"delete {counted(len(ids), 'row')} unsent?", yes)
     with noted(file, "outbox drop", ids, why, by) as store:
         print(f"{store.outbox.drop(ids)} dropped")
@@ -113,17 +107,9 @@ def _document(row: "StoredMessage") -> dict[str, object]:
     }
 
 
-def _row(row: "StoredMessage") -> list[str]:
-    said = _document(row)
-    wanted = ("id", "state", "topic", "key", "lane", "attempts", "created_at", "next_attempt_at", "reason")
-    return ["" if said[name] is None else str(said[name]) for name in wanted]
-
-
 def _text(value: bytes | None) -> str | None:
     return None if value is None else value.decode(errors="replace")
 
 
-def _time(at: object) -> str | None:
-    from datetime import datetime
-
-    return at.isoformat(timespec="milliseconds") if isinstance(at, datetime) else None
+def _time(at: datetime | None) -> str | None:
+    return None if at is None else at.isoformat(timespec="milliseconds")

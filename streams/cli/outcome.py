@@ -1,6 +1,6 @@
-"""How every command ends: 0 done, 1 unexpected, 2 file or usage, 3 a system, 5 refused because it was done before.
+"""The exit codes: 0 done, 1 unexpected, 2 file or usage, 3 a system, 5 refused because it was done before.
 
-An error is one line on stderr. 4 is left to commands that judge a change.
+An error is one line on stderr. 4 is kept for commands that judge a change.
 """
 
 import os
@@ -21,7 +21,7 @@ DEBUG = "SLUICEGATE_LOG_LEVEL"
 
 
 def ending(command: Callable[P, int]) -> Callable[P, None]:
-    """The command with its exit code: what it returns, or what the error that it raised means."""
+    """The command; it exits with the code that it returns, or with the code of the error that it raises."""
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -43,9 +43,7 @@ def _code(command: Callable[[], int]) -> int:
     except (SystemNotReady, PersistenceError, Halt) as error:
         return failed(str(error), SYSTEM)
     except Fenced as error:
-        return failed(
-            f"somebody else came in between ({error}): what is not done yet was not done; do it again", SYSTEM
-        )
+        return failed(f"another process claimed in between ({error}): the rest was not done; do it again", SYSTEM)
     except KeyboardInterrupt:
         return failed("interrupted", UNEXPECTED)
     except BrokenPipeError:
@@ -55,15 +53,10 @@ def _code(command: Callable[[], int]) -> int:
         if isinstance(error, ModuleNotFoundError) and (text := extras.remedy(error)):
             return failed(text, USAGE)
         if debugging():
+            from sluicegate.streams.observe.logs import masked
+
             complain(masked(traceback.format_exc()))
         return failed(f"unexpected {type(error).__name__}: {error}; {DEBUG}=debug shows where", UNEXPECTED)
-
-
-def masked(text: str) -> str:
-    """As sluicegate.streams.observe.logs.masked, imported only when there is something to say."""
-    from sluicegate.streams.observe import logs
-
-    return logs.masked(text)
 
 
 def debugging() -> bool:
@@ -71,7 +64,9 @@ def debugging() -> bool:
 
 
 def failed(text: str, code: int) -> int:
-    """Say it in one line on stderr, without the passwords of addresses."""
+    """Prints the error in one line on stderr, without the passwords of addresses."""
+    from sluicegate.streams.observe.logs import masked
+
     complain(f"sluicegate: {masked(' '.join(text.split()))}")
     return code
 

@@ -1,12 +1,13 @@
-"""Printing for people and for machines. `NO_COLOR` and narrow terminals are rich's affair."""
+"""Printing for people and for machines. rich obeys `NO_COLOR` and the width of the terminal."""
 
+import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 
 def age(seconds: float) -> str:
-    """`42 s`, `12 min`, `3.5 h`, `2.0 d`; negative where something is overdue."""
+    """`42 s`, `12 min`, `3.5 h`, `2.0 d`; negative for what is overdue."""
     for most, length, unit, digits in ((120.0, 1.0, "s", 0), (7_200.0, 60.0, "min", 0), (172_800.0, 3_600.0, "h", 1)):
         if abs(seconds) < most:
             return f"{round(seconds / length, digits) + 0.0:.{digits}f} {unit}"
@@ -15,33 +16,47 @@ def age(seconds: float) -> str:
 
 def print_json(document: Any) -> None:
     """One line."""
-    import json
-
     print(json.dumps(document, ensure_ascii=False), flush=True)
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None) -> Any:
-    """A rich table; columns named `>x` are aligned to the right."""
+def table(columns: Sequence[str], **options: Any) -> Any:
+    """A rich table without rows; columns named `>x` are aligned to the right."""
     from rich import box
     from rich.table import Table
-    from rich.text import Text
 
-    made = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, **options)
     for column in columns:
-        made.add_column(
-            column.removeprefix(">"), justify="right" if column.startswith(">") else "left", overflow="fold"
-        )
-    for row in rows:
-        made.add_row(*(Text(cell) for cell in row))
+        right = column.startswith(">")
+        made.add_column(column.removeprefix(">"), justify="right" if right else "left", overflow="fold")
     return made
 
 
 def console() -> Any:
-    """On a terminal as wide as it is; elsewhere as wide as its lines."""
+    """As wide as the terminal; elsewhere wide enough for the lines."""
     from rich.console import Console
 
     return Console(file=sys.stdout, width=None if sys.stdout.isatty() else 240, highlight=False)
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None) -> None:
-    console().print(table(columns, rows, title))
+def print_table(columns: Sequence[str], rows: Iterable[Iterable[object]], title: str | None = None) -> None:
+    """A cell of None is empty."""
+    from rich.text import Text
+
+    made = table(columns, title=title, title_justify="left")
+    for row in rows:
+        made.add_row(*(Text("" if cell is None else str(cell)) for cell in row))
+    console().print(made)
+
+
+def print_list(
+    as_json: bool,
+    name: str,
+    documents: Sequence[Mapping[str, object]],
+    columns: Sequence[str],
+    rows: Iterable[Iterable[object]] | None = None,
+) -> None:
+    """The documents as a JSON list called `name`, or as a table of `rows`: the values of the documents unless given."""
+    if as_json:
+        print_json({name: documents})
+    else:
+        print_table(columns, [each.values() for each in documents] if rows is None else rows)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sluicegate.streams.cli.changing import AgentName, By, Why, opened, person
-from sluicegate.streams.cli.listing import listing
-from sluicegate.streams.cli.outcome import DONE, ending
+from sluicegate.streams.cli.commands import Commands
+from sluicegate.streams.cli.outcome import DONE
+from sluicegate.streams.cli.output import print_list
 from sluicegate.streams.cli.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError
 
@@ -16,32 +17,21 @@ if TYPE_CHECKING:
     from sluicegate.streams.contracts.stores import Store
     from sluicegate.streams.operations.parking import Parked
 
-parked = listing("parked", "What handlers failed for good, with `then: park`: list it, let it go on.")
+parked = Commands("parked", "What handlers failed for good, with `then: park`: list it, let it go on.")
 
 
-@parked.command("ls")
-@ending
-def ls(file: FileArgument, agent: AgentName, json: AsJson = False) -> int:
+@parked.command()
+def ls(file: FileArgument, name: AgentName, json: AsJson = False) -> int:
     """The parked messages and groups; claims nothing."""
-    from sluicegate.streams.cli.output import print_json, print_table
-
-    with _opened(file, agent) as (_, found):
-        if json:
-            print_json({"parked": [_document(each) for each in found]})
-            return DONE
-        rows = [
-            [_place(each), each.kind, each.key.decode(errors="replace"), str(each.attempts), each.error]
-            for each in found
-        ]
-        print_table(("place", "kind", "key", ">attempts", "error"), rows)
+    with _opened(file, name) as (_, found):
+        print_list(json, "parked", [_document(each) for each in found], ("place", "kind", "key", ">attempts", "error"))
     return DONE
 
 
-@parked.command("retry")
-@ending
+@parked.command()
 def retry(
     file: FileArgument,
-    agent: AgentName,
+    name: AgentName,
     places: Annotated[
         list[str] | None, typer.Argument(metavar="TOPIC/PARTITION/OFFSET", help="All of them unless named.")
     ] = None,
@@ -51,7 +41,7 @@ def retry(
     """Let parked items go: their attempts begin anew, and their keys go on."""
     from sluicegate.streams.operations import parking
 
-    with _opened(file, agent) as (store, found):
+    with _opened(file, name) as (store, found):
         unknown = set(places or ()) - {_place(each) for each in found}
         if unknown:
             raise ConfigurationError(
@@ -66,12 +56,12 @@ def retry(
 
 
 @contextmanager
-def _opened(file: str, agent: str) -> Iterator[tuple["Store", list["Parked"]]]:
-    """The store, and what is parked in it."""
+def _opened(file: str, name: str) -> Iterator[tuple["Store", list["Parked"]]]:
+    """The store and its parked items."""
     from sluicegate.streams.operations import parking
 
-    with opened(file, agent) as (app, its, store):
-        yield store, parking.parked(store, app.name, its)
+    with opened(file, name) as (app, agent, store):
+        yield store, parking.parked(store, app.name, agent)
 
 
 def _place(item: "Parked") -> str:

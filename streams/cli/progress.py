@@ -1,10 +1,14 @@
-"""How far each partition of each agent is: read from the store without a claim, and from Kafka without a group."""
+"""The progress of each partition: from the store without a claim, and from Kafka without a consumer group."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from math import inf
 from typing import Any
 
+import msgspec
+
+from sluicegate.connectors.kafka.admin import existing
+from sluicegate.connectors.kafka.ends import ends
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.cli.letters import Counts
 from sluicegate.streams.cli.running import HaltedPartition, halted
@@ -13,16 +17,17 @@ from sluicegate.streams.config.kafka import EMBEDDED
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Level, Partition, PartitionView
 from sluicegate.streams.errors import ChangelogIncomplete, ConfigurationError, SystemNotReady
+from sluicegate.streams.operations.open_groups import held
+from sluicegate.streams.operations.shared_groups import shared_groups
 
-Letters = Mapping[tuple[str, str, int], int]
-"""How many of each (agent, topic, partition)."""
+DeadLetterCounts = Mapping[tuple[str, str, int], int]
+"""By agent, topic and partition."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionProgress:
-    """One partition. None is unknown, or none; `oldest` (age) and `next_deadline` (from now, negative: overdue) are
-    seconds by the store's clock. `dead` counts what `dead ls` lists: dead letters and rows that the broker refused.
-    `note` says why the groups could not be read, and why the partition has halted (if it runs here)."""
+class PartitionProgress(msgspec.Struct, frozen=True):
+    """One partition. None is unknown, or nothing. `oldest` is the age of the oldest group, `next_deadline` the seconds
+    until the next deadline (negative: overdue), both by the store's clock. `dead` counts dead letters and rows that the
+    broker refused. `note` says why groups could not be read, or why the partition has halted."""
 
     agent: str
     topic: str
@@ -39,10 +44,9 @@ class PartitionProgress:
     note: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Total:
-    """All partitions of an agent, or of all agents (`agent` is None). With `scope: shared` its groups are those of the
-    shared buffer."""
+class Total(msgspec.Struct, frozen=True):
+    """The sum over the partitions of an agent, or of all agents (`agent` is None). With `scope: shared` it includes the
+    groups of the shared buffer."""
 
     agent: str | None
     lag: int | None
@@ -53,10 +57,9 @@ class Total:
     dead: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
-    """All partitions of an app, and the totals of its agents; `unreachable` says why Kafka's part is missing,
-    `transactional` names agents with that delivery."""
+class Status(msgspec.Struct, frozen=True):
+    """All partitions of an app, and the totals of its agents. `unreachable` says why Kafka was not asked;
+    `transactional` names the agents with that delivery."""
 
     app: str
     store: str
@@ -67,15 +70,8 @@ class Status:
     transactional: Sequence[str] = ()
 
     def document(self) -> dict[str, Any]:
-        return {
-            "app": self.app,
-            "store": self.store,
-            "level": {"name": self.level.name, "reasons": list(self.level.reasons)},
-            "partitions": [asdict(p) for p in self.partitions],
-            "agents": [asdict(total) for total in self.agents],
-            "unreachable": self.unreachable,
-            "transactional": list(self.transactional),
-        }
+        level = {"name": self.level.name, "reasons": list(self.level.reasons)}
+        return {**msgspec.to_builtins(self), "level": level}
 
 
 def status(app: App, store: Store, timeout: float, counts: Counts) -> Status:
@@ -86,21 +82,18 @@ def status(app: App, store: Store, timeout: float, counts: Counts) -> Status:
     everything |= {Partition(app.name, a.name, t, n) for a in app.agents for t, n in high if t in a.topics}
     everything |= {Partition(app.name, *place) for place in letters or ()}
     stopped = halted(app)
-    found = [
-        _progress(agents[p.agent], p, store.read(p), high.get(p[2:]), letters, stopped) for p in sorted(everything)
-    ]
-    totals = [_total(app, agent, store, [row for row in found if row.agent == agent.name]) for agent in app.agents]
+    rows = [_progress(agents[p.agent], p, store.read(p), high.get(p[2:]), letters, stopped) for p in sorted(everything)]
+    totals = [_total(app, agent, store, [row for row in rows if row.agent == agent.name]) for agent in app.agents]
     transactional = [agent.name for agent in app.agents if agent.delivery == "transactional"]
-    return Status(app.name, redacted(app.store), store.level(), found, totals, unreachable, transactional)
+    return Status(app.name, redacted(app.store), store.level(), rows, totals, unreachable, transactional)
 
 
-def _kafka(app: App, timeout: float, counts: Counts) -> tuple[dict[tuple[str, int], int], Letters | None, str | None]:
-    """The next offset of every input partition that Kafka has, the dead letters, and why these are not known."""
+def _kafka(
+    app: App, timeout: float, counts: Counts
+) -> tuple[dict[tuple[str, int], int], DeadLetterCounts | None, str | None]:
+    """The next offset of every input partition, the counts of dead letters, and why Kafka could not be asked."""
     if app.kafka["bootstrap.servers"] == EMBEDDED:
         return {}, None, "the embedded broker answers only its own run"
-    from sluicegate.connectors.kafka.admin import existing
-    from sluicegate.connectors.kafka.ends import ends
-
     inputs = sorted({topic for agent in app.agents for topic in agent.topics})
     high: dict[tuple[str, int], int] = {}
     try:
@@ -116,7 +109,7 @@ def _progress(
     partition: Partition,
     view: PartitionView | None,
     high: int | None,
-    letters: Letters | None,
+    letters: DeadLetterCounts | None,
     stopped: Mapping[HaltedPartition, str],
 ) -> PartitionProgress:
     place = agent.name, partition.topic, partition.number
@@ -137,17 +130,19 @@ def _groups(
     agent: Agent, partition: Partition, view: PartitionView
 ) -> tuple[int | None, float | None, float | None, str | None]:
     """How many groups are open in this partition, the age of the oldest, the next deadline, and a note."""
-    from sluicegate.streams.operations.open_groups import held
-
     try:
         found = held(agent, partition, view)
     except (ChangelogIncomplete, ConfigurationError) as error:
         return None, None, None, str(error)
-    now, oldest, due = view.claim.store_time, found.groups.oldest(), found.groups.next_due()
-    count = len(found.groups.states) if agent.grouped else None
+    groups = found.groups
+    now = view.claim.store_time
+    oldest = groups.oldest()
+    due = groups.next_due()
+    age = None if oldest is None else max(0.0, now - oldest)
+    deadline = None if due == inf else due - now
     parked = sum(item.state == "parked" for item in found.sealed.held.values())
     note = f"{parked} parked: see `sluicegate parked ls`" if parked else None
-    age, deadline = None if oldest is None else max(0.0, now - oldest), None if due == float("inf") else due - now
+    count = len(groups.states) if agent.grouped else None
     return (None if agent.scope == "shared" and not count else count), age, deadline, note
 
 
@@ -155,28 +150,29 @@ def _total(app: App, agent: Agent, store: Store, rows: Sequence[PartitionProgres
     sums = total(agent.name, rows)
     if agent.scope != "shared":
         return sums
-    from sluicegate.streams.operations.shared_groups import shared_groups
-
     found = shared_groups(store.buffer, app.name, agent, time.time())
-    oldest = _best(max, [sums.oldest, *(group.age for group in found)])
-    deadline = _best(min, [sums.next_deadline, *(group.fires_in for group in found)])
-    return Total(agent.name, sums.lag, (sums.open_groups or 0) + len(found), oldest, deadline, sums.unsent, sums.dead)
-
-
-def total(name: str | None, rows: "Sequence[PartitionProgress | Total]") -> Total:
-    """What is known of them together."""
-    return Total(
-        name,
-        _best(sum, [row.lag for row in rows]),
-        _best(sum, [row.open_groups for row in rows]),
-        _best(max, [row.oldest for row in rows]),
-        _best(min, [row.next_deadline for row in rows]),
-        sum(row.unsent for row in rows),
-        _best(sum, [row.dead for row in rows]),
+    return msgspec.structs.replace(
+        sums,
+        open_groups=(sums.open_groups or 0) + len(found),
+        oldest=_over_known(max, [sums.oldest, *(group.age for group in found)]),
+        next_deadline=_over_known(min, [sums.next_deadline, *(group.fires_in for group in found)]),
     )
 
 
-def _best(of: Callable[[Iterable[Any]], Any], values: Iterable[Any]) -> Any:
-    """Of those that are known; None when none is."""
+def total(name: str | None, rows: "Sequence[PartitionProgress | Total]") -> Total:
+    """The total of these rows, from the values that are known."""
+    return Total(
+        name,
+        _over_known(sum, [row.lag for row in rows]),
+        _over_known(sum, [row.open_groups for row in rows]),
+        _over_known(max, [row.oldest for row in rows]),
+        _over_known(min, [row.next_deadline for row in rows]),
+        sum(row.unsent for row in rows),
+        _over_known(sum, [row.dead for row in rows]),
+    )
+
+
+def _over_known(function: Callable[[Iterable[Any]], Any], values: Iterable[Any]) -> Any:
+    """None when no value is known."""
     known = [value for value in values if value is not None]
-    return of(known) if known else None
+    return function(known) if known else None

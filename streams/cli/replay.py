@@ -1,5 +1,4 @@
-"""`sluicegate replay`: an agent over its old input. Only `--rebuild` is there: restoring the state of an agent whose
-store was lost."""
+"""`sluicegate replay --rebuild`: restore the state of an agent whose store was lost, from its input and its results."""
 
 import time
 from collections.abc import Iterator
@@ -8,23 +7,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.cli.changing import AgentName, Why, opened, person
-from sluicegate.streams.cli.outcome import DONE, complain, ending
+from sluicegate.streams.cli.outcome import DONE, complain
+from sluicegate.streams.cli.output import print_json, print_table
 from sluicegate.streams.cli.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from sluicegate.streams.agent import Agent, App
     from sluicegate.streams.contracts.stores import Store
     from sluicegate.streams.operations.rebuild_plan import Planned, Plans, RebuildRange
 
 COLUMNS = ("topic", ">partition", ">offset", ">read", ">results found", ">groups restored", ">sent anew")
 
 
-@ending
 def replay(
     file: FileArgument,
-    agent: AgentName,
+    name: AgentName,
     rebuild: Annotated[
         bool, typer.Option("--rebuild", help="Restore the state of an agent whose store was lost.")
     ] = False,
@@ -44,31 +43,28 @@ def replay(
     json: AsJson = False,
 ) -> int:
     """Restore lost state from the input, and from what the results say was done; nothing is sent twice."""
-    from sluicegate.streams.cli.output import print_json, print_table
-
     if not rebuild:
         raise ConfigurationError("add --rebuild: `replay FILE AGENT --rebuild` restores the state of a lost store")
     wanted = _wanted(since, accept_gaps)
-    with opened(file, agent) as (app, its, store), _plans(app, its, store, wanted) as plans:
+    with opened(file, name) as (app, agent, store), _plans(app, agent, store, wanted) as plans:
         plans.inform_again()
         planned = plans.plan(time.time(), lambda text: None if json else complain(text))
         done = [_document(each) | {"offset": plans.carry_out(each, person(why)).offset} for each in planned]
     if json:
         print_json({"rebuilt": done})
     elif done:
-        print_table(COLUMNS, [[str(value) for value in each.values()] for each in done])
+        print_table(COLUMNS, [each.values() for each in done])
     else:
-        print(f"nothing to do: the store has a state of every partition that {agent} has read")
+        print(f"nothing to do: the store has a state of every partition that {name} has read")
     return DONE
 
 
 @contextmanager
-def _plans(app: "App", agent: "Agent", store: "Store", wanted: "RebuildRange") -> Iterator["Plans"]:
+def _plans(app: App, agent: Agent, store: "Store", wanted: "RebuildRange") -> Iterator["Plans"]:
     """Raises SystemNotReady for a store that `run` would not use."""
     from sluicegate.connectors.kafka.history import KafkaHistory
     from sluicegate.connectors.kafka.producer import open_producer
-    from sluicegate.streams.cli.systems import migrates
-    from sluicegate.streams.cli.wiring import judge_store
+    from sluicegate.streams.cli.wiring import judge_store, store_facts
     from sluicegate.streams.config.kafka import EMBEDDED
     from sluicegate.streams.operations.rebuild_plan import Plans
 
@@ -76,9 +72,7 @@ def _plans(app: "App", agent: "Agent", store: "Store", wanted: "RebuildRange") -
         raise ConfigurationError(
             "the embedded broker forgets everything when its run ends: there is nothing to rebuild from"
         )
-    may = migrates(app)
-    steps = store.migrate(dry_run=not may)
-    judge_store(app, () if may else steps, store.level())
+    judge_store(app, *store_facts(app, store))
     with (
         closing(KafkaHistory(app.kafka, f"{app.name}.{agent.name}")) as history,
         closing(open_producer(app.kafka)) as outputs,

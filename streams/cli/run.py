@@ -1,4 +1,4 @@
-"""`sluicegate run`: the workers of a file, under a supervisor."""
+"""`sluicegate run`: the workers of a file under a supervisor."""
 
 import os
 from enum import StrEnum
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sluicegate.streams.cli import extras
-from sluicegate.streams.cli.outcome import DEBUG, ending
+from sluicegate.streams.cli.files import loaded, read_again
+from sluicegate.streams.cli.outcome import DEBUG
 from sluicegate.streams.cli.parameters import FileArgument
 from sluicegate.streams.errors import ConfigurationError
 
@@ -16,20 +17,13 @@ if TYPE_CHECKING:
     from sluicegate.streams.processes.child import RuleChange
 
 
-class LogLevel(StrEnum):
-    debug = "debug"
-    info = "info"
-    warning = "warning"
-    error = "error"
+LogLevel = StrEnum("LogLevel", ["debug", "info", "warning", "error"])
 
 
-@ending
 def run(
     file: FileArgument,
-    agent: Annotated[
-        list[str] | None, typer.Option("--agent", metavar="A", help="Only this agent; may be repeated.")
-    ] = None,
-    workers: Annotated[int, typer.Option("--workers", min=1, max=256, help="Processes per agent.")] = 1,
+    agent: Annotated[list[str] | None, typer.Option(metavar="A", help="Only this agent; may be repeated.")] = None,
+    workers: Annotated[int, typer.Option(min=1, max=256, help="Processes per agent.")] = 1,
     flush: Annotated[
         bool, typer.Option("--flush", help="Fire open groups whose key, compute or format the file changed.")
     ] = False,
@@ -41,7 +35,6 @@ def run(
     ] = LogLevel.info,
 ) -> int:
     """Run the agents until SIGTERM; a clean end is 0."""
-    from sluicegate.streams.cli.files import loaded, read_again
     from sluicegate.streams.cli.wiring import prepare
     from sluicegate.streams.observe import tracing
     from sluicegate.streams.processes import supervisor
@@ -50,7 +43,7 @@ def run(
         raise ConfigurationError("--flush and --drop exclude each other; give one of them")
     app = loaded(file)
     extras.require(app)
-    tracing.asked(os.environ)  # what it asks for and cannot have is said here, once, and not by each worker
+    tracing.asked(os.environ)  # its errors are reported here, once, and not by each worker
     change: RuleChange = "flush" if flush else "drop" if drop else "refuse"
     return supervisor.run(
         app, agent or (), workers, change, prepare=prepare, log_level=log_level.value, fresh=partial(read_again, file)

@@ -1,9 +1,9 @@
-"""What `sluicegate status` shows a person: for each agent its totals and, below, its partitions."""
+"""The table of `sluicegate status`: the totals of each agent, and its partitions."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from sluicegate.streams.cli.output import age
+from sluicegate.streams.cli.output import age, table
 from sluicegate.streams.cli.progress import PartitionProgress, Status, Total, total
 from sluicegate.streams.wording import counted
 
@@ -19,12 +19,12 @@ COLUMNS = (
     ">dead",
 )
 ENDLESS = 10_000  # columns
-AROUND = 8  # lines of a screen for the title, the heads of columns, the total, and a prompt
+AROUND = 8  # lines for the title, the column heads, the total and a prompt
 
 
 def view(found: Status, screen: Any, height: int | None = None) -> Any:
-    """For this console. Where it is too narrow for the owners' names they have numbers, with a list below. `height`: so
-    many lines may be shown; the partitions with the least lag are left out, and it says so."""
+    """For this console. Where it is too narrow for the names of the owners, it shows numbers and a list of the names.
+    Partitions with the least lag are left out, with a note, when there are more than `height` lines."""
     from rich.console import Group
     from rich.text import Text
 
@@ -34,11 +34,11 @@ def view(found: Status, screen: Any, height: int | None = None) -> Any:
     if left := len(found.partitions) - len(shown):
         notes.append(f"no room on this screen for {counted(left, 'partition')} more; --agent NAME shows one agent")
     owners = {name: name for name in sorted({row.owner for row in shown if row.owner})}
-    table = _table(found, shown, owners)
-    if owners and screen.measure(table, options=screen.options.update(width=ENDLESS)).maximum > screen.width:
+    made = _table(found, shown, owners)
+    if owners and screen.measure(made, options=screen.options.update(width=ENDLESS)).maximum > screen.width:
         notes = [*(f"owner {number}: {name}" for number, name in enumerate(owners, 1)), *notes]
-        table = _table(found, shown, {name: str(number) for number, name in enumerate(owners, 1)})
-    return Group(Text(_title(found)), table, *map(Text, notes))
+        made = _table(found, shown, {name: str(number) for number, name in enumerate(owners, 1)})
+    return Group(Text(_title(found)), made, *map(Text, notes))
 
 
 def _title(found: Status) -> str:
@@ -48,39 +48,29 @@ def _title(found: Status) -> str:
 
 
 def _fitting(rows: Sequence[PartitionProgress], room: int) -> Sequence[PartitionProgress]:
-    """As many as there is room for: those with a note, then those with the most lag, in their order."""
+    """At most `room` partitions, in their order: first those with a note, then those with the most lag."""
     chosen = sorted(range(len(rows)), key=lambda at: (rows[at].note is None, -(rows[at].lag or 0)))[: max(room, 0)]
     return [rows[at] for at in sorted(chosen)]
 
 
 def _table(found: Status, shown: Sequence[PartitionProgress], owners: dict[str, str]) -> Any:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
-    for number, column in enumerate(COLUMNS):
-        right = column.startswith(">")
-        table.add_column(
-            column.removeprefix(">"), justify="right" if right else "left", no_wrap=number > 0, overflow="fold"
-        )
+    made = table(COLUMNS, show_edge=False, collapse_padding=True)
+    for column in made.columns[1:]:
+        column.no_wrap = True
     for agent in found.agents:
-        table.add_row(agent.agent, "", "", *_numbers(agent), style="bold")
+        made.add_row(agent.agent, "", "", *_numbers(agent), style="bold")
         for row in (row for row in shown if row.agent == agent.agent):
             owner = owners[row.owner] if row.owner else "-"
-            table.add_row(f"  {row.topic}/{row.partition}", owner, _number(row.offset), *_numbers(row))
+            made.add_row(f"  {row.topic}/{row.partition}", owner, _known(row.offset), *_numbers(row))
     if len(found.agents) > 1:
-        table.add_row("total", "", "", *_numbers(total(None, found.agents)), style="bold")
-    return table
+        made.add_row("total", "", "", *_numbers(total(None, found.agents)), style="bold")
+    return made
 
 
 def _numbers(of: PartitionProgress | Total) -> list[str]:
-    groups = [_number(of.lag), _number(of.open_groups), _age(of.oldest), _age(of.next_deadline)]
-    return [*groups, str(of.unsent), _number(of.dead)]
+    groups = [_known(of.lag), _known(of.open_groups), _known(of.oldest, age), _known(of.next_deadline, age)]
+    return [*groups, str(of.unsent), _known(of.dead)]
 
 
-def _number(value: int | None) -> str:
-    return "-" if value is None else str(value)
-
-
-def _age(seconds: float | None) -> str:
-    return "-" if seconds is None else age(seconds)
+def _known(value: float | None, text: Callable[[float], str] = str) -> str:
+    return "-" if value is None else text(value)

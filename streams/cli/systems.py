@@ -1,12 +1,15 @@
-"""What the commands ask of the systems that a file names, how long they wait for them, and what is good enough."""
+"""The checks of the systems that a file names, and the limits that they must keep."""
 
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from contextlib import closing
 
+from sluicegate.connectors.kafka import admin
+from sluicegate.connectors.kafka.transactions import open_transactions
 from sluicegate.streams.agent import App
 from sluicegate.streams.cli import duplicates
+from sluicegate.streams.cli.files import connected
 from sluicegate.streams.cli.finding import SystemFinding
 from sluicegate.streams.cli.topics import needed, written
 from sluicegate.streams.cli.waiting import System, kafka_of, store_of, within
@@ -17,14 +20,14 @@ from sluicegate.streams.contracts.values import LEVELS, Level, Partition
 from sluicegate.streams.errors import SystemNotReady
 from sluicegate.streams.wording import counted
 
-SAID = {
+LEVEL_WORDS = {
     "durable": "durable",
     "lossy": "lossy: exactly-once unless the store loses acknowledged writes",
     "volatile": "volatile: everything is lost when the process ends",
 }
-LONGEST_CALL = 5.0
-ASKED = 3.0
-CHECKED = 2**31 - 1  # no topic has so many partitions
+LONGEST_CALL = 5.0  # seconds
+LONGEST_WAIT = 3.0  # seconds that `check --connect` waits for a system
+UNUSED = 2**31 - 1  # a partition that no topic has
 SAFER = "one broker that dies may take acknowledged records along: replication 3 and min.insync.replicas 2 prevent it"
 
 
@@ -33,9 +36,9 @@ def accepted(app: App, level: Level) -> bool:
     return app.store.startswith("memory:") or LEVELS.index(level.name) <= LEVELS.index(app.accept_level)
 
 
-def said(level: Level) -> str:
-    """The level and its reasons in words."""
-    return "; ".join([SAID[level.name], *level.reasons])
+def in_words(level: Level) -> str:
+    """The level and its reasons."""
+    return "; ".join([LEVEL_WORDS[level.name], *level.reasons])
 
 
 def remedy(level: Level) -> str:
@@ -48,39 +51,31 @@ def call_timeout(app: App) -> float:
 
 
 def inspect(app: App) -> list[SystemFinding]:
-    """Store and brokers at the same time, each as far as it can be reached. It asks whether they are ready now: a
-    system that is down is waited for only ASKED seconds."""
-    asked = replace(app, start_timeout=min(app.start_timeout, ASKED))
+    """Asks the store and the brokers at the same time. Waits at most LONGEST_WAIT seconds for a system that is down."""
     with ThreadPoolExecutor(2) as pool:
-        store = pool.submit(_guarded, "store", store_of(app), asked, lambda: _store(app))
-        kafka = pool.submit(_guarded, "kafka", kafka_of(app), asked, lambda: _kafka(app))
+        store = pool.submit(_guarded, "store", store_of(app), app, _store)
+        kafka = pool.submit(_guarded, "kafka", kafka_of(app), app, _kafka)
         return [*store.result(), *kafka.result()]
 
 
-def _guarded(name: str, system: System, app: App, look: Callable[[], list[SystemFinding]]) -> list[SystemFinding]:
+def _guarded(name: str, system: System, app: App, look: Callable[[App], list[SystemFinding]]) -> list[SystemFinding]:
     try:
-        return within(app.start_timeout, look, system=system)
+        return within(min(app.start_timeout, LONGEST_WAIT), lambda: look(app), system=system)
     except SystemNotReady as error:
         return [SystemFinding(name, False, str(error))]
 
 
 def _store(app: App) -> list[SystemFinding]:
-    from sluicegate.connectors import open_store
-
-    store = open_store(app.store, app.folder)
-    try:
+    with connected(app) as store:
         steps, level = store.migrate(dry_run=True), store.level()
-    finally:
-        store.close()
     found = [SystemFinding("store", True, f"{redacted(app.store)} can be used")]
     if steps and migrates(app):
         found.append(SystemFinding("store", True, f"run will migrate it: {', '.join(steps)}"))
     elif steps:
-        found.append(
-            SystemFinding("store", False, f"is not migrated: {', '.join(steps)}", "run `sluicegate migrate FILE`")
-        )
+        text = f"is not migrated: {', '.join(steps)}"
+        found.append(SystemFinding("store", False, text, "run `sluicegate migrate FILE`"))
     enough = accepted(app, level)
-    return [*found, SystemFinding("store", enough, f"level {said(level)}", "" if enough else remedy(level))]
+    return [*found, SystemFinding("store", enough, f"level {in_words(level)}", "" if enough else remedy(level))]
 
 
 def migrates(app: App) -> bool:
@@ -93,48 +88,36 @@ def migrates(app: App) -> bool:
 def _kafka(app: App) -> list[SystemFinding]:
     if app.kafka["bootstrap.servers"] == EMBEDDED:
         return [SystemFinding("kafka", True, "is a broker inside `run`, which makes its topics")]
-    from sluicegate.connectors.kafka import admin
-
     topics = [need.topic for need in needed(app)]
-    there = admin.existing(app.kafka, topics, call_timeout(app))
+    timeout = call_timeout(app)
+    there = admin.existing(app.kafka, topics, timeout)
     missing = [topic for topic in topics if there[topic] is None]
     found = [SystemFinding("kafka", True, f"{app.kafka['bootstrap.servers']} answers")]
     if missing:
-        found.append(
-            SystemFinding("kafka", False, f"has no topic {', '.join(missing)}", "run `sluicegate topics FILE --create`")
-        )
-    for topic, (replicas, insync) in admin.durability(
-        app.kafka, [t for t in topics if there[t]], call_timeout(app)
-    ).items():
-        facts = (
-            f"{counted(there[topic] or 0, 'partition')}, replication {replicas}, min.insync.replicas "
-            f"{insync or 'unknown'}"
-        )
+        text = f"has no topic {', '.join(missing)}"
+        found.append(SystemFinding("kafka", False, text, "run `sluicegate topics FILE --create`"))
+    durability = admin.durability(app.kafka, [topic for topic in topics if there[topic]], timeout)
+    for topic, (replicas, insync) in durability.items():
+        text = f"topic {topic}: {counted(there[topic] or 0, 'partition')}, replication {replicas}, min.insync.replicas "
         hint = SAFER if topic in written(app.agents) and fragile(replicas, insync) else ""
-        found.append(SystemFinding("kafka", True, f"topic {topic}: {facts}", hint))
+        found.append(SystemFinding("kafka", True, f"{text}{insync or 'unknown'}", hint))
     found += _transactions(app)
-    return found + duplicates.findings(app, app.agents, there, time.time(), call_timeout(app))
+    return found + duplicates.findings(app, app.agents, there, time.time(), timeout)
 
 
 def _transactions(app: App) -> list[SystemFinding]:
-    """Whether the brokers let each agent with `delivery: transactional` open transactions: tried under a name that no
-    shard has."""
+    """Whether the agents with `delivery: transactional` may open transactions: tries it for a partition that does not
+    exist."""
     agents = [agent for agent in app.agents if agent.delivery == "transactional"]
     if not agents:
         return []
-    from sluicegate.connectors.kafka.transactions import open_transactions
-
     for agent in agents:
-        tried = open_transactions(app.kafka, app.name, agent.name)(
-            Partition(app.name, agent.name, agent.topics[0], CHECKED)
-        )
-        try:
-            tried.open()
-        finally:
-            tried.close()
+        opener = open_transactions(app.kafka, app.name, agent.name)
+        with closing(opener(Partition(app.name, agent.name, agent.topics[0], UNUSED))) as transactions:
+            transactions.open()
     return [SystemFinding("kafka", True, f"transactions can be opened for {', '.join(agent.name for agent in agents)}")]
 
 
 def fragile(replicas: int, insync: int | None) -> bool:
-    """Can what the brokers acknowledged be lost with one of them? What they do not say counts as yes."""
+    """Whether acknowledged records can be lost with one broker. An unknown setting counts as yes."""
     return replicas < 2 or insync is None or insync < 2

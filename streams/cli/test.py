@@ -1,5 +1,4 @@
-"""`sluicegate test`: the file's own tests, without a broker and without waiting; with `--crash` also at every place
-where it can die."""
+"""`sluicegate test`: the tests of a file, without a broker and without waiting."""
 
 import logging
 import sys
@@ -7,29 +6,28 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sluicegate.streams.cli.outcome import DONE, UNEXPECTED, USAGE, complain, debugging, ending
+from sluicegate.streams.agent import App
+from sluicegate.streams.cli.files import app_of
+from sluicegate.streams.cli.outcome import DONE, UNEXPECTED, debugging
+from sluicegate.streams.cli.output import print_json
 from sluicegate.streams.cli.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from sluicegate.streams.agent import App
     from sluicegate.streams.cases import Case
-    from sluicegate.streams.testing.heard import TracebackLog
     from sluicegate.streams.testing.play import CaseVerdict, ShowProgress
+    from sluicegate.streams.testing.tracebacks import TracebackLog
 
-EVERY = 0.1  # seconds between two looks at the progress
+EVERY = 0.1  # seconds between two updates of the progress
 
 
-@ending
 def play_tests(
     file: FileArgument,
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME", help="Only these tests.", show_default=False)
-    ] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Only these tests.")] = None,
     crash: Annotated[
         bool, typer.Option("--crash", help="Each test once more for every place where the process can die.")
     ] = False,
@@ -41,25 +39,22 @@ def play_tests(
     from sluicegate.streams.testing.stores import on_sqlite, require_sqlalchemy
 
     found = loaded(file)
-    for problem in found.problems:
-        complain(str(problem))
-    if found.app is None:
-        return USAGE
+    app = app_of(found)
     cases = _chosen(file, found.cases, names or [])
-    if any(on_sqlite(found.app, any(isinstance(step, SetupFile) for step in case.steps)) for case in cases):
+    if any(on_sqlite(app, any(isinstance(step, SetupFile) for step in case.steps)) for case in cases):
         require_sqlalchemy()
     verdicts = []
-    with _quiet() as heard:
+    with _quiet() as log:
         for case in cases:
-            verdicts.append(_traced(_verdict(found.app, case, crash), heard.taken()))
+            verdicts.append(_traced(_verdict(app, case, crash), log.taken()))
             if not json:
                 print(_line(file, verdicts[-1], crash), flush=True)
-    failed = [verdict for verdict in verdicts if verdict.failure is not None]
+    passed = sum(verdict.failure is None for verdict in verdicts)
     if json:
-        _as_json(file, verdicts)
+        print_json({"ok": passed == len(verdicts), "tests": [_document(file, verdict) for verdict in verdicts]})
     else:
-        print(f"{len(verdicts) - len(failed)} of {len(verdicts)} tests passed")
-    return UNEXPECTED if failed else DONE
+        print(f"{passed} of {len(verdicts)} tests passed")
+    return DONE if passed == len(verdicts) else UNEXPECTED
 
 
 def _chosen(file: str, cases: "Sequence[Case]", names: Sequence[str]) -> "Sequence[Case]":
@@ -74,7 +69,7 @@ def _chosen(file: str, cases: "Sequence[Case]", names: Sequence[str]) -> "Sequen
     return [case for case in cases if not names or case.name in names]
 
 
-def _verdict(app: "App", case: "Case", crash: bool) -> "CaseVerdict":
+def _verdict(app: App, case: "Case", crash: bool) -> "CaseVerdict":
     from sluicegate.streams.testing.play import CaseVerdict, play, play_with_crashes
 
     if not crash:
@@ -84,7 +79,7 @@ def _verdict(app: "App", case: "Case", crash: bool) -> "CaseVerdict":
 
 
 def _traced(verdict: "CaseVerdict", trace: tuple[str, ...]) -> "CaseVerdict":
-    """A test that failed, with what its handlers raised."""
+    """The verdict; of a test that failed with what its handlers raised."""
     failure = verdict.failure
     return verdict if failure is None else replace(verdict, failure=replace(failure, trace=failure.trace or trace))
 
@@ -94,32 +89,25 @@ def _line(file: str, verdict: "CaseVerdict", crash: bool) -> str:
     if verdict.failure is None:
         return f"ok      {verdict.case.name}{survived}"
     where = "" if verdict.place is None else f" with {verdict.place}{survived}"
-    return f"FAILED  {verdict.case.name}{where}: {file}:{verdict.failure.line}: {verdict.failure.text}" + "".join(
-        f"\n        {line}" for line in verdict.failure.trace
-    )
+    failed = f"FAILED  {verdict.case.name}{where}: {file}:{verdict.failure.line}: {verdict.failure.text}"
+    return "\n        ".join([failed, *verdict.failure.trace])
 
 
-def _as_json(file: str, verdicts: "Sequence[CaseVerdict]") -> None:
-    from sluicegate.streams.cli.output import print_json
-
-    tests: list[dict[str, Any]] = [
-        {
-            "name": verdict.case.name,
-            "line": verdict.case.line,
-            "ok": verdict.failure is None,
-            "failure": verdict.failure and {"file": file, **asdict(verdict.failure)},
-            "deaths": verdict.deaths,
-            "lost": verdict.lost,
-            "place": verdict.place,
-        }
-        for verdict in verdicts
-    ]
-    print_json({"ok": all(test["ok"] for test in tests), "tests": tests})
+def _document(file: str, verdict: "CaseVerdict") -> dict[str, object]:
+    return {
+        "name": verdict.case.name,
+        "line": verdict.case.line,
+        "ok": verdict.failure is None,
+        "failure": verdict.failure and {"file": file, **asdict(verdict.failure)},
+        "deaths": verdict.deaths,
+        "lost": verdict.lost,
+        "place": verdict.place,
+    }
 
 
 @contextmanager
 def _progress(name: str) -> "Iterator[ShowProgress]":
-    """On a terminal one line that is gone at the end, elsewhere nothing."""
+    """Shows a line on a terminal, and clears it at the end; elsewhere nothing."""
     if not sys.stderr.isatty():
         yield lambda done, total: None
         return
@@ -137,15 +125,16 @@ def _progress(name: str) -> "Iterator[ShowProgress]":
 
 @contextmanager
 def _quiet() -> "Iterator[TracebackLog]":
-    """The engine's log is for people who run it: here only when debugging. What handlers raise is heard in any case."""
+    """Drops the log of the engine unless debugging, and keeps what handlers raise."""
     import structlog
 
-    from sluicegate.streams.testing.heard import TracebackLog
+    from sluicegate.streams.testing.tracebacks import TracebackLog
 
-    before, heard = structlog.get_config(), TracebackLog(quiet=not debugging())
+    before = structlog.get_config()
+    log = TracebackLog(quiet=not debugging())
     wrapper = structlog.make_filtering_bound_logger(logging.DEBUG)
-    structlog.configure(processors=[heard, *before["processors"]], wrapper_class=wrapper)
+    structlog.configure(processors=[log, *before["processors"]], wrapper_class=wrapper)
     try:
-        yield heard
+        yield log
     finally:
         structlog.configure(**before)

@@ -6,88 +6,74 @@ from uuid import UUID, uuid4
 
 import typer
 
-from sluicegate.streams.cli.changing import By, Why, noted, rows_of
-from sluicegate.streams.cli.listing import listing
-from sluicegate.streams.cli.outcome import DONE, ending
+from sluicegate.streams.cli.changing import By, Why, noted
+from sluicegate.streams.cli.commands import Commands
+from sluicegate.streams.cli.files import loaded, shared_store
+from sluicegate.streams.cli.outcome import DONE
+from sluicegate.streams.cli.output import print_json, print_list
 from sluicegate.streams.cli.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from sluicegate.streams.contracts.leased_values import Timeout
 
-timeouts = listing("timeouts", "The scheduled table: list, cancel, reschedule, add.")
-TimeoutIdArgument = Annotated[
-    str, typer.Argument(metavar="ID", help="The timeout's id, as `ls` shows it.", show_default=False)
-]
-When = Annotated[
-    str, typer.Argument(metavar="WHEN", help="An RFC 3339 time, or a duration from now: 15m.", show_default=False)
-]
-COLUMNS = ("id", "due", "destination", "key", "owner")
+timeouts = Commands("timeouts", "The scheduled table: list, cancel, reschedule, add.")
+TimeoutIdArgument = Annotated[str, typer.Argument(metavar="ID", help="The timeout's id, as `ls` shows it.")]
+When = Annotated[str, typer.Argument(metavar="WHEN", help="An RFC 3339 time, or a duration from now: 15m.")]
 
 
-@timeouts.command("ls")
-@ending
+@timeouts.command()
 def ls(
     file: FileArgument,
-    destination: Annotated[str | None, typer.Option("--destination", help="For this topic only.")] = None,
+    destination: Annotated[str | None, typer.Option(help="For this topic only.")] = None,
     owner: Annotated[
-        str | None, typer.Option("--owner", help="Of this owner only (app/agent for what handlers scheduled).")
+        str | None, typer.Option(help="Of this owner only (app/agent for what handlers scheduled).")
     ] = None,
-    key: Annotated[str | None, typer.Option("--key", help="With this key only.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = 1000,
+    key: Annotated[str | None, typer.Option(help="With this key only.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 1000,
     json: AsJson = False,
 ) -> int:
     """What is armed, soonest first; leases nothing."""
-    from sluicegate.streams.cli.output import print_json, print_table
-
-    with rows_of(file) as store:
-        found = store.timeouts.find(destination, owner, _bytes(key), limit)
-    rows = [_document(each) for each in found]
-    if json:
-        print_json({"timeouts": rows})
-        return DONE
-    print_table(COLUMNS, [["" if value is None else str(value) for value in row.values()] for row in rows])
+    with shared_store(loaded(file)) as store:
+        found = [_document(each) for each in store.timeouts.find(destination, owner, _bytes(key), limit)]
+    print_list(json, "timeouts", found, ("id", "due", "destination", "key", "owner"))
     return DONE
 
 
-@timeouts.command("cancel")
-@ending
+@timeouts.command()
 def cancel(file: FileArgument, id: TimeoutIdArgument, why: Why = "", by: By = "") -> int:
     """It will not be sent."""
     wanted = _uuid(id)
     with noted(file, "timeouts cancel", [id], why, by) as store:
-        _there(store.timeouts.cancel(wanted), id)
+        _require(store.timeouts.cancel(wanted), id)
     print(f"{id} is cancelled")
     return DONE
 
 
-@timeouts.command("reschedule")
-@ending
+@timeouts.command()
 def reschedule(file: FileArgument, id: TimeoutIdArgument, when: When, why: Why = "", by: By = "") -> int:
     """Due at another time."""
     wanted, due = _uuid(id), _due(when)
     with noted(file, "timeouts reschedule", [f"{id} to {due.isoformat(timespec='seconds')}"], why, by) as store:
-        _there(store.timeouts.reschedule(wanted, due), id)
+        _require(store.timeouts.reschedule(wanted, due), id)
     print(f"{id} is due at {due.isoformat(timespec='seconds')}")
     return DONE
 
 
-@timeouts.command("add")
-@ending
+@timeouts.command()
 def add(
     file: FileArgument,
-    destination: Annotated[str, typer.Argument(metavar="TOPIC", help="Where it goes.", show_default=False)],
+    destination: Annotated[str, typer.Argument(metavar="TOPIC", help="Where it goes.")],
     when: When,
-    value: Annotated[str | None, typer.Option("--value", help="The message's value.", show_default=False)] = None,
+    value: Annotated[str | None, typer.Option(help="The message's value.")] = None,
     null: Annotated[bool, typer.Option("--null", help="Send null as the value.")] = False,
-    key: Annotated[str | None, typer.Option("--key", help="The message's key.")] = None,
-    owner: Annotated[str | None, typer.Option("--owner", help="Whose it is.")] = None,
+    key: Annotated[str | None, typer.Option(help="The message's key.")] = None,
+    owner: Annotated[str | None, typer.Option(help="Whose it is.")] = None,
     why: Why = "",
     by: By = "",
     json: AsJson = False,
 ) -> int:
     """Schedule a message; prints its id."""
-    from sluicegate.streams.cli.output import print_json
     from sluicegate.streams.contracts.leased_values import Timeout
 
     if (value is not None) == null:
@@ -104,7 +90,7 @@ def add(
     return DONE
 
 
-def _there(found: bool, id: str) -> None:
+def _require(found: bool, id: str) -> None:
     if not found:
         raise ConfigurationError(f"no timeout {id} is armed; `sluicegate timeouts ls` lists what is")
 
@@ -121,7 +107,7 @@ def _uuid(text: str) -> UUID:
 
 
 def _due(text: str) -> datetime:
-    """Of an RFC 3339 time, or a duration by this machine's clock."""
+    """When an RFC 3339 time or a duration from now, by this machine's clock, is due."""
     from sluicegate.streams.units import duration, moment
 
     if (seconds := duration(text)) is not None:
@@ -132,12 +118,10 @@ def _due(text: str) -> datetime:
 
 
 def _document(timeout: "Timeout") -> dict[str, object]:
-    key = None if timeout.key is None else timeout.key.decode(errors="replace")
-    due = timeout.due_at.isoformat(timespec="milliseconds")
     return {
         "id": str(timeout.id),
-        "due_at": due,
+        "due_at": timeout.due_at.isoformat(timespec="milliseconds"),
         "destination": timeout.destination,
-        "key": key,
+        "key": None if timeout.key is None else timeout.key.decode(errors="replace"),
         "owner": timeout.owner,
     }

@@ -1,21 +1,22 @@
-"""`sluicegate topics`: which topics a file needs, what is there, and making what is missing."""
+"""`sluicegate topics`: the topics that a file needs, and creating the missing ones."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, NamedTuple
 
 import typer
 
 from sluicegate.streams.agent import Agent, App
-from sluicegate.streams.cli.outcome import DONE, SYSTEM, ending
+from sluicegate.streams.cli.files import loaded
+from sluicegate.streams.cli.outcome import DONE, SYSTEM
+from sluicegate.streams.cli.output import print_json, print_table
 from sluicegate.streams.cli.parameters import AsJson, FileArgument
 
 Roles = tuple[tuple[str, str], ...]
+"""(role, agent); a role is input, output or dead letters."""
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
-    """A topic and (role, agent) of each use: input, output or dead letters."""
+class Need(NamedTuple):
+    """A topic and its uses."""
 
     topic: str
     roles: Roles
@@ -39,7 +40,7 @@ def needed(app: App) -> list[Need]:
 
 
 def planned(app: App, there: Mapping[str, int | None], default: int) -> dict[str, int]:
-    """Partitions of every topic: what there is, else as many as the largest input of the agents that write it, else
+    """Partitions of every topic. A missing topic gets as many as the largest input of the agents that write it, or
     `default`."""
     counts = {topic: count for topic, count in there.items() if count is not None}
     writers: dict[str, set[str]] = {}
@@ -55,13 +56,12 @@ def planned(app: App, there: Mapping[str, int | None], default: int) -> dict[str
 
 
 def copartitioned(app: App, counts: Mapping[str, int]) -> dict[str, bool]:
-    """For every agent with several inputs: whether they have equally many partitions. With `scope: shared` that is of
-    no importance."""
+    """For each agent with several inputs: whether they have equally many partitions. Agents with `scope: shared` do not
+    need that."""
     several = [agent for agent in app.agents if len(agent.topics) > 1 and agent.scope == "partition"]
     return {agent.name: len({counts[t] for t in agent.topics}) == 1 for agent in several}
 
 
-@ending
 def topics(
     file: FileArgument,
     create: Annotated[
@@ -71,18 +71,21 @@ def topics(
     json: AsJson = False,
 ) -> int:
     """Topics, partitions, co-partitioning: what is needed, what is there."""
-    from sluicegate.streams.cli.files import loaded
     from sluicegate.streams.config.kafka import EMBEDDED
 
     app = loaded(file)
     embedded = app.kafka["bootstrap.servers"] == EMBEDDED
     there, made = ({}, []) if embedded else _look(app, create, partitions)
     wanted = planned(app, there, partitions)
-    _show(app, there, wanted, made, embedded, json)
+    if json:
+        print_json(_document(app, there, wanted, made))
+    else:
+        _print(app, there, wanted, made, embedded)
     return DONE if embedded or all(there[need.topic] is not None for need in needed(app)) else SYSTEM
 
 
 def _look(app: App, create: bool, partitions: int) -> tuple[dict[str, int | None], list[str]]:
+    """The partitions of each topic, and the topics that were created."""
     from sluicegate.connectors.kafka import admin
     from sluicegate.streams.cli.systems import call_timeout
     from sluicegate.streams.cli.waiting import kafka_of, within
@@ -96,50 +99,42 @@ def _look(app: App, create: bool, partitions: int) -> tuple[dict[str, int | None
     return {name: there[name] or wanted[name] for name in names}, made
 
 
-def _show(
-    app: App, there: Mapping[str, int | None], wanted: Mapping[str, int], made: list[str], embedded: bool, as_json: bool
-) -> None:
-    from sluicegate.streams.cli.output import print_json, print_table
+def _shared(app: App) -> list[str]:
+    return [agent.name for agent in app.agents if agent.scope == "shared"]
 
-    together, shared = copartitioned(app, wanted), [agent.name for agent in app.agents if agent.scope == "shared"]
-    if as_json:
-        document: dict[str, Any] = {
-            "topics": [
-                {
-                    "topic": need.topic,
-                    "roles": [{"role": role, "agent": agent} for role, agent in need.roles],
-                    "partitions": there.get(need.topic),
-                    "wanted": wanted[need.topic],
-                    "created": need.topic in made,
-                }
-                for need in needed(app)
-            ],
-            "copartitioned": together,
-            "shared": shared,
+
+def _document(
+    app: App, there: Mapping[str, int | None], wanted: Mapping[str, int], made: list[str]
+) -> dict[str, object]:
+    topics = [
+        {
+            "topic": need.topic,
+            "roles": [{"role": role, "agent": agent} for role, agent in need.roles],
+            "partitions": there.get(need.topic),
+            "wanted": wanted[need.topic],
+            "created": need.topic in made,
         }
-        print_json(document)
-        return
-    rows = [[need.topic, _roles(need.roles), _state(need.topic, there, wanted, made, embedded)] for need in needed(app)]
-    print_table(("topic", "use", "partitions"), rows)
-    for agent, equal in together.items():
-        print(
-            f"{agent}: its inputs have {'equally many' if equal else 'different numbers of'} partitions; groups "
-            "never span topics"
+        for need in needed(app)
+    ]
+    return {"topics": topics, "copartitioned": copartitioned(app, wanted), "shared": _shared(app)}
+
+
+def _print(
+    app: App, there: Mapping[str, int | None], wanted: Mapping[str, int], made: list[str], embedded: bool
+) -> None:
+    rows = []
+    for topic, roles in needed(app):
+        count = there.get(topic)
+        state = (
+            f"missing ({wanted[topic]} wanted)" if count is None else f"{count}{', created' if topic in made else ''}"
         )
-    for name in shared:
-        print(f"{name}: its groups span all partitions and topics (scope: shared), whatever their number")
+        uses = ", ".join(f"{role} of {agent}" for role, agent in roles)
+        rows.append((topic, uses, f"{wanted[topic]}, made by run" if embedded else state))
+    print_table(("topic", "use", "partitions"), rows)
+    for agent, equal in copartitioned(app, wanted).items():
+        numbers = "equally many" if equal else "different numbers of"
+        print(f"{agent}: its inputs have {numbers} partitions; groups never span topics")
+    for agent in _shared(app):
+        print(f"{agent}: its groups span all partitions and topics (scope: shared), whatever their number")
     if not embedded and not all(there.values()):
         print("`sluicegate topics FILE --create` makes the missing ones")
-
-
-def _roles(roles: Roles) -> str:
-    return ", ".join(f"{role} of {agent}" for role, agent in roles)
-
-
-def _state(
-    topic: str, there: Mapping[str, int | None], wanted: Mapping[str, int], made: list[str], embedded: bool
-) -> str:
-    if embedded:
-        return f"{wanted[topic]}, made by run"
-    count = there[topic]
-    return f"missing ({wanted[topic]} wanted)" if count is None else f"{count}{', created' if topic in made else ''}"

@@ -1,4 +1,4 @@
-"""Waiting for a system at the start of a command: for how long, what is said meanwhile, and what no waiting mends."""
+"""Waiting for a system at the start of a command."""
 
 import re
 import socket
@@ -17,9 +17,9 @@ from sluicegate.streams.config.fields import REDIS
 from sluicegate.streams.config.kafka import EMBEDDED
 from sluicegate.streams.errors import PersistenceError, SystemNotReady, permanent
 
-TELL_FIRST = 2.0
-TELL_EVERY = 5.0
-KNOCK = 2.0
+TELL_FIRST = 2.0  # seconds until the first message
+TELL_EVERY = 5.0  # seconds between two messages
+KNOCK = 2.0  # seconds for a TCP connection
 PORTS = {**dict.fromkeys(REDIS, 6379), "redis+sentinel": 26379, "rediss+sentinel": 26379}
 PORTS |= {"postgresql": 5432, "mysql": 3306, "mariadb": 3306, "mongodb": 27017}
 
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class System(NamedTuple):
-    """`places` are host:port or a path; `key` of the file names them."""
+    """A system that a command waits for. `places` are host:port or a path; `key` is where the file names them."""
 
     name: str
     places: tuple[str, ...]
@@ -44,7 +44,7 @@ class System(NamedTuple):
 
 
 Tell = Callable[[System, float, str], object]
-"""Says that a system is waited for, for so many seconds still, and why the last attempt failed (empty: none has
+"""Reports a system that is waited for, the seconds that are left, and why the last attempt failed (empty: none
 ended)."""
 
 
@@ -67,7 +67,7 @@ def kafka_of(app: App) -> System:
 
 
 def _of_servers(name: str, listed: str, port: int, key: str) -> System:
-    """`listed` are comma-separated hosts, each with or without a port; an IPv6 address is in brackets."""
+    """`listed` are comma-separated hosts, with or without a port. An IPv6 address is in brackets."""
     found = [each.strip() for each in listed.split(",") if each.strip()]
     places = [each if each.rpartition("]")[2].rpartition(":")[1] else f"{each}:{port}" for each in found]
     pairs = [place.rpartition(":") for place in places]
@@ -84,21 +84,20 @@ def within(
     attempt: Callable[[], T],
     pause: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
-    system: System | None = None,
+    *,
+    system: System,
     tell: Tell = on_stderr,
 ) -> T:
-    """The result of `attempt`, tried again while a system does not answer. Raises SystemNotReady with the last reason
-    after `seconds`, and at once for an error that is permanent or a name that does not resolve."""
+    """The result of `attempt`, which is repeated while the system does not answer. Raises SystemNotReady with the last
+    reason after `seconds`, and at once for a permanent error or a name that does not resolve."""
     deadline = clock() + seconds
     backoff = Backoff(0.1, 2.0, lambda: 1.0)
     last = [""]
     with _told(system, lambda: deadline - clock(), last, tell):
-        if system is not None:
-            _resolve(system)
+        _resolve(system)
         while True:
             try:
-                if system is not None:
-                    _knock(system)
+                _knock(system)
                 return attempt()
             except (PersistenceError, SystemNotReady) as error:
                 if error.permanent:
@@ -107,18 +106,14 @@ def within(
                     ) from error
                 left = deadline - clock()
                 if left <= 0:
-                    raise SystemNotReady(_given_up(system, error, seconds)) from error
+                    hint = f"start it, or correct `{system.key}` in the file"
+                    raise SystemNotReady(f"{system} is not ready: {error} (tried for {seconds:g} s); {hint}") from error
                 last[0] = str(error)
             pause(min(backoff.delay(), left))
 
 
-def _given_up(system: System | None, error: Exception, seconds: float) -> str:
-    text = f"{error} (tried for {seconds:g} s)"
-    return text if system is None else f"{system} is not ready: {text}; start it, or correct `{system.key}` in the file"
-
-
 def _resolve(system: System) -> None:
-    """Raises SystemNotReady when none of the names resolves."""
+    """Raises SystemNotReady when no name resolves."""
     failed = [why for host, _ in system.servers if (why := _unresolved(host))]
     if failed and len(failed) == len(system.servers):
         hint = f"correct `{system.key}` in the file, or the name service of this machine"
@@ -134,8 +129,8 @@ def _unresolved(host: str) -> str:
 
 
 def _knock(system: System) -> None:
-    """Raises SystemNotReady when no server accepts a connection. Some drivers take ten seconds to say so, or do not say
-    why."""
+    """Raises SystemNotReady when no server accepts a connection. Some drivers take ten seconds to notice, or do not
+    tell why."""
     failed = ""
     for host, port in system.servers:
         try:
@@ -148,11 +143,8 @@ def _knock(system: System) -> None:
 
 
 @contextmanager
-def _told(system: System | None, left: Callable[[], float], last: Sequence[str], tell: Tell) -> Iterator[None]:
-    """While the block runs: said by a thread, because a single attempt may take longer than the interval."""
-    if system is None:
-        yield
-        return
+def _told(system: System, left: Callable[[], float], last: Sequence[str], tell: Tell) -> Iterator[None]:
+    """Tells while the block runs, from a thread, because one attempt may take longer than the interval."""
     over = threading.Event()
 
     def say() -> None:

@@ -1,21 +1,23 @@
-"""What a run checks before it starts, and the embedded broker: where the supervisor meets the connectors."""
+"""What `run` checks before it starts, and the embedded broker."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import TypeVar
 
 import structlog
 
-from sluicegate.connectors import open_store
+from sluicegate.connectors.kafka import admin
+from sluicegate.connectors.kafka.embedded import EmbeddedBroker
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.cli import duplicates
-from sluicegate.streams.cli.finding import SystemFinding
-from sluicegate.streams.cli.systems import SAFER, accepted, call_timeout, fragile, migrates, remedy, said
+from sluicegate.streams.cli.files import connected
+from sluicegate.streams.cli.systems import SAFER, accepted, call_timeout, fragile, in_words, migrates, remedy
 from sluicegate.streams.cli.topics import written
 from sluicegate.streams.cli.waiting import System, kafka_of, store_of, within
 from sluicegate.streams.config.kafka import EMBEDDED
+from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Level
 from sluicegate.streams.errors import SystemNotReady
 from sluicegate.streams.processes.supervisor import Pause
@@ -27,8 +29,9 @@ T = TypeVar("T")
 
 @contextmanager
 def prepare(app: App, agents: Sequence[str], pause: Pause) -> Iterator[App]:
-    """Every system reachable and good enough, each given `start_timeout`; the embedded broker runs while this lasts.
-    Raises ConfigurationError and SystemNotReady."""
+    """Waits up to `start_timeout` for each system and checks it. The embedded broker runs while the block does. Raises
+    ConfigurationError and SystemNotReady."""
+    log = structlog.get_logger()
     chosen = [agent for agent in app.agents if agent.name in agents]
     topics = topics_of(chosen)
 
@@ -37,19 +40,16 @@ def prepare(app: App, agents: Sequence[str], pause: Pause) -> Iterator[App]:
 
     to_do, level = asked(store_of(app), lambda: _store_facts(app))
     judge_store(app, to_do, level)
-    structlog.get_logger().info("store.ready", durability=level.name, reasons=list(level.reasons))
+    log.info("store.ready", durability=level.name, reasons=list(level.reasons))
     with _with_broker(app, topics) as ready:
-        from sluicegate.connectors.kafka.admin import existing
-
         kafka = kafka_of(ready)
-        found = asked(kafka, lambda: _with_own(ready, chosen, existing(ready.kafka, topics, call_timeout(app))))
-        judge_topics(found)
+        timeout = call_timeout(app)
+        judge_topics(asked(kafka, lambda: _with_own(ready, chosen, admin.existing(ready.kafka, topics, timeout))))
         if ready is app:
-            weak = asked(kafka, lambda: _fragile(app, chosen))
-            if weak:
-                structlog.get_logger().warning("topics.fragile", topics=weak, text=SAFER)
+            if weak := asked(kafka, lambda: _fragile(app, chosen)):
+                log.warning("topics.fragile", topics=weak, text=SAFER)
             for short in asked(kafka, lambda: _forgetful(app, chosen)):
-                structlog.get_logger().warning("dedupe.short", text=f"{short.text}; {short.hint}")
+                log.warning("dedupe.short", text=short)
         yield ready
 
 
@@ -65,7 +65,7 @@ def judge_store(app: App, to_do: Sequence[str], level: Level) -> None:
             f"the store's schema is not up to date ({', '.join(to_do)}): run `sluicegate migrate FILE`"
         )
     if not accepted(app, level):
-        raise SystemNotReady(f"the store is {said(level)}: {remedy(level)}")
+        raise SystemNotReady(f"the store is {in_words(level)}: {remedy(level)}")
 
 
 def topics_of(agents: Sequence[Agent]) -> list[str]:
@@ -74,7 +74,7 @@ def topics_of(agents: Sequence[Agent]) -> list[str]:
 
 
 def judge_topics(found: Mapping[str, int | None]) -> None:
-    """Raises SystemNotReady naming every topic that is not there."""
+    """Raises SystemNotReady with every topic that does not exist."""
     missing = [name for name, partitions in sorted(found.items()) if partitions is None]
     if missing:
         raise SystemNotReady(
@@ -83,44 +83,41 @@ def judge_topics(found: Mapping[str, int | None]) -> None:
 
 
 def _with_own(app: App, agents: Sequence[Agent], found: Mapping[str, int | None]) -> Mapping[str, int | None]:
-    """The topics of `repartition:` are ours to make, when their inputs are there: as many partitions as the largest
-    input has."""
+    """`found` with the topics of `repartition:`, which are created when their inputs exist: with as many partitions as
+    the largest input has."""
     own = {agent.to.topic: agent.topics for agent in agents if agent.rekeys and agent.to is not None}
     missing = {topic: max(found[each] or 0 for each in inputs) for topic, inputs in own.items() if found[topic] is None}
     if not missing or not all(missing.values()):
         return found
-    from sluicegate.connectors.kafka.admin import create
-
-    made = create(app.kafka, missing)
-    structlog.get_logger().info("topics.made", topics=made)
+    structlog.get_logger().info("topics.made", topics=admin.create(app.kafka, missing))
     return {**found, **missing}
 
 
 def _fragile(app: App, agents: Sequence[Agent]) -> list[str]:
-    from sluicegate.connectors.kafka.admin import durability
-
-    found = durability(app.kafka, sorted(written(agents)), call_timeout(app))
+    """Output topics that can lose acknowledged records."""
+    found = admin.durability(app.kafka, sorted(written(agents)), call_timeout(app))
     return [topic for topic, (replicas, insync) in found.items() if fragile(replicas, insync)]
 
 
-def _forgetful(app: App, agents: Sequence[Agent]) -> list[SystemFinding]:
-    """Where `dedupe` remembers less than its topics can bring again."""
-    from sluicegate.connectors.kafka.admin import existing
-
+def _forgetful(app: App, agents: Sequence[Agent]) -> list[str]:
+    """Why `dedupe` remembers ids for a shorter time than its topics keep records."""
     topics = sorted({topic for agent in agents if agent.dedupe for topic in agent.topics})
-    there = existing(app.kafka, topics, call_timeout(app)) if topics else {}
-    return [found for found in duplicates.findings(app, agents, there, time.time(), call_timeout(app)) if found.hint]
+    timeout = call_timeout(app)
+    there = admin.existing(app.kafka, topics, timeout) if topics else {}
+    found = duplicates.findings(app, agents, there, time.time(), timeout)
+    return [f"{each.text}; {each.hint}" for each in found if each.hint]
 
 
 def _store_facts(app: App) -> tuple[Sequence[str], Level]:
-    """Migrates if it may; the steps that are still to do, and the level."""
-    store = open_store(app.store, app.folder)
-    try:
-        may = migrates(app)
-        steps = store.migrate(dry_run=not may)
-        return () if may else steps, store.level()
-    finally:
-        store.close()
+    with connected(app) as store:
+        return store_facts(app, store)
+
+
+def store_facts(app: App, store: Store) -> tuple[Sequence[str], Level]:
+    """The steps that `sluicegate migrate` must still take, and the level. Migrates the store where `run` may."""
+    may = migrates(app)
+    steps = store.migrate(dry_run=not may)
+    return () if may else steps, store.level()
 
 
 @contextmanager
@@ -128,11 +125,6 @@ def _with_broker(app: App, topics: Sequence[str]) -> Iterator[App]:
     if app.kafka.get("bootstrap.servers") != EMBEDDED:
         yield app
         return
-    from sluicegate.connectors.kafka.embedded import EmbeddedBroker
-
-    broker = EmbeddedBroker(dict.fromkeys(topics, EMBEDDED_PARTITIONS))
-    structlog.get_logger().info("broker.embedded", bootstrap=broker.bootstrap, topics=list(topics))
-    try:
+    with closing(EmbeddedBroker(dict.fromkeys(topics, EMBEDDED_PARTITIONS))) as broker:
+        structlog.get_logger().info("broker.embedded", bootstrap=broker.bootstrap, topics=list(topics))
         yield replace(app, kafka={**app.kafka, "bootstrap.servers": broker.bootstrap})
-    finally:
-        broker.close()

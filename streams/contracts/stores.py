@@ -78,16 +78,16 @@ class DeadRows(Protocol):
 
 
 class CrashMarkStore(Protocol):
-    """How a process that lives says that it did not crash."""
+    """A process that is alive clears its names from the crash marks."""
 
-    def acquit(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
-        """Take `processes` out of the partition's crash mark, whoever owns it now. `token` is that of the caller's last
-        claim.
+    def clear_crash_mark(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
+        """Remove the names `processes` from the partition's crash mark, whoever owns it. `token` is that of the caller's
+        last claim.
 
-        No fence, but the row is nobody's afterwards (its token is empty, until the next claim) when a name was there,
-        so that nobody goes on with what the mark said before; and when it was still the caller's own, so that a late
-        commit of its mark finds nobody home (both found by tests/model). The version stays: only commits raise it, so
-        that one which was lost with what followed it is missed (found by tests/simulation). Raises PersistenceError."""
+        The call is not fenced. It empties the token of the row in two cases (both found by tests/model): a name was
+        removed, so an owner that read the old mark must claim again; or the row is still the caller's, so a late commit
+        of its mark is fenced. The version stays, because only commits raise it: a rewound store would otherwise reach
+        the version that Kafka was told (found by tests/simulation). Raises PersistenceError."""
 
 
 class Reader(Protocol):

@@ -49,7 +49,7 @@ class DeadRow(msgspec.Struct, frozen=True, array_like=True):
 class CrashMark(msgspec.Struct, frozen=True, array_like=True):
     """The crash mark: these processes began the batch at `offset` and have not said since that they are well.
 
-    A process that is alive takes its name back (`CrashMarks.acquit`), so what stays are the crashed ones.
+    A process that is alive takes its name back (`CrashMarkStore.clear_crash_mark`), so what stays are the crashed ones.
     """
 
     offset: int
@@ -109,7 +109,7 @@ class Claim(msgspec.Struct, frozen=True):
     @property
     def owner(self) -> str:
         """The worker that owns the partition; empty when nobody does: its last owner let go of it
-        (`CrashMarks.acquit`)."""
+        (`CrashMarkStore.clear_crash_mark`)."""
         return self.member if self.token else NOBODY
 
 

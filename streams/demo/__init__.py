@@ -1,1 +1,1 @@
-"""The parts of `sluicegate demo` that know flights: their file, the declarative file, the recount, what is shown."""
+"""The parts of `sluicegate demo`: the flights, the declarative file, the recount, and the display."""

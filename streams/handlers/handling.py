@@ -37,6 +37,7 @@ from sluicegate.streams.handlers.attempts import (
 from sluicegate.streams.handlers.failures import Failed, Failures, Policy, outage
 from sluicegate.streams.handlers.functions import decoder, functions
 from sluicegate.streams.handlers.members import GroupMembers
+from sluicegate.streams.handlers.processor import Item, RecordProcessor
 from sluicegate.streams.handlers.values import (
     BadItems,
     Batch,
@@ -49,8 +50,6 @@ from sluicegate.streams.handlers.values import (
 )
 from sluicegate.streams.outbox.rows import contents
 
-Item = Message | Fire | Refused | Unhandled
-"""What is to be decided. A refused record, and a group that an expression has no answer for, are decided already."""
 Apart = Callable[[Callable[[Any], object]], None]
 """Calls with a session of its own, which is rolled back."""
 
@@ -60,7 +59,7 @@ Called = tuple[Message | Fire | None, CommitCalls, bool, Failures, Sequence[Mess
 function of `together`, for the rows of these messages. A plain tuple: a named one costs 0.4 µs."""
 
 
-class Handling:
+class Handling(RecordProcessor):
     """The handlers of one agent in one worker."""
 
     def __init__(
@@ -90,22 +89,21 @@ class Handling:
         self._largest = rule.max_record_bytes
         self._log = structlog.get_logger().bind(agent=agent.name)
 
+    def decoded(self, rule: Rule, record: Record) -> object:
+        return rule.read(record) if self.batches else self.decode(record.value())  # type: ignore[arg-type]
+
     def step(self, place: TopicPartition, offset: int) -> int:
-        """As Failures.step."""
         known = self._failures.get(place)
         return known.step(offset) if known is not None and known.apart else 0
 
     def failing(self, place: TopicPartition, offset: int) -> int | None:
-        """The first message from this offset on that failed; None: none did, or no message can be handled now."""
         known = self._failures.get(place)
         return None if known is None or self._policy.away else known.next_apart(offset)
 
     def forget(self, place: TopicPartition) -> None:
-        """Another worker has the partition now."""
         self._failures.pop(place, None)
 
     def read(self, groups: Groups, records: Sequence[Record]) -> list[Item]:
-        """The records as messages, or as refused ones."""
         items: list[Item] = []
         decode, largest = self.decode, self._largest
         for record in records:

@@ -7,7 +7,7 @@ Nothing about them is committed until then, so a crash, or the end of the owner,
 from collections.abc import Sequence
 from math import inf
 
-from sluicegate.streams.handlers.handling import Item
+from sluicegate.streams.handlers.processor import Item
 from sluicegate.streams.handlers.values import Message
 
 

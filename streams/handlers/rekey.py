@@ -1,30 +1,28 @@
-"""The first half of `repartition:`: each record goes on, unchanged, under another key. The outbox does the rest."""
+"""`repartition:` writes each record, unchanged, to the outbox under another key."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from sluicegate.streams.aggregation.accept import refuse
 from sluicegate.streams.aggregation.events import Event, Refused, Sent
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record, headers
+from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.errors import ConfigurationError, ProduceStopped
-from sluicegate.streams.handlers.handling import Item
+from sluicegate.streams.handlers.processor import Item, RecordProcessor
 from sluicegate.streams.handlers.values import OVERHEAD, Message
 
 
-class Repartitioning:
-    """Takes the place of Handling. `most` bytes fit into a message of `topic`."""
+class Repartitioning(RecordProcessor):
+    """`max_bytes` fit into a message of `topic`."""
 
-    batches = session = parts = False
+    batches = False
 
-    def __init__(self, rule: Rule, topic: str, most: int) -> None:
+    def __init__(self, rule: Rule, topic: str, max_bytes: int) -> None:
         if rule.key_of is None:
             raise ConfigurationError(f"topic {topic}: records can only be re-keyed by a field")
-        self._rule, self._key_of, self._topic, self._most = rule, rule.key_of, topic, most
-
-    def step(self, place: tuple[str, int], offset: int) -> int:
-        """As Failures.step: nothing here may fail."""
-        return 0
+        self._rule, self._key_of, self._topic, self._max_bytes = rule, rule.key_of, topic, max_bytes
 
     def read(self, groups: Groups, records: Sequence[Record]) -> list[Item]:
         """The records with their new key as `value`, or refused ones."""
@@ -42,7 +40,7 @@ class Repartitioning:
         return items
 
     def run(
-        self, items: Sequence[Item], identify: Callable[[int], str], session: None, place: tuple[str, int]
+        self, items: Sequence[Item], identify: Callable[[int], str], session: Any, place: TopicPartition
     ) -> list[Event]:
         return [self._sent(item, identify) if isinstance(item, Message) else item for item in items]
 
@@ -50,22 +48,12 @@ class Repartitioning:
         record, key = message.record, message.value
         kept = [(name, value) for name, value in headers(record) if not name.startswith("sluicegate-")]
         size = len(record.value() or b"") + len(key) + sum(len(name) + len(value or b"") for name, value in kept)
-        if size + OVERHEAD > self._most and self._rule.on_error.produce == "stop":
+        if size + OVERHEAD <= self._max_bytes:
+            return Sent(identify(record.offset()), 0, self._topic, key, record.value(), kept, None)
+        if self._rule.on_error.produce == "stop":
             where = f"{record.topic()}/{record.partition()}/{record.offset()}"
             raise ProduceStopped(
                 f"{where}: {size} bytes are more than a message may have, and on_error.produce is stop"
             )
-        if size + OVERHEAD > self._most:
-            return Refused(
-                record,
-                "produce",
-                "too-large",
-                f"{size} bytes are more than a message may have ({self._most - OVERHEAD})",
-            )
-        return Sent(identify(record.offset()), 0, self._topic, key, record.value(), kept, None)
-
-    def committed(self, items: Sequence[Item], identify: Callable[[int], str], place: tuple[str, int]) -> None:
-        """Nothing is remembered."""
-
-    def forget(self, place: tuple[str, int]) -> None:
-        """Nothing is remembered."""
+        text = f"{size} bytes are more than a message may have ({self._max_bytes - OVERHEAD})"
+        return Refused(record, "produce", "too-large", text)

@@ -12,7 +12,8 @@ from sluicegate.streams.aggregation.events import Event
 from sluicegate.streams.contracts.stores import UnitOfWork
 from sluicegate.streams.contracts.values import Changes, Claim
 from sluicegate.streams.errors import ConfigurationError, NotCommitted, SluicegateError
-from sluicegate.streams.handlers.handling import Handling, Item, decided
+from sluicegate.streams.handlers.handling import Handling, decided
+from sluicegate.streams.handlers.processor import Item
 from sluicegate.streams.outbox.rows import Rows
 
 

@@ -18,8 +18,9 @@ from sluicegate.streams.contracts.values import Claim
 from sluicegate.streams.errors import SluicegateError
 from sluicegate.streams.handlers.attempts import Park, Split, TryAgain, bounds
 from sluicegate.streams.handlers.failures import Policy
-from sluicegate.streams.handlers.handling import Handling, Item, given_up
+from sluicegate.streams.handlers.handling import Handling, given_up
 from sluicegate.streams.handlers.packing import SealedRecord
+from sluicegate.streams.handlers.processor import Item
 from sluicegate.streams.handlers.sealed import FailureVerdict, Parted, Sealed, SealedItem
 from sluicegate.streams.handlers.values import Message
 from sluicegate.streams.journal.amending import appended

@@ -1,4 +1,4 @@
-"""Changelog entries for a person's changes, and the journal that records these changes.
+"""Changelog entries for a person's changes, and the journal of these changes.
 
 It imports aggregation and contracts.
 """

@@ -1,5 +1,4 @@
-"""What is said of a partition's state beside its records: by a person, whose claim commits one entry and leaves, or by
-its owner."""
+"""Changes that a person makes to the state of a partition: a claim, one commit with one changelog entry."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -15,7 +14,7 @@ Still = Callable[[PartitionView], bool]
 
 
 class Person(NamedTuple):
-    """Who changes something, and why; `token` is the random one of this claim."""
+    """A person who changes something, and the reason; `token` is the random token of the claim."""
 
     who: str
     why: str
@@ -25,10 +24,10 @@ class Person(NamedTuple):
 def amend(
     store: Store, partition: Partition, person: Person, what: str, key: str, still: Still | None = None, **said: Any
 ) -> Claim:
-    """Append an entry with these fields, and who did `what` to `key` and why. The owner of the partition is fenced by
-    it: it claims again and reads it. `still` looks, under the claim, whether there is anything to change. Raises
-    ConfigurationError when there is not, Fenced when somebody claimed in between (nothing changed), PersistenceError
-    (unknown: look again)."""
+    """Append an entry with these fields, and a note that the person did `what` to `key`. The claim fences the owner of
+    the partition, which claims again and reads the entry. `still` checks under the claim that there is something to
+    change. Raises ConfigurationError when there is nothing, Fenced when another process claimed in between (nothing
+    was changed), and PersistenceError (it is unknown whether it was changed: look again)."""
     claim = store.claim(partition, person.token, NOBODY)
     view = store.read(partition) if still else None
     if still and (view is None or not still(view)):
@@ -37,8 +36,8 @@ def amend(
 
 
 def appended(store: StateStore, claim: Claim, also: Changes | None = None, **said: Any) -> Claim:
-    """One entry with these fields committed, and nothing else but `also` (changes that say nothing of entries). Raises
-    Fenced and PersistenceError."""
+    """Commit one entry with these fields, together with `also`, which has no entries. Raises Fenced and
+    PersistenceError."""
     entry = replace(ChangelogEntry(claim.last + 1, claim.store_time, {}, {}, {}, {}, {}), **said)
     changes = also or Changes(claim.offset, claim.epoch, trying=claim.trying)
     return store.commit(claim, replace(changes, entries=[packed(entry, compress=False)]))

@@ -1,6 +1,8 @@
-"""What people changed that is no agent's state: outbox rows, timeouts, dead letters. Kept in the changelog of a
-partition of its own, which no agent can have (its agent's name is none), so that every store has it and writes it
-durably."""
+"""The audit journal: what people changed in outbox rows, timeouts and dead letters.
+
+The journal is the changelog of a partition that no agent can have, since `~` is not a name of an agent. So every store
+keeps it, and keeps it durably.
+"""
 
 import random
 import time
@@ -9,10 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec.structs import replace
 
 from sluicegate.streams.aggregation.changelog import AMENDED
-from sluicegate.streams.aggregation.entry import Amendment, ChangelogEntry, packed, unpacked
+from sluicegate.streams.aggregation.entry import Amendment, unpacked
 from sluicegate.streams.contracts.stores import Reader, StateStore, Store
 from sluicegate.streams.contracts.values import Changes, Claim, Partition
 from sluicegate.streams.errors import Fenced
+from sluicegate.streams.journal import amending
 from sluicegate.streams.journal.amending import Person
 
 ATTEMPTS = 12  # how often a command claims the journal when other commands claim it in between
@@ -30,13 +33,13 @@ def notes(store: Reader, app: str) -> list[Amendment]:
 
 
 def note(store: Store, app: str, person: Person, what: str, *keys: str) -> None:
-    """Write down, before it is done, that the person does `what` to these. Raises as `written`."""
+    """Write, before it is done, that the person does `what` to these keys. Raises as `written`."""
     written(store, app, person, [Amendment(0.0, person.who, what, key, person.why) for key in keys])
 
 
 def written(store: Store, app: str, person: Person, said: Sequence[Amendment], claim: Claim | None = None) -> None:
-    """Append these notes: under `claim` while it stands, then under claims of their own. Raises PersistenceError, and
-    Fenced when other commands claimed the journal in between ATTEMPTS times."""
+    """Append these notes under `claim`, or under a new claim when `claim` is None or fenced. Raises PersistenceError,
+    and Fenced when other commands claimed the journal ATTEMPTS times in between."""
     for attempt in range(ATTEMPTS):
         try:
             appended(store, claim or begun(store, app, person._replace(token=f"{person.token}-{attempt}")), said)
@@ -55,27 +58,18 @@ def back_off(attempt: int, wait: Callable[[float], object] = time.sleep) -> None
 
 
 def begun(store: StateStore, app: str, person: Person) -> Claim:
-    """From now on nobody else writes with an older claim."""
+    """Claim the journal: older claims are fenced."""
     return store.claim(place(app), person.token, person.who)
 
 
 def appended(store: Store, claim: Claim, said: Sequence[Amendment]) -> Claim:
-    """These, at the store's time; forgets what is older than AMENDED. Raises Fenced and PersistenceError."""
+    """Append these notes with the time of the claim, and drop notes older than AMENDED. Raises Fenced and
+    PersistenceError."""
     view = store.read(claim.partition)
     old = claim.store_time - AMENDED
     kept = (number for number, page in _read(view.entries if view else ()) if any(each.at > old for each in page))
-    entry = ChangelogEntry(
-        claim.last + 1,
-        claim.store_time,
-        {},
-        {},
-        {},
-        {},
-        {},
-        amended=[replace(each, at=claim.store_time) for each in said],
-    )
-    changes = Changes(0, entries=[packed(entry, compress=False)], keep_from=next(kept, claim.last + 1))
-    return store.commit(claim, changes)
+    changes = Changes(0, keep_from=next(kept, claim.last + 1))
+    return amending.appended(store, claim, changes, amended=[replace(each, at=claim.store_time) for each in said])
 
 
 def _read(entries: Sequence[bytes]) -> Iterator[tuple[int, list[Amendment]]]:

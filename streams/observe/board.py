@@ -1,4 +1,4 @@
-"""The newest report of every worker, and what follows from them: alive, ready, status. Threads may share a board."""
+"""The newest report of every worker, and whether the run is alive and ready. Threads may share a board."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -8,21 +8,21 @@ import msgspec
 
 from sluicegate.streams.observe.report import WorkerReport
 
-Who = tuple[str, int]
-"""An agent's name and the number of its worker."""
+WorkerName = tuple[str, int]
+"""The name of an agent and the number of its worker."""
 
 TURN_LIMIT = 60.0
-"""Seconds within which a worker's loop must turn: more than its longest call to a store or a broker."""
+"""Seconds within which the loop of a worker must turn: more than its longest call to a store or a broker."""
 
 
 class Board:
-    """Knows who should run since when (`clock`: monotonic seconds) and what they said last."""
+    """The workers that should run, since when (`clock` gives monotonic seconds), and their newest reports."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._expected: dict[Who, tuple[int | None, float]] = {}
-        self._reports: dict[Who, WorkerReport] = {}
+        self._expected: dict[WorkerName, tuple[int | None, float]] = {}
+        self._reports: dict[WorkerName, WorkerReport] = {}
         self._phase = "starting"
 
     def phase(self, name: str) -> None:
@@ -30,57 +30,54 @@ class Board:
         with self._lock:
             self._phase = name
 
-    def expect(self, who: Who, pid: int | None) -> None:
-        """This worker runs as `pid` from now on (None: it ended and will be started again); its old report is void."""
+    def expect(self, name: WorkerName, pid: int | None) -> None:
+        """The worker runs as `pid` from now on; None: it ended and will be started again. Its old report is void."""
         with self._lock:
-            self._expected[who] = (pid, self._clock())
-            self._reports.pop(who, None)
+            self._expected[name] = (pid, self._clock())
+            self._reports.pop(name, None)
 
     def put(self, report: WorkerReport) -> None:
-        """Keep a report; one of a process that is no longer expected is dropped."""
-        who = (report.agent, report.worker)
+        """Keep a report; drop it when another process is expected."""
+        name = (report.agent, report.worker)
         with self._lock:
-            if self._expected.get(who, (None, 0.0))[0] == report.pid:
-                self._reports[who] = report
+            if self._expected.get(name, (None, 0.0))[0] == report.pid:
+                self._reports[name] = report
 
     def reports(self) -> Sequence[WorkerReport]:
-        """The newest reports, sorted by agent and worker."""
+        """The newest reports, by agent and worker."""
         with self._lock:
-            return [self._reports[who] for who in sorted(self._reports)]
+            return [self._reports[name] for name in sorted(self._reports)]
 
     def stuck(self) -> list[dict[str, Any]]:
-        """Running workers whose loop did not turn within the limit: what makes us not alive."""
+        """Running workers whose loop did not turn within the limit: with one of them the run is not alive."""
+        found = []
         with self._lock:
-            now, found = self._clock(), []
-            for (agent, worker), (pid, since) in sorted(self._expected.items()):
-                report = self._reports.get((agent, worker))
+            now = self._clock()
+            for name, (pid, since) in sorted(self._expected.items()):
+                report = self._reports.get(name)
                 silent = now - max(since, report.turned if report else since)
                 if pid is not None and silent > TURN_LIMIT:
-                    found.append(
-                        {"agent": agent, "worker": worker, "reason": f"its loop has not turned for {silent:.0f} s"}
-                    )
-            return found
+                    found.append(_reason(name, f"its loop has not turned for {silent:.0f} s"))
+        return found
 
     def unready(self) -> list[dict[str, Any]]:
-        """Why we are not ready; empty: we are."""
+        """Why the run is not ready; empty when it is."""
         with self._lock:
             found: list[dict[str, Any]] = [] if self._phase == "running" else [{"reason": self._phase}]
-            for (agent, worker), (pid, _) in sorted(self._expected.items()):
-                found += [
-                    {"agent": agent, "worker": worker, "reason": reason} for reason in self._reasons(agent, worker, pid)
-                ]
+            for name, (pid, _) in sorted(self._expected.items()):
+                found += [_reason(name, reason) for reason in self._reasons(name, pid)]
         return found + self.stuck()
 
     def degraded(self) -> list[dict[str, Any]]:
-        """What is not as it should be with those that are ready."""
+        """The reasons that ready workers report."""
         return [
-            {"agent": report.agent, "worker": report.worker, "reason": reason}
+            _reason((report.agent, report.worker), reason)
             for report in self.reports()
             for reason in (report.reasons if report.ready else ())
         ]
 
-    def _reasons(self, agent: str, worker: int, pid: int | None) -> Sequence[str]:
-        report = self._reports.get((agent, worker))
+    def _reasons(self, name: WorkerName, pid: int | None) -> Sequence[str]:
+        report = self._reports.get(name)
         if pid is None:
             return ("waiting to be started again",)
         if report is None:
@@ -88,17 +85,17 @@ class Board:
         return () if report.ready else report.reasons or ("not ready",)
 
     def status(self) -> dict[str, Any]:
-        """Everything for people and machines, without keys, payloads and metrics."""
+        """All facts without keys, payloads and metrics."""
         with self._lock:
             now, phase = self._clock(), self._phase
-            workers = [self._worker(who, now) for who in sorted(self._expected)]
+            workers = [self._worker(name, now) for name in sorted(self._expected)]
         return {"phase": phase, "ready": not self.unready(), "workers": workers}
 
-    def _worker(self, who: Who, now: float) -> dict[str, Any]:
-        (pid, since), report = self._expected[who], self._reports.get(who)
-        facts: dict[str, Any] = {"agent": who[0], "worker": who[1], "pid": pid, "seconds": round(now - since, 1)}
+    def _worker(self, name: WorkerName, now: float) -> dict[str, Any]:
+        (pid, since), report = self._expected[name], self._reports.get(name)
+        facts: dict[str, Any] = {"agent": name[0], "worker": name[1], "pid": pid, "seconds": round(now - since, 1)}
         if report is None:
-            return facts | {"ready": False, "reasons": list(self._reasons(*who, pid)), "level": None, "partitions": []}
+            return facts | {"ready": False, "reasons": list(self._reasons(name, pid)), "level": None, "partitions": []}
         return facts | {
             "ready": report.ready,
             "reasons": list(report.reasons),
@@ -107,3 +104,7 @@ class Board:
             "delivery": report.delivery,
             "partitions": [msgspec.to_builtins(row) | {"lag": row.lag} for row in report.partitions],
         }
+
+
+def _reason(name: WorkerName, reason: str) -> dict[str, Any]:
+    return {"agent": name[0], "worker": name[1], "reason": reason}

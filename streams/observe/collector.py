@@ -1,6 +1,7 @@
-"""Prometheus' view: the newest report of every worker and the supervisor's own counts, as one exposition."""
+"""The metrics for Prometheus: of the newest report of every worker, and of the supervisor."""
 
 from collections.abc import Iterable, Iterator
+from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -16,19 +17,19 @@ PREFIX = "sluicegate_"
 
 
 class Collector(PrometheusCollector):
-    """Merges the newest snapshots of all workers under the labels `agent` and `worker`."""
+    """Merges the newest reports of all workers under the labels `agent` and `worker`."""
 
     def __init__(self, board: Board, own: Meter) -> None:
         self._board = board
         self._own = own
 
     def collect(self) -> Iterator[Family]:
-        """Every metric of the list, those without a value too."""
+        """Every metric of METRICS, also without a value."""
         samples: dict[str, list[tuple[list[str], float | list[float]]]] = {}
         for report in self._board.reports():
-            who = [report.agent, str(report.worker)]
+            worker = [report.agent, str(report.worker)]
             for name, labels, value in [*report.metrics, *gauges(report)]:
-                samples.setdefault(name, []).append(([*who, *labels], value))
+                samples.setdefault(name, []).append(([*worker, *labels], value))
         for name, labels, value in self._own.snapshot():
             samples.setdefault(name, []).append((list(labels), value))
         for metric in METRICS:
@@ -69,31 +70,18 @@ def _partition_gauges(partition: PartitionReport) -> Iterable[tuple[str, float |
     )
 
 
-def _labels(metric: Metric) -> list[str]:
-    if metric.source == "supervisor":
-        return list(metric.labels)
-    return ["agent", "worker", *metric.labels]
-
-
 def _family(metric: Metric, samples: Iterable[tuple[list[str], float | list[float]]]) -> Family:
-    name, labels = PREFIX + metric.name, _labels(metric)
+    labels = list(metric.labels) if metric.source == "supervisor" else ["agent", "worker", *metric.labels]
     if metric.kind == "histogram":
-        histogram = HistogramMetricFamily(name, metric.meaning, labels=labels)
+        histogram = HistogramMetricFamily(PREFIX + metric.name, metric.meaning, labels=labels)
+        bounds = [*map(str, metric.buckets), "+Inf"]
         for values, counts in samples:
             assert isinstance(counts, list)
-            histogram.add_metric(values, _cumulated(metric.buckets, counts), counts[-1])
+            histogram.add_metric(values, list(zip(bounds, accumulate(counts[:-1]), strict=True)), counts[-1])
         return histogram
     kind = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
-    family = kind(name, metric.meaning, labels=labels)
+    family = kind(PREFIX + metric.name, metric.meaning, labels=labels)
     for values, value in samples:
         assert not isinstance(value, list)
         family.add_metric(values, value)
     return family
-
-
-def _cumulated(buckets: tuple[float, ...], counts: list[float]) -> list[tuple[str, float]]:
-    total, result = 0.0, []
-    for bound, count in zip([*map(str, buckets), "+Inf"], counts[:-1], strict=True):
-        total += count
-        result.append((bound, total))
-    return result

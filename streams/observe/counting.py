@@ -1,4 +1,4 @@
-"""What is counted of decisions, once they are durable."""
+"""Counts the decisions that a commit made durable."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from sluicegate.streams.observe.metrics import Meter
 
 
 def count_events(events: Sequence[Event], latency: float, meter: Meter) -> None:
-    """What a commit let out; `latency` seconds passed since the records or the deadline that ended the groups."""
+    """Counts the events of a commit. `latency`: seconds since the records or the deadline that ended the groups."""
     for (kind, reason), times in Counter((type(event), event.reason) for event in events).items():
         meter.count("fires" if kind is Fire else "records_dead", times, reason=reason)
         if kind is Fire:

@@ -1,8 +1,8 @@
-"""The one port: `/livez`, `/readyz`, `/metrics`, `/status`. It answers GET, closes after each answer, and shows no
+"""The HTTP port: `/livez`, `/readyz`, `/metrics`, `/status`. It answers GET, closes after each answer, and shows no
 keys.
 
-Bound to loopback it answers only requests that name a loopback host (DNS rebinding); elsewhere it needs a token, and
-what is not open to everybody is given only to those who have it.
+Bound to loopback it answers only requests that name a loopback host (DNS rebinding). Bound elsewhere it needs a token,
+and `/status` is only for requests that have it.
 """
 
 import hmac
@@ -31,6 +31,7 @@ CONNECTIONS = 32
 OPEN = frozenset({"/livez", "/readyz", "/metrics"})
 JSON = "application/json"
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
+HEADERS = {"Cache-Control": "no-store", "Allow": "GET", "X-Content-Type-Options": "nosniff"}
 
 
 class Answer(NamedTuple):
@@ -44,14 +45,21 @@ Page = Callable[[], Answer]
 
 
 def document(content: Any, good: bool = True) -> Answer:
-    """A JSON answer: 200, or 503 when things are not good."""
-    status = HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE
+    """A JSON answer with status 200, or 503 unless `good`."""
+    return _json(HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE, content)
+
+
+def _json(status: HTTPStatus, content: Any) -> Answer:
     return Answer(status, JSON, json.dumps(content).encode() + b"\n")
 
 
+def _refused(status: HTTPStatus) -> Answer:
+    return _json(status, {"error": status.phrase})
+
+
 def serve(settings: Http, pages: dict[str, Page]) -> "HttpPort":
-    """Bind and answer in a daemon thread. Raises ConfigurationError for an open address without a token, SystemNotReady
-    when the address cannot be had."""
+    """Binds, and answers in a daemon thread. Raises ConfigurationError for an address other than loopback without a
+    token, SystemNotReady when the address cannot be had."""
     if not is_loopback(settings.host) and not settings.token:
         raise ConfigurationError(f"http.host {settings.host} is not loopback: set http.token, or bind 127.0.0.1")
     try:
@@ -67,7 +75,7 @@ def serve(settings: Http, pages: dict[str, Page]) -> "HttpPort":
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host name or address can only mean this machine."""
+    """Whether a host name or address means this machine alone."""
     if host == "localhost":
         return True
     try:
@@ -77,7 +85,7 @@ def is_loopback(host: str) -> bool:
 
 
 class HttpPort(ThreadingTCPServer):
-    """The listening socket; at most CONNECTIONS requests at a time, more are closed unanswered."""
+    """The listening socket. It answers at most CONNECTIONS requests at a time and closes more of them unanswered."""
 
     daemon_threads = True
     allow_reuse_address = True
@@ -104,7 +112,7 @@ class HttpPort(ThreadingTCPServer):
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        if not isinstance(sys.exception(), OSError):  # a client that goes away is no event
+        if not isinstance(sys.exception(), OSError):  # not for a client that closed its connection
             structlog.get_logger().exception("http.failed")
 
 
@@ -124,20 +132,16 @@ class Request(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
         refusal = self._refusal(path)
-        if refusal is not None:
-            self._answer(document_of(refusal))
-            return
-        self._answer(self._page(path))
+        self._answer(self._page(path) if refusal is None else _refused(refusal))
 
     def _page(self, path: str) -> Answer:
-        page = self.server.pages.get(path)
-        if page is None:
-            return document_of(HTTPStatus.NOT_FOUND)
+        if path not in self.server.pages:
+            return _refused(HTTPStatus.NOT_FOUND)
         try:
-            return page()
+            return self.server.pages[path]()
         except Exception:
             structlog.get_logger().exception("http.failed", path=path)
-            return document_of(HTTPStatus.INTERNAL_SERVER_ERROR)
+            return _refused(HTTPStatus.INTERNAL_SERVER_ERROR)
 
     def _refusal(self, path: str) -> HTTPStatus | None:
         if self._too_long:
@@ -156,32 +160,26 @@ class Request(BaseHTTPRequestHandler):
 
     def _answer(self, answer: Answer) -> None:
         self.send_response(answer.status)
-        self.send_header("Content-Type", answer.type)
-        self.send_header("Content-Length", str(len(answer.body)))
-        self.send_header("Cache-Control", "no-store")
-        self.send_header("Allow", "GET")
-        self.send_header("X-Content-Type-Options", "nosniff")
+        headers = {"Content-Type": answer.type, "Content-Length": str(len(answer.body)), **HEADERS}
         if answer.status == HTTPStatus.UNAUTHORIZED:
-            self.send_header("WWW-Authenticate", "Bearer")
+            headers["WWW-Authenticate"] = "Bearer"
+        for name, value in headers.items():
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(answer.body)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """What the standard library refuses (bad syntax, too many headers, other methods), answered as JSON."""
+        """Answers in JSON what the standard library refuses: bad syntax, too many headers, other methods."""
         self._answer(
-            document_of(HTTPStatus.METHOD_NOT_ALLOWED if code == HTTPStatus.NOT_IMPLEMENTED else HTTPStatus(code))
+            _refused(HTTPStatus(HTTPStatus.METHOD_NOT_ALLOWED if code == HTTPStatus.NOT_IMPLEMENTED else code))
         )
 
     def log_message(self, format: str, *args: Any) -> None:
         """Requests are not logged."""
 
 
-def document_of(status: HTTPStatus) -> Answer:
-    return Answer(status, JSON, json.dumps({"error": status.phrase}).encode() + b"\n")
-
-
 def read_head(connection: socket.socket) -> bytes:
-    """The request line and headers: nothing when they take too long, more than HEAD_BYTES when they are too large."""
+    """The request line and headers. Empty when they take too long, more than HEAD_BYTES when they are too large."""
     head, deadline = bytearray(), time.monotonic() + READ_SECONDS
     while b"\r\n\r\n" not in head and len(head) <= HEAD_BYTES:
         left = deadline - time.monotonic()
@@ -196,8 +194,8 @@ def read_head(connection: socket.socket) -> bytes:
             break
         head += piece
     connection.settimeout(READ_SECONDS)
-    end = head.find(b"\r\n\r\n")
-    return bytes(head) if end < 0 else bytes(head[: end + 4])
+    text, end, _ = bytes(head).partition(b"\r\n\r\n")
+    return text + end
 
 
 def _host_of(header: str) -> str:

@@ -1,7 +1,7 @@
-"""Logs: one line an event on stderr, JSON unless that is a terminal. A log line never hurts whoever writes it.
+"""Logs: one line for each event on stderr, in JSON unless that is a terminal. Logging never raises and never waits.
 
-Event names are stable words with dots (`worker.started`); everything else is a field. Above DEBUG no field that could
-hold a record's content is written, and passwords in addresses are masked at every level.
+Event names are stable words with dots (`worker.started`); all else is a field. Above DEBUG no field is written that
+could hold the content of a record. Passwords in addresses are masked at every level.
 """
 
 import contextlib
@@ -26,20 +26,20 @@ Processor = Callable[[Any, str, LogEvent], Any]
 
 
 def configure(json: bool | None = None, level: str = "info", descriptor: int = 2) -> None:
-    """Send structlog's events, and those of the standard library's loggers, to `descriptor`; `json` None: JSON unless
-    it is a terminal. `level` is debug, info, warning or error."""
+    """Sends the events of structlog and of the standard library's loggers to `descriptor`. `json` None: JSON unless it
+    is a terminal. `level` is debug, info, warning or error."""
     pretty = os.isatty(descriptor) if json is None else not json
     number = logging.getLevelNamesMapping()[level.upper()]
-    processors: list[Processor] = [
-        structlog.contextvars.merge_contextvars,
-        structlog.stdlib.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-        structlog.processors.format_exc_info,
-        discreet,
-    ]
     writer = LineWriter(descriptor)
     structlog.configure(
-        processors=[*processors, _renderer(pretty, colors=os.isatty(descriptor))],
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.stdlib.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            discreet,
+            _renderer(pretty, colors=os.isatty(descriptor)),
+        ],
         wrapper_class=structlog.make_filtering_bound_logger(number),
         logger_factory=lambda *_: writer,
         cache_logger_on_first_use=False,
@@ -50,7 +50,7 @@ def configure(json: bool | None = None, level: str = "info", descriptor: int = 2
 
 
 def discreet(_logger: Any, method: str, event: LogEvent) -> LogEvent:
-    """Take out what must not be read: content and bytes above DEBUG, secrets always."""
+    """Removes the content of records and bytes above DEBUG, and masks secrets always."""
     for name, value in list(event.items()):
         if method != "debug" and name in CONTENT:
             del event[name]
@@ -72,7 +72,7 @@ def _shown(name: str, value: Any, debug: bool) -> Any:
 
 
 def masked(text: str) -> str:
-    """The text with user and password of every address in it hidden."""
+    """The text without the user and password of each address in it."""
     return IN_ADDRESS.sub(MASK, text)
 
 
@@ -84,8 +84,7 @@ def _renderer(pretty: bool, colors: bool) -> Processor:
 
 
 class LineWriter:
-    """Writes a line in one call, or drops it: a broken pipe, a full disk and a reader that stopped are not our
-    problem."""
+    """Writes a line in one call. Drops it when the pipe is broken or full, or the disk is full."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -98,7 +97,7 @@ class LineWriter:
 
     def _write(self, line: str) -> None:
         text = (line + "\n").encode("utf-8", "replace")
-        # one thread at a time may poll, and what it found free is its own
+        # One thread at a time: the room in the pipe that a poll finds is for its own write.
         with contextlib.suppress(OSError), self._lock:
             if self._poll is None or self._poll.poll(0):
                 os.write(self._descriptor, text)
@@ -107,7 +106,7 @@ class LineWriter:
 
 
 class Forward(logging.Handler):
-    """Hands the records of the standard library's loggers (drivers, mostly) to structlog."""
+    """Passes the records of the standard library's loggers, mostly of drivers, to structlog."""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:

@@ -1,4 +1,4 @@
-"""The one closed list of metrics, and the `Meter` that a worker counts with.
+"""The list of all metrics, and the `Meter` that a worker counts with.
 
 A metric is exposed as `sluicegate_<name>` (counters with `_total`), with the labels `agent` and `worker` before its
 own. No label ever holds a record's key. Units: seconds, bytes, counts.
@@ -15,8 +15,8 @@ SIZES = (1.0, 10.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 2500.0, 5000.0, 10000.0)
 
 
 class Metric(NamedTuple):
-    """`source` says who gives the values: the worker's meter, the worker's report (sluicegate.streams.observe.report),
-    or the supervisor. `buckets` are the upper bounds of a histogram; the one without bound is implied."""
+    """`source` gives the values: the worker's meter, the worker's report (sluicegate.streams.observe.report), or the
+    supervisor. `buckets` are the upper bounds of a histogram without the last one, which is infinite."""
 
     name: str
     kind: MetricKind
@@ -26,14 +26,20 @@ class Metric(NamedTuple):
     source: MetricSource = "worker"
 
 
+def _histogram(name: str, meaning: str, buckets: tuple[float, ...] = SECONDS) -> Metric:
+    return Metric(name, "histogram", meaning, buckets=buckets)
+
+
+def _reported(name: str, meaning: str, *labels: str) -> Metric:
+    return Metric(name, "gauge", meaning, labels, source="report")
+
+
 PARTITION = ("topic", "partition")
 
 METRICS = (
     Metric("records_consumed", "counter", "Records taken from Kafka and judged."),
     Metric("records_duplicate", "counter", "Records dropped because they were certainly seen before."),
-    Metric(
-        "ids_forgotten", "counter", "Ids forgotten before their horizon because there were more than max_ids (dedupe)."
-    ),
+    Metric("ids_forgotten", "counter", "Ids forgotten before their horizon because of max_ids (dedupe)."),
     Metric("records_late", "counter", "Records that came too late to be known as seen or not: taken."),
     Metric("records_skipped", "counter", "Records left out because the file says so (on_null, on_missing: skip)."),
     Metric(
@@ -44,74 +50,39 @@ METRICS = (
     ),
     Metric("records_passed_over", "counter", "Records that `dead retry` wrote for another agent of the topic."),
     Metric("records_dead", "counter", "Records that became dead letters.", ("reason",)),
-    Metric("batch_records", "histogram", "Records in one commit.", buckets=SIZES),
-    Metric("commit_seconds", "histogram", "Time of one commit in the store.", buckets=SECONDS),
+    _histogram("batch_records", "Records in one commit.", SIZES),
+    _histogram("commit_seconds", "Time of one commit in the store."),
     Metric("fires", "counter", "Groups that ended with a result.", ("reason",)),
     Metric("groups_discarded", "counter", "Groups that ended without a result (on_timeout: discard)."),
-    Metric(
-        "fire_latency_seconds",
-        "histogram",
-        "From the record or deadline that ended a group to its commit.",
-        buckets=SECONDS,
-    ),
+    _histogram("fire_latency_seconds", "From the record or deadline that ended a group to its commit."),
     Metric("dispatch_attempts", "counter", "Delivery reports of outbox rows.", ("outcome",)),
-    Metric(
-        "dispatch_seconds", "histogram", "From the hand-over of an outbox row to its delivery report.", buckets=SECONDS
-    ),
+    _histogram("dispatch_seconds", "From the hand-over of an outbox row to its delivery report."),
     Metric("dead_rows", "counter", "Outbox rows that the broker will never take.", ("reason",)),
     Metric("outbox_rows", "gauge", "Rows of applications and leased contracts in the store's outbox.", ("state",)),
     Metric("outbox_rows_oldest_age_seconds", "gauge", "Age of the oldest of them that is pending; 0 when none is."),
     Metric("retention_deleted", "counter", "Rows of the outbox deleted because they were sent long enough ago."),
     Metric(
-        "lease_lost", "counter", "Lanes of the outbox, and batches of the shared buffer, lost while they were in hand."
+        "lease_lost", "counter", "Lanes of the outbox and batches of the shared buffer lost while they were in hand."
     ),
     Metric("timeouts_armed", "gauge", "Timeouts that wait in the store."),
     Metric("timeouts_emitted", "counter", "Due timeouts that became rows of the outbox."),
-    Metric(
-        "timeout_lateness_seconds", "histogram", "From when a timeout was due to when it was claimed.", buckets=SECONDS
-    ),
+    _histogram("timeout_lateness_seconds", "From when a timeout was due to when it was claimed."),
     Metric("claims", "counter", "Partitions claimed."),
-    Metric("fenced_commits", "counter", "Commits refused because somebody else had claimed the partition."),
-    Metric("restore_seconds", "histogram", "Time to rebuild a partition's state from the store.", buckets=SECONDS),
+    Metric("fenced_commits", "counter", "Commits refused because another process had claimed the partition."),
+    _histogram("restore_seconds", "Time to rebuild a partition's state from the store."),
     Metric("restore_bytes", "counter", "Bytes read from the store to rebuild state."),
     Metric("rebalances", "counter", "Changes of the consumer group's assignment."),
     Metric("buffered_records", "gauge", "Records in the buffer of scope: shared; from one worker of the agent."),
-    Metric("open_groups", "gauge", "Groups that are not complete.", PARTITION, source="report"),
-    Metric("buffered_bytes", "gauge", "Bytes that open groups hold.", PARTITION, source="report"),
-    Metric("oldest_group_age_seconds", "gauge", "Age of the oldest open group.", PARTITION, source="report"),
-    Metric(
-        "next_deadline_lag_seconds",
-        "gauge",
-        "How long the nearest deadline is overdue; 0 when it is not.",
-        PARTITION,
-        source="report",
-    ),
-    Metric("outbox_pending", "gauge", "Outbox rows without a delivery report.", PARTITION, source="report"),
-    Metric(
-        "outbox_oldest_pending_age_seconds",
-        "gauge",
-        "Age of the oldest of them, as this owner knows it.",
-        PARTITION,
-        source="report",
-    ),
-    Metric(
-        "consumer_lag_records",
-        "gauge",
-        "Records from the committed offset to the end of the partition.",
-        PARTITION,
-        source="report",
-    ),
-    Metric(
-        "consumer_lag_seconds",
-        "gauge",
-        "Age of the newest record taken, by its own time; 0 at the end.",
-        PARTITION,
-        source="report",
-    ),
-    Metric(
-        "halted_partitions", "gauge", "Partitions that stopped because going on would lose or repeat.", source="report"
-    ),
-    Metric("level", "gauge", "1 for the durability that the store really gives.", ("level",), source="report"),
+    _reported("open_groups", "Groups that are not complete.", *PARTITION),
+    _reported("buffered_bytes", "Bytes that open groups hold.", *PARTITION),
+    _reported("oldest_group_age_seconds", "Age of the oldest open group.", *PARTITION),
+    _reported("next_deadline_lag_seconds", "How long the nearest deadline is overdue; 0 when it is not.", *PARTITION),
+    _reported("outbox_pending", "Outbox rows without a delivery report.", *PARTITION),
+    _reported("outbox_oldest_pending_age_seconds", "Age of the oldest of them, as this owner knows it.", *PARTITION),
+    _reported("consumer_lag_records", "Records from the committed offset to the end of the partition.", *PARTITION),
+    _reported("consumer_lag_seconds", "Age of the newest record taken, by its own time; 0 at the end.", *PARTITION),
+    _reported("halted_partitions", "Partitions that stopped because going on would lose or repeat."),
+    _reported("level", "1 for the durability that the store really gives.", "level"),
     Metric(
         "worker_restarts",
         "counter",
@@ -126,19 +97,19 @@ BY_NAME = {metric.name: metric for metric in METRICS}
 
 Labels = tuple[str, ...]
 Sample = tuple[str, Labels, float | list[float]]
-"""(name, label values in the list's order, value). A histogram's value is its counts per bucket, the one without bound
-last, and then the sum."""
+"""(name, values of the labels in their order, value). The value of a histogram is its counts per bucket, and then the
+sum."""
 
 
 class Meter:
-    """The counts of one worker, in plain dicts, for calls once a batch or commit. One thread uses it."""
+    """The counts of one worker. It is called once a batch or commit, by one thread."""
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[str, Labels], float] = {}
         self._histograms: dict[tuple[str, Labels], list[float]] = {}
 
     def count(self, name: str, amount: float = 1, **labels: str) -> None:
-        """Add to a counter. Raises ValueError when the list has no such counter with exactly these labels."""
+        """Add to a counter. Raises ValueError when METRICS has no counter of this name with exactly these labels."""
         key = (name, _values(name, "counter", labels))
         self._numbers[key] = self._numbers.get(key, 0) + amount
 
@@ -147,7 +118,7 @@ class Meter:
         self._numbers[name, _values(name, "gauge", labels)] = value
 
     def unset(self, name: str, **labels: str) -> None:
-        """Show a gauge no longer. Raises ValueError as `count` does."""
+        """Remove a gauge. Raises ValueError as `count` does."""
         self._numbers.pop((name, _values(name, "gauge", labels)), None)
 
     def observe(self, name: str, value: float, times: int = 1, **labels: str) -> None:

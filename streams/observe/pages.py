@@ -1,4 +1,4 @@
-"""What the port says, from the board and the supervisor's own meter."""
+"""The pages of the HTTP port, from the board and the meter of the supervisor."""
 
 from http import HTTPStatus
 
@@ -21,10 +21,9 @@ def pages(board: Board, own: Meter) -> dict[str, Page]:
         also = {"degraded": degraded} if degraded else {}
         return document({"ready": not reasons, "reasons": reasons, **also}, good=not reasons)
 
-    def metrics() -> Answer:
-        return Answer(HTTPStatus.OK, TEXT, exposition(board, own))
-
-    def status() -> Answer:
-        return document(board.status())
-
-    return {"/livez": livez, "/readyz": readyz, "/metrics": metrics, "/status": status}
+    return {
+        "/livez": livez,
+        "/readyz": readyz,
+        "/metrics": lambda: Answer(HTTPStatus.OK, TEXT, exposition(board, own)),
+        "/status": lambda: document(board.status()),
+    }

@@ -1,6 +1,6 @@
-"""What a worker says of itself about once a second: plain values, without keys and payloads.
+"""What a worker reports about once a second: plain values, without keys and payloads.
 
-Ages and lags are seconds; `turned` is the machine's monotonic clock, the same for all its processes.
+Ages and lags are seconds. `turned` is by the monotonic clock, which all processes of a machine share.
 """
 
 from collections.abc import Sequence
@@ -10,16 +10,18 @@ import msgspec
 from sluicegate.streams.observe.metrics import Sample
 
 DISPATCHER = "dispatcher"
-"""In place of an agent's name in the report of the process that sends the outbox's rows; no agent has this name."""
+"""Replaces the name of the agent in the report of the process that sends the rows of the outbox."""
 
 
 class PartitionReport(msgspec.Struct, frozen=True):
-    """One assigned partition. `state` is claiming, restoring, running, paused or halted; `error` the code of the error
-    that halted it (or `decode-waits`: its intake waits) and `detail` its text. `offset` is the committed one, `high`
-    the end of the partition as last heard (-1: unknown). `oldest` is the age of the oldest open group, `next_deadline`
-    the seconds until the nearest deadline (negative: overdue), `sealed` counts what slow handlers have yet to end,
-    `unsent_age` is the age of the oldest unsent row, `read_age` that of the newest record taken, by the record's own
-    time; None where there is none."""
+    """One assigned partition. None where there is no value.
+
+    `state`: claiming, restoring, running, paused or halted. `error` and `detail`: the code and the text of the error
+    that halted it; the code `decode-waits` means that its intake waits. `offset`: committed; `high`: the end of the
+    partition as last heard; -1: unknown. `oldest`: age of the oldest open group. `next_deadline`: seconds until it,
+    negative when overdue. `sealed`: items that wait for slow handlers. `unsent_age`: of the oldest unsent row.
+    `read_age`: of the newest record taken, by the record's own time.
+    """
 
     topic: str
     number: int
@@ -39,19 +41,19 @@ class PartitionReport(msgspec.Struct, frozen=True):
 
     @property
     def lag(self) -> int | None:
-        """Records between the committed offset and the end, None while either is unknown."""
+        """Records between the committed offset and the end; None while either is unknown."""
         return max(0, self.high - self.offset) if self.high >= 0 and self.offset >= 0 else None
 
     @property
     def lag_seconds(self) -> float | None:
-        """How far behind its end the partition is read, in time; 0 at the end, None while it is unknown."""
+        """How far behind the end the reader is in time; 0 at the end, None while it is unknown."""
         return 0.0 if self.lag == 0 else None if self.lag is None else self.read_age
 
 
 class WorkerReport(msgspec.Struct, frozen=True):
-    """One worker of one agent. `reasons` say why it is not ready or, of one that is, what is not as it should be;
-    `turned` is when its loop turned last; `level` is the store's durability and what was found, None before it was
-    probed; `delivery` that of the agent."""
+    """One worker of one agent. `reasons` say why it is not ready; those of a ready worker say what is degraded.
+    `turned`: when its loop turned last. `level`: the durability of the store and its reasons, None until it is known.
+    """
 
     agent: str
     worker: int

@@ -1,6 +1,6 @@
-"""OpenTelemetry spans, when OpenTelemetry's own environment variables ask for them; else nothing of it is imported.
+"""Spans, when the environment variables of OpenTelemetry ask for them; else OpenTelemetry is not imported.
 
-Sampling, batches, headers and resource are configured by the same variables (OTEL_TRACES_SAMPLER, OTEL_BSP_*,
+The same variables configure sampling, batches, headers and the resource (OTEL_TRACES_SAMPLER, OTEL_BSP_*,
 OTEL_SERVICE_NAME, ...).
 """
 
@@ -27,8 +27,7 @@ Attributes = Mapping[str, str | int]
 
 
 def asked(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The exporters that the variables ask for; none of them: no spans. Raises ConfigurationError for what cannot be
-    had."""
+    """The exporters that the variables ask for. Raises ConfigurationError for one that is unknown or not installed."""
     if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return ()
     default = "otlp" if any(environment.get(each) for each in ENDPOINTS) else "none"
@@ -58,8 +57,8 @@ def _refuse_unknown(name: str) -> None:
 
 
 def opened(environment: Mapping[str, str], service: str, time: Callable[[], int]) -> "Spans | None":
-    """None: nobody asked. `service` is the name unless a variable gives one; `time` as for Spans. Raises
-    ConfigurationError."""
+    """None when the variables ask for no spans. `service` is the name unless a variable gives one; `time` as for Spans.
+    Raises ConfigurationError."""
     names = asked(environment)
     if not names:
         return None
@@ -70,7 +69,7 @@ def opened(environment: Mapping[str, str], service: str, time: Callable[[], int]
     resource = Resource.create()
     if str(resource.attributes.get("service.name", UNNAMED)).startswith(UNNAMED):
         resource = resource.merge(Resource({"service.name": service}))
-    # Its own shutdown at exit may wait half a minute for a collector that is away: `flush` has a limit.
+    # The shutdown of the provider may wait half a minute for a collector that is down: `flush` has a limit.
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     for name in names:
         provider.add_span_processor(BatchSpanProcessor(_exporter(name)))
@@ -88,7 +87,7 @@ def _exporter(name: str) -> "SpanExporter":
 
 
 class Spans:
-    """Makes spans of what has happened. `time` gives nanoseconds since 1970. Any thread may use it."""
+    """Records spans. `time` gives nanoseconds since 1970. Any thread may use it."""
 
     def __init__(self, provider: "TracerProvider", time: Callable[[], int]) -> None:
         from opentelemetry import trace
@@ -99,22 +98,18 @@ class Spans:
         self._tracer = provider.get_tracer("sluicegate")
 
     def fired(self, attributes: Attributes, seconds: float, trace: str | None) -> None:
-        """A group ended `seconds` ago and is committed now; `trace` is the `traceparent` of its first record."""
+        """A group that ended `seconds` ago and is committed now; `trace` is the `traceparent` of its first record."""
         now = self.time()
         span = self._trace.get_current_span(self._context(trace)).get_span_context()
         links = [self._trace.Link(span)] if span.is_valid else []
-        made = self._tracer.start_span(
-            "sluicegate.fire",
-            self._context(None),
-            links=links,
-            attributes=attributes,
-            start_time=now - max(0, int(seconds * 1e9)),
-        )
+        start = now - max(0, int(seconds * 1e9))
+        context = self._context(None)
+        made = self._tracer.start_span("sluicegate.fire", context, links=links, attributes=attributes, start_time=start)
         made.end(now)
 
     def dispatched(self, attributes: Attributes, began: int, trace: str | None, error: str | None) -> None:
-        """A row handed over at `began` has its delivery report; `trace` is its own `traceparent`, `error` why it did
-        not arrive."""
+        """A row that was handed over at `began` and has its delivery report. `trace` is its `traceparent`; `error` says
+        why it did not arrive."""
         kind = self._trace.SpanKind.PRODUCER
         made = self._tracer.start_span(
             "sluicegate.dispatch", self._context(trace), kind=kind, attributes=attributes, start_time=began
@@ -124,12 +119,12 @@ class Spans:
         made.end(self.time())
 
     def _context(self, trace: str | None) -> "Context":
-        """Of the record alone: never of a span that is current in this thread."""
+        """The context of the record alone, never of the span that is current in this thread."""
         return self._propagator.extract({} if trace is None else {"traceparent": trace})
 
     def flush(self, seconds: float = FLUSH_SECONDS) -> None:
-        """Send what was made, waiting so long at most: the provider's own flush waits for the collector as long as that
-        takes."""
+        """Sends the spans and waits `seconds` at most: the flush of the provider waits for the collector without a
+        limit."""
         sender = threading.Thread(target=self._provider.force_flush, name="spans-flush", daemon=True)
         sender.start()
         sender.join(seconds)

@@ -1,4 +1,4 @@
-"""Dead rows as a person sees them: outputs that the broker never took, and putting them into their outbox again."""
+"""Dead rows, which are outputs that the broker rejected: listed, and put into their outbox again."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
@@ -31,10 +31,10 @@ def dead_rows(store: Store, app: str, agents: Sequence[str], limit: int) -> Iter
 
 
 def requeue(store: Store, partition: Partition, wanted: Callable[[OutboxRow], bool], person: Person) -> int:
-    """Put these dead rows of the partition into its outbox, each under a new number and its old id, and off the list of
-    dead ones in the same commit: once, whatever crashes. The owner claims again and sends them. Returns how many.
-    Raises Fenced when somebody claimed in between, PersistenceError (unknown); earlier pages of PAGE rows are done
-    then."""
+    """Move these dead rows of the partition back into its outbox, each with a new number and its old id: once, whatever
+    crashes. The owner claims again and sends them. Returns how many. Raises Fenced when another process claimed in
+    between, and PersistenceError (it is unknown whether the page was moved); earlier pages of PAGE rows are then
+    moved."""
     claim = store.claim(partition, person.token, NOBODY)
     rows = [row for row, _ in store.dead(partition, 1_000_000) if wanted(row)]
     for at in range(0, len(rows), PAGE):

@@ -155,14 +155,14 @@ class GroupHistory:
         if not taken(Groups(self._rule), [record]):
             return False
         if self._dedupe is None:
-            return self._accepted(record)
+            return self._accept(record)
         scratch, fresh = Groups(self._rule), False
         for run in self._dedupe.runs([record], now, scratch):
             accept(scratch, run, 0.0)  # what is refused does not count as seen
             fresh = True
-        return fresh and self._accepted(record)
+        return fresh and self._accept(record)
 
-    def _accepted(self, record: Record) -> bool:
+    def _accept(self, record: Record) -> bool:
         if record.offset() < self._first:
             return False
         key = self._key_of(record)

@@ -1,4 +1,4 @@
-"""Parked items as a person sees them: read without a claim, and let go by a claim that commits once and leaves."""
+"""Parked items: listed without a claim, and retried by a claim that commits once."""
 
 from collections.abc import Collection
 from typing import NamedTuple
@@ -8,14 +8,13 @@ from sluicegate.streams.aggregation.entry import Section
 from sluicegate.streams.aggregation.events import Fire
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Claim, Partition
-from sluicegate.streams.handlers.sealed import SealedItem
 from sluicegate.streams.journal.amending import Person, amend
 from sluicegate.streams.operations.open_groups import partitions
 
 
 class Parked(NamedTuple):
-    """A message or completed group that its handler failed for good; `offset` is that of the message, or of the group's
-    first one."""
+    """A message or completed group whose handler failed for good; `offset` is the offset of the message, or of the
+    first message of the group."""
 
     partition: Partition
     offset: int
@@ -28,20 +27,22 @@ class Parked(NamedTuple):
 def parked(store: Store, app: str, agent: Agent) -> list[Parked]:
     """By topic, partition and offset. Raises as sluicegate.streams.operations.open_groups.partitions."""
     return [
-        _seen(within.partition, item)
+        Parked(
+            within.partition,
+            each.number,
+            each.key,
+            each.attempts,
+            each.error,
+            "group" if isinstance(each.item, Fire) else "message",
+        )
         for within in partitions(store, app, agent)
-        for _, item in sorted(within.sealed.held.items())
-        if item.state == "parked"
+        for _, each in sorted(within.sealed.held.items())
+        if each.state == "parked"
     ]
 
 
-def _seen(partition: Partition, held: SealedItem) -> Parked:
-    kind = "group" if isinstance(held.item, Fire) else "message"
-    return Parked(partition, held.number, held.key, held.attempts, held.error, kind)
-
-
 def retry(store: Store, partition: Partition, offsets: Collection[int], person: Person) -> Claim:
-    """Let these go: their attempts begin anew. See `amend`."""
+    """Retry these: their attempts begin anew. Raises as `amend`."""
     section = Section({}, dict.fromkeys(offsets, 0), dict.fromkeys(offsets, ""))
     places = ", ".join(f"{partition.topic}/{partition.number}/{offset}" for offset in sorted(offsets))
     return amend(store, partition, person, "parked retry", places, sealed=section)

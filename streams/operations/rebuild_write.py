@@ -1,6 +1,8 @@
-"""A rebuilt state into the store, under a claim, in commits of bounded size. Until the last one its changelog begins
-with a mark that no worker reads past; a second run begins anew. Rows that were never sent are written with it and sent
-by its next owner."""
+"""Writes a rebuilt state into the store, under a claim, in commits of bounded size.
+
+Until the last commit the changelog begins with a mark that no worker reads past, and a second run begins anew. Rows
+that were never sent are written too; the next owner of the partition sends them.
+"""
 
 from collections.abc import Iterator
 
@@ -11,7 +13,7 @@ from sluicegate.streams.aggregation.layout import BYTES
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import NOBODY, Changes, Claim, Partition, PartitionView, Source
 from sluicegate.streams.errors import ConfigurationError
-from sluicegate.streams.journal.amending import Person
+from sluicegate.streams.journal.amending import Person, appended
 from sluicegate.streams.operations.rebuild import Rebuilt
 from sluicegate.streams.outbox.rows import Rows
 
@@ -21,14 +23,14 @@ COMMIT_ROWS = 500  # outputs may have a megabyte each, as in a worker's commits
 
 
 def lost(view: PartitionView | None) -> bool:
-    """Does the store hold nothing of the partition, or half of a rebuild?"""
+    """Does the store hold nothing of the partition, or an unfinished rebuild?"""
     return view is None or view.claim.offset < 0 or (bool(view.entries) and view.entries[0] == REBUILDING)
 
 
 def write(
     store: Store, built: Rebuilt, rows: Rows, on_timeout: str, number: int, source: Source, person: Person
 ) -> Claim:
-    """`number` is the highest of the outbox that is known. Raises Fenced (somebody else claimed meanwhile),
+    """`number` is the highest known number of an outbox row. Raises Fenced (another process claimed meanwhile),
     PersistenceError, and ConfigurationError when the partition has a state by now."""
     claim = store.claim(built.partition, person.token, NOBODY)
     if claim.offset >= 0 and not lost(store.read(built.partition)):
@@ -43,8 +45,7 @@ def write(
     for start in range(0, len(made), COMMIT_ROWS):
         claim = _half_way(store.commit(claim, Changes(-1, outbox=made[start : start + COMMIT_ROWS])))
     said = Amendment(claim.store_time, person.who, WHAT, f"{_place(built.partition)} to {built.offset}", person.why)
-    last = packed(ChangelogEntry(claim.last + 1, claim.store_time, {}, {}, {}, {}, {}, amended=[said]), compress=False)
-    return store.commit(claim, Changes(built.offset, built.epoch, entries=[last], keep_from=first, source=source))
+    return appended(store, claim, Changes(built.offset, built.epoch, keep_from=first, source=source), amended=[said])
 
 
 def _half_way(claim: Claim) -> Claim:
@@ -54,7 +55,7 @@ def _half_way(claim: Claim) -> Claim:
 
 
 def _marked(store: Store, claim: Claim) -> Claim:
-    """Nothing is left of an earlier try, and whoever claims the partition now finds the mark."""
+    """Write the mark, and delete what an earlier rebuild left."""
     number = claim.last + 1
     claim = store.commit(claim, Changes(-1, entries=[REBUILDING], keep_from=number))
     while left := store.pending(claim.partition, 0, COMMIT_ROWS):
@@ -63,7 +64,7 @@ def _marked(store: Store, claim: Claim) -> Claim:
 
 
 def _entries(built: Rebuilt, at: float) -> Iterator[ChangelogEntry]:
-    """The whole state, some COMMIT_BYTES in each."""
+    """The whole state, in entries of about COMMIT_BYTES."""
     groups, seen = built.groups, built.seen
     part, size = ChangelogEntry(0, at, {}, {}, {}, {}, built.senders.whole(at)), 0
     for key, state in groups.states.items():

@@ -254,6 +254,8 @@ class LaneRelay:
         lane.away = ""
         if lane.left is not None:
             lane.left.recorded_all()
+            if not lane.left.remembers:
+                lane.left = None
         self._backoff.reset()
         failed = [outcome for outcome in outcomes or () if outcome.kind == "failed"]
         attempts = {row.id: row.attempts for row in held.rows} if failed else {}

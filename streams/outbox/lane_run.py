@@ -1,54 +1,30 @@
 """A batch of a lane as a source of the sender, and what became of it, as the store marks it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from sluicegate.streams import failpoints
 from sluicegate.streams.contracts.messages import LaneBatch, Outcome
 from sluicegate.streams.contracts.values import OutboxRow
-from sluicegate.streams.outbox.handed import RowSource, origin
+from sluicegate.streams.outbox.handed import RowSource
 from sluicegate.streams.outbox.relay import SPREAD
 
 
 class LaneRun(RowSource):
-    """Rows of one batch on their way. The hot path of the dispatcher: a report costs no look at its row, unless the
-    lane is lost."""
+    """The rows of one batch, while they are sent."""
 
-    __slots__ = ("_handed", "refusals")
+    __slots__ = ("refusals",)
 
     def __init__(self, rows: Sequence[OutboxRow], last: "LaneRun | None" = None) -> None:
         """`last`: of the lane's last batch in this process. Rows that were handed over with it are not handed over
         again."""
         super().__init__()
-        self._handed: list[Mapping[int, OutboxRow]] = []
         self.refusals: dict[int, str] = {}  # by number: rows that their topics do not take now, with the broker's text
         if last is None:
             self.waiting.extend(rows)
             return
-        last.name_reports()
         self.follow(last)
-        self.waiting.extend(row for row in rows if not self._resumed(row))
+        self.waiting.extend(row for row in rows if not self._take_over_row(row))
         if rows:
             self._before.forget(rows[-1].number)
-
-    def hand(self, rows: Mapping[int, OutboxRow]) -> None:
-        super().hand(rows)
-        self._handed.append(rows)
-
-    def delivered(self, numbers: Sequence[int]) -> int:
-        if failpoints.armed:
-            failpoints.hit("acked-not-recorded")
-        out = self.out
-        ended = [number for number in numbers if out.pop(number, None) is not None]
-        self._reports.delivered.update(dict.fromkeys(ended, ""))  # their origin is seldom asked for
-        return len(ended)
-
-    def name_reports(self) -> None:
-        """The next batch of the lane compares the origin of rows that were reported."""
-        for reports in (self._reports, self._taken):
-            for rows in self._handed if reports.delivered else ():
-                reports.delivered.update(
-                    {number: origin(row) for number, row in rows.items() if number in reports.delivered}
-                )
 
     def stop(self) -> None:
         """Nothing more is handed over."""

@@ -43,9 +43,9 @@ class Shard(RowSource):
         "_page",
         "_read",
         "_recorded",
+        "_since",
         "doubted",
         "more",
-        "oldest",
         "partition",
     )
 
@@ -60,7 +60,7 @@ class Shard(RowSource):
         self._handed: deque[int] = deque()  # numbers handed over that the store may still hold, ascending
         self._recorded: set[int] = set()  # those of them that it does not
         self.more = claimed > 0  # the store may hold rows beyond those in memory
-        self.oldest: float | None = None  # monotonic time since when something waits
+        self._since = 0.0  # monotonic time since when rows are unsent
 
     @property
     def full(self) -> bool:
@@ -71,6 +71,11 @@ class Shard(RowSource):
     def roomy(self) -> bool:
         """May a paused intake go on?"""
         return not self.more and len(self.waiting) < RESUME_BELOW
+
+    @property
+    def oldest(self) -> float | None:
+        """Monotonic time since when rows are unsent; None: none is."""
+        return self._since if self.unsent else None
 
     @property
     def reported(self) -> bool:
@@ -100,15 +105,18 @@ class Shard(RowSource):
         if self.more or len(self.waiting) + len(rows) > IN_MEMORY or self._bytes + size > IN_MEMORY_BYTES:
             self.more = True
             return
+        if not self.unsent:
+            self._since = now
         self.waiting += rows
         self._bytes += size
         if rows:
             self._after = rows[-1].number
-            self.oldest = now if self.oldest is None else self.oldest
 
     def refill(self, now: float) -> None:
         """Read the next page when memory is empty. Raises PersistenceError."""
         if self.more and not self.waiting:
+            if not self.unsent:
+                self._since = now
             limit = min(self._page, PAGE)
             rows = self._read(self._after, limit)
             self.more = len(rows) == limit
@@ -117,8 +125,6 @@ class Shard(RowSource):
             if rows:
                 self._page = max(1, min(4 * limit, PAGE_BYTES * len(rows) // (weight(rows) + 1)))
                 self._after = rows[-1].number
-            if self.oldest is None and self.unsent:
-                self.oldest = now
             if self.more:
                 self._before.forget(self._after)
             else:
@@ -130,7 +136,7 @@ class Shard(RowSource):
         higher."""
         highest = 0
         for row in rows:
-            if self._resumed(row):
+            if self._take_over_row(row):
                 highest = row.number
             else:
                 self.waiting.append(row)
@@ -161,12 +167,6 @@ class Shard(RowSource):
         highest = self._handed[-1] if self._handed else 0
         self._handed.extend(number for number in rows if number > highest)
 
-    def arrived(self, rows: Sequence[OutboxRow]) -> int:
-        count = super().arrived(rows)
-        if not self.unsent:
-            self.oldest = None
-        return count
-
     @property
     def stopped(self) -> bool:
         """A row was refused, the file says stop, and all other reports are in."""
@@ -189,8 +189,8 @@ class Shard(RowSource):
         delivered, dead = sorted(taken.delivered), [dead for _, dead in taken.dead.values()]
         return delivered, dead
 
-    def again(self) -> None:
-        super().again()
+    def send_again(self) -> None:
+        super().send_again()
         self._bytes = weight(self.waiting)
 
 

@@ -1,4 +1,5 @@
-"""Outbox rows to Kafka: in number order, after their commit, never past a failure, never blocking the loop.
+"""Outbox rows to Kafka: in number order, after their commit, never past a failure, never blocking the loop
+(docs/protocol.md, Send).
 
 Every row of every outbox goes this way, so what a row costs here counts: rows are handed over, and their reports heard,
 many at a time. A row counts as dispatched only by its own delivery report; reports of different output partitions come
@@ -75,13 +76,13 @@ class Sender:
         if self._failed_at is not None:
             self._recover(sources, outstanding, self._failed_at)
         elif now >= self._resume_at:
-            full = not all(self._hand(source) for source in sources)
+            full = not all(self._hand_over(source) for source in sources)
             if more is not None and self._gathering and (full or not more):
                 self._gathering = False
                 self._output.send_now()
         return outstanding
 
-    def _hand(self, source: RowSource) -> bool:
+    def _hand_over(self, source: RowSource) -> bool:
         """False: the producer's queue is full, or the store is away; go on at the next turn."""
         try:
             ready = source.ready(self._now)
@@ -95,7 +96,8 @@ class Sender:
         taken = self._output.produce_all(ready, chunk)
         if taken:
             self._gathering = True
-            chunk.rows = {row.number: row for row in islice(ready, taken)}
+            handed = ready if taken == wanted else islice(ready, taken)
+            chunk.rows = {row.number: row for row in handed}
             source.hand(chunk.rows)
         if failpoints.armed:
             for _ in range(taken):
@@ -129,5 +131,5 @@ class Sender:
             return
         self._output.replace()
         for source in sources:
-            source.again()
+            source.send_again()
         self._failed_at, self._resume_at = None, self._now + self._backoff.delay()

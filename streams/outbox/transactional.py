@@ -188,12 +188,12 @@ class TransactionalRelay:
         if len(rows) == 1:
             lane.shard.refused(rows[0], text, self._meter, self._log)
         else:
-            lane.shard.again()
+            lane.shard.send_again()
 
     def _failed(self, lane: ShardProducer, error: SluicegateError) -> None:
         """Whether they were sent, the next cursor tells. Who was fenced asks the store before fencing others."""
         lane.running, lane.cursor = False, None
-        lane.shard.again()
+        lane.shard.send_again()
         lane.shard.doubted = isinstance(error, Fenced)
         self._wait(lane)
         self._meter.count("dispatch_attempts", outcome="transient")

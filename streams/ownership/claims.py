@@ -1,8 +1,8 @@
-"""Which partitions this worker has, is taking over, must wait for, or has halted.
+"""The partitions that this worker owns, takes over, waits for, or has halted (docs/protocol.md, Assignment).
 
-Membership says who should claim, the claim decides who does. A partition that was lost to a fence or to a failing store
-is claimed again with doubling back-off while it is still assigned: otherwise a late zombie's claim would leave it
-standing still.
+The group's assignment says which worker should claim a partition. The claim in the store decides. A partition that was
+lost to a fence or to a failing store is claimed again with a doubling back-off while it is assigned. Otherwise the late
+claim of a worker that is gone would leave it without an owner.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -32,8 +32,8 @@ from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.observe.report import PartitionReport
 from sluicegate.streams.observe.tracing import Spans
 from sluicegate.streams.outbox.rows import Rows
-from sluicegate.streams.ownership.acquittals import CrashMarkClearing
 from sluicegate.streams.ownership.checks import NOTHING, ClaimVersion, check_low, seen
+from sluicegate.streams.ownership.crash_mark_clearing import CrashMarkClearing
 from sluicegate.streams.ownership.halted import Halted
 from sluicegate.streams.ownership.intake import IntakePauses
 from sluicegate.streams.ownership.owner import Owner
@@ -84,7 +84,7 @@ class Claims:
         self.intake = IntakePauses(setting, random, clock, self._log)
         self._again: dict[TopicPartition, int] = {}  # sought again, and the record that had come
         self._void: set[TopicPartition] = set()  # sought again since the last poll: what is in hand is not what follows
-        self._acquittals = CrashMarkClearing(setting.store)
+        self._clearing = CrashMarkClearing(setting.store)
         self._versions: dict[Partition, ClaimVersion] = {}
         self._outage: str | None = None
         self._unreadable: dict[TopicPartition, str] = {}  # until records come again
@@ -104,7 +104,7 @@ class Claims:
         return bool(self._backoffs)
 
     def follow(self, now: float) -> None:
-        """After each poll, before its records are looked at: what the group gave and took, what cannot be read."""
+        """After each poll, before its records are used: note assigned and revoked partitions and read errors."""
         self._void.clear()
         revoked, assigned = self._setting.input.revoked(), self._setting.input.assigned()
         for place in revoked:
@@ -118,12 +118,12 @@ class Claims:
             self._failed(place, code, text)
 
     def advance(self, now: float) -> None:
-        """Go on taking over, for a bounded time. Between the records of one poll and the next poll, and only there: so
-        no record that was collected before a claim is ever taken under it."""
+        """Continue the take-overs, for a bounded time. Call it only between the records of one poll and the next poll:
+        then no record that was polled before a claim is processed under it."""
         for place in [place for place, at in self._waiting.items() if at <= now]:
             del self._waiting[place]
             self._begin(place, now)
-        self._acquittals.settle(now)
+        self._clearing.settle(now)
         deadline = now + SLICE_SECONDS
         for place in list(self._taking):
             self._advance(place, deadline)
@@ -140,14 +140,13 @@ class Claims:
         self.intake.forget(place)
         if owner is not None:
             owner.claim = given_back(self._setting.store, owner.claim, owner.sealed)
-        if self._setting.handling is not None:
-            self._setting.handling.forget(place)
+        self._setting.processor.forget(place)
         for gone in (owner, taking.owner if taking else None):
             if gone is not None:
                 gone.sealed.cancelled.set()
             if gone is not None and gone.begun:
                 self._versions[gone.partition] = seen(gone.claim)
-                self._acquit(gone)
+                self._clear_crash_mark(gone)
         self._log.info("partition.revoked", topic=place[0], partition=place[1])
 
     def _begin(self, place: TopicPartition, now: float) -> None:
@@ -214,7 +213,7 @@ class Claims:
                 self._setting.input.pause([place])
                 self.intake.begins(place)
                 self._versions[owner.partition] = seen(owner.claim)
-                self._acquit(owner)
+                self._clear_crash_mark(owner)
                 del self.owners[place]
                 self._waiting[place] = self._clock()
 
@@ -230,7 +229,7 @@ class Claims:
     def _give_up(self, place: TopicPartition, owner: Owner, error: Exception) -> None:
         self._setting.input.pause([place])
         self.intake.begins(place)
-        self._acquit(owner)
+        self._clear_crash_mark(owner)
         if isinstance(error, NotAuthenticated):
             raise error
         if isinstance(error, HandlerStopped):
@@ -280,10 +279,11 @@ class Claims:
         elif place in self._taking or place in self._assigned:
             self._log.info("partition.not_readable_yet", topic=place[0], partition=place[1], code=code)
 
-    def misplaced(self, owner: Owner, record: Record) -> bool:
-        """Is this first record after a claim above the offset, and not the one that came before the last seek? Then
-        seek once more, and void what is in hand: an answer that was under way may come after any seek. Raises
-        RetentionPassed."""
+    def seek_again_if_gap(self, owner: Owner, record: Record) -> bool:
+        """Seek once more when the first record after a claim lies above the offset; returns whether to drop the records.
+
+        A fetch that was under way may be answered after a seek. When the same record comes again, the gap is real.
+        Raises RetentionPassed when the topic begins above the offset."""
         place = (owner.partition.topic, owner.partition.number)
         if owner.begun or record.offset() <= owner.offset:
             return False
@@ -321,15 +321,15 @@ class Claims:
         """This process ends alive: what it worked on did not kill it, and nobody owns its partitions until the next
         claim."""
         for owner in self._last.values():
-            self._acquit(owner)
+            self._clear_crash_mark(owner)
             if hasattr(owner, "claim") and not owner.marks.names():
-                self._acquittals.add(owner.claim, (), self._clock())
+                self._clearing.add(owner.claim, (), self._clock())
 
-    def _acquit(self, owner: Owner) -> None:
-        """This process lives: its names do not belong in the crash mark. Tried again until the store takes it."""
-        owner.sealed.cancelled.set()  # what its slow calls come to is void
+    def _clear_crash_mark(self, owner: Owner) -> None:
+        """Clear the names of this process, which is alive, from the crash mark; repeated until the store acknowledges."""
+        owner.sealed.cancelled.set()  # the results of its slow calls are dropped
         if owner.marks.names():
-            self._acquittals.add(owner.claim, owner.marks.names(), self._clock())
+            self._clearing.add(owner.claim, owner.marks.names(), self._clock())
 
     def reasons(self) -> list[str]:
         """Why this worker is not ready; empty when it is."""

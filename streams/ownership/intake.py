@@ -11,7 +11,6 @@ from sluicegate.streams.calling.backoff import Backoff
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.errors import DecodeWaits, SystemNotReady
-from sluicegate.streams.handlers.handling import Handling
 from sluicegate.streams.ownership.owner import Owner
 from sluicegate.streams.ownership.setting import AgentRuntime
 
@@ -119,14 +118,8 @@ class IntakePauses:
 
     def _decodes(self, record: Record) -> bool:
         """A quick look; taking it may still find that it cannot."""
-        handling = self._setting.handling
-        of_handler = isinstance(handling, Handling) and not handling.batches
-        decode: Callable[[Any], Any] = handling.decode if of_handler else self._setting.rule.decode  # type: ignore[union-attr]
         try:
-            if of_handler or self._setting.rule.lets is None:
-                decode(record.value())
-            else:
-                self._setting.rule.read(record)
+            self._setting.processor.decoded(self._setting.rule, record)
         except ClauseFailed:
             return True
         except Exception:

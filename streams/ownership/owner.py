@@ -19,8 +19,9 @@ from sluicegate.streams.aggregation.taking import taken
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.values import Changes, Claim, CrashMark, OutboxRow, Partition, Source, TopicFacts
 from sluicegate.streams.errors import ChangelogIncomplete, Fenced, Halt, HandlerFailed, StoreSwapped
-from sluicegate.streams.handlers.handling import Handling, Item, decided
+from sluicegate.streams.handlers.handling import Handling, decided
 from sluicegate.streams.handlers.held import WaitingItems, offset_of
+from sluicegate.streams.handlers.processor import Item
 from sluicegate.streams.handlers.sealed import Sealed
 from sluicegate.streams.handlers.session import PreparedCommit, in_session
 from sluicegate.streams.outbox.relay import Shard
@@ -150,6 +151,7 @@ class Owner:
             raise Fenced("somebody else claimed the partition while it was taken over") from None
 
     def _restore(self) -> Iterator[None]:
+        """Apply the changelog (docs/protocol.md, Restore)."""
         entries: list[bytes] = []
         for entry in self._setting.store.restore(self.claim):
             entries.append(entry)
@@ -220,7 +222,7 @@ class Owner:
         return self._clock.now(monotonic)
 
     def accept(self, records: Sequence[Record], monotonic: float) -> None:
-        """Take records of this partition, in order. Raises Halt."""
+        """Take records of this partition, in order (docs/protocol.md, Accept). Raises Halt."""
         if records[0].offset() < self.offset and not (
             records := [each for each in records if each.offset() >= self.offset]
         ):
@@ -232,12 +234,12 @@ class Owner:
         if self.partition.topic in self._setting.agent.receive:
             fresh = self.senders.drop_repeats(fresh, now)
         fresh = taken(self.groups, fresh)
-        handling = self._setting.handling
+        processor = self._setting.processor
         for run in self.dedupe.runs(fresh, now, self.groups, self._inbox) if self.dedupe else (fresh,):
-            if handling is not None and not handling.batches:
-                self._inbox += handling.read(self.groups, run)
-            else:
+            if processor.batches:
                 accept(self.groups, run, now)
+            else:
+                self._inbox += processor.read(self.groups, run)
         self.pending += len(records)
         self.offset = last.offset() + 1
         self.epoch = -1 if (epoch := last.leader_epoch()) is None else epoch
@@ -254,14 +256,14 @@ class Owner:
         """This record ended the process three times: a dead letter, its bytes untouched, unless it counts in a shared
         buffer already."""
         self.begun = True
-        if self._setting.holds(self._place, record.offset(), self._rows.fire_id):
+        if self._setting.processor.holds(self._place, record.offset(), self._rows.fire_id):
             return self.accept((record,), monotonic)
         self.groups.refuse(record, "crash", "crash", "the process ended three times while it worked on this record")
         self.pending += 1
         self.offset = record.offset() + 1
 
     def expire(self, monotonic: float) -> int:
-        """Fire a slice of the groups that are due; returns how many."""
+        """Fire a slice of the groups that are due (docs/protocol.md, Fire). Returns their number."""
         if self.groups.next_due() > self.now(monotonic) and not self.groups.behind:
             return 0
         fired = self.groups.expire(self._clock.last, SLICE)
@@ -270,15 +272,15 @@ class Owner:
         return fired
 
     @property
-    def dirty(self) -> bool:
+    def has_changes(self) -> bool:
         if self.held.items:
-            return self.again
+            return self.items_ready
         slow = self._setting.slow
         waits = slow is not None and slow.work(self.sealed, self._clock.last)
         return bool(waits or self.pending or self.groups.events or self.groups.touched)
 
     @property
-    def again(self) -> bool:
+    def items_ready(self) -> bool:
         """Are there items that a commit left, and that can be handled now?"""
         return self.held.ready(self._beat)
 
@@ -297,17 +299,12 @@ class Owner:
     def full(self) -> bool:
         """Should intake pause?"""
         waits = bool(self.held.items) and self.pending >= MOST_HELD
-        return (
-            waits
-            or self.shard.full
-            or self.sealed.full
-            or (self._setting.fires is not None and self._setting.fires.full)
-        )
+        return waits or self.shard.full or self.sealed.full or self._setting.processor.full
 
     def step(self) -> int:
         """How many records may be taken before a commit; 0: as many as there are."""
-        handling = self._setting.handling
-        apart = 0 if handling is None or handling.parts else handling.step(self._place, self.offset)
+        processor = self._setting.processor
+        apart = 0 if processor.parts else processor.step(self._place, self.offset)
         return min(filter(None, (apart, self.marks.step(self.offset))), default=0)
 
     def commit(self, monotonic: float) -> Sequence[Event] | None:
@@ -316,11 +313,11 @@ class Owner:
 
         Raises Fenced, PersistenceError or HandlerFailed: this owner is over.
         """
-        store, handling = self._setting.store, self._setting.handling
+        store, processor = self._setting.store, self._setting.processor
         waiting = self._inbox or self.groups.events or self.held.items
         self.now(monotonic)
-        if isinstance(handling, Handling) and handling.session and waiting and not self.held.waits(self._beat):
-            return self._commit_session(handling, monotonic)
+        if isinstance(processor, Handling) and processor.session and waiting and not self.held.waits(self._beat):
+            return self._commit_session(processor, monotonic)
         ready = self.prepare(monotonic)
         return None if ready is None else self.committed(store.commit(self.claim, ready.changes), ready, monotonic)
 
@@ -347,11 +344,11 @@ class Owner:
         """Handle them again later, under this claim. Raises `error` where only a new claim can: while this one takes
         over, while a crash mark stands, or where a commit writes what was read of senders and ids beyond the failed
         item."""
-        handling = self._setting.handling
+        processor = self._setting.processor
         careful = not self.begun or self.marks.set or self.marks.step(self.claim.offset)
-        if not isinstance(handling, Handling) or careful or not (handling.parts or handling.batches):
+        if careful or not (processor.parts or processor.batches):
             raise error
-        at = handling.failing(self._place, offset_of(items[0])) if handling.parts else None
+        at = processor.failing(self._place, offset_of(items[0])) if processor.parts else None
         self.held.put_back(items, self._beat + error.delay, at, str(error))
 
     def prepare(self, monotonic: float) -> PreparedCommit | None:
@@ -360,13 +357,13 @@ class Owner:
         self.now(monotonic)
         if self.held.waits(self._beat):
             return self.reports()
-        items, handling = self._items(), self._setting.handling
-        events: Sequence[Event] = items  # type: ignore[assignment]
+        items = self._items()
+        events: Sequence[Event]
         if (slow := self._setting.slow) is not None:
             events = slow.decide(self.sealed, items, self._rows.fire_id, self.now(monotonic))
-        elif handling is not None:
+        else:
             try:
-                events = handling.run(items, self._rows.fire_id, None, self._place)
+                events = self._setting.processor.run(items, self._rows.fire_id, None, self._place)
             except HandlerFailed as error:
                 self._hold(items, error)
                 return None
@@ -374,19 +371,17 @@ class Owner:
         changes = self._settled(self._changes(rows, monotonic), events)
         if failpoints.armed and (self.pending or events):
             failpoints.hit("before-commit")
-        return PreparedCommit(changes, events if handling is None else decided(items, events), items)
+        return PreparedCommit(changes, events if events is items else decided(items, events), items)
 
     def _items(self) -> list[Item]:
         """What is to be decided: refused records, fires and messages."""
         items, self._inbox = [*self.held.taken(), *self.groups.drain(), *self._inbox], []
-        handling = self._setting.handling
-        step = (
-            handling.step(self._place, offset_of(items[0])) if items and handling is not None and handling.parts else 0
-        )
+        processor = self._setting.processor
+        step = processor.step(self._place, offset_of(items[0])) if items and processor.parts else 0
         return self.held.part(items, step) if step else items
 
     def reports(self) -> PreparedCommit:
-        """The delivery reports alone, without what was accepted since the last commit."""
+        """The delivery reports alone, without records accepted since the last commit (docs/protocol.md, Record)."""
         delivered, dead = self.shard.taken()
         self.left, claim = self.pending, self.claim
         changes = Changes(
@@ -427,8 +422,7 @@ class Owner:
         self.claim, (changes, events, items) = claim, ready
         if self.dedupe and (ids := self.dedupe.given_up(events)):
             self._changelog.withdrawn(changes.entries[-1], ids)
-        if self._setting.handling is not None:
-            self._setting.handling.committed(items, self._rows.fire_id, self._place)
+        self._setting.processor.committed(items, self._rows.fire_id, self._place)
         if failpoints.armed and (self.pending or events):  # a commit of delivery reports alone would be no test
             failpoints.hit("commit-sent")
             failpoints.hit("after-commit")

@@ -24,7 +24,7 @@ from sluicegate.streams.agent import App
 from sluicegate.streams.calling.backoff import Backoff
 from sluicegate.streams.config import values
 from sluicegate.streams.errors import ConfigurationError, SystemNotReady
-from sluicegate.streams.observe.board import Board, Who
+from sluicegate.streams.observe.board import Board, WorkerName
 from sluicegate.streams.observe.http import serve
 from sluicegate.streams.observe.logs import configure
 from sluicegate.streams.observe.metrics import Meter
@@ -144,7 +144,7 @@ class Slot:
         self.was_ready = False
 
     @property
-    def workers(self) -> list[Who]:
+    def workers(self) -> list[WorkerName]:
         agents = [(agent, worker) for agent in self.job.agents for worker in self.job.workers]
         return [*agents, (DISPATCHER, 0)] if self.job.dispatches else agents
 

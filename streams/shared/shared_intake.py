@@ -7,7 +7,7 @@ again after a crash lies below the watermark and is left out, whoever reads it.
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sluicegate.streams import failpoints
 from sluicegate.streams.aggregation.events import Event
@@ -17,7 +17,7 @@ from sluicegate.streams.contracts.leased_values import Gate, WatermarkMove
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.errors import WatermarkMoved
-from sluicegate.streams.handlers.handling import Item
+from sluicegate.streams.handlers.processor import Item, RecordProcessor
 from sluicegate.streams.handlers.values import Message
 from sluicegate.streams.shared.shared_fires import MOST, SharedFires
 from sluicegate.streams.shared.shared_records import RecordRun
@@ -34,12 +34,12 @@ class SourceProgress(NamedTuple):
     watermark: int
 
 
-class SharedIntake:
-    """Takes the place of Handling. `source_of` asks the store for what ids of a partition are made of. A commit has
+class SharedIntake(RecordProcessor):
+    """`source_of` asks the store for what ids of a partition are made of. A commit has
     `most` records, two inserts of them, which complete no more batches than may be in hand. `held` bytes were read
     since it was set to 0."""
 
-    batches = session = parts = False
+    batches = False
 
     def __init__(
         self,
@@ -51,15 +51,11 @@ class SharedIntake:
         source_of: Callable[[TopicPartition], str],
         size: SharedSize,
     ) -> None:
-        self.size = size
+        self._size = size
         self._name, self._most, self._buffer, self._runs, self.fires = name, gate.count or inf, buffer, runs, fires
         self._source_of, self.at_once = source_of, runs.at_once
         self._sources: dict[TopicPartition, SourceProgress] = {}
         self.most, self.held = int(min(2 * runs.at_once, MOST * self._most)), 0
-
-    def step(self, place: TopicPartition, offset: int) -> int:
-        """As Failures.step: nothing here may fail."""
-        return 0
 
     def read(self, groups: Groups, records: Sequence[Record]) -> list[Item]:
         """All records as one message, whose `value` is a Run. What was refused is among the groups' events."""
@@ -68,7 +64,7 @@ class SharedIntake:
         return [Message(run, records[-1])] if run.items else []
 
     def run(
-        self, items: Sequence[Item], identify: Callable[[int], str], session: None, place: TopicPartition
+        self, items: Sequence[Item], identify: Callable[[int], str], session: Any, place: TopicPartition
     ) -> list[Event]:
         """Into the buffer with them; what is left was refused, or fired when the scope was changed. Raises
         PersistenceError, SystemNotReady, and the Halt of a batch."""
@@ -107,12 +103,27 @@ class SharedIntake:
         return known
 
     def holds(self, place: TopicPartition, offset: int, identify: Callable[[int], str]) -> bool:
-        """Was this record inserted?"""
         return offset < self._buffer.watermark(self._name, self._source(place, identify).topic_id, place[1])
 
-    def committed(self, items: Sequence[Item], identify: Callable[[int], str], place: TopicPartition) -> None:
-        """The watermark stands already."""
-
     def forget(self, place: TopicPartition) -> None:
-        """Another worker has the partition now."""
         self._sources.pop(place, None)
+
+    @property
+    def full(self) -> bool:
+        return self.fires.full
+
+    @property
+    def busy(self) -> bool:
+        return self.fires.busy
+
+    def turn(self, now: float) -> None:
+        self.fires.turn(now)
+
+    def measure(self, now: float, first: bool) -> None:
+        self._size.turn(now, first)
+
+    def stop(self) -> None:
+        self.fires.stop()
+
+    def finish(self) -> None:
+        self.fires.finish()

@@ -1,2 +1,1 @@
-"""Testing an app without a broker and without waiting: `driver.TestDriver`, the pytest plugin, and the file's own
-`tests:`."""
+"""Tests of an app without a broker and without waiting: the driver, the pytest plugin, and the `tests:` of a file."""

@@ -1,13 +1,12 @@
-"""The places at which a process can die, and dying there without a process: by an exception that nothing in the engine
-catches."""
+"""The places where a process can die in a test. It dies by an exception that the engine does not catch."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import msgspec
 
-from sluicegate.streams.contracts.stores import BatchReports, DeliveryReport, Producer, Store
+from sluicegate.streams.contracts.stores import BatchReports, DeliveryReport, Store
 from sluicegate.streams.contracts.values import Changes, Claim, OutboxRow, Partition
 from sluicegate.streams.errors import ConfigurationError, PersistenceError, SluicegateError
 from sluicegate.streams.testing.log import LogProducer, ManualClock, one_by_one
@@ -28,22 +27,23 @@ ENGINE = (
     "expire-selected",
     "expire-committed",
 )
-"""The engine's failpoints on every way of a record."""
+"""The failpoints that every record passes."""
 HANDLERS = ("sealed", "attempt-marked", "handler-running", "handler-done", "complete-sent")
-"""Its failpoints around slow handlers."""
+"""The failpoints around slow handlers."""
 AROUND = ("claim-asked", "claim-answered", "commit-asked", "commit-answered", "row-offered", "report-arrived")
 """Before and after each claim and commit, before the hand-over of a row, before its report."""
-DISPATCHER = ("timeout-claimed", "timeout-emitted", "lane-claimed", "lane-sent", "lane-marked")
-"""Where timeouts that are due become messages."""
+DISPATCHER = ("timeout-claimed", "timeout-emitted", "lane-claimed", "lane-numbered", "lane-sent", "lane-marked")
+"""In the dispatcher: due timeouts become messages, and messages are sent."""
 SHARED = ("shared-inserted", "shared-sealed", "shared-completed")
-"""Where records of `scope: shared` are in the buffer, a batch is about to be fired, and completed."""
+"""With `scope: shared`: records are in the buffer, a batch is about to fire, a batch is completed."""
 TRANSACTIONS = ("txn-produced", "txn-committed")
-"""Of `delivery: transactional`: a transaction is open with all its rows, has ended."""
+"""With `delivery: transactional`: a transaction is open with all its rows, a transaction has ended."""
 PLACES = (*ENGINE, *HANDLERS, *AROUND, *DISPATCHER, *SHARED, *TRANSACTIONS)
 REPLIES = ("claim-asked", "claim-answered", "commit-asked", "commit-answered", "commit-sent")
-"""Where the store can fail to answer: `asked` before it did anything, the others after."""
+"""Where the store can fail to answer: at `asked` before it did anything, else afterwards."""
 SAME = frozenset({"after-claim", "commit-sent", "after-commit", "expire-committed"})
-"""Failpoints beside a place of AROUND, with nothing between: not counted."""
+"""Failpoints right beside a place of AROUND: not counted."""
+KINDS: dict[str, tuple[str, ...]] = {"kill": PLACES, "lost": REPLIES}
 
 
 class Death(BaseException):
@@ -51,8 +51,8 @@ class Death(BaseException):
 
 
 class Deaths:
-    """Counts the places that are reached (`reached`, by name); at number `at` (from 1), and where `plan` says, the
-    process dies, or the store fails to answer. `done` names the places where that happened."""
+    """Counts the places that are reached. At place number `at` (from 1) and at the planned places the process dies, or
+    the store fails to answer. `reached` names all places, `done` those where that happened."""
 
     def __init__(self, at: int | None = None, kind: DeathKind = "kill") -> None:
         self._at, self._kind = at, kind
@@ -62,13 +62,12 @@ class Deaths:
         self._hurry = False
 
     def plan(self, name: str, kind: DeathKind) -> None:
-        """When `name` is reached next. Raises ConfigurationError."""
-        known: dict[str, tuple[str, ...]] = {"kill": PLACES, "lost": REPLIES}
-        if kind not in known:
-            raise ConfigurationError(f"there is no kind {kind!r} of crash; there are {' and '.join(known)}")
-        if name not in known[kind]:
+        """Fails when `name` is reached next. Raises ConfigurationError for an unknown place or kind."""
+        if kind not in KINDS:
+            raise ConfigurationError(f"there is no kind {kind!r} of crash; there are {' and '.join(KINDS)}")
+        if name not in KINDS[kind]:
             raise ConfigurationError(
-                f"there is no place {name!r} for a crash of kind {kind}; there are {', '.join(known[kind])}"
+                f"there is no place {name!r} for a crash of kind {kind}; there are {', '.join(KINDS[kind])}"
             )
         self.planned[name] = kind
 
@@ -88,14 +87,14 @@ class Deaths:
         raise Death(name)
 
     def jitter(self) -> float:
-        """For Backoff: least, and once after the test lost a reply no wait at all, so that the clock need not be moved
-        for it."""
+        """The random part of a backoff. After a lost reply it is such that nothing waits, so that the clock can stand
+        still."""
         hurry, self._hurry = self._hurry, False
         return -1.0 if hurry else 0.0
 
 
 class MortalStore:
-    """A store around whose claims and commits a process can die; its time is the test's clock. `writes` counts them."""
+    """A store whose claims and commits can fail; its time is the clock of the test. `writes` counts them."""
 
     def __init__(self, store: Store, deaths: Deaths, clock: ManualClock) -> None:
         self._store, self._deaths, self._clock = store, deaths, clock
@@ -105,28 +104,23 @@ class MortalStore:
         return getattr(self._store, name)
 
     def claim(self, partition: Partition, token: str, member: str) -> Claim:
-        self._deaths.reach("claim-asked")
-        claim = self._store.claim(partition, token, member)
-        self.writes += 1
-        self._deaths.reach("claim-answered")
-        return self._timed(claim)
+        return self._written("claim", lambda: self._store.claim(partition, token, member))
 
     def commit(self, claim: Claim, changes: Changes) -> Claim:
-        self._deaths.reach("commit-asked")
-        after = self._store.commit(claim, changes)
-        self.writes += 1
-        self._deaths.reach("commit-answered")
-        return self._timed(after)
+        return self._written("commit", lambda: self._store.commit(claim, changes))
 
     def commit_with(self, claim: Claim, work: Callable[[Any], Changes]) -> Claim:
-        self._deaths.reach("commit-asked")
-        after = self._store.commit_with(claim, work)
+        return self._written("commit", lambda: self._store.commit_with(claim, work))
+
+    def _written(self, what: str, write: Callable[[], Claim]) -> Claim:
+        self._deaths.reach(f"{what}-asked")
+        claim = write()
         self.writes += 1
-        self._deaths.reach("commit-answered")
-        return self._timed(after)
+        self._deaths.reach(f"{what}-answered")
+        return msgspec.structs.replace(claim, store_time=self._clock.time())
 
     def commit_all(self, commits: Sequence[tuple[Claim, Changes]]) -> Sequence[Claim | SluicegateError]:
-        """One after the other: so a process can die between them."""
+        """One after the other, so that a process can die between two of them."""
         results: list[Claim | SluicegateError] = []
         for claim, changes in commits:
             try:
@@ -135,12 +129,9 @@ class MortalStore:
                 results.append(error)
         return results
 
-    def _timed(self, claim: Claim) -> Claim:
-        return msgspec.structs.replace(claim, store_time=self._clock.time())
-
 
 class MortalProducer:
-    """A producer around whose rows and reports a process can die."""
+    """A producer whose rows and reports a process can die at."""
 
     def __init__(self, producer: LogProducer, deaths: Deaths) -> None:
         self._producer, self._deaths = producer, deaths
@@ -158,13 +149,3 @@ class MortalProducer:
     def _told(self, report: DeliveryReport, outcome: str, text: str) -> None:
         self._deaths.reach("report-arrived")
         report(outcome, text)
-
-
-def mortal_store(store: Store, deaths: Deaths, clock: ManualClock) -> tuple[Store, MortalStore]:
-    """The same object twice: as a Store, which mypy cannot see through `__getattr__`, and as what it is."""
-    made = MortalStore(store, deaths, clock)
-    return cast(Store, made), made
-
-
-def mortal_producer(producer: LogProducer, deaths: Deaths) -> Producer:
-    return cast(Producer, MortalProducer(producer, deaths))

@@ -1,4 +1,4 @@
-"""What the dispatcher does, turned by hand: timeouts that are due to the outbox, its lanes to the log."""
+"""The work of the dispatcher, turned by hand: due timeouts to the outbox, its lanes to the log."""
 
 from sluicegate.streams.contracts.leased_values import TimeoutBatch
 from sluicegate.streams.contracts.messages import Outcome
@@ -8,15 +8,14 @@ from sluicegate.streams.testing.deaths import Deaths
 from sluicegate.streams.testing.log import LogProducer, ManualClock
 
 MOST = 1_000  # rows of a batch
-TOKEN = "driver"  # of all lanes: who is started anew goes on with them
+TOKEN = "driver"  # of all lanes: a process that is started again keeps them
 
 
 class Dispatch:
-    """One process of an app has it. What it claimed when that died is free at once: nobody waits for a lease here."""
+    """A dispatcher. When its process dies, its leases are free at once."""
 
     def __init__(self, store: Store, producer: LogProducer, clock: ManualClock, deaths: Deaths) -> None:
-        leased = store
-        self._timeouts, self._outbox = leased.timeouts, leased.outbox
+        self._timeouts, self._outbox = store.timeouts, store.outbox
         self._producer, self._clock, self._deaths = producer, clock, deaths
         self._rows = LaneRows(producer, "driver")
         self._claimed: TimeoutBatch | None = None
@@ -39,7 +38,9 @@ class Dispatch:
         if batch is None or not batch.rows:
             return False
         self._deaths.reach("lane-claimed")
-        for row in self._rows.ordered(batch).rows:
+        rows = self._rows.ordered(batch).rows
+        self._deaths.reach("lane-numbered")
+        for row in rows:
             self._producer.produce(row, lambda outcome, text: None)
         self._producer.poll()
         self._deaths.reach("lane-sent")

@@ -1,9 +1,8 @@
-"""The test driver: an app on the real engine without a broker, without a server and without waiting."""
+"""The test driver: an app on the real engine without a broker, a server or waiting."""
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, cast
 
 from sluicegate.schemas import json
@@ -28,16 +27,15 @@ HeaderValues = Mapping[str, str | bytes | None] | Iterable[tuple[str, str | byte
 
 
 class TestDriver:
-    """Feed records, move the clock, read what comes out. Every call returns when nothing moves any more, chains of
-    agents included.
+    """Feeds records, moves the clock, reads the outputs. Each call returns when no agent has anything left to do.
 
     `app` is an App or the path of a declarative file; its `kafka:` and `store:` are not used. Every topic has
-    `partitions`, every agent `workers`. State lives in memory; in a SQLite file of the test's own where a handler has a
-    session of SQL or there is a `setup`, which makes its tables; or in `store`, whose own time is only asked whether
-    what handlers scheduled is due. Times are seconds; the clock begins at 2026-01-01 and stands still until `advance`.
+    `partitions`, every agent `workers`. The state is in memory; in a SQLite file when a handler has an SQL session or
+    a `setup` makes tables; or in `store`, whose own time only decides whether scheduled messages are due. Times are
+    seconds. The clock begins at 2026-01-01 and stands still until `advance`.
     """
 
-    __test__ = False  # no test case, whatever pytest makes of its name
+    __test__ = False  # pytest must not collect it
 
     def __init__(
         self,
@@ -54,8 +52,8 @@ class TestDriver:
         self.app = opened(app)
         self.clock, self.log = ManualClock(), Log(partitions=partitions)
         self.deaths = deaths or Deaths()
-        self._tests = TestStore(self.app, self.clock, setup, store)
-        self._store = self._tests.store
+        self._test_store = TestStore(self.app, self.clock, setup, store)
+        self._store = self._test_store.store
         self._folder = self.app.folder if on_path(self.app.folder) else None
         self._outputs = OutputReader(self.app)
         self._readers = {topic: agent for agent in reversed(self.app.agents) for topic in agent.topics}
@@ -71,9 +69,7 @@ class TestDriver:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._release()
         if kind is None:
             self._check_crashes()
@@ -95,9 +91,9 @@ class TestDriver:
         partition: int | None = None,
         times: int = 1,
     ) -> None:
-        """Bytes travel as they are, None is a null value, anything else is written in the format of the agent that
-        reads the topic. The key chooses the partition as in Kafka (without one: 0). `timestamp` is the record's own
-        time, else the clock's; `times` copies are there at once. Raises ConfigurationError."""
+        """Sends bytes as they are, None as a null value, and anything else in the format of the agent that reads the
+        topic. The key chooses the partition as in Kafka; without a key it is 0. `timestamp` is the record's own time,
+        else the clock's; `times` copies are sent at once. Raises ConfigurationError."""
         reader = self._readers.get(topic)
         if reader is None:
             raise ConfigurationError(f"no agent reads {topic!r}; {did_you_mean(topic, sorted(self._readers))}")
@@ -112,7 +108,7 @@ class TestDriver:
         self._workers.settle()
 
     def advance(self, by: float | str) -> None:
-        """Move the clock by seconds, or by a duration such as "30s", from deadline to deadline."""
+        """Moves the clock by seconds, or by a duration such as "30s", from deadline to deadline."""
         seconds = duration(by) if isinstance(by, str) else by
         if seconds is None or seconds < 0:
             raise ConfigurationError(
@@ -121,9 +117,8 @@ class TestDriver:
         self._workers.advance(seconds)
 
     def crash(self, where: str | None = None, kind: DeathKind = "kill") -> None:
-        """The process dies now, or when it next reaches a place (sluicegate.streams.testing.deaths.PLACES), and is
-        started anew on its store. What was sent stays sent, what was not is sent by the next one. `kind` lost: it
-        lives, but its store does not answer there."""
+        """The process dies now, or when it next reaches a place (sluicegate.streams.testing.deaths.PLACES), and starts
+        again on its store. `kind` lost: it lives, but the store does not answer there."""
         if where is None:
             self._workers.die()
             self._workers.settle()
@@ -133,7 +128,7 @@ class TestDriver:
     # -- what comes out ----------------------------------------------------------------------------------------------
 
     def read(self, topic: str) -> list[ReadOutput]:
-        """The outputs since the last read of this topic, each once: as a receiver sees it that drops repeats."""
+        """The outputs since the last read of this topic, each once: as a receiver that drops repeats sees them."""
         messages = self.log.order.get(self._known(topic), [])
         fresh = []
         for message in sent_by_us(messages[self._taken.get(topic, 0) :]):
@@ -145,11 +140,11 @@ class TestDriver:
         return [self._outputs.output(message) for message in fresh]
 
     def sent(self, topic: str) -> list[ReadOutput]:
-        """Every copy that was ever sent, repeats included."""
+        """All outputs, with repeats."""
         return [self._outputs.output(message) for message in sent_by_us(self.log.order.get(self._known(topic), []))]
 
     def dead_letters(self, topic: str | None = None) -> list[ReadOutput]:
-        """As `read`, of one dead-letter topic or of all."""
+        """As `read`, from one dead-letter topic or all of them."""
         topics = [topic] if topic is not None else self.dead_letter_topics
         return [letter for each in topics for letter in self.read(each)]
 
@@ -160,34 +155,30 @@ class TestDriver:
     # -- what is held ------------------------------------------------------------------------------------------------
 
     def groups(self, agent: str) -> list[Group]:
-        """The open groups, by partition and in the order in which they were opened."""
+        """The open groups by partition, oldest first."""
         described = self._agent(agent)
         return [group for view in self._views(agent) for group in groups(described, view)]
 
     def offsets(self, agent: str) -> dict[tuple[str, int], int]:
-        """The next offset to read of each partition, as committed; without those where nothing was read yet."""
+        """The committed offset of each partition that was read."""
         claims = [view.claim for view in self._views(agent)]
         return {(claim.partition.topic, claim.partition.number): claim.offset for claim in claims if claim.offset > 0}
 
     def troubles(self) -> list[str]:
-        """Why partitions stand still, in words: those that stopped, and those that wait for another try."""
+        """Why partitions do not move: they have halted, or wait for another attempt."""
         reports = self._workers.reports()
-        stopped = [
-            f"{p.topic}/{p.number} stopped: {p.error}: {p.detail}"
-            for r in reports
-            for p in r.partitions
-            if p.state == "halted"
-        ]
+        halted = [p for report in reports for p in report.partitions if p.state == "halted"]
+        stopped = [f"{p.topic}/{p.number} stopped: {p.error}: {p.detail}" for p in halted]
         return stopped + [reason for report in reports for reason in report.reasons if not reason.startswith("halted ")]
 
     @property
     def values(self) -> dict[str, Any]:
-        """What handlers wrote through their sessions (of the memory store)."""
+        """The values that handlers wrote through their sessions of the memory store."""
         return dict(cast(Any, self._store).values)
 
     def rows(self, sql: str) -> list[dict[str, Any]]:
-        """What a query finds in the tables of the test. Raises ConfigurationError."""
-        return self._tests.rows(sql)
+        """The rows of a query on the tables of the test. Raises ConfigurationError."""
+        return self._test_store.rows(sql)
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
@@ -197,12 +188,10 @@ class TestDriver:
         return [view for view in map(self._store.read, mine) if view is not None]
 
     def _agent(self, name: str) -> Agent:
-        for agent in self.app.agents:
-            if agent.name == name:
-                return agent
-        raise ConfigurationError(
-            f"there is no agent {name!r}; {did_you_mean(name, [agent.name for agent in self.app.agents])}"
-        )
+        agents = {agent.name: agent for agent in self.app.agents}
+        if name not in agents:
+            raise ConfigurationError(f"there is no agent {name!r}; {did_you_mean(name, [*agents])}")
+        return agents[name]
 
     def _known(self, topic: str) -> str:
         known = topic in self._outputs.topics or topic in self.log.topics
@@ -212,7 +201,7 @@ class TestDriver:
 
     def _release(self) -> None:
         self._workers.die()
-        self._tests.close()
+        self._test_store.close()
         if self._folder in sys.path:
             sys.path.remove(self._folder)
             self._folder = None

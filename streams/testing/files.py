@@ -1,4 +1,4 @@
-"""The declarative file as a test reads it: its systems are not used, so their variables may be unset."""
+"""Reading the file of a test. The variables of its systems may be unset, because they are not used."""
 
 import os
 from dataclasses import replace
@@ -12,14 +12,14 @@ SYSTEMS = ("kafka", "store", "http")
 
 
 def loaded(path: str | Path) -> Loaded:
-    """As sluicegate.streams.config.load; a variable that is not set is a problem unless it belongs to a system."""
+    """As sluicegate.streams.config.load. An unset variable is a problem unless it belongs to a system."""
     found = load(path, os.environ, tolerant=True)
     missing = tuple(p for p in found.unset if p.key.split(".")[0] not in SYSTEMS)
     return replace(found, app=None, problems=(*found.problems, *missing)) if missing else found
 
 
 def opened(app_or_path: App | str | Path) -> App:
-    """Raises ConfigurationError that names every problem of the file, or of the values."""
+    """Raises ConfigurationError with every problem of the file or of the values."""
     if isinstance(app_or_path, App):
         values.check_without_systems(app_or_path)
         return app_or_path

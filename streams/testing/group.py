@@ -1,4 +1,4 @@
-"""The groups that are open, as the store holds them."""
+"""The open groups in the store."""
 
 from dataclasses import dataclass
 from math import inf
@@ -15,12 +15,13 @@ from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.values import PartitionView
 from sluicegate.streams.ownership.beginning import idle_since
 from sluicegate.streams.reading.receive import ReceivedShards
+from sluicegate.streams.testing.outputs import text_of
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """`values` are the computed fields so far; `opened_at` is as in a result; `due_in` is in seconds, None without a
-    timeout."""
+    """An open group. `values` are the computed fields so far; `opened_at` is as in a result; `due_in` is in seconds,
+    None without a timeout."""
 
     topic: str
     partition: int
@@ -32,23 +33,18 @@ class Group:
 
 
 def groups(agent: Agent, view: PartitionView) -> list[Group]:
-    """Those of one partition, in the order in which they were opened. Raises ChangelogIncomplete."""
-    rule, claim = Rule(agent, formats.reads(agent)), view.claim
+    """The open groups of one partition, oldest first. Raises ChangelogIncomplete."""
+    rule = Rule(agent, formats.reads(agent))
+    claim = view.claim
+    where = claim.partition
     held = Groups(rule)
-    Changelog(held, claim.first).replay(view.entries, claim.first, claim.last, ReceivedShards(claim.partition.topic))
+    Changelog(held, claim.first).replay(view.entries, claim.first, claim.last, ReceivedShards(where.topic))
     held.idle = idle_since(claim.source, rule, len(held.states), claim.store_time) or 0.0
     found = []
     for key, state in held.states.items():
         due = held.due(state)
         values = json.decode_any(json.encode(rule.values(state, held.bags.get(key, []))))
         due_in = None if due == inf else due - claim.store_time
-        where = claim.partition
-        found.append(Group(where.topic, where.number, _text(key), state[COUNT], values, rfc3339(state[OPENED]), due_in))
+        opened_at = rfc3339(state[OPENED])
+        found.append(Group(where.topic, where.number, text_of(key), state[COUNT], values, opened_at, due_in))
     return found
-
-
-def _text(key: bytes) -> str | bytes:
-    try:
-        return key.decode()
-    except UnicodeDecodeError:
-        return key

@@ -1,11 +1,10 @@
-"""Kafka's default hash of a key, as Java clients have it: so that a key lies in the partition where a broker would have
-it."""
+"""The hash by which Kafka's Java clients choose the partition of a key."""
 
 _SEED, _MIX, _BITS = 0x9747B28C, 0x5BD1E995, 0xFFFFFFFF
 
 
 def murmur2(data: bytes) -> int:
-    """Of 32 bits, without sign."""
+    """An unsigned number of 32 bits."""
     value = (_SEED ^ len(data)) & _BITS
     whole = len(data) & ~3
     for at in range(0, whole, 4):

@@ -1,4 +1,4 @@
-"""Kafka in memory: a log of topics, a consumer and a producer over it, and a clock that is set."""
+"""Kafka in memory: a log of topics, a consumer, a producer, and a clock that is moved by hand."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
@@ -12,13 +12,13 @@ from sluicegate.streams.contracts.values import OutboxRow, Partition, TopicFacts
 from sluicegate.streams.errors import TopicMissing
 from sluicegate.streams.testing import hashing
 
-TICK = 2**-20  # seconds; sums of these with a time of our century are exact, so that a deadline is met when it is due
+TICK = 2**-20  # seconds; sums with a time of this century are exact, so that a deadline is met when it is due
 START = 1_767_225_600.0  # 2026-01-01T00:00:00Z in seconds since 1970
 
 
 @dataclass(frozen=True)
 class LogRecord:
-    """Satisfies sluicegate.streams.contracts.stores.Record: topic, partition, offset, key, value, headers, time in ms,
+    """Satisfies sluicegate.streams.contracts.record.Record: topic, partition, offset, key, value, headers, time in ms,
     leader epoch."""
 
     t: str
@@ -59,7 +59,7 @@ class LogRecord:
 
 
 class ManualClock:
-    """Satisfies sluicegate.streams.contracts.stores.Clock; stands still until it is moved."""
+    """Satisfies sluicegate.streams.contracts.stores.Clock. It stands still until `forward`."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -72,15 +72,15 @@ class ManualClock:
         return START + self.now - 1000.0
 
     def forward(self, seconds: float) -> None:
-        """Rounded up to TICK."""
+        """Rounds up to TICK."""
         self.now += ceil(seconds / TICK) * TICK
 
 
 @dataclass
 class Log:
-    """Topics in memory, shared by all workers: a broker that forgets nothing by itself. `order` has each topic's
-    messages as they came. With `partitions` a topic is made with so many when it is first used, else it must be
-    created. `epochs` and `cursors` are those of transactions (sluicegate.streams.testing.transactions)."""
+    """Topics in memory, shared by all workers, without retention. `order` has the messages of each topic as they came.
+    With `partitions` a topic is created when it is first used, else by `create`. `epochs` and `cursors` are of
+    transactions (sluicegate.streams.testing.transactions)."""
 
     topics: dict[str, list[list[LogRecord]]] = field(default_factory=dict)
     low: dict[TopicPartition, int] = field(default_factory=dict)
@@ -96,7 +96,7 @@ class Log:
         self.ids[topic] = f"id-{topic}-{len(self.ids)}"
 
     def count(self, topic: str) -> int:
-        """How many partitions the topic has. Raises TopicMissing when there is no such topic."""
+        """The number of partitions of the topic. Raises TopicMissing."""
         if topic not in self.topics:
             if not self.partitions:
                 raise TopicMissing(f"no topic {topic}")
@@ -112,7 +112,7 @@ class Log:
         headers: Headers | None = None,
         at: int = 0,
     ) -> LogRecord:
-        """`at` is the message's own time, in milliseconds since 1970."""
+        """`at` is the time of the message, in milliseconds since 1970."""
         records = self.topics[topic][number]
         message = LogRecord(topic, number, self.high(topic, number), key, value, headers, at)
         records.append(message)
@@ -131,7 +131,7 @@ class Log:
 
 
 class LogInput:
-    """Satisfies sluicegate.streams.contracts.stores.Input over a Log. `give` and `take` are the group coordinator."""
+    """Satisfies sluicegate.streams.contracts.stores.Input over a Log. `give` and `take` are the coordinator."""
 
     def __init__(self, log: Log, group: str) -> None:
         self.log, self.group = log, group
@@ -154,8 +154,7 @@ class LogInput:
             self.positions.pop(place, None)
 
     def poll(self, timeout: float) -> Record | None:
-        found = self.consume(1)
-        return found[0] if found else None
+        return next(iter(self.consume(1)), None)
 
     def consume(self, most: int, timeout: float = 0.0) -> list[Record]:
         found: list[Record] = []
@@ -219,7 +218,7 @@ class LogInput:
 def one_by_one(
     produce: Callable[[OutboxRow, DeliveryReport], bool], rows: Sequence[OutboxRow], reports: BatchReports
 ) -> int:
-    """`produce_all` of a producer that is handed one row at a time."""
+    """`produce_all` for a producer that takes one row at a time."""
     for taken, row in enumerate(rows):
         if not produce(row, partial(_reported, reports, row.number)):
             return taken
@@ -233,14 +232,10 @@ def _reported(reports: BatchReports, number: int, outcome: str, text: str) -> No
         reports.refused(number, outcome, text)
 
 
-def _delivered(row: OutboxRow) -> str:
-    return "delivered"
-
-
 class LogProducer:
-    """Satisfies sluicegate.streams.contracts.stores.Producer over a Log. `hold` keeps reports back; `fate` decides the
-    outcome of a row: delivered, rejected, denied, failed, ack-lost (it arrives, nobody hears of it) or lost. `time`
-    gives seconds since 1970."""
+    """Satisfies sluicegate.streams.contracts.stores.Producer over a Log. `hold` keeps reports back. `fate` decides the
+    outcome of a row: delivered, rejected, denied, failed, ack-lost (it arrives without a report) or lost. `time` gives
+    seconds since 1970."""
 
     def __init__(self, log: Log, time: Callable[[], float] = lambda: 0.0) -> None:
         self.log, self._time = log, time
@@ -248,7 +243,7 @@ class LogProducer:
         self.hold = False
         self.room = 1 << 30
         self.replaced = 0
-        self.fate: Callable[[OutboxRow], str] = _delivered
+        self.fate: Callable[[OutboxRow], str] = lambda row: "delivered"
 
     def produce(self, row: OutboxRow, report: DeliveryReport) -> bool:
         if len(self.waiting) >= self.room:

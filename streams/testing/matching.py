@@ -1,4 +1,4 @@
-"""Does an output fit an expectation, and if not, why: in words."""
+"""Whether an output matches an expectation, and the differences in words."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import isclose
@@ -12,7 +12,7 @@ LONGEST = 300  # characters of a value that are shown
 
 
 def candidates(outputs: Sequence[ReadOutput], key: str | None) -> list[ReadOutput]:
-    """The oldest output of each key, or of this one: the order of keys among each other is not promised."""
+    """The oldest output of each key, or of this key. Outputs of different keys have no order."""
     oldest: dict[str | bytes | None, ReadOutput] = {}
     for output in outputs:
         if key is None or output.key == key:
@@ -21,7 +21,7 @@ def candidates(outputs: Sequence[ReadOutput], key: str | None) -> list[ReadOutpu
 
 
 def differences(expect: Expect, output: ReadOutput) -> list[str]:
-    """Empty: it fits."""
+    """Empty when the output matches."""
     found = [] if expect.value is ANYTHING else list(_of_value(expect.value, output.value))
     if expect.reason is not None and output.reason != expect.reason:
         found.append(f"its reason is {output.reason}, not {expect.reason}")
@@ -46,17 +46,14 @@ def _of_value(wanted: Any, value: Any) -> Iterator[str]:
 
 
 def same(wanted: Any, value: Any) -> bool:
-    """Equal as JSON is: true is not 1, 100 is 100.0; fractions to about nine digits."""
+    """Equal as in JSON: true is not 1, 100 is 100.0. Fractions are compared to about nine digits."""
     if isinstance(wanted, Mapping) and isinstance(value, Mapping):
         return wanted.keys() == value.keys() and all(same(wanted[name], value[name]) for name in wanted)
     if isinstance(wanted, list) and isinstance(value, list):
         return len(wanted) == len(value) and all(map(same, wanted, value))
     if json.is_number(wanted) and json.is_number(value):
-        return bool(
-            wanted == value
-            if isinstance(wanted, int) and isinstance(value, int)
-            else isclose(wanted, value, abs_tol=1e-12)
-        )
+        whole = isinstance(wanted, int) and isinstance(value, int)
+        return bool(wanted == value if whole else isclose(wanted, value, abs_tol=1e-12))
     return type(wanted) is type(value) and bool(wanted == value)
 
 
@@ -70,15 +67,15 @@ def wanted(expect: Expect) -> str:
 
 
 def described(output: ReadOutput) -> str:
-    """What an output is, for a failure's text."""
+    """The output in words, for the text of a failure."""
     reason = "" if output.reason is None else f", reason {output.reason}"
     key = output.key if isinstance(output.key, str) else repr(output.key)
-    said = [output.headers.get(f"sluicegate-dead-{name}") for name in ("error", "where")]
-    why = " at ".join(each for each in said if isinstance(each, str))
+    error = [output.headers.get(f"sluicegate-dead-{name}") for name in ("error", "where")]
+    why = " at ".join(each for each in error if isinstance(each, str))
     return f"key {key}{reason}{', error ' if why else ''}{why}, value {shown(output.value)}"
 
 
 def shown(value: Any) -> str:
-    """As JSON, cut when it is long."""
+    """As JSON, at most LONGEST characters of it."""
     text = repr(value) if isinstance(value, bytes) else json.encode(value).decode()
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."

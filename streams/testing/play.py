@@ -1,4 +1,4 @@
-"""One test of a file, played on a driver: once as it is, and once more for each place at which something can fail."""
+"""Plays one test of a file on a driver, once as it is and once for each place where something can fail."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,14 +19,14 @@ from sluicegate.streams.errors import SluicegateError
 from sluicegate.streams.testing import matching
 from sluicegate.streams.testing.deaths import REPLIES, DeathKind, Deaths
 from sluicegate.streams.testing.driver import TestDriver
-from sluicegate.streams.testing.heard import told
 from sluicegate.streams.testing.outputs import ReadOutput
+from sluicegate.streams.testing.tracebacks import told
+from sluicegate.streams.wording import counted
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Where and why a test failed; `text` says what was expected and what came instead, `trace` where the user's code
-    raised."""
+    """`text` says what was expected and what came instead; `trace` shows where the user's code raised."""
 
     line: int
     text: str
@@ -35,8 +35,8 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class CaseVerdict:
-    """Of one test. `deaths` and `lost` count the deaths and the unanswered requests that it was played with and
-    survived; `place` is the one that it did not survive."""
+    """The result of one test. `deaths` and `lost` count the deaths and the unanswered requests that it survived;
+    `place` is where it failed."""
 
     case: Case
     failure: Failure | None
@@ -49,7 +49,7 @@ ShowProgress = Callable[[int, int], object]
 
 
 def play(app: App, case: Case, deaths: Deaths | None = None) -> Failure | None:
-    """None when everything came as expected. What the app raises is a failure, too."""
+    """None when the test passed. An error that the app raises is a failure."""
     at = case.steps[0].line if case.steps else case.line
     setup = [step.file for step in case.steps if isinstance(step, SetupFile)]
     try:
@@ -69,7 +69,7 @@ def play(app: App, case: Case, deaths: Deaths | None = None) -> Failure | None:
 
 
 def play_with_crashes(app: App, case: Case, progress: ShowProgress) -> CaseVerdict:
-    """Plain, then with a death at every place that the plain run reached, and with every request to the store left
+    """Plays the test plainly, then with a death at each place that it reached, then with each request to the store
     unanswered."""
     plain = Deaths()
     failure = play(app, case, plain)
@@ -84,19 +84,10 @@ def play_with_crashes(app: App, case: Case, progress: ShowProgress) -> CaseVerdi
         failure = play(app, case, deaths)
         if failure is not None:
             what = "a death" if kind == "kill" else "no answer from the store"
-            return CaseVerdict(
-                case,
-                failure,
-                survived["kill"],
-                survived["lost"],
-                f"{what} at {plain.reached[number - 1]}, place {number}",
-            )
+            place = f"{what} at {plain.reached[number - 1]}, place {number}"
+            return CaseVerdict(case, failure, survived["kill"], survived["lost"], place)
         survived[kind] += len(deaths.done)
     return CaseVerdict(case, None, survived["kill"], survived["lost"])
-
-
-def counted(rows: int) -> str:
-    return "1 row" if rows == 1 else f"{rows} rows"
 
 
 class _Unexpected(Exception):
@@ -106,12 +97,12 @@ class _Unexpected(Exception):
 
 
 class PlayStage:
-    """A driver, and the outputs that no step has taken yet."""
+    """A driver and the outputs that no step has expected yet."""
 
     def __init__(self, driver: TestDriver, case: Case) -> None:
         self._driver = driver
         self._left: dict[str, list[ReadOutput]] = {}
-        # where to complain of what is left on a topic
+        # by topic: the line of the file that a left-over output is reported for
         self._lines = dict.fromkeys(driver.dead_letter_topics, case.line)
 
     def take(self, step: CaseStep) -> None:
@@ -133,8 +124,8 @@ class PlayStage:
                 self._expect_rows(step)
 
     def end(self) -> None:
-        """Nothing may be left on a topic that some step expects of, nor a dead letter, nor a partition that stands
-        still. Raises _Unexpected."""
+        """Raises _Unexpected for an output that is left on a topic of the test, for a dead letter, and for a partition
+        that does not move."""
         for topic, line in self._lines.items():
             self._expect_nothing(line, topic, "no further output until the end of the test")
         for trouble in self._driver.troubles():
@@ -152,25 +143,20 @@ class PlayStage:
     def _expect_rows(self, step: ExpectRows) -> None:
         found = self._driver.rows(step.sql)
         if len(found) != len(step.rows):
-            raise _Unexpected(
-                step.line, f"expected {counted(len(step.rows))}; {counted(len(found))} came: {matching.shown(found)}"
-            )
-        for number, (wanted, row) in enumerate(zip(step.rows, found, strict=True), 1):
-            wrong = [name for name, value in wanted.items() if name not in row or not matching.same(value, row[name])]
+            wanted = counted(len(step.rows), "row")
+            came = counted(len(found), "row")
+            raise _Unexpected(step.line, f"expected {wanted}; {came} came: {matching.shown(found)}")
+        for number, (expected, row) in enumerate(zip(step.rows, found, strict=True), 1):
+            wrong = [name for name, value in expected.items() if name not in row or not matching.same(value, row[name])]
             if wrong:
-                text = (
-                    f"expected row {number} to be {matching.shown(wanted)}; {', '.join(wrong)} differs: "
-                    f"{matching.shown(row)}"
-                )
-                raise _Unexpected(step.line, text)
+                text = f"expected row {number} to be {matching.shown(expected)}; {', '.join(wrong)} differs"
+                raise _Unexpected(step.line, f"{text}: {matching.shown(row)}")
 
     def _instead(self, step: Expect, found: list[ReadOutput], outputs: list[ReadOutput]) -> str:
         if found:
             which = "the next one" if len(found) == 1 else f"the first of the {len(found)} that may be next"
-            return (
-                f"{which} does not fit: {', '.join(matching.differences(step, found[0]))} "
-                f"({matching.described(found[0])})"
-            )
+            differences = ", ".join(matching.differences(step, found[0]))
+            return f"{which} does not fit: {differences} ({matching.described(found[0])})"
         troubles = "".join(f"; {each}" for each in self._driver.troubles())
         if outputs:
             return f"none came with this key, {len(outputs)} with others: {matching.described(outputs[0])}{troubles}"
@@ -179,9 +165,8 @@ class PlayStage:
     def _expect_nothing(self, line: int, topic: str, wanted: str) -> None:
         outputs = self._outputs(topic)
         if outputs:
-            raise _Unexpected(
-                line, f"expected {wanted} on {topic}; {len(outputs)} came: {matching.described(outputs[0])}"
-            )
+            came = f"{len(outputs)} came: {matching.described(outputs[0])}"
+            raise _Unexpected(line, f"expected {wanted} on {topic}; {came}")
 
     def _outputs(self, topic: str) -> list[ReadOutput]:
         left = self._left.setdefault(topic, [])

@@ -1,4 +1,4 @@
-"""The pytest plugin: one fixture, and nothing imported before a test asks for it."""
+"""The pytest plugin: one fixture. It imports nothing until a test uses it."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack

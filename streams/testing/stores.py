@@ -1,4 +1,4 @@
-"""The store of a test: in memory, or a SQLite file of its own for handlers with a session of SQL."""
+"""The store of a test: in memory, or a SQLite file when a handler has an SQL session."""
 
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
@@ -13,11 +13,12 @@ from sluicegate.streams.testing.log import ManualClock
 
 SQL = ("sqlite", "postgresql", "mysql", "mariadb")
 StoreSetup = str | Path | Callable[[Any], object]
-"""A file of SQL, relative to the app's folder; or a function that gets the `sqlalchemy.Connection` of a transaction."""
+"""A file of SQL, relative to the folder of the app; or a function that takes the `sqlalchemy.Connection` of a
+transaction."""
 
 
 def on_sqlite(app: App, setup: bool) -> bool:
-    """Does a test play on a SQLite file: it has a setup, or the app's store speaks SQL and a handler has a session?"""
+    """Whether a test needs a SQLite file: it has a setup, or a handler has a session of an SQL store."""
     sessions = any(agent.handler is not None and agent.handler.session for agent in app.agents)
     return setup or (sessions and app.store.partition("://")[0] in SQL)
 
@@ -31,9 +32,9 @@ def require_sqlalchemy() -> None:
 
 
 class TestStore:
-    """Of one test; `close` deletes its file."""
+    """The store of one test; `close` deletes its file."""
 
-    __test__ = False  # no test case, whatever pytest makes of its name
+    __test__ = False  # pytest must not collect it
 
     def __init__(
         self, app: App, clock: ManualClock, setup: StoreSetup | Sequence[StoreSetup], given: Store | None
@@ -42,10 +43,14 @@ class TestStore:
         self._folder: TemporaryDirectory[str] | None = None
         if given is not None and steps:
             raise ConfigurationError("a setup makes a SQLite file of the test's own: leave out setup, or store")
-        if given is None and on_sqlite(app, bool(steps)):
+        if given is not None:
+            self.store = given
+        elif on_sqlite(app, bool(steps)):
             self.store = self._on_sqlite(app, clock, steps)
         else:
-            self.store = given or _in_memory(clock)
+            from sluicegate.connectors.memory.state import MemoryStore
+
+            self.store = MemoryStore(clock.time)
 
     def _on_sqlite(self, app: App, clock: ManualClock, steps: Sequence[StoreSetup]) -> Store:
         require_sqlalchemy()
@@ -65,7 +70,7 @@ class TestStore:
         return store
 
     def rows(self, sql: str) -> list[dict[str, Any]]:
-        """What a query finds. Raises ConfigurationError on a store that has no SQL, and for what the store refuses."""
+        """The rows of a query. Raises ConfigurationError for a store without SQL, and for a query that fails."""
         with cast(Any, self.store).transaction() as session:
             connection = getattr(session, "connection", None)
             if connection is None:
@@ -73,17 +78,10 @@ class TestStore:
             try:
                 return [dict(row) for row in connection.exec_driver_sql(sql).mappings()]
             except Exception as error:
-                raise ConfigurationError(
-                    f"the query failed: {getattr(error, 'orig', error)}; correct its SQL"
-                ) from error
+                why = getattr(error, "orig", error)
+                raise ConfigurationError(f"the query failed: {why}; correct its SQL") from error
 
     def close(self) -> None:
         if self._folder is not None:
             self.store.close()
             self._folder.cleanup()
-
-
-def _in_memory(clock: ManualClock) -> Store:
-    from sluicegate.connectors.memory.state import MemoryStore
-
-    return MemoryStore(clock.time)

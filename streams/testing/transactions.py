@@ -1,4 +1,4 @@
-"""Kafka transactions over a log in memory, which shows committed messages only."""
+"""Kafka transactions over a log in memory, which has only committed messages."""
 
 from collections.abc import Callable, Sequence
 
@@ -10,9 +10,8 @@ from sluicegate.streams.testing.log import Log
 
 
 class LogTransactions:
-    """Satisfies sluicegate.streams.contracts.stores.OutputTransactions. `fate` says what becomes of a transaction:
-    sent, rejected, failed (unknown, and nothing is there), lost (unknown, and it is there). `time` gives seconds since
-    1970."""
+    """Satisfies sluicegate.streams.contracts.stores.OutputTransactions. `fate` decides about a transaction: sent,
+    rejected, failed (unknown, not written) or lost (unknown, written). `time` gives seconds since 1970."""
 
     def __init__(self, log: Log, partition: Partition, time: Callable[[], float] = lambda: 0.0) -> None:
         self.log, self.partition, self._time = log, partition, time

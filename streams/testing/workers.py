@@ -3,43 +3,46 @@
 import sys
 from functools import partial
 from itertools import count
+from typing import cast
 
 from sluicegate.streams import failpoints
 from sluicegate.streams.agent import Agent, App
-from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.stores import Producer, Store
 from sluicegate.streams.engine.build import build
 from sluicegate.streams.engine.worker import Worker, WorkerDependencies
 from sluicegate.streams.errors import SystemNotReady
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.observe.report import WorkerReport
-from sluicegate.streams.testing.deaths import Death, Deaths, mortal_producer, mortal_store
+from sluicegate.streams.testing.deaths import Death, Deaths, MortalProducer, MortalStore
 from sluicegate.streams.testing.dispatch import Dispatch
 from sluicegate.streams.testing.log import TICK, Log, LogInput, LogProducer, ManualClock
 from sluicegate.streams.testing.transactions import LogTransactions
 
-MOST_ROUNDS = 100_000  # until an app must be quiet
+MOST_ROUNDS = 100_000  # after which an app must be quiet
 
 
 class Workers:
-    """All workers of all agents as one process, on a store that outlives them. The clock moves only by `advance`."""
+    """All workers of all agents as one process, on a store that outlives them. Only `advance` moves the clock."""
 
     def __init__(self, app: App, workers: int, log: Log, store: Store, clock: ManualClock, deaths: Deaths) -> None:
         self._app, self._workers, self._log, self._clock, self._deaths = app, workers, log, clock, deaths
-        self._store, self._watched = mortal_store(store, deaths, clock)
+        self._watched = MortalStore(store, deaths, clock)
+        self._store = cast(Store, self._watched)  # mypy does not see through `__getattr__`
         self._names = count(1)
         self._inputs: list[LogInput] = []
         self._producers: list[LogProducer] = []
         self._running: list[Worker] = []
-        # who else would schedule, or use the outbox?
+        # only these schedule messages or use the outbox
         leased = any(agent.handler or agent.scope == "shared" for agent in app.agents)
         self._dispatch = Dispatch(self._store, LogProducer(log, clock.time), clock, deaths) if leased else None
 
     def settle(self) -> None:
-        """Turn until nothing moves; who dies on the way is started anew."""
+        """Turn until nothing moves. A process that dies is started again."""
         while True:
             try:
                 if not self._running:
-                    self._start()
+                    numbers = range(self._workers)
+                    self._running = [self._worker(agent, number) for agent in self._app.agents for number in numbers]
                 with failpoints.watched(self._deaths.reach):
                     self._until_quiet()
                 return
@@ -50,13 +53,13 @@ class Workers:
                 raise
 
     def die(self) -> None:
-        """As kill -9 of the process: what is not in the store or in the log is gone."""
+        """As kill -9: only the store and the log are left."""
         self._running, self._inputs, self._producers = [], [], []
         if self._dispatch is not None:
             self._dispatch.die()
 
     def advance(self, seconds: float) -> None:
-        """From one deadline or other try to the next, each with all that follows from it."""
+        """Moves the clock from one deadline or retry to the next, and settles after each."""
         clock, end = self._clock, ManualClock()
         end.now = clock.now
         end.forward(seconds)
@@ -70,11 +73,6 @@ class Workers:
     def reports(self) -> list[WorkerReport]:
         return [worker.describe(self._clock.now) for worker in self._running]
 
-    def _start(self) -> None:
-        for agent in self._app.agents:
-            for number in range(self._workers):
-                self._running.append(self._worker(agent, number))
-
     def _worker(self, agent: Agent, number: int) -> Worker:
         app, log, clock = self._app, self._log, self._clock
         source, producer = LogInput(log, f"{app.name}.{agent.name}"), LogProducer(log, clock.time)
@@ -83,24 +81,19 @@ class Workers:
         )
         self._inputs.append(source)
         self._producers.append(producer)
-        mortal, deaths = mortal_producer(producer, self._deaths), self._deaths
-        transactions = partial(LogTransactions, log, time=clock.time)
         parts = WorkerDependencies(
-            self._store,
-            source,
-            mortal,
-            clock,
-            Meter(),
-            deaths.jitter,
-            self._name,
-            lambda report: None,
+            store=self._store,
+            input=source,
+            producer=cast(Producer, MortalProducer(producer, self._deaths)),
+            clock=clock,
+            meter=Meter(),
+            random=self._deaths.jitter,
+            token=lambda: f"name-{next(self._names)}",
+            report=lambda report: None,
             time=clock.time,
-            transactions=transactions,
+            transactions=partial(LogTransactions, log, time=clock.time),
         )
         return build(app, agent, number, "test", "refuse", parts)
-
-    def _name(self) -> str:
-        return f"name-{next(self._names)}"
 
     def _until_quiet(self) -> None:
         still = rounds = 0
@@ -124,7 +117,7 @@ class Workers:
 
 
 def on_path(folder: str) -> bool:
-    """Let the file's `module:function` names be looked up in its folder, after what is installed; was it new?"""
+    """Lets the file's `module:function` names be found in its folder, after installed modules. False: they were."""
     new = folder not in sys.path
     if new:
         sys.path.append(folder)

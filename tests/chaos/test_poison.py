@@ -65,8 +65,8 @@ def test_exceptions_never_make_a_dead_letter_of_a_good_record(scene: MakeScene, 
     assert verdict.clean, verdict
 
 
-def test_without_acquittals_the_judge_finds_good_records_among_the_dead_letters(scene: MakeScene) -> None:
-    verdict = exceptions(scene("sqlite", partitions=1, kafka=QUICK), without="acquit")
+def test_without_clearing_crash_marks_the_judge_finds_good_records_among_the_dead_letters(scene: MakeScene) -> None:
+    verdict = exceptions(scene("sqlite", partitions=1, kafka=QUICK), without="clear-crash-mark")
     assert verdict.refused, verdict
 
 

@@ -134,9 +134,9 @@ def test_asking_for_the_level_of_a_sqlite_store_makes_no_file(tmp_path: Path, mo
 
 
 def test_a_sqlite_store_that_is_not_there_is_named_with_what_makes_it(tmp_path: Path) -> None:
-    with pytest.raises(SystemNotReady, match=r"there is no store .*state\.db: put it back .*`sluicegate migrate`"):
+    with pytest.raises(SystemNotReady, match=r"there is no store .*state\.db: restore it .*`sluicegate migrate`"):
         open_store(f"sqlite:///{tmp_path}/state.db").partitions("app")
-    with pytest.raises(SystemNotReady, match=r"the folder of the store .*state\.db is not there"):
+    with pytest.raises(SystemNotReady, match=r"the folder of the store .*state\.db does not exist"):
         open_store(f"sqlite:///{tmp_path}/absent/state.db").level()
 
 

@@ -121,8 +121,8 @@ class Comparison(RuleBasedStateMachine):
         return multiple(pair, result) if result[0] is not None else pair
 
     @rule(number=st.integers(0, 1), token=st.sampled_from("abc"), processes=st.lists(PROCESS, max_size=2))
-    def acquit(self, number: int, token: str, processes: list[str]) -> None:
-        self.same(lambda store: store.acquit(self.partition(number), token, processes))
+    def clear_crash_mark(self, number: int, token: str, processes: list[str]) -> None:
+        self.same(lambda store: store.clear_crash_mark(self.partition(number), token, processes))
         self.same(lambda store: store.read(self.partition(number)))
 
     @rule(number=st.integers(0, 1), after=NUMBER, limit=st.integers(1, 4))

@@ -137,7 +137,7 @@ def test_every_call_on_a_broken_wire_is_a_persistence_error_and_the_next_one_wor
         lambda: store.commit(claim, Changes(2)),
         lambda: list(store.restore(claim)),
         lambda: store.pending(partition, 0, 1),
-        lambda: store.acquit(partition, "t", ["p"]),
+        lambda: store.clear_crash_mark(partition, "t", ["p"]),
         lambda: store.read(partition),
         lambda: store.partitions(partition.app),
         store.level,

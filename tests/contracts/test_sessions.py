@@ -13,6 +13,7 @@ from sluicegate.connectors.sql.mysql import Mysql
 from sluicegate.connectors.sql.postgresql import Postgresql
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Changes, Partition
+from sluicegate.streams.errors import Fenced, PersistenceError, SystemNotReady
 from tests.contracts import application
 from tests.contracts.application import Books
 from tests.contracts.given import claimed, opened, picture, row, rows, seen
@@ -42,7 +43,11 @@ def test_what_the_work_writes_and_the_changes_land_together(store: Store, books:
     application.both_land(store, books)
 
 
-@pytest.mark.parametrize("error", [Unhappy("no"), KeyError("x"), ValueError("x")], ids=["own", "key", "value"])
+@pytest.mark.parametrize(
+    "error",
+    [Unhappy("no"), KeyError("x"), ValueError("x"), SystemNotReady("x"), PersistenceError("x"), Fenced("x")],
+    ids=["own", "key", "value", "not-ready", "persistence", "fenced"],
+)
 def test_an_exception_of_the_work_comes_out_unchanged_and_leaves_nothing(
     store: Store, books: Books, error: Exception
 ) -> None:

@@ -123,7 +123,7 @@ def test_every_call_on_a_broken_wire_is_a_persistence_error_and_the_next_one_wor
         lambda: store.claim(partition, "t", "m"),
         lambda: store.commit(claim, Changes(1)),
         lambda: store.pending(partition, 0, 1),
-        lambda: store.acquit(partition, "t", ["p"]),
+        lambda: store.clear_crash_mark(partition, "t", ["p"]),
         lambda: store.read(partition),
         lambda: store.partitions(partition.app),
         store.level,

@@ -60,7 +60,7 @@ WRONG: dict[str, tuple[str, Callable[[str], str], str]] = {
     "user": ("mariadb_url", lambda url: changed(url, username="nobody", password="x"), "refuses user or password"),
     "redis": ("redis_url", no_index, "correct the number of the database in the store's URL"),
     "host": ("redis_url", lambda url: "redis://no-such-host.invalid/0\nallow_plaintext: true", "does not resolve"),
-    "folder": ("", lambda url: "sqlite:///no/such/folder/state.db", "no/such/folder/state.db is not there: make it"),
+    "folder": ("", lambda url: "sqlite:///no/such/folder/state.db", "folder/state.db does not exist: create it"),
 }
 
 

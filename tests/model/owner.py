@@ -1,5 +1,6 @@
-"""What an owner does: claim, restore, accept, expire, commit, mark, acquit, crash. Each step yields (label, next
-world).
+"""What an owner does: claim, restore, accept, expire, commit, mark, clear its crash mark, crash.
+
+Each step yields (label, next world).
 
 A label is (what, token of the claim, detail); the token names the actor, since every claim has its own.
 """
@@ -40,7 +41,7 @@ def steps(setup: Setup, world: World, index: int) -> Iterator[Step]:
     """Everything one owner can do now, the fair choice first."""
     owner = world.owners[index]
     if owner.phase == IDLE:
-        yield from _acquit(setup, world, index)
+        yield from _clear_crash_mark(setup, world, index)
         yield from claim(setup, world, index)
     elif owner.phase == CLAIMED:
         yield from restore(setup, world, index)
@@ -293,7 +294,7 @@ def _halves(setup: Setup, owner: Owner, changes: Changes, after: Owner) -> tuple
 def dropped(setup: Setup, owner: Owner, unknown: Owner | None = None) -> Owner:
     """The one way back: the process lives and has forgotten everything but its name and what the store once said."""
     owes = owner.owes or owner.marked == STANDS or (unknown is not None and unknown.marked == STANDS)
-    idle = Owner(owner.process, owes=owes and setup.mutant != "never-acquits", known=owner.known)
+    idle = Owner(owner.process, owes=owes and setup.mutant != "never-clears", known=owner.known)
     if setup.mutant == "memory-kept-after-unknown-result" and unknown is not None:
         return idle._replace(rest=(unknown.groups,))
     if setup.mutant == "stale-batch" and unknown is not None:
@@ -330,8 +331,8 @@ def _buried(world: World, process: int) -> World:
     )
 
 
-def _acquit(setup: Setup, world: World, index: int) -> Iterator[Step]:
+def _clear_crash_mark(setup: Setup, world: World, index: int) -> Iterator[Step]:
     owner = world.owners[index]
     if owner.owes and setup.mutant != "claims-counted-as-crashes":
-        store = stores.acquit(setup, world.store, owner.process)
-        yield ("acquit", owner.process, ""), put(world, index, owner._replace(owes=False), store=store)
+        store = stores.clear_crash_mark(setup, world.store, owner.process)
+        yield ("clear_crash_mark", owner.process, ""), put(world, index, owner._replace(owes=False), store=store)

@@ -21,7 +21,7 @@ LOUD = "a rewind that somebody can know of is loud"
 NO_FALSE_ALARM = "no partition halts without a loss"
 CRASHES_ONLY = "a dead letter takes three processes that crashed or have not come back"
 REMEMBERED = "a crash is remembered until the offset moves"
-ACQUITTED = "a process that said it lives is not in the crash mark"
+CLEARED = "a process that said it lives is not in the crash mark"
 
 
 def broken(setup: Setup, before: World, label: tuple, after: World) -> Iterator[str]:
@@ -31,7 +31,7 @@ def broken(setup: Setup, before: World, label: tuple, after: World) -> Iterator[
     if after.received is not before.received:
         yield from _receivers(setup, after)
     if setup.marks and after.owners is not before.owners:
-        yield from _acquitted(after)
+        yield from _cleared(after)
     if setup.budget.rewinds and label[0] == "claim":
         yield from _loud(before, after)
     if after.halted:
@@ -60,7 +60,7 @@ def _store(setup: Setup, before: World, label: tuple, after: World) -> Iterator[
     if len(row.fires) > len(before.store.fires) and row.fires[-1].id < 0:
         yield from _dead_letter(before, row)
     if setup.marks:
-        yield from _acquitted(after)
+        yield from _cleared(after)
         if row.offset == before.store.offset and _dead_names(row) < _dead_names(before.store) and label[0] != "rewind":
             yield REMEMBERED
 
@@ -80,13 +80,13 @@ def _dead_letter(before: World, row: Store) -> Iterator[str]:
         yield CRASHES_ONLY
 
 
-def _acquitted(world: World) -> Iterator[str]:
+def _cleared(world: World) -> Iterator[str]:
     if world.rewound:  # to where the mark stood
         return
     names = world.store.trying[1] if world.store.trying else ()
     for owner in world.owners:
         if owner.process in names and owner.marked != STANDS and not owner.owes:
-            yield ACQUITTED
+            yield CLEARED
 
 
 def _receivers(setup: Setup, world: World) -> Iterator[str]:

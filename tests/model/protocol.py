@@ -70,7 +70,7 @@ def calm(setup: Setup, world: World) -> World:
     store = world.store
     for owner in world.owners:
         if owner is not left and (owner.owes or owner.marked == STANDS) and setup.mutant != "claims-counted-as-crashes":
-            store = stores.acquit(setup, store, owner.process)
+            store = stores.clear_crash_mark(setup, store, owner.process)
     return world._replace(store=store, owners=(left,), budget=UNLIMITED, wire=(), limbo=(), saved=())
 
 

@@ -84,8 +84,8 @@ DUEL = Setup(
     "duel", "live owners take the partition from each other four times", "a", Budget(4, faults=1), batch=1, marks=True
 )
 MARKS = Setup("marks", "a crash, and late, lost and doubled bytes of marks", "a", Budget(4, 1, 1), batch=1, marks=True)
-ACQUITTALS = Setup(
-    "acquittals", "two crashes, and a live process that loses the partition", "a", Budget(5, 2), batch=1, marks=True
+CLEARED_MARKS = Setup(
+    "cleared marks", "two crashes, and a live process that loses the partition", "a", Budget(5, 2), batch=1, marks=True
 )
 KILLS = Setup("kills", "crashes from outside, two keys, expiry", "ab", Budget(3, 2), expire=True, marks=True)
 IDLE = Setup("idle", "three crashes of processes that may have nothing to read", "a", Budget(5, 3), batch=1, marks=True)
@@ -248,7 +248,7 @@ SETUPS: tuple[AnySetup, ...] = (
     REWIND_MARKS,
     DUEL,
     MARKS,
-    ACQUITTALS,
+    CLEARED_MARKS,
     KILLS,
     IDLE,
     POISON,
@@ -321,10 +321,10 @@ MUTANTS = (
     Mutant("claims-counted-as-crashes", DUEL, promises.CRASHES_ONLY),
     Mutant("mark-without-records", IDLE, promises.ONLY_READ),
     Mutant("commit-without-records-clears-the-mark", KILLS, promises.REMEMBERED),
-    Mutant("never-acquits", ACQUITTALS, promises.CRASHES_ONLY),
-    Mutant("acquit-without-fence", ACQUITTALS, promises.CRASHES_ONLY),
-    Mutant("acquit-without-fence", MARKS, promises.ACQUITTED),
-    Mutant("acquit-by-version", REWIND_MARKS, promises.LOUD),
+    Mutant("never-clears", CLEARED_MARKS, promises.CRASHES_ONLY),
+    Mutant("clear-without-fence", CLEARED_MARKS, promises.CRASHES_ONLY),
+    Mutant("clear-without-fence", MARKS, promises.CLEARED),
+    Mutant("clear-by-version", REWIND_MARKS, promises.LOUD),
     Mutant("committed-without-comparing", SEALED, sealed.ONCE),
     Mutant("sealed-items-not-restored", SEALED, sealed.DELIVERED),
     Mutant("offset-moves-without-the-seal", SEALED, sealed.DELIVERED),

@@ -1,4 +1,4 @@
-"""The store's calls, each atomic: claim, commit, acquit. What a mutant takes away is asked for by its name."""
+"""The calls of the store, each atomic: claim, commit, clear_crash_mark. A mutant leaves out a step by its name."""
 
 from tests.model.values import Changes, Known, Packet, Setup, Store
 
@@ -61,15 +61,15 @@ def _undispatched(setup: Setup, rows: tuple, changes: Changes) -> tuple:
     return tuple(row for row in rows if row.number not in changes.dispatched)
 
 
-def acquit(setup: Setup, store: Store, process: int) -> Store:
+def clear_crash_mark(setup: Setup, store: Store, process: int) -> Store:
     """Take the name out of the crash mark. The row is nobody's when the name stood there, or when the process made the
-    last claim: a mark computed before the acquittal, or still on its way, must not bring the name back."""
+    last claim: a mark computed before its name was cleared, or still on its way, must not bring the name back."""
     names = store.trying[1] if store.trying else ()
     kept = tuple(name for name in names if name != process)
     left = store._replace(trying=(store.trying[0], kept) if kept else ())
-    if setup.mutant == "acquit-without-fence" or (process not in names and store.member != process):
+    if setup.mutant == "clear-without-fence" or (process not in names and store.member != process):
         return left
-    return left._replace(version=store.version + 1) if setup.mutant == "acquit-by-version" else left._replace(token=0)
+    return left._replace(version=store.version + 1) if setup.mutant == "clear-by-version" else left._replace(token=0)
 
 
 def known(setup: Setup, row: Store) -> Known:

@@ -31,7 +31,7 @@ FAULTS = {
     "commit the mark bytes late",
     "commit the mark reply lost",
     "commit a dead letter",
-    "acquit",
+    "clear_crash_mark",
     "restore quiet",
     "save",
     "rewind",

@@ -10,7 +10,7 @@ HANDED = (f"{E}test_handed.py",)
 HAND_OVER = (f"{E}test_hand_over.py",)
 CHANGELOG = ("tests/unit/aggregation/test_changelog.py",)
 READ_AGAIN = ("tests/unit/testing/test_shared.py::test_without_the_watermark_what_is_read_again_counts_twice",)
-OWNERSHIP, MISPLACED = (f"{E}test_ownership.py", f"{E}test_worker.py"), (f"{E}test_misplaced.py",)
+OWNERSHIP, SEEK_AGAIN = (f"{E}test_ownership.py", f"{E}test_worker.py"), (f"{E}test_seek_again.py",)
 
 GUARDS = (
     Guard(
@@ -189,7 +189,7 @@ GUARDS = (
         "streams/ownership/claims.py",
         "        if place in self._void:\n            return True",
         "        if place in self._void:\n            return False",
-        MISPLACED,
+        SEEK_AGAIN,
     ),
     Guard(
         "a version that a claim of before the rewind reached again is loud",
@@ -203,7 +203,7 @@ GUARDS = (
         "streams/ownership/claims.py",
         "        if self._again.get(place) == record.offset():",
         "        if place in self._again:",
-        MISPLACED,
+        SEEK_AGAIN,
     ),
     Guard(
         "records below the offset count once",
@@ -331,7 +331,7 @@ GUARDS = (
     Guard(
         "a row that was handed over under an earlier claim is not handed over again",
         "streams/outbox/relay.py",
-        "            if self._resumed(row):",
+        "            if self._take_over_row(row):",
         "            if False:",
         HANDED,
     ),
@@ -373,15 +373,15 @@ GUARDS = (
     Guard(
         "late reports of rows that went back change nothing",
         "streams/outbox/handed.py",
-        "        return self.arrived([self.out[number] for number in numbers if number in self.out])",
-        "        for number in numbers:\n            self.out.pop(number, None)\n"
-        '        self._reports.delivered.update(dict.fromkeys(numbers, ""))\n        return len(numbers)',
+        "        ended = {number: row.lineage or row.id for number in numbers "
+        "if (row := out.pop(number, None)) is not None}\n",
+        '        ended = dict.fromkeys(numbers, "")\n        for number in numbers:\n            out.pop(number, None)\n',
         RELAY,
     ),
     Guard(
         "a row of a lane that was lost and taken again is not handed over again",
         "streams/outbox/lane_run.py",
-        "        self.waiting.extend(row for row in rows if not self._resumed(row))\n",
+        "        self.waiting.extend(row for row in rows if not self._take_over_row(row))\n",
         "        self.waiting.extend(rows)\n",
         ("tests/unit/leased/test_lost_lanes.py",),
     ),
@@ -453,7 +453,7 @@ GUARDS = (
         "of a lane, nothing overtakes a row that failed",
         "streams/outbox/sender.py",
         "                self._failed_at = self._now\n",
-        "                source.again()\n",
+        "                source.send_again()\n",
         ("tests/unit/leased/test_lane_sender.py", "tests/contracts/dispatcher/test_lanes.py"),
         "not redis and not postgresql and not mariadb and not mongodb",
     ),
@@ -467,7 +467,7 @@ GUARDS = (
     Guard(
         "an error that ends a worker of the shared scope waits for its calls",
         "streams/engine/worker.py",
-        "            self._setting.finish()\n",
+        "            self._processor.finish()\n",
         "            pass\n",
         ("tests/unit/leased/test_shared_end.py",),
     ),

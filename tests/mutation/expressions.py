@@ -3,7 +3,7 @@
 from tests.mutation.guard import NEVER, Guard
 
 RUNS = "        for run in self.dedupe.runs(fresh, now, self.groups, self._inbox) if self.dedupe else (fresh,):\n"
-TAKEN = "        fresh = taken(self.groups, fresh)\n        handling = self._setting.handling\n"
+TAKEN, PROCESSOR = "        fresh = taken(self.groups, fresh)\n", "        processor = self._setting.processor\n"
 WHERE = ("tests/unit/engine/test_where.py",)
 FILES = ("tests/unit/testing/test_expressions.py",)
 
@@ -18,8 +18,8 @@ GUARDS = (
     Guard(
         "`where` is asked before an id is remembered",
         "streams/ownership/owner.py",
-        TAKEN + RUNS,
-        f"        handling = self._setting.handling\n{RUNS}            run = taken(self.groups, run)\n",
+        TAKEN + PROCESSOR + RUNS,
+        f"{PROCESSOR}{RUNS}            run = taken(self.groups, run)\n",
         WHERE,
     ),
     Guard(

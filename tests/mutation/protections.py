@@ -118,7 +118,7 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     "crash-marks": (
         Edit("streams/ownership/crash.py", "        if trying is None or trying.offset != offset:", "        if True:"),
     ),
-    "acquit": (Edit("streams/ownership/claims.py", "        if owner.marks.names():", "        if False:"),),
+    "clear-crash-mark": (Edit("streams/ownership/claims.py", "        if owner.marks.names():", "        if False:"),),
     # -- handlers ------------------------------------------------------------------------------------------------------
     "session": (Edit("streams/handlers/session.py", TOGETHER, APART),),
     "sealed": (
@@ -154,9 +154,9 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     "relay-fence": (
         Edit(
             "connectors/kafka/transactions.py",
-            "        wanted = settings.offsets(kafka, group)\n",
-            "        wanted = settings.offsets(kafka, group)\n"
-            '        wanted["isolation.level"] = "read_uncommitted"  # else it would wait for what a zombie holds\n',
+            "problems.client(Consumer, settings.offsets(kafka, group))",
+            # else it would wait for what a zombie holds
+            'problems.client(Consumer, {**settings.offsets(kafka, group), "isolation.level": "read_uncommitted"})',
         ),
         Edit(
             "connectors/kafka/transactions.py",

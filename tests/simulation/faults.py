@@ -32,7 +32,7 @@ def _stop(world: Any, fault: Fault, process: Any) -> bool:
         return True
     finally:
         world.current = before
-    world.die(process, "stopped", not process.acquitted)
+    world.die(process, "stopped", not process.marks_cleared)
     return True
 
 

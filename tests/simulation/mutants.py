@@ -106,7 +106,7 @@ MUTANTS = (
     Mutant("rewound-by-version", "until", rewound_by_version, 341),
     Mutant("receiver-with-watermark", "gaps", watermark),
     Mutant("shard-without-lineage", "timed", no_lineage, 7, more=BACK),
-    Mutant("never-acquits", "count", "acquit", more=ERRORS),
+    Mutant("never-clears", "count", "clear-crash-mark", more=ERRORS),
     Mutant("insert-without-the-watermark", "shared", "watermark"),
     Mutant("watermark-before-the-insert", "shared", watermark_first),
     Mutant("removed-before-the-message", "shared", removed_first),

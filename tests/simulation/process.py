@@ -49,8 +49,8 @@ class Process(Turned):
         return self.threads[-1]
 
     @property
-    def acquitted(self) -> bool:
-        return not self.worker._claims._acquittals._waiting
+    def marks_cleared(self) -> bool:
+        return not self.worker._claims._clearing._waiting
 
     def turn(self) -> None:
         self.worker.turn()
@@ -61,7 +61,7 @@ class Process(Turned):
     def let_go(self) -> None:
         for threads in self.threads:
             threads.finish()
-        self.worker._setting.finish()
+        self.worker._processor.finish()
         self.worker._claims.let_go()
 
     def again(self) -> "Process":

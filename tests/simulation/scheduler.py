@@ -168,7 +168,7 @@ class Scheduler:
             self.die(process, str(death))
         except Failpoint:
             process.let_go()
-            self.die(process, "an error", not process.acquitted)
+            self.die(process, "an error", not process.marks_cleared)
         except Exception:
             self.findings.append(f"step {self.number}: {traceback.format_exc(limit=-6)}")
             self.die(process, "a bug")

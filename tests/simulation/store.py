@@ -68,9 +68,9 @@ class Reached:
         self._answer()
         return self._store.pending(partition, after, limit)
 
-    def acquit(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
+    def clear_crash_mark(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
         self._answer()
-        self._store.acquit(partition, token, processes)
+        self._store.clear_crash_mark(partition, token, processes)
 
     def read(self, partition: Partition) -> PartitionView | None:
         self._answer()

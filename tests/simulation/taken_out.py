@@ -140,7 +140,7 @@ def zombie_marks(patch: Patch) -> None:
 
 
 def not_void(patch: Patch) -> None:
-    patch.setattr(Claims, "misplaced", lambda self, owner, record: False)
+    patch.setattr(Claims, "seek_again_if_gap", lambda self, owner, record: False)
 
 
 def numbers_of_what_is_left(patch: Patch) -> None:
@@ -161,17 +161,17 @@ def numbers_of_what_is_left(patch: Patch) -> None:
 
 
 def rewound_by_version(patch: Patch) -> None:
-    """A store that went back is known by its version alone, and acquittals raise that."""
-    acquit = MemoryStore.acquit
+    """A store that went back is known by its version alone, and clearing a crash mark raises it."""
+    clear_crash_mark = MemoryStore.clear_crash_mark
 
     def raised(self: Any, partition: Any, token: str, processes: Any) -> None:
         before = self._rows[partition].claim
-        acquit(self, partition, token, processes)
+        clear_crash_mark(self, partition, token, processes)
         row = self._rows[partition]
         if row.claim is not before:
             row.claim = msgspec.structs.replace(row.claim, token=before.token, version=before.version + 1)
 
-    patch.setattr(MemoryStore, "acquit", raised)
+    patch.setattr(MemoryStore, "clear_crash_mark", raised)
     patch.setattr(checks, "rewound", lambda claim, known: checks.seen(claim)[:2] < known[:2])
 
 

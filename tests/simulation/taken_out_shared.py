@@ -8,7 +8,7 @@ import pytest
 from sluicegate.connectors.memory.buffer import MemoryBuffer
 from sluicegate.streams.errors import PersistenceError
 from sluicegate.streams.handlers import attempts
-from sluicegate.streams.ownership.setting import AgentRuntime
+from sluicegate.streams.shared.shared_intake import SharedIntake
 
 Patch = pytest.MonkeyPatch
 
@@ -44,7 +44,7 @@ def removed_first(patch: Patch) -> None:
 def dead_all_the_same(patch: Patch) -> None:
     """Whoever took a record into the buffer and died before its commit counts, and the record becomes a dead letter as
     well."""
-    patch.setattr(AgentRuntime, "holds", lambda self, *parts: False)
+    patch.setattr(SharedIntake, "holds", lambda self, *parts: False)
 
 
 def watermark_first(patch: Patch) -> None:

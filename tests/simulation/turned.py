@@ -61,7 +61,7 @@ class Turned:
         return self.alive and not self.paused
 
     @property
-    def acquitted(self) -> bool:
+    def marks_cleared(self) -> bool:
         """Has the store taken back all crash marks that it was asked to?"""
         return True
 

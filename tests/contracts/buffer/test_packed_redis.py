@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.connectors.redis import scripts_packs
-from sluicegate.connectors.redis.leased import step
 from sluicegate.connectors.redis.scripts_leased import PREFIX
 from sluicegate.streams.contracts.leased_values import PACK, Entry, WatermarkMove, pack_parts
 from sluicegate.streams.errors import ConcurrencyError, PersistenceError
@@ -114,21 +113,22 @@ def test_any_sequence_of_steps_gives_what_a_row_for_each_record_gives(store: Any
     ("right", "wrong"),
     [("- (count - most))", "- (count - most) - 1)"), ("state[1] = state[1] - count", "state[1] = 0")],
 )
-def test_a_script_that_is_wrong_in_one_place_is_found(store: Any, ns: str, right: str, wrong: str) -> None:
+def test_a_script_that_is_wrong_in_one_place_is_found(
+    store: Any, ns: str, right: str, wrong: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert right in scripts_packs.INSERT_PACKS
-    buffer = store.buffer
-    buffer._insert_packs = step(buffer._server, scripts_packs.INSERT_PACKS.replace(right, wrong))
+    monkeypatch.setattr(scripts_packs, "INSERT_PACKS", scripts_packs.INSERT_PACKS.replace(right, wrong))
     with pytest.raises((AssertionError, PersistenceError, ExceptionGroup)):
-        compared(buffer, ns, 500, Phase.generate)  # ends with the first it finds
+        compared(store.buffer, ns, 500, Phase.generate)  # ends with the first it finds
 
 
 @ONE_SERVER
 @pytest.mark.parametrize("guarded", [True, False])
 def test_packs_that_are_others_when_rows_are_made_of_them_are_asked_for_again(
-    store: Any, ns: str, guarded: bool
+    store: Any, ns: str, guarded: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     buffer, guard = store.buffer, "if #packs ~= many then return false end"
-    asked, late = buffer._list, [pack("g", 3, 2)]
+    asked, late = buffer._elements, [pack("g", 3, 2)]
     put(buffer, ns, [pack("g", 0, 3)], of(9))
 
     def stale(key: Any) -> Any:
@@ -137,12 +137,11 @@ def test_packs_that_are_others_when_rows_are_made_of_them_are_asked_for_again(
             put(buffer, ns, [late.pop()], of(9), 3)
         return found
 
-    buffer._list = stale
+    buffer._elements = stale
     if not guarded:
         assert guard in scripts_packs.UNPACK
-        buffer._unpack = step(
-            buffer._server, scripts_packs.UNPACK.replace(guard, "").replace("return false end\nend", "end end")
-        )
+        unguarded = scripts_packs.UNPACK.replace(guard, "").replace("return false end\nend", "end end")
+        monkeypatch.setattr(scripts_packs, "UNPACK", unguarded)
     assert (sorted(records(buffer.get_snapshot(ns).entries)) == [0, 1, 2, 3, 4]) == guarded
 
 

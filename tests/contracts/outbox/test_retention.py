@@ -1,10 +1,13 @@
 """What leaves the outbox, what people see of it, and how its health is told."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
 import pytest
+from sqlalchemy import Connection
 
+from sluicegate.connectors.sql import outbox_reading
 from sluicegate.streams.contracts.messages import Outcome
 from tests.contracts.outbox.given import Place, Store, added, claimed, counts, found, ids, marked
 from tests.waiting import wait_until
@@ -169,3 +172,19 @@ def test_who_waits_where_the_store_cannot_tell_is_sent_away_at_once(store: Store
     before = datetime.now(UTC)
     assert store.outbox.wait(30) is False
     assert datetime.now(UTC) - before < timedelta(seconds=10)
+
+
+@pytest.mark.parametrize("backend", ["postgresql", "mariadb"], indirect=True)
+def test_a_row_that_is_dropped_while_others_are_read_is_left_out(
+    store: Store, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    added(store, 1, 2, 3)
+    ascending = outbox_reading._ascending
+
+    def dropping(connection: Connection, query: str) -> Iterator[int]:
+        listed = list(ascending(connection, query))
+        assert place.store().outbox.drop(["m2"]) == 1
+        return iter(listed)
+
+    monkeypatch.setattr(outbox_reading, "_ascending", dropping)
+    assert [row.message.id for row in store.outbox.find()] == ["m1", "m3"]

@@ -10,6 +10,7 @@ from sluicegate.streams.cli.waiting import System, kafka_of, store_of, within
 from sluicegate.streams.errors import NotAuthenticated, NotPermitted, PersistenceError, SystemNotReady, permanent
 from tests.waiting import wait_until
 
+STORE = System("the store", ("memory://",), "store")
 KAFKA = System("Kafka", ("10.0.0.1:9092",), "kafka.bootstrap.servers")
 
 
@@ -53,7 +54,7 @@ def test_a_permanent_error_is_not_tried_again(error: Exception) -> None:
         raise error
 
     with pytest.raises(SystemNotReady, match=r"^no$") as raised:
-        within(30.0, attempt, lambda seconds: pytest.fail("it waited"))
+        within(30.0, attempt, lambda seconds: pytest.fail("it waited"), system=STORE)
     assert raised.value.permanent
 
 
@@ -67,8 +68,9 @@ def test_without_the_mark_it_is_waited_for() -> None:
     def pause(seconds: float) -> None:
         now[0] += seconds
 
-    with pytest.raises(SystemNotReady, match=r"^no \(tried for 30 s\)$"):
-        within(30.0, attempt, pause, lambda: now[0])
+    text = r"^the store at memory:// is not ready: no \(tried for 30 s\); start it, or correct `store` in the file$"
+    with pytest.raises(SystemNotReady, match=text):
+        within(30.0, attempt, pause, lambda: now[0], system=STORE)
     assert now[0] == pytest.approx(30.0)
 
 

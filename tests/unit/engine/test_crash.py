@@ -112,18 +112,18 @@ def test_an_exception_or_a_stop_takes_the_mark_back(log: Log, store: MemoryStore
 def test_a_lost_partition_takes_the_mark_back_when_the_store_is_back(
     log: Log, store: MemoryStore, clock: ManualClock
 ) -> None:
-    """The commit is fenced, and the acquittal fails at first."""
+    """The commit is fenced, and clearing the mark fails at first."""
     feed(log, ("a", 1))
     driver = Driver(an_agent(count=1), store, log, clock).give(0)
-    acquit, failing = store.acquit, [True, True]
+    clear_crash_mark, failing = store.clear_crash_mark, [True, True]
 
     def refuses(*args: Any) -> None:
         if failing:
             failing.pop()
             raise PersistenceError("down")
-        acquit(*args)
+        clear_crash_mark(*args)
 
-    store.acquit = refuses  # type: ignore[method-assign]
+    store.clear_crash_mark = refuses  # type: ignore[method-assign]
     commit = store.commit
 
     def fenced_once(claim: Any, changes: Any) -> Any:
@@ -164,8 +164,8 @@ class Actor:
     """A living process that claims, marks, and cannot get on, as in a duel: only fenced commits, which it notices in
     the end."""
 
-    def __init__(self, name: str, store: MemoryStore, acquits: bool = True) -> None:
-        self.name, self.store, self.acquits = name, store, acquits
+    def __init__(self, name: str, store: MemoryStore, clears: bool = True) -> None:
+        self.name, self.store, self.clears = name, store, clears
         self.claim: Any = None
         self.marks, self.opened, self.poisoned = CrashMarks(name), False, False
 
@@ -186,17 +186,17 @@ class Actor:
             elif self.store._rows[PLACE].claim.version != self.claim.version:
                 raise Fenced("noticed")
         except Fenced:
-            if self.acquits and self.marks.names():
-                self.store.acquit(PLACE, self.claim.token, self.marks.names())
+            if self.clears and self.marks.names():
+                self.store.clear_crash_mark(PLACE, self.claim.token, self.marks.names())
             self.claim = None
 
 
-def duel(names: str, acquits: bool) -> bool:
+def duel(names: str, clears: bool) -> bool:
     """Living owners in any interleaving; did anybody ever find the record to be the cause?"""
     chance = random.Random(11)
     for _ in range(400):
         store = MemoryStore()
-        actors = [Actor(name, store, acquits) for name in names]
+        actors = [Actor(name, store, clears) for name in names]
         for n in range(60):
             chance.choice(actors).step(f"token-{n}")
         if any(actor.poisoned for actor in actors):
@@ -205,16 +205,16 @@ def duel(names: str, acquits: bool) -> bool:
 
 
 def test_living_owners_who_duel_never_make_a_dead_letter() -> None:
-    assert duel("AB", acquits=True) is False
+    assert duel("AB", clears=True) is False
 
 
 def test_when_one_death_in_one_record_is_enough_a_duel_makes_a_dead_letter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crash, "DEATHS", 1)
-    assert duel("AB", acquits=True) is True
+    assert duel("AB", clears=True) is True
 
 
 def test_when_nobody_takes_its_mark_back_a_duel_of_four_makes_a_dead_letter() -> None:
-    assert duel("ABCD", acquits=False) is True
+    assert duel("ABCD", clears=False) is True
 
 
 def test_two_owners_who_both_believe_make_progress_and_no_dead_letter(

@@ -19,7 +19,7 @@ PLACE = Partition("app", "sums", "in", 0)
 def away(store: MemoryStore) -> list[bool]:
     """Make every call to the store fail while the list is not empty."""
     outage: list[bool] = []
-    for name in ("claim", "commit", "restore", "pending", "acquit", "read"):
+    for name in ("claim", "commit", "restore", "pending", "clear_crash_mark", "read"):
         call = getattr(store, name)
 
         def checked(*args: Any, call: Any = call) -> Any:

@@ -185,6 +185,18 @@ def test_a_rejected_row_is_dead_and_the_shard_goes_on(broker: Broker) -> None:
     assert broker.sent == [1, 2]
 
 
+def test_no_row_is_unsent_after_the_last_one_was_rejected(broker: Broker) -> None:
+    shard, relay = a_shard(Outbox()), a_relay(broker)
+    shard.add([row(1), row(2)], 3.0)
+    relay.turn([shard], 4.0)
+    assert shard.oldest == 3.0
+    broker.report(1)
+    broker.report(2, "rejected", "MSG_SIZE_TOO_LARGE")
+    assert shard.oldest is None
+    shard.add([row(3)], 9.0)
+    assert shard.oldest == 9.0
+
+
 def test_a_full_queue_stops_the_cursor_and_nothing_is_skipped() -> None:
     broker = Broker(room=2)
     outbox = Outbox(*range(1, 8))

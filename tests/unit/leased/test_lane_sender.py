@@ -173,7 +173,7 @@ def reported_late(replaced: bool) -> Sending:
     it.turn()
     reports = it.broker.open[1]
     if replaced:
-        it.run.again()
+        it.run.send_again()
     reports.delivered([1])
     reports.refused(2, "failed", "")
     it.turn(6.0)

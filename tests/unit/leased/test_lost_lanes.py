@@ -183,6 +183,13 @@ def test_a_number_that_the_store_gave_to_another_row_is_another_row() -> None:
     assert (scene.written, scene.store.outbox.count("dispatched")) == ([1, 2], 1)
 
 
+def test_a_batch_is_forgotten_when_its_marks_have_landed() -> None:
+    scene = Scene(1, 2).turns(0.5)
+    assert scene.dispatcher.lanes is not None
+    [lane] = scene.dispatcher.lanes.lanes
+    assert (scene.written, lane.run, lane.left) == ([1, 2], None, None)
+
+
 def test_marks_that_fail_while_the_process_stops_are_made_again() -> None:
     scene = Scene(1, 2)
     scene.producer.hold = True

@@ -11,7 +11,7 @@ from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer
 from sluicegate.streams.calling.pool import Threads
 from sluicegate.streams.errors import SystemNotReady
-from sluicegate.streams.ownership.setting import AgentRuntime
+from sluicegate.streams.shared.shared_intake import SharedIntake
 from tests.unit.engine.driver import Driver
 from tests.unit.engine.scene import a_log, feed
 
@@ -65,7 +65,7 @@ def test_a_completion_under_way_ends_before_an_error_ends_the_process(monkeypatc
 
 
 def test_without_that_it_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(AgentRuntime, "finish", lambda self: None)
+    monkeypatch.setattr(SharedIntake, "finish", lambda self: None)
     assert ended_by_an_error(monkeypatch) == []
 
 
@@ -88,5 +88,5 @@ def test_a_batch_in_hand_is_given_back_before_a_stop_ends_the_process(monkeypatc
 
 
 def test_without_that_it_is_cut_off_and_others_wait_for_its_lease(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(AgentRuntime, "finish", lambda self: None)
+    monkeypatch.setattr(SharedIntake, "finish", lambda self: None)
     assert stopped_with_a_batch_in_hand(monkeypatch) == []

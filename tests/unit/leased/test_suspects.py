@@ -155,7 +155,7 @@ def test_what_was_never_called_does_not_count_either() -> None:
     name, gate = buffer_name("app", "a"), gate_of(agent)
     batches = store.buffer.insert_and_seal(name, entries(1), gate).batches
     for _ in range(COMPANY + DEATHS):
-        fires = Driver(agent, store, log).worker._setting.fires
+        fires = Driver(agent, store, log).worker._processor.fires
         assert fires is not None
         fires.take(batches)
         fires.stop()

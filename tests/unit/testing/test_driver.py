@@ -1,6 +1,5 @@
 """The test driver: what goes in, what comes out, when, and how it dies."""
 
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,10 @@ from sluicegate.streams.agent import App, Reducer
 from sluicegate.streams.errors import ConfigurationError, PersistenceError, SystemNotReady
 from sluicegate.streams.testing.deaths import AROUND, ENGINE, PLACES, REPLIES, Death, DeathKind
 from sluicegate.streams.testing.driver import TestDriver
-from tests import house
+from tests.chaos import matrix
 from tests.mutation.twins import without
 from tests.unit.engine import scene
 from tests.unit.testing.apps import a_chain, an_app, sums
-
-PROJECT = Path(__file__).resolve().parents[3]
 
 
 def totals(driver: TestDriver, topic: str = "out") -> list[tuple[Any, ...]]:
@@ -246,10 +243,8 @@ def test_a_crash_that_never_happened_is_a_failure() -> None:
 
 
 def test_the_places_of_a_death_are_those_that_the_product_has() -> None:
-    text = "".join(path.read_text() for path in house.files(PROJECT / "streams", "*.py"))
-    of_commands = {"replay-half-way", "retry-asked", "retry-sent"}  # the driver runs none
-    of_lanes = {"lane-numbered"}  # the driver's dispatcher does not stop there
-    assert set(re.findall(r'failpoints\.hit\("([a-z-]+)"\)', text)) == {*PLACES, *of_commands, *of_lanes} - {*AROUND}
+    of_programs = {*matrix.PROGRAMS}  # operator commands and the Faust sink: the driver runs none of them
+    assert matrix.in_the_code() - of_programs == {*PLACES} - {*AROUND}
 
 
 def test_another_store_is_driven_by_the_same_clock(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Names that this process takes back from the crash marks: it lives, so it did not die of what it worked on."""
+"""Clears the names of this process from crash marks: it is alive, so no record ended it."""
 
 import structlog
 
@@ -6,11 +6,11 @@ from sluicegate.streams.contracts.stores import CrashMarkStore
 from sluicegate.streams.contracts.values import Claim
 from sluicegate.streams.errors import SluicegateError
 
-AGAIN = 1.0  # seconds until a store that did not take one is asked again
+AGAIN = 1.0  # seconds until a call that failed is repeated
 
 
 class CrashMarkClearing:
-    """Those that the store has not taken yet."""
+    """The calls that the store has not acknowledged yet."""
 
     def __init__(self, store: CrashMarkStore) -> None:
         self._store = store
@@ -19,7 +19,7 @@ class CrashMarkClearing:
         self._log = structlog.get_logger()
 
     def add(self, claim: Claim, names: tuple[str, ...], now: float) -> None:
-        """At once if the store takes it, else with a later `settle`."""
+        """Clear these names now, or with a later `settle` if the store fails."""
         self._waiting.append((claim, names))
         self._at = now
         self.settle(now)
@@ -28,10 +28,12 @@ class CrashMarkClearing:
         while self._waiting and now >= self._at:
             claim, names = self._waiting[0]
             try:
-                self._store.acquit(claim.partition, claim.token, names)
+                self._store.clear_crash_mark(claim.partition, claim.token, names)
             except SluicegateError as error:
                 where = claim.partition
-                self._log.debug("partition.not_acquitted", topic=where.topic, partition=where.number, error=str(error))
+                self._log.debug(
+                    "partition.crash_mark_not_cleared", topic=where.topic, partition=where.number, error=str(error)
+                )
                 self._at = now + AGAIN
                 return
             del self._waiting[0]

@@ -1,0 +1,107 @@
+"""The one interface for what an agent does with its records and completed groups in a commit.
+
+The implementations are `Aggregating` (no handler), Handling (a handler), Repartitioning and SharedIntake
+(`scope: shared`).
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from sluicegate.streams.aggregation.events import Event, Fire, Refused, Unhandled
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.contracts.stores import TopicPartition
+from sluicegate.streams.handlers.values import Message
+
+Item = Message | Fire | Refused | Unhandled
+"""What is to be decided. A refused record, and a group that an expression has no answer for, are decided already."""
+
+
+class RecordProcessor(Protocol):
+    """The methods with a body are for implementations to which they do not apply."""
+
+    batches: bool
+    """Does it take completed groups? Otherwise it takes messages, which `read` makes."""
+    session: bool = False
+    """Do handlers run in the store's transaction?"""
+    parts: bool = False
+    """May a commit take some of the messages and leave the others?"""
+    at_once: int = 0
+    """Records of one insert into the shared buffer."""
+    most: int = 0
+    """Records of one commit, where inserts bound them."""
+    held: int = 0
+    """Bytes of records that were read since the last commit, where inserts bound them."""
+
+    def read(self, groups: Groups, records: Sequence[Record]) -> list[Item]:
+        """The records as messages, or as refused records."""
+
+    def run(
+        self, items: Sequence[Item], identify: Callable[[int], str], session: Any, place: TopicPartition
+    ) -> Sequence[Event]:
+        """Process the items of one partition. Returns the events for the commit. Raises HandlerFailed and Halt."""
+
+    def decoded(self, rule: Rule, record: Record) -> object:
+        """The record's value, decoded as `read` or the groups will. Raises what decoders raise, and ClauseFailed."""
+        return rule.read(record)
+
+    def step(self, place: TopicPartition, offset: int) -> int:
+        """The number of records that one commit may take; 0: no bound."""
+        return 0
+
+    def failing(self, place: TopicPartition, offset: int) -> int | None:
+        """The first message from this offset on that failed; None when no message can be processed now."""
+        return None
+
+    def committed(self, items: Sequence[Item], identify: Callable[[int], str], place: TopicPartition) -> None:
+        """The commit of these items is durable."""
+        return None
+
+    def forget(self, place: TopicPartition) -> None:
+        """Another worker owns the partition now."""
+        return None
+
+    def holds(self, place: TopicPartition, offset: int, identify: Callable[[int], str]) -> bool:
+        """Is the record in the shared buffer already? Raises PersistenceError."""
+        return False
+
+    @property
+    def full(self) -> bool:
+        """Must intake pause?"""
+        return False
+
+    @property
+    def busy(self) -> bool:
+        """Do calls run outside of the commits?"""
+        return False
+
+    def turn(self, now: float) -> None:
+        """Work of one turn of the loop, outside of the commits."""
+        return None
+
+    def measure(self, now: float, first: bool) -> None:
+        """Measure what is one number for all workers, if this worker owns the `first` partition."""
+        return None
+
+    def stop(self) -> None:
+        """The process will end: begin nothing outside of the commits."""
+        return None
+
+    def finish(self) -> None:
+        """The process ends: wait for calls to the store that run."""
+        return None
+
+
+class Aggregating(RecordProcessor):
+    """An agent without a handler: completed groups become outputs as they are."""
+
+    batches = True
+
+    def read(self, groups: Groups, records: Sequence[Record]) -> list[Item]:
+        raise NotImplementedError("the groups take the records")
+
+    def run(
+        self, items: Sequence[Item], identify: Callable[[int], str], session: Any, place: TopicPartition
+    ) -> Sequence[Event]:
+        return items  # type: ignore[return-value]  # groups alone make no messages
