@@ -77,7 +77,6 @@ _CLOCK = (*_DATE, _on(frozenset({"duration"}), gives=INTEGER))
 _ASKED = (_on(_TEXT, _TEXT, gives=BOOLEAN),)
 _CASED = (_on(_TEXT, gives=TEXT),)
 _ROUNDED = (_alone(_DOUBLE, gives=DOUBLE),)
-_TESTED = (_alone(_DOUBLE, gives=BOOLEAN),)
 _CHOSEN = (Signature(None, (_LIST,), _one_of), Signature(None, (_NUMBER, _NUMBER), _one_of, optional=1, repeats=True))
 
 SIGNATURES: dict[str, tuple[Signature, ...]] = {
@@ -109,9 +108,6 @@ SIGNATURES: dict[str, tuple[Signature, ...]] = {
     "math.floor": _ROUNDED,
     "math.round": _ROUNDED,
     "math.trunc": _ROUNDED,
-    "math.isNaN": _TESTED,
-    "math.isInf": _TESTED,
-    "math.isFinite": _TESTED,
 }
 """By name. `has` and `default`, the operators and the macros are not among them: they are part of the language."""
 
