@@ -173,7 +173,7 @@ class _Checker:
                 self._boolean("? :", condition, self._value(condition, scope))
                 branches = ((then, proven(condition, True)), (otherwise, proven(condition, False)))
                 return common([self.infer(branch, scope.knowing(proven)) for branch, proven in branches])
-            case FunctionCall("default", (path, otherwise)):
+            case FunctionCall("default", (path, otherwise), None):
                 found = present(self.infer(path, scope.knowing(path_in(path))))
                 return common((found, self.infer(otherwise, scope)))
             case FunctionCall("!_", (operand,)):
@@ -232,7 +232,7 @@ class _Checker:
     def _index(self, left: Node, found: ValueType, index: Node, scope: Presence) -> ValueType:
         its = self._value(index, scope)
         match found.kind:
-            case "list" if not operators.is_kind(its, "integer"):
+            case "list" if not operators.is_kind(its, "number"):
                 return self._wrong(index, f"an index of a list is an integer, {_name(index)} is {its}")
             case "list" | "unknown":
                 return found.items
@@ -323,9 +323,13 @@ class _Checker:
 
     def _call(self, node: FunctionCall, target: ValueType | None, scope: Presence) -> ValueType:
         arguments = [(each, self._value(each, scope)) for each in node.arguments]
+        if node.function == "default":
+            return self._wrong_at(node.column, "default takes a field and a value, such as default(qty, 1)")
         known = SIGNATURES.get(node.function, ())
         if not known:
-            return self._wrong_at(node.column, f"no function {node.function}{_meant(node.function, SIGNATURES)}")
+            return self._wrong_at(
+                node.column, f"no function {node.function}{_meant(node.function, (*SIGNATURES, 'default', 'has'))}"
+            )
         forms = [each for each in known if (each.target is None) is (target is None)]
         if not forms:
             how = "by itself" if target else "on a value"

@@ -55,7 +55,7 @@ KINDS: dict[str, tuple[type, ...]] = {
 }
 
 
-@settings(derandomize=True, deadline=None, max_examples=1000)
+@settings(derandomize=True, deadline=None, max_examples=300)
 @given(trees)
 def test_any_tree_can_be_looked_at(tree: Node) -> None:
     assert {path[0] for path in paths(tree)} == roots(tree)
@@ -76,7 +76,7 @@ def is_of(value: Any, found: ValueType) -> bool:
     return all(is_of(item, found.items) for item in items)
 
 
-@settings(derandomize=True, deadline=None, max_examples=2000)
+@settings(derandomize=True, deadline=None, max_examples=500)
 @given(trees, st.sampled_from(RECORDS))
 def test_a_value_has_the_type_that_the_check_names(tree: Node, record: dict[str, Any]) -> None:
     found, _ = check(tree, NAMES, "orders.avsc")
