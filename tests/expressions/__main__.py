@@ -1,4 +1,4 @@
-"""`python -m tests.expressions --pairs 1000000 --seed N` compares the exact form with cel-cpp; a difference ends with 1."""
+"""`python -m tests.expressions --pairs 1000000 --seed N`: the exact form against cel-cpp. Ends with 1 on a difference."""
 
 import argparse
 import itertools
