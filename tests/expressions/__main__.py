@@ -1,4 +1,4 @@
-"""`python -m tests.expressions --pairs 1000000 --seed N`: the exact form against cel-cpp. Ends with 1 on a difference."""
+"""`python -m tests.expressions --pairs 1000000 --seed N`: the exact form against cel-cpp. Exits with 1 if they differ."""
 
 import argparse
 import itertools

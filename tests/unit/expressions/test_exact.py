@@ -1,6 +1,7 @@
 """The exact form: values, missing values, errors in words, bounds. The judge of the rest is `tests/expressions`."""
 
 import re
+import sys
 import time
 from typing import Any
 
@@ -187,6 +188,6 @@ def test_the_steps_of_one_evaluation_do_not_count_for_the_next() -> None:
 
 
 def test_without_re2_the_error_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "re2", None)
+    monkeypatch.setitem(sys.modules, "re2", None)
     with pytest.raises(ExpressionError, match=r'pip install "sluicegate\[regex\]"'):
         value('country.matches("x")')
