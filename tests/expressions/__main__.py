@@ -1,4 +1,4 @@
-"""`python -m tests.expressions --pairs 1000000 --seed N`: the exact form against cel-cpp. Exits with 1 if they differ."""
+"""`python -m tests.expressions --pairs 1000000 --seed N`: the exact form against cel-cpp. Exits with 1 if not equal."""
 
 import argparse
 import itertools

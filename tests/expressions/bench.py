@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
-from sluicegate.streams.expressions.exact import exact
 
 from sluicegate.schemas.json import Field, decode_any, wanted
+from sluicegate.streams.expressions.exact import exact
 from sluicegate.streams.expressions.parse import parse
 from sluicegate.streams.expressions.quick import quick
 
