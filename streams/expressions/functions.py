@@ -98,7 +98,7 @@ def _matching(node: FunctionCall) -> Compute:
 
 def _re2(node: FunctionCall) -> Any:
     try:
-        import re2  # type: ignore[import-untyped]
+        import re2
     except ImportError:
         raise ExpressionError(node.column, 'matches needs RE2: pip install "sluicegate[regex]"') from None
     return re2
