@@ -10,7 +10,16 @@ from typing import Any, NamedTuple
 from sluicegate.streams.expressions import times
 from sluicegate.streams.expressions.faults import EvaluationError, ExpressionError, TooCostly
 from sluicegate.streams.expressions.tree import FunctionCall, Literal
-from sluicegate.streams.expressions.values import MAX_LENGTH, NUMBERS, StepBudget, finite, integer, is_map, refused
+from sluicegate.streams.expressions.values import (
+    LEAST,
+    MAX_LENGTH,
+    NUMBERS,
+    StepBudget,
+    finite,
+    integer,
+    is_map,
+    refused,
+)
 
 Compute = Callable[..., Any]
 
@@ -158,6 +167,8 @@ def _int(budget: StepBudget, value: Any) -> int:
     if type(value) is int or type(value) is bool:
         return integer(int(value))
     if type(value) is float:
+        if value <= LEAST:
+            raise EvaluationError("the integer has more than 64 bits")  # as CEL: the least one is excluded
         return integer(int(finite(value)))
     if type(value) is datetime:
         return times.seconds(value)
