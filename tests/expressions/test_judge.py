@@ -12,7 +12,7 @@ from sluicegate.streams.expressions import values
 from sluicegate.streams.expressions.faults import ExpressionError
 from sluicegate.streams.expressions.parse import parse
 from sluicegate.streams.expressions.tree import Node
-from tests.expressions.judge import Judge, difference, differences, no_extensions
+from tests.expressions.judge import Judge, difference, differences, no_extensions, watched
 from tests.expressions.pairs import FIELDS, Pair, Pairs
 
 PAIRS = 5_000
@@ -90,7 +90,7 @@ def broken(seed: int, count: int) -> list[str]:
 
 def test_a_broken_text_is_refused_or_means_what_cel_cpp_says_and_takes_less_than_10_ms() -> None:
     judge, record, slow = Judge(), Pairs(3, extended=False).document(), []
-    with no_extensions():
+    with watched(), no_extensions():
         for text in broken(7, BROKEN):
             began = time.thread_time()
             try:
