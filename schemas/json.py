@@ -6,7 +6,7 @@ fields and `gc=False` 118.
 
 from collections.abc import Callable, Sequence
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -25,23 +25,29 @@ canonical: Callable[[Any], bytes] = msgspec.json.Encoder(order="deterministic").
 DEEPEST = 64
 
 
+FieldKind = Literal["any", "number", "text", "boolean"]
+_KINDS: dict[FieldKind, Any] = {"any": JsonValue, "number": Number, "text": str, "boolean": bool}
+
+
 class Field(NamedTuple):
-    """A wanted field with a `path` like `a.b`. `numeric`: only numbers are accepted. Not `required`: its value is None
-    when it is missing or (numeric) not a number."""
+    """A wanted field: `path` like `a.b`. Of a `required` field the decoder refuses null, a missing value and any other
+    kind. A field that is not required has any kind, and None where it is missing."""
 
     path: str
-    numeric: bool = False
+    kind: FieldKind = "any"
     required: bool = True
 
 
 class FieldDecoder(NamedTuple):
-    """`decode` makes a record of bytes; `getters[i]` returns the value of field i from it; `attributes[i]` is the name
-    of its attribute when the field is at the top level, else None."""
+    """A decoder of bytes into a record and, field by field, the way to its value. `attributes[i]` is the plain
+    attribute name where the field is at the top level, else None. `chains[i]` is the chain of attributes, such as
+    `f0.f1`, or None for a field that is reached by walking objects."""
 
     decode: Decode
     getters: tuple[Callable[[Any], Any], ...]
     attributes: tuple[str | None, ...]
     record_type: type
+    chains: tuple[str | None, ...]
 
 
 def wanted(fields: Sequence[Field]) -> FieldDecoder:
@@ -60,8 +66,9 @@ def wanted(fields: Sequence[Field]) -> FieldDecoder:
     names: dict[str, str] = {}
     record = _struct(tree, "", "", names)
     getters = tuple(_getter(names[f.path]) for f in fields)
-    attributes = tuple(None if "." in names[f.path] or "/" in names[f.path] else names[f.path] for f in fields)
-    return FieldDecoder(msgspec.json.Decoder(record).decode, getters, attributes, record)
+    chains = tuple(None if "/" in names[f.path] else names[f.path] for f in fields)
+    attributes = tuple(None if chain is None or "." in chain else chain for chain in chains)
+    return FieldDecoder(msgspec.json.Decoder(record).decode, getters, attributes, record, chains)
 
 
 def _struct(tree: dict[str, Any], path: str, chain: str, names: dict[str, str]) -> type:
@@ -81,7 +88,7 @@ def _struct(tree: dict[str, Any], path: str, chain: str, names: dict[str, str]) 
             continue
         names[full] = chain + attribute
         if child.required:
-            columns.append((attribute, Number if child.numeric else JsonValue))
+            columns.append((attribute, _KINDS[child.kind]))
         else:
             columns.append((attribute, Any, None))
     columns.sort(key=len)

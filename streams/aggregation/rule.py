@@ -102,12 +102,13 @@ def _fields(aggregation: Aggregation, lenient: bool) -> list[Field]:
     found: dict[str, Field] = {}
     for reducer in sorted(aggregation.compute, key=lambda r: r.kind not in STATS):
         if reducer.field is not None:
-            known = found.get(reducer.field, Field(reducer.field, False, not lenient))
-            found[reducer.field] = known._replace(numeric=known.numeric or (reducer.kind in STATS and not lenient))
+            known = found.get(reducer.field, Field(reducer.field, required=not lenient))
+            is_number = reducer.kind in STATS and not lenient
+            found[reducer.field] = known._replace(kind="number") if is_number else known
     if aggregation.key:
         found[aggregation.key] = found.get(aggregation.key, Field(aggregation.key))._replace(required=True)
     if aggregation.until and aggregation.until.field not in found:
-        found[aggregation.until.field] = Field(aggregation.until.field, False, False)
+        found[aggregation.until.field] = Field(aggregation.until.field, required=False)
     return list(found.values())
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluicegate.schemas import codec
-from sluicegate.schemas.json import Field, bounded, canonical, document, is_number, walk, wanted, well_formed
+from sluicegate.schemas.json import Field, FieldKind, bounded, canonical, document, is_number, walk, wanted, well_formed
 
 PATHS = ("a", "b", "a2.x", "a2.y", "c.d.e")
 leaves = st.one_of(
@@ -27,7 +27,7 @@ trees = st.recursive(
 @settings(derandomize=True, deadline=None)
 @given(trees, st.sets(st.sampled_from(PATHS), min_size=1), st.booleans())
 def test_any_document_gives_what_walking_it_gives(document: Any, paths: set[str], required: bool) -> None:
-    fields = [Field(path, False, required) for path in sorted(paths)]
+    fields = [Field(path, required=required) for path in sorted(paths)]
     want = wanted(fields)
     expected = [walk(document, field.path) for field in fields]
     try:
@@ -43,7 +43,29 @@ def test_any_document_gives_what_walking_it_gives(document: Any, paths: set[str]
 )
 def test_a_number_is_a_finite_json_number_and_nothing_else(value: bytes) -> None:
     with pytest.raises(msgspec.ValidationError):
-        wanted([Field("n", True)]).decode(value)
+        wanted([Field("n", "number")]).decode(value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "right", "wrong"),
+    [
+        ("text", b'"1"', (b"1", b"true", b"null", b"[]", b"{}")),
+        ("boolean", b"true", (b"1", b'"true"', b"null", b"[]")),
+        ("any", b"{}", (b"null",)),
+    ],
+)
+def test_a_required_field_has_the_wanted_kind(kind: FieldKind, right: bytes, wrong: tuple[bytes, ...]) -> None:
+    decode = wanted([Field("a.b", kind)]).decode
+    decode(b'{"a":{"b":' + right + b"}}")
+    for value in wrong:
+        with pytest.raises(msgspec.ValidationError):
+            decode(b'{"a":{"b":' + value + b"}}")
+
+
+def test_a_field_inside_an_object_is_a_chain_of_attributes() -> None:
+    want = wanted([Field("a"), Field("b.c"), Field("d.e", required=False)])
+    assert want.attributes == ("f0", None, None)
+    assert want.chains == ("f0", "f1.f0", None)
 
 
 @pytest.mark.parametrize(("paths"), [("a", "a.b"), ("a.b", "a"), ("a", "a")])

@@ -1,0 +1,375 @@
+"""What is wrong with an expression before any record is read: unknown names and functions, and types that contradict.
+
+`check` finds only what cannot work. A value of an unknown type may be anything. Warnings are about values that may be
+null.
+"""
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import NamedTuple
+
+from sluicegate.streams.expressions import operators
+from sluicegate.streams.expressions.presence import NULL_LITERAL, Presence, path_in, proven
+from sluicegate.streams.expressions.scope import inside, left_of, path_of
+from sluicegate.streams.expressions.signatures import SIGNATURES, Kinds, counts, example, is_taken, named, wanted
+from sluicegate.streams.expressions.tree import (
+    FunctionCall,
+    Has,
+    Identifier,
+    ListOf,
+    Literal,
+    Macro,
+    MapOf,
+    Node,
+    Select,
+)
+from sluicegate.streams.expressions.types import (
+    BOOLEAN,
+    NUMBER,
+    NUMBERS,
+    TEXT,
+    UNKNOWN,
+    ValueType,
+    are_comparable,
+    common,
+    list_of,
+    map_of,
+    nullable,
+    present,
+    record_of,
+    type_of_literal,
+)
+from sluicegate.streams.expressions.words import literal, normal
+
+TypedNode = tuple[Node, ValueType]
+
+_LONGEST_NAME = 40  # characters of an operand in a message
+
+
+class Finding(NamedTuple):
+    """What is wrong with an expression, and the column where. A warning does not make the expression wrong."""
+
+    column: int
+    problem: str
+    is_warning: bool = False
+
+
+def check(
+    node: Node, names: Mapping[str, ValueType], source: str | None = None
+) -> tuple[ValueType, tuple[Finding, ...]]:
+    """The type of the expression, and what is wrong with it.
+
+    `source` is what holds the names, such as `invoice.avsc`: any name that is not in `names` is then wrong. Without it,
+    any other name is a field of an unknown type.
+    """
+    checker = _Checker(names, source)
+    found = checker.infer(node, Presence({}, frozenset()))
+    return found, tuple(sorted(checker.findings, key=lambda finding: finding.column))
+
+
+def check_condition(node: Node, names: Mapping[str, ValueType], source: str | None = None) -> tuple[Finding, ...]:
+    """What is wrong with an expression that must give true or false."""
+    found, findings = check(node, names, source)
+    if found.kind not in ("boolean", "unknown"):
+        findings = (*findings, Finding(_column(node), f"must be boolean, {_name(node)} is {found}"))
+    elif found.nullable:
+        findings = (*findings, _may_be_null(node))
+    return tuple(dict.fromkeys(findings))
+
+
+def _column(node: Node) -> int:
+    """Where the text of a node begins. The node's own column is that of its operator, or of its name after a dot."""
+    while (left := left_of(node)) is not None:
+        node = left
+    return node.column
+
+
+def _name(node: Node) -> str:
+    """The node in a message."""
+    text = normal(node)
+    return text if len(text) <= _LONGEST_NAME else "the value"
+
+
+def _may_be_null(node: Node) -> Finding:
+    path = path_of(node)
+    text = _name(node)
+    asked = text if path else "the field"
+    return Finding(_column(node), f"{text} may be null; ask has({asked}) before, or write default({asked}, ...)", True)
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    near = get_close_matches(name, list(known), n=1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+class _Checker:
+    """Walks one expression. Types go up the tree, and what is known of null values goes down."""
+
+    def __init__(self, names: Mapping[str, ValueType], source: str | None) -> None:
+        self.findings: dict[Finding, None] = {}
+        self._names = names
+        self._source = source
+
+    def infer(self, node: Node, scope: Presence) -> ValueType:
+        """The type of a node. A chain is walked along its left operands without recursion."""
+        chain: list[tuple[Node, Presence]] = []
+        while (left := left_of(node)) is not None:
+            chain.append((node, scope))
+            scope = self._left_scope(node, scope)
+            node = left
+        found = self._known(node, self._beginning(node, scope), scope)
+        for each, scope in reversed(chain):
+            found = self._known(each, self._continued(each, node, found, scope), scope)
+            node = each
+        return found
+
+    def _wrong(self, node: Node, problem: str) -> ValueType:
+        """A problem of a value, which is shown where its text begins."""
+        return self._wrong_at(_column(node), problem)
+
+    def _wrong_at(self, column: int, problem: str) -> ValueType:
+        self.findings[Finding(column, problem)] = None
+        return UNKNOWN
+
+    def _used(self, node: Node, found: ValueType) -> ValueType:
+        """The type of a value that must be there."""
+        if not found.nullable or found.kind == "null":
+            return found
+        self.findings[_may_be_null(node)] = None
+        return present(found)
+
+    def _value(self, node: Node, scope: Presence) -> ValueType:
+        return self._used(node, self.infer(node, scope))
+
+    @staticmethod
+    def _known(node: Node, found: ValueType, scope: Presence) -> ValueType:
+        return present(found) if found.nullable and path_of(node) in scope.there else found
+
+    @staticmethod
+    def _left_scope(node: Node, scope: Presence) -> Presence:
+        """What the right side of `&&` and `||` proves holds on the left, too: each absorbs an error of the other."""
+        match node:
+            case FunctionCall("_&&_" | "_||_" as function, (_, right)):
+                return scope.knowing(proven(right, function == "_&&_"))
+            case FunctionCall("_==_" | "_!=_", (left, right)) if right == NULL_LITERAL:
+                return scope.knowing(path_in(left))
+        return scope
+
+    def _beginning(self, node: Node, scope: Presence) -> ValueType:
+        """The type of a node that begins with no operand."""
+        match node:
+            case Literal(value=value):
+                return type_of_literal(value)
+            case Identifier(name=name):
+                return self._named(node, name, scope)
+            case Has(path=path):
+                self.infer(path, scope.knowing(path_in(path)))
+                return BOOLEAN
+            case ListOf(items=items):
+                return list_of(common([self._value(each, scope) for each in items]))
+            case MapOf():
+                return self._map(node, scope)
+            case FunctionCall("_?_:_", (condition, then, otherwise)):
+                self._boolean("? :", condition, self._value(condition, scope))
+                branches = ((then, proven(condition, True)), (otherwise, proven(condition, False)))
+                return common([self.infer(branch, scope.knowing(proven)) for branch, proven in branches])
+            case FunctionCall("default", (path, otherwise), None):
+                found = present(self.infer(path, scope.knowing(path_in(path))))
+                return common((found, self.infer(otherwise, scope)))
+            case FunctionCall("!_", (operand,)):
+                return self._boolean("!", operand, self._value(operand, scope))
+            case FunctionCall("-_", (operand,)):
+                return self._negated(operand, self._value(operand, scope))
+            case FunctionCall():
+                return self._call(node, None, scope)
+        raise AssertionError(type(node).__name__)
+
+    def _continued(self, node: Node, left: Node, found: ValueType, scope: Presence) -> ValueType:
+        """The type of a node whose left operand has this type."""
+        match node:
+            case FunctionCall("_&&_" | "_||_" as joint, (_, right)):
+                for each, its in ((left, found), (right, self._right(joint, left, right, scope))):
+                    self._boolean(joint.strip("_"), each, self._used(each, its))
+                return BOOLEAN
+            case FunctionCall("_==_" | "_!=_", (_, right)):
+                return self._equality(node.function, left, found, right, scope)
+            case Select(name=name):
+                return self._member(node, left, found, name)
+            case FunctionCall("_[_]", (_, Literal(value=str(name)))) if found.kind == "map":
+                return self._member(node, left, found, name)
+        found = self._used(left, found)
+        match node:
+            case Macro():
+                return self._macro(node, found, scope)
+            case FunctionCall("_[_]", (_, index)):
+                return self._index(left, found, index, scope)
+            case FunctionCall("@in", (_, right)):
+                return self._membership(left, found, right, self._value(right, scope))
+            case FunctionCall(function, (_, right), None) if function in operators.TABLE:
+                return self._operation(function, (left, found), (right, self._value(right, scope)))
+            case FunctionCall():
+                return self._call(node, found, scope)
+        raise AssertionError(type(node).__name__)
+
+    def _right(self, function: str, left: Node, right: Node, scope: Presence) -> ValueType:
+        return self.infer(right, scope.knowing(proven(left, function == "_&&_")))
+
+    def _named(self, node: Node, name: str, scope: Presence) -> ValueType:
+        if name in scope.variables:
+            return scope.variables[name]
+        if name in self._names or self._source is None:
+            return self._names.get(name, UNKNOWN)
+        return self._wrong(node, f"no field {name} in {self._source}{_meant(name, self._names)}")
+
+    def _member(self, node: Node, left: Node, found: ValueType, name: str) -> ValueType:
+        if found.kind not in ("map", "unknown"):
+            return self._wrong_at(node.column, f"{_name(left)} is {found} and has no field {name}")
+        if found.fields is None or name in found.fields:
+            member = found.items if found.fields is None else found.fields[name]
+            return nullable(member) if found.nullable else member  # one warning will name the whole path
+        return self._wrong_at(node.column, f"no field {name} in {_name(left)}{_meant(name, found.fields)}")
+
+    def _index(self, left: Node, found: ValueType, index: Node, scope: Presence) -> ValueType:
+        its = self._value(index, scope)
+        match found.kind:
+            case "list" if not operators.is_kind(its, "number"):
+                return self._wrong(index, f"an index of a list is an integer, {_name(index)} is {its}")
+            case "list" | "unknown":
+                return found.items
+            case "map" if not operators.is_kind(its, "text"):
+                return self._wrong(index, f"an index of a map is text, {_name(index)} is {its}")
+            case "map":
+                return found.items
+        return self._wrong(left, f"[ ] takes a list or a map, {_name(left)} is {found}")
+
+    def _map(self, node: MapOf, scope: Presence) -> ValueType:
+        values = [self._value(value, scope) for _, value in node.entries]
+        for key, _ in node.entries:
+            if not operators.is_kind(its := self._value(key, scope), "text"):
+                self._wrong(key, f"the keys of a map are text, {_name(key)} is {its}")
+        names = [key.value for key, _ in node.entries if isinstance(key, Literal) and isinstance(key.value, str)]
+        if len(names) == len(node.entries):
+            return record_of(dict(zip(names, values, strict=True)))
+        return map_of(common(values))
+
+    def _macro(self, node: Macro, found: ValueType, scope: Presence) -> ValueType:
+        if found.kind not in ("list", "map", "unknown"):
+            self._wrong(node.operand, f"{node.macro} takes a list or a map, {_name(node.operand)} is {found}")
+        item = TEXT if found.kind == "map" else found.items
+        inner = scope.binding(node.variable, item)
+        *conditions, last = inside(node)
+        for each in conditions if node.macro == "map" else (*conditions, last):
+            self._boolean(node.macro, each, self._value(each, inner))
+        match node.macro:
+            case "map":
+                return list_of(self._value(last, inner))
+            case "filter":
+                return list_of(item)
+        return BOOLEAN
+
+    def _boolean(self, taker: str, node: Node, found: ValueType) -> ValueType:
+        if not operators.is_kind(found, "boolean"):
+            self._wrong(node, f"{taker} takes booleans, {_name(node)} is {found}")
+        return BOOLEAN
+
+    def _negated(self, node: Node, found: ValueType) -> ValueType:
+        if operators.is_kind(found, "number"):
+            return found if found.kind in NUMBERS else NUMBER
+        return self._wrong(node, f"- takes a number, {_name(node)} is {found}{_hint(node, found, 'number')}")
+
+    def _operation(self, function: str, left: TypedNode, right: TypedNode) -> ValueType:
+        gives = operators.result(function, left[1], right[1])
+        if gives is None:
+            self._wrong(*_contradiction(function, left, right))
+        return gives or (UNKNOWN if function in operators.TAKES else BOOLEAN)
+
+    def _equality(self, function: str, left: Node, found: ValueType, right: Node, scope: Presence) -> ValueType:
+        for node, other in ((left, right), (right, left)):
+            if other == NULL_LITERAL:
+                if node is right:
+                    self.infer(right, scope.knowing(path_in(right)))
+                return BOOLEAN
+        its = self._value(right, scope)
+        found = self._used(left, found)
+        if not are_comparable(found, its):
+            self._wrong(
+                left, f"{function.strip('_')} compares values of one type, {_pair((left, found), (right, its))}"
+            )
+        self._symbol(left, found, right)
+        self._symbol(right, its, left)
+        return BOOLEAN
+
+    def _symbol(self, node: Node, found: ValueType, sought: Node) -> None:
+        """A literal that an enum never is."""
+        if found.symbols and isinstance(sought, Literal) and sought.kind is str and sought.value not in found.symbols:
+            near = [literal(each) for each in get_close_matches(str(sought.value), found.symbols, n=1)]
+            meant = f"did you mean {near[0]}?" if near else f"its symbols are {', '.join(found.symbols)}"
+            self._wrong(sought, f"{normal(sought)} is no symbol of {_name(node)}; {meant}")
+
+    def _membership(self, left: Node, found: ValueType, right: Node, its: ValueType) -> ValueType:
+        if its.kind not in ("list", "map", "unknown"):
+            hint = f"; write {_name(right)}.contains({_name(left)})" if its.kind == found.kind == "text" else ""
+            self._wrong(right, f"in takes a list or a map on its right, {_name(right)} is {its}{hint}")
+        elif isinstance(right, ListOf):
+            for item in right.items:
+                if isinstance(item, Literal) and not are_comparable(found, one := type_of_literal(item.value)):
+                    self._wrong(item, f"in compares values of one type, {_pair((left, found), (item, one))}")
+                self._symbol(left, found, item)
+        elif not are_comparable(found, one := TEXT if its.kind == "map" else its.items):
+            self._wrong(
+                left, f"in compares values of one type, {_name(left)} is {found} and {_name(right)} holds {one}"
+            )
+        return BOOLEAN
+
+    def _call(self, node: FunctionCall, target: ValueType | None, scope: Presence) -> ValueType:
+        arguments = [(each, self._value(each, scope)) for each in node.arguments]
+        if node.function == "default":
+            return self._wrong_at(node.column, "default takes a field and a value, such as default(qty, 1)")
+        known = SIGNATURES.get(node.function, ())
+        if not known:
+            return self._wrong_at(
+                node.column, f"no function {node.function}{_meant(node.function, (*SIGNATURES, 'default', 'has'))}"
+            )
+        forms = [each for each in known if (each.target is None) is (target is None)]
+        if not forms:
+            how = "by itself" if target else "on a value"
+            return self._wrong_at(node.column, f"{node.function} is called {how}; write {example(node.function)}")
+        fitting = [each for each in forms if each.takes(len(arguments))]
+        if not fitting:
+            return self._wrong_at(node.column, f"{node.function} takes {counts(forms)}, {len(arguments)} given")
+        values = [*([(node.target, target)] if node.target and target else []), *arguments]
+        for form in fitting:
+            if all(is_taken(found, kinds) for (_, found), kinds in zip(values, form.kinds(len(values)), strict=True)):
+                return form.result([found for _, found in values])
+        for n, (each, found) in enumerate(values):
+            taken: Kinds = frozenset().union(*(form.kinds(len(values))[n] for form in fitting))
+            if not is_taken(found, taken):
+                hint = _hint(each, found, wanted(taken))
+                return self._wrong(each, f"{node.function} takes {named(taken)}, {_name(each)} is {found}{hint}")
+        return self._wrong(node, f"{node.function} does not take these values together")
+
+
+def _hint(node: Node, found: ValueType, kind: str) -> str:
+    """How to convert a value into one of the kind."""
+    conversion = operators.conversion(found, kind)
+    return f"; write {conversion}({_name(node)})" if conversion and not isinstance(node, Literal) else ""
+
+
+def _contradiction(function: str, left: TypedNode, right: TypedNode) -> tuple[Node, str]:
+    """The operand that the operator cannot take, or else the left one, and the problem."""
+    takes = f"{function.strip('_')} takes {operators.TAKES.get(function, 'two values of one type')}"
+    for one, other in ((left, right), (right, left)):
+        if not operators.fits(function, one[1], one is left):
+            kind = other[1].kind if other[1].kind in ("time", "duration") else operators.NEEDS.get(function, "")
+            return one[0], f"{takes}, {_name(one[0])} is {one[1]}{_hint(*one, kind)}"
+    return left[0], f"{takes}, {_pair(left, right, to_text=function == '_+_')}"
+
+
+def _pair(left: TypedNode, right: TypedNode, to_text: bool = False) -> str:
+    """Two values whose types contradict, and how to convert one of them: the text, or the other one into text."""
+    problem = f"{_name(left[0])} is {left[1]} and {_name(right[0])} is {right[1]}"
+    for (node, found), (_, other) in ((left, right), (right, left)):
+        if (other if to_text else found).kind == "text":
+            kind = "number" if other.kind in NUMBERS else other.kind
+            return problem + _hint(node, found, kind)
+    return problem

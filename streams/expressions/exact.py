@@ -1,0 +1,465 @@
+"""The exact form: a closure for each node of the tree, with every check. It is the meaning of an expression.
+
+A closure takes the record, which is opaque: readers give the values of its names. The variable of a macro lies in a
+cell that the closures of its body read. So an evaluator belongs to one thread.
+"""
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from sluicegate.streams.expressions import functions, values
+from sluicegate.streams.expressions.faults import EvaluationError, ExpressionError, TooCostly
+from sluicegate.streams.expressions.tree import (
+    FunctionCall,
+    Has,
+    Identifier,
+    ListOf,
+    Literal,
+    Macro,
+    MapOf,
+    Node,
+    Select,
+)
+from sluicegate.streams.expressions.values import MAX_STEPS, NUMBERS, StepBudget, equal, is_map, kind, refused
+
+Evaluate = Callable[[Any], Any]
+ReaderOf = Callable[[str], Evaluate]
+"""For a name that is no variable of a macro: the function from a record to its value. None means that it is missing."""
+
+_ORDERS = {
+    "_<_": values.ordered("<", operator.lt),
+    "_<=_": values.ordered("<=", operator.le),
+    "_>_": values.ordered(">", operator.gt),
+    "_>=_": values.ordered(">=", operator.ge),
+}
+_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+    "_-_": values.subtract,
+    "_*_": values.multiply,
+    "_/_": values.divide,
+    "_%_": values.remainder,
+}
+_KEYS = (str, bool, int, float)  # what CEL looks up in a map; only texts are found
+_BARE: dict[str, Callable[[Any, Any], Any]] = {
+    "_<_": operator.lt,
+    "_<=_": operator.le,
+    "_>_": operator.gt,
+    "_>=_": operator.ge,
+}
+
+
+def exact(node: Node, reader: ReaderOf) -> Evaluate:
+    """The function from a record to the expression's value.
+
+    Raises ExpressionError for a function that does not exist. The function that is returned raises EvaluationError.
+    """
+    compiler = _Compiler(reader)
+    evaluate = compiler.compile(node)
+    if not compiler.costs:
+        return evaluate
+    budget = compiler.budget
+
+    def bounded(record: Any) -> Any:
+        budget.left = MAX_STEPS
+        return evaluate(record)
+
+    return bounded
+
+
+class _Compiler:
+    """`costs`: the expression has a part whose price depends on the record."""
+
+    def __init__(self, reader: ReaderOf) -> None:
+        self.budget = StepBudget()
+        self.costs = False
+        self._reader = reader
+        self._variables: dict[str, list[Any]] = {}
+
+    def compile(self, node: Node) -> Evaluate:
+        match node:
+            case Literal(value=value):
+                return lambda record: value
+            case Identifier(name=name):
+                return self._identifier(name)
+            case Select(operand=operand, name=name):
+                return _present(self._field(self.compile(operand), name), node)
+            case Has(path=path):
+                found = self._maybe(path)
+                return lambda record: found(record) is not None
+            case ListOf(items=items):
+                return self._list([self.compile(item) for item in items])
+            case MapOf():
+                return self._map(node)
+            case Macro():
+                return self._macro(node)
+            case FunctionCall():
+                return self._call(node)
+
+    # -- values of the record ----------------------------------------------------------------------------------------
+
+    def _identifier(self, name: str) -> Evaluate:
+        if name in self._variables:
+            cell = self._variables[name]
+            return lambda record: cell[0]
+        return _present(self._reader(name), Identifier(name))
+
+    def _field(self, operand: Evaluate, name: str) -> Evaluate:
+        def field(record: Any) -> Any:
+            value = operand(record)
+            if type(value) is dict or is_map(value):
+                return value.get(name)
+            raise EvaluationError(f"{kind(value)} has no field {name}")
+
+        return field
+
+    def _maybe(self, node: Node) -> Evaluate:
+        """The value of a path, None where any part of it is missing."""
+        match node:
+            case Identifier(name=name) if name not in self._variables:
+                return self._reader(name)
+            case Select(operand=operand, name=name):
+                return self._maybe_field(self._maybe(operand), name)
+            case FunctionCall("_[_]", (operand, Literal(value=str(name)))):
+                return self._maybe_field(self._maybe(operand), name)
+            case _:
+                return self.compile(node)
+
+    def _maybe_field(self, operand: Evaluate, name: str) -> Evaluate:
+        def field(record: Any) -> Any:
+            value = operand(record)
+            if value is None:
+                return None
+            if type(value) is dict or is_map(value):
+                return value.get(name)
+            raise EvaluationError(f"{kind(value)} has no field {name}")
+
+        return field
+
+    # -- lists, maps and macros --------------------------------------------------------------------------------------
+
+    def _list(self, items: list[Evaluate]) -> Evaluate:
+        return lambda record: [item(record) for item in items]
+
+    def _map(self, node: MapOf) -> Evaluate:
+        entries = [(self.compile(key), self.compile(value)) for key, value in node.entries]
+
+        def made(record: Any) -> Any:
+            found: dict[str, Any] = {}
+            for key_of, value_of in entries:
+                key, value = key_of(record), value_of(record)
+                if type(key) is not str:
+                    raise EvaluationError(f"a key of a map is a text and no {kind(key)}")
+                if key in found:
+                    raise EvaluationError("a map has the same key twice")
+                found[key] = value
+            return found
+
+        return made
+
+    def _macro(self, node: Macro) -> Evaluate:
+        self.costs = True
+        operand = self.compile(node.operand)
+        outer, cell = self._variables.get(node.variable), [None]
+        self._variables[node.variable] = cell
+        body = self.compile(node.body)
+        condition = None if node.condition is None else self.compile(node.condition)
+        if outer is None:
+            del self._variables[node.variable]
+        else:
+            self._variables[node.variable] = outer
+        return self._over(operand, cell, _LOOPS[node.macro](node.macro, body, condition, cell))
+
+    def _over(self, operand: Evaluate, cell: list[Any], loop: "_Loop") -> Evaluate:
+        budget = self.budget
+
+        def run(record: Any) -> Any:
+            found = operand(record)
+            if type(found) is not list and not isinstance(found, tuple) and not is_map(found):
+                raise refused("a loop", found)
+            before = cell[0]
+            try:
+                return loop(record, _counted(found, budget))
+            finally:
+                cell[0] = before
+
+        return run
+
+    # -- functions ---------------------------------------------------------------------------------------------------
+
+    def _call(self, node: FunctionCall) -> Evaluate:
+        name, arguments = node.function, node.arguments
+        if name in ("_&&_", "_||_"):
+            return self._joined(node)
+        if name == "_?_:_":
+            return self._chosen(*map(self.compile, arguments))
+        if name == "!_":
+            return self._not(self.compile(arguments[0]))
+        if name == "-_":
+            operand = self.compile(arguments[0])
+            return lambda record: values.negate(operand(record))
+        if name in ("_==_", "_!=_"):
+            return self._equals(arguments[0], arguments[1], name == "_!=_")
+        if name in _ORDERS:
+            return self._compared(name, *arguments)
+        if name in _ARITHMETIC or name == "_+_":
+            return self._computed(name, *map(self.compile, arguments))
+        if name == "@in":
+            return self._contained(*arguments)
+        if name == "_[_]":
+            return self._indexed(node)
+        if name == "default":
+            return self._default(node)
+        return self._function(node)
+
+    def _joined(self, node: FunctionCall) -> Evaluate:
+        """`&&` and `||`: an operand that decides makes the errors of the others irrelevant."""
+        sign, decides = node.function[1:-1], node.function == "_||_"
+        parts = [self.compile(part) for part in _operands(node)]
+
+        def evaluate(record: Any) -> bool:
+            error: EvaluationError | None = None
+            for part in parts:
+                try:
+                    found = part(record)
+                except TooCostly:
+                    raise
+                except EvaluationError as raised:
+                    error = error or raised
+                    continue
+                if found is decides:
+                    return bool(found)
+                if type(found) is not bool:
+                    error = error or refused(sign, found)
+            if error is not None:
+                raise error
+            return not decides
+
+        return evaluate
+
+    def _chosen(self, condition: Evaluate, yes: Evaluate, no: Evaluate) -> Evaluate:
+        def evaluate(record: Any) -> Any:
+            return yes(record) if _boolean("?", condition(record)) else no(record)
+
+        return evaluate
+
+    def _not(self, operand: Evaluate) -> Evaluate:
+        def evaluate(record: Any) -> bool:
+            return not _boolean("!", operand(record))
+
+        return evaluate
+
+    def _equals(self, left: Node, right: Node, negated: bool) -> Evaluate:
+        """`== null` asks whether there is a value; all other comparisons need both values."""
+        if _is_null(left) or _is_null(right):
+            maybe = self._maybe(right if _is_null(left) else left)
+            return lambda record: (maybe(record) is None) is not negated
+        one, other = self.compile(left), self.compile(right)
+        if isinstance(right, Literal) and type(right.value) is str:
+            text = right.value
+            return lambda record: (one(record) == text) is not negated
+        self.costs, budget = True, self.budget
+        return lambda record: equal(one(record), other(record), budget) is not negated
+
+    def _compared(self, name: str, left: Node, right: Node) -> Evaluate:
+        one, other, order = self.compile(left), self.compile(right), _ORDERS[name]
+        if isinstance(right, Literal) and type(right.value) in NUMBERS:
+            number, compare = right.value, _BARE[name]
+
+            def with_number(record: Any) -> bool:
+                found = one(record)
+                if type(found) in NUMBERS:
+                    return bool(compare(found, number))
+                return order(found, number)
+
+            return with_number
+        return lambda record: order(one(record), other(record))
+
+    def _computed(self, name: str, one: Evaluate, other: Evaluate) -> Evaluate:
+        if name == "_+_":
+            self.costs, budget = True, self.budget
+            return lambda record: values.add(one(record), other(record), budget)
+        compute = _ARITHMETIC[name]
+        return lambda record: compute(one(record), other(record))
+
+    def _contained(self, item: Node, among: Node) -> Evaluate:
+        one = self.compile(item)
+        if isinstance(among, ListOf) and all(
+            isinstance(each, Literal) and type(each.value) is str for each in among.items
+        ):
+            texts = frozenset(each.value for each in among.items if isinstance(each, Literal))
+
+            def among_texts(record: Any) -> bool:
+                found = one(record)
+                return type(found) is str and found in texts
+
+            return among_texts
+        other, budget = self.compile(among), self.budget
+        self.costs = True
+
+        def contained(record: Any) -> bool:
+            found, there = one(record), other(record)
+            if is_map(there):
+                if type(found) not in _KEYS:
+                    raise refused("in", found, there)
+                return type(found) is str and there.get(found) is not None
+            if not isinstance(there, list | tuple):
+                raise refused("in", found, there)
+            budget.spend(len(there))
+            return any(equal(found, each, budget) for each in there)
+
+        return contained
+
+    def _indexed(self, node: FunctionCall) -> Evaluate:
+        operand, index_of = map(self.compile, node.arguments)
+        path = path_text(node)
+
+        def indexed(record: Any) -> Any:
+            found, index = operand(record), index_of(record)
+            if is_map(found):
+                value = found.get(index) if type(index) is str else None
+                if value is None:
+                    raise EvaluationError(f"{path} is missing")
+                return value
+            if not isinstance(found, list | tuple):
+                raise refused("[]", found, index)
+            if type(index) not in NUMBERS or index != int(index):
+                raise EvaluationError(f"the index of a list is an integer and no {kind(index)}")
+            if not 0 <= index < len(found):
+                raise EvaluationError(f"{path} is outside of the list")
+            return found[int(index)]
+
+        return indexed
+
+    def _default(self, node: FunctionCall) -> Evaluate:
+        if len(node.arguments) != 2 or node.target is not None:
+            raise ExpressionError(node.column, "default takes a path and a value, such as default(qty, 1)")
+        found_of, other = self._maybe(node.arguments[0]), self.compile(node.arguments[1])
+
+        def evaluate(record: Any) -> Any:
+            found = found_of(record)
+            return other(record) if found is None else found
+
+        return evaluate
+
+    def _function(self, node: FunctionCall) -> Evaluate:
+        function = functions.find(node)
+        self.costs = True
+        given = (() if node.target is None else (node.target,)) + node.arguments
+        arguments, budget = [self.compile(argument) for argument in given], self.budget
+        if len(arguments) == 1:
+            [only] = arguments
+            return lambda record: function(budget, only(record))
+        return lambda record: function(budget, *[argument(record) for argument in arguments])
+
+
+# -- loops of macros ---------------------------------------------------------------------------------------------------
+
+_Loop = Callable[[Any, Any], Any]
+
+
+def _counted(found: Any, budget: StepBudget) -> Any:
+    """The items, each of which is a step before it is looked at."""
+    for item in found:
+        budget.spend(1)
+        yield item
+
+
+def _boolean(sign: str, found: Any) -> bool:
+    if found is True or found is False:
+        return found
+    raise refused(sign, found)
+
+
+def _deciding(macro: str, body: Evaluate, condition: Evaluate | None, cell: list[Any]) -> _Loop:
+    """`all` and `exists`: an item that decides makes the errors of the others irrelevant."""
+    decides = macro == "exists"
+
+    def loop(record: Any, items: Any) -> bool:
+        error: EvaluationError | None = None
+        for cell[0] in items:
+            try:
+                if _boolean(macro, body(record)) is decides:
+                    return decides
+            except TooCostly:
+                raise
+            except EvaluationError as raised:
+                error = error or raised
+        if error is not None:
+            raise error
+        return not decides
+
+    return loop
+
+
+def _exactly_one(macro: str, body: Evaluate, condition: Evaluate | None, cell: list[Any]) -> _Loop:
+    def loop(record: Any, items: Any) -> bool:
+        found = 0
+        for cell[0] in items:
+            found += _boolean(macro, body(record))
+        return found == 1
+
+    return loop
+
+
+def _filtered(macro: str, body: Evaluate, condition: Evaluate | None, cell: list[Any]) -> _Loop:
+    def loop(record: Any, items: Any) -> list[Any]:
+        return [cell[0] for cell[0] in items if _boolean(macro, body(record))]
+
+    return loop
+
+
+def _mapped(macro: str, body: Evaluate, condition: Evaluate | None, cell: list[Any]) -> _Loop:
+    def loop(record: Any, items: Any) -> list[Any]:
+        return [body(record) for cell[0] in items if condition is None or _boolean(macro, condition(record))]
+
+    return loop
+
+
+_LOOPS = {"all": _deciding, "exists": _deciding, "exists_one": _exactly_one, "filter": _filtered, "map": _mapped}
+
+
+# -- parts of a tree ---------------------------------------------------------------------------------------------------
+
+
+def _operands(node: FunctionCall) -> list[Node]:
+    """Those of a chain of one operator, in order."""
+    found: list[Node] = []
+    rest: list[Node] = [node]
+    while rest:
+        part = rest.pop()
+        if isinstance(part, FunctionCall) and part.function == node.function:
+            rest += reversed(part.arguments)
+        else:
+            found.append(part)
+    return found
+
+
+def _is_null(node: Node) -> bool:
+    return isinstance(node, Literal) and node.value is None
+
+
+def _present(read: Evaluate, node: Node) -> Evaluate:
+    path = path_text(node)
+
+    def present(record: Any) -> Any:
+        found = read(record)
+        if found is None:
+            raise EvaluationError(f"{path} is missing")
+        return found
+
+    return present
+
+
+def path_text(node: Node) -> str:
+    """A path as errors name it: it holds names of the file and never a value."""
+    match node:
+        case Identifier(name=name):
+            return name
+        case Select(operand=operand, name=name):
+            return f"{path_text(operand)}.{name}"
+        case FunctionCall("_[_]", (operand, Literal(value=str(name)))):
+            return f"{path_text(operand)}[{name!r}]"
+        case FunctionCall("_[_]", (operand, _)):
+            return f"{path_text(operand)}[...]"
+        case _:
+            return "the value"

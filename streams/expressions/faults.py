@@ -1,0 +1,18 @@
+"""What is wrong with an expression, or with its evaluation on a record. No error holds a value of a record."""
+
+
+class ExpressionError(Exception):
+    """The text is no expression. `column` counts from 1."""
+
+    def __init__(self, column: int, problem: str) -> None:
+        super().__init__(f"column {column}: {problem}")
+        self.column = column
+        self.problem = problem
+
+
+class EvaluationError(Exception):
+    """The expression has no value on this record."""
+
+
+class TooCostly(EvaluationError):
+    """The evaluation passed its bounds. It does so on the same record everywhere."""

@@ -1,0 +1,111 @@
+"""The names that an expression reads, and the ways through its tree.
+
+A path is a tuple of names: `customer.tier` and `customer["tier"]` are `("customer", "tier")`. A variable of a macro is
+a name of the macro's body only. Chains such as `a + b + c` and `a.b.c` are as deep as they are long, so they are walked
+without recursion.
+"""
+
+from sluicegate.streams.expressions.tree import (
+    FunctionCall,
+    Has,
+    Identifier,
+    ListOf,
+    Literal,
+    Macro,
+    MapOf,
+    Node,
+    Select,
+)
+
+NamePath = tuple[str, ...]
+
+OPERATORS = frozenset(f"_{sign}_" for sign in ("||", "&&", "==", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "%"))
+"""The functions of operators between two operands; `@in` is one of them as well."""
+
+
+def roots(node: Node) -> frozenset[str]:
+    """The free names: fields of the record, computed fields, `message` and `group`."""
+    return frozenset(path[0] for path in paths(node))
+
+
+def paths(node: Node) -> frozenset[NamePath]:
+    """The longest path that each free name begins."""
+    found: set[NamePath] = set()
+    nobody: frozenset[str] = frozenset()
+    waiting = [(node, nobody)]
+    while waiting:
+        each, bound = waiting.pop()
+        path = path_of(each)
+        if path is not None:
+            if path[0] not in bound:
+                found.add(path)
+        elif isinstance(each, Macro):
+            inner = bound | {each.variable}
+            waiting.append((each.operand, bound))
+            waiting += [(part, inner) for part in inside(each)]
+        else:
+            left = left_of(each)
+            waiting += [(part, bound) for part in (*([left] if left else ()), *right_of(each))]
+    return frozenset(found)
+
+
+def path_of(node: Node) -> NamePath | None:
+    """The path that the node is; None for any other expression."""
+    names: list[str] = []
+    while True:
+        match node:
+            case Identifier(name=name):
+                return (name, *reversed(names))
+            case Select(operand=operand, name=name) | FunctionCall("_[_]", (operand, Literal(value=str(name)))):
+                names.append(name)
+                node = operand
+            case _:
+                return None
+
+
+def left_of(node: Node) -> Node | None:
+    """The operand that the text of a node begins with: of `a + b`, `a.b`, `a[b]` and `a.f(b)` it is `a`."""
+    match node:
+        case Select(operand=operand) | Macro(operand=operand):
+            return operand
+        case FunctionCall(target=target) if target is not None:
+            return target
+        case FunctionCall(function, (operand, *_)) if function in OPERATORS or function in ("@in", "_[_]"):
+            return operand
+        case _:
+            return None
+
+
+def right_of(node: Node) -> tuple[Node, ...]:
+    """The other nodes directly below, in the order of the text."""
+    match node:
+        case Has(path=path):
+            return (path,)
+        case ListOf(items=items):
+            return items
+        case MapOf(entries=entries):
+            return tuple(each for entry in entries for each in entry)
+        case FunctionCall(arguments=arguments, target=target):
+            return arguments if target is not None or left_of(node) is None else arguments[1:]
+        case Macro():
+            return inside(node)
+        case _:
+            return ()
+
+
+def inside(macro: Macro) -> tuple[Node, ...]:
+    """What a macro evaluates for each item, with its variable as a name."""
+    return (macro.body,) if macro.condition is None else (macro.condition, macro.body)
+
+
+def joined(node: Node, joint: str) -> list[Node]:
+    """The operands of a chain of `&&` (or of `||`), in the order of the text."""
+    found: list[Node] = []
+    waiting = [node]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, FunctionCall) and each.function == joint:
+            waiting += reversed(each.arguments)
+        else:
+            found.append(each)
+    return found

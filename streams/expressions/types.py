@@ -1,0 +1,104 @@
+"""The types of values, as far as they are known before any record is read.
+
+A field of a JSON document is `UNKNOWN`. An Avro schema, a handler's Struct or a reducer say more.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal as OneOf
+
+from sluicegate.streams.expressions.tree import Constant
+
+ValueKind = OneOf[
+    "integer", "double", "number", "text", "boolean", "time", "duration", "list", "map", "null", "unknown"
+]
+NUMBERS: frozenset[ValueKind] = frozenset({"integer", "double", "number"})
+
+
+@dataclass(frozen=True, slots=True)
+class ValueType:
+    """A type. `number` is an integer or a double. A kind of `unknown` may be any, null among them."""
+
+    kind: ValueKind
+    of: "ValueType | None" = None
+    """The type of a list's items, or of a map's values. None: unknown."""
+    fields: Mapping[str, "ValueType"] | None = None
+    """The fields of a map when all of its names are known."""
+    nullable: bool = False
+    """The value may be null or missing, and the type's source says so."""
+    note: str = ""
+    """What the source calls the value: `a decimal`."""
+    symbols: tuple[str, ...] = ()
+    """The texts that the value can be: the symbols of an enum."""
+
+    @property
+    def items(self) -> "ValueType":
+        return self.of or UNKNOWN
+
+    def __str__(self) -> str:
+        inner = f" of {self.of.kind}" if self.of and self.kind in ("list", "map") and self.of.kind != "unknown" else ""
+        return f"{self.kind}{inner}{f' ({self.note})' if self.note else ''}"
+
+
+UNKNOWN = ValueType("unknown")
+INTEGER = ValueType("integer")
+DOUBLE = ValueType("double")
+NUMBER = ValueType("number")
+TEXT = ValueType("text")
+BOOLEAN = ValueType("boolean")
+TIME = ValueType("time")
+DURATION = ValueType("duration")
+LIST = ValueType("list")
+MAP = ValueType("map")
+NULL = ValueType("null", nullable=True)
+
+
+def list_of(items: ValueType) -> ValueType:
+    return ValueType("list", items)
+
+
+def map_of(values: ValueType) -> ValueType:
+    return ValueType("map", values)
+
+
+def record_of(fields: Mapping[str, ValueType]) -> ValueType:
+    """A map that has these names and no others."""
+    return ValueType("map", fields=fields)
+
+
+def nullable(found: ValueType) -> ValueType:
+    return replace(found, nullable=True)
+
+
+def present(found: ValueType) -> ValueType:
+    """The type of a value that is known to be there."""
+    return replace(found, nullable=False) if found.nullable else found
+
+
+_OF_LITERALS: dict[type, ValueType] = {int: INTEGER, float: DOUBLE, str: TEXT, bool: BOOLEAN, type(None): NULL}
+
+
+def type_of_literal(value: Constant) -> ValueType:
+    return _OF_LITERALS[type(value)]
+
+
+def are_comparable(one: ValueType, other: ValueType) -> bool:
+    """Whether a value of the one type can equal a value of the other."""
+    if "unknown" in (one.kind, other.kind) or "null" in (one.kind, other.kind):
+        return True
+    return one.kind == other.kind or {one.kind, other.kind} <= NUMBERS
+
+
+def common(types: Iterable[ValueType]) -> ValueType:
+    """The type of a value that has one of these types."""
+    found = list(types)
+    kinds = {each.kind for each in found} - {"null"}
+    is_nullable = any(each.nullable for each in found)
+    if not kinds:
+        return NULL if found else UNKNOWN
+    if len(kinds) > 1:
+        return ValueType("number" if kinds <= NUMBERS else "unknown", nullable=is_nullable)
+    known = [each for each in found if each.kind != "null"]
+    if all(present(each) == present(known[0]) for each in known):
+        return replace(known[0], nullable=is_nullable)
+    return ValueType(known[0].kind, nullable=is_nullable)
