@@ -142,9 +142,14 @@ document = bounded(decode_any)
 
 def _deeper(value: bytes) -> bool:
     try:
-        level = [_any.decode(value)]
+        return deep(_any.decode(value))
     except RecursionError:
         return True
+
+
+def deep(value: Any) -> bool:
+    """Has a plain value more than DEEPEST levels of arrays and objects?"""
+    level = [value]
     for _ in range(DEEPEST):
         level = [
             child

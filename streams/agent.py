@@ -61,13 +61,28 @@ class Aggregation:
 
 
 @dataclass(frozen=True, slots=True)
+class Selected:
+    """A field of an output's value. Without an `expression` it is the field of that name, where there is one."""
+
+    name: str
+    expression: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Destination:
     """Where results go. `format` is a codec name of `schemas`; for `avro` without `avro` the schema is made of what is
-    computed (sluicegate.streams.formats)."""
+    computed (sluicegate.streams.formats). `select` is all that the value holds; empty: the whole result.
+
+    One of several (`Agent.routes`) takes the results for which `where` is true. With `goes_on` those after it are
+    asked, too.
+    """
 
     topic: str
     format: str = "json"
     avro: Avro | None = None
+    select: tuple[Selected, ...] = ()
+    where: str = ""
+    goes_on: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +132,21 @@ class OnError:
 
     `decode` means records that are undecodable or too large; without an aggregation (which has `on_null` and
     `on_missing`) also those that have no value or that are not of the handler's type. `wait` holds the intake before an
-    undecodable one until it can be decoded; the others are dead letters then.
+    undecodable one until it can be decoded; the others are dead letters then. `expression` means records for which an
+    expression of the agent has no answer, such as a comparison of a field that is missing.
     """
 
     decode: Literal["dead-letter", "skip", "stop", "wait"] = "dead-letter"
     produce: Literal["dead", "stop"] = "dead"
+    expression: Literal["dead-letter", "skip", "stop"] = "dead-letter"
+
+
+@dataclass(frozen=True, slots=True)
+class Let:
+    """A computed field of each record."""
+
+    name: str
+    expression: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +159,11 @@ class Agent:
     `rekeys` names the agent of the file whose `repartition:` this one does: its records go to `to` under the key of
     `aggregation`, nothing else. `avro` is for the format `avro`. `scope` shared: the groups of all partitions lie in
     one buffer of the store, which all workers fill and fire. `delivery` transactional: its rows are sent in Kafka
-    transactions, so that who reads committed records only never reads one twice.
+    transactions, so that who reads committed records only never reads one twice. `where` is an expression: the agent
+    takes the records for which it is true. `let` computes fields, each from the record and from those before it; key,
+    reducers, `until`, `dedupe` and `where` may name them. Of the results only those for which `having` is true are sent
+    or handled. `routes` take the place of `to`: a result goes to the first that takes it; `unrouted` says what
+    becomes of one that none takes.
     """
 
     name: str
@@ -153,6 +182,16 @@ class Agent:
     avro: Avro | None = None
     scope: Literal["partition", "shared"] = "partition"
     delivery: Literal["at-least-once", "transactional"] = "at-least-once"
+    where: str = ""
+    let: tuple[Let, ...] = ()
+    having: str = ""
+    routes: tuple[Destination, ...] = ()
+    unrouted: Literal["dead-letter", "drop"] = "dead-letter"
+
+    @property
+    def outputs(self) -> tuple[Destination, ...]:
+        """Where it writes, besides dead letters and what a handler sends to topics it names."""
+        return self.routes if self.to is None else (self.to, *self.routes)
 
     @property
     def grouped(self) -> bool:

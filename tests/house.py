@@ -67,7 +67,7 @@ ARROWS: dict[str, set[str]] = {
     "calling": set(),
     "demo": set(),
     "expressions": set(),
-    "aggregation": {"contracts"},
+    "aggregation": {"contracts", "expressions"},
     "observe": _VALUES,
     "journal": _VALUES,
     "reading": _VALUES,
@@ -77,7 +77,7 @@ ARROWS: dict[str, set[str]] = {
     "ownership": _BELOW_HANDLERS | {"handlers", "shared"},
     "engine": _BELOW_HANDLERS | {"handlers", "shared", "ownership"},
     "operations": _BELOW_HANDLERS | {"handlers", "shared", "ownership", "engine"},
-    "config": {"aggregation", "handlers", "observe"},
+    "config": {"aggregation", "expressions", "handlers", "observe"},
     "processes": {"calling", "config", "observe"},
     "testing": _BELOW_HANDLERS | {"handlers", "shared", "ownership", "engine", "config"},
 }
@@ -422,9 +422,11 @@ def _aggregation_refusal(target: str) -> str | None:
         "streams.agent",
         "schemas",
     )
-    allowed += ("streams.causes", "streams.importing")
+    allowed += ("streams.causes", "streams.expressions", "streams.importing")
     if within(target, *PACKAGES) and not within(target, *allowed):
-        return "streams.aggregation imports only values, errors, agent, record, causes, importing and schemas"
+        return (
+            "streams.aggregation imports only values, errors, agent, record, causes, expressions, importing and schemas"
+        )
     return "streams.aggregation is pure" if target.split(".")[0] in IMPURE_MODULES else None
 
 

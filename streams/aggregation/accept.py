@@ -12,12 +12,13 @@ from typing import Any
 
 import msgspec
 
+from sluicegate.streams.aggregation.clauses import ClauseFailed
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import BYTES, COLUMNS, COUNT, LAST, SEEN, GroupState
 from sluicegate.streams.aggregation.reducers import plus
 from sluicegate.streams.causes import Cause, cause, masked, message
 from sluicegate.streams.contracts.record import Record
-from sluicegate.streams.errors import DecodeStopped, DecodeWaits, Halt
+from sluicegate.streams.errors import DecodeStopped, DecodeWaits, ExpressionStopped, Halt
 
 SUM, MIN, MAX = COLUMNS, COLUMNS + 1, COLUMNS + 2
 
@@ -28,7 +29,13 @@ def accept(groups: Groups, records: Sequence[Record], now: float) -> None:
     Afterwards `groups.events` holds what fired and what was refused. Raises Halt where a limit says stop.
     """
     plan = groups.rule.plan
-    if plan.folds or groups.behind or groups.full or groups.rule.aggregation.on_full != "fire-oldest":
+    if (
+        plan.folds
+        or groups.rule.lets
+        or groups.behind
+        or groups.full
+        or groups.rule.aggregation.on_full != "fire-oldest"
+    ):
         _with_care(groups, records, now)
     elif not plan.bags:
         _fold(groups, records, now)
@@ -153,7 +160,7 @@ def _with_care(groups: Groups, records: Sequence[Record], now: float) -> None:
 def parsed(groups: Groups, record: Record) -> tuple[bytes | None, Any, list[Any]]:
     """Its key, what was read of it, and what each bag takes; raises whatever `refuse` then explains."""
     rule, value = groups.rule, record.value()
-    read = rule.decode(value)  # type: ignore[arg-type]
+    read = rule.read(record)
     key = record.key() if rule.key_of is None else rule.key_of(read)
     if len(value) > rule.max_record_bytes:  # type: ignore[arg-type]
         raise OverflowError
@@ -186,7 +193,9 @@ def refuse(groups: Groups, record: Record, error: Exception) -> None:
     if record.error() is not None:
         return
     rule, value = groups.rule, record.value()
-    if value is None:
+    if isinstance(error, ClauseFailed):
+        _unanswered(groups, record, error)
+    elif value is None:
         policy = rule.aggregation.on_null if rule.grouped else rule.on_error.decode
         _unread(groups, record, policy, "null-value", "the record has no value (a tombstone)")
     elif len(value) > rule.max_record_bytes:
@@ -198,6 +207,21 @@ def refuse(groups: Groups, record: Record, error: Exception) -> None:
     else:
         raised = cause(error, record.key() or b"", value)
         _unread(groups, record, rule.on_error.decode, "undecodable", _said(error, raised), raised)
+
+
+def _unanswered(groups: Groups, record: Record, error: ClauseFailed) -> None:
+    groups.outcomes[error.clause, "failed"] += 1
+    policy = groups.rule.on_error.expression
+    if policy == "skip":
+        groups.counts["skipped"] += 1
+    elif policy == "stop":
+        place = f"{record.topic()}/{record.partition()}/{record.offset()}"
+        raise ExpressionStopped(
+            f"{place}: {error.clause} has no answer ({error}), and on_error.expression is stop; let it be dead-letter "
+            "or skip, or correct the expression, and restart"
+        )
+    else:
+        groups.refuse(record, "expression", "expression-failed", str(error), clause=error.clause)
 
 
 def _unread(groups: Groups, record: Record, policy: str, reason: str, error: str, raised: Cause | None = None) -> None:

@@ -17,7 +17,7 @@ COUNT_LOWERED = "count-lowered"
 class Fire(msgspec.Struct, frozen=True, gc=False):
     """A completed group. `reason` is count, timeout, until, limit, manual or count-lowered; offsets are those of its
     first and last record; `values` the computed fields in the order of the file; `removed` the indexes of messages that
-    its handler could not use."""
+    its handler could not use; `outputs` what goes to which of `Agent.outputs`, None: the whole result to `Agent.to`."""
 
     key: bytes
     count: int
@@ -29,13 +29,14 @@ class Fire(msgspec.Struct, frozen=True, gc=False):
     trace: str | None
     values: dict[str, Any]
     removed: tuple[int, ...] = ()
+    outputs: tuple[tuple[int, dict[str, Any]], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A record for the dead-letter topic. `stage` is decode, key, aggregate, handler, produce or crash; `reason` is
-    stable, `error` says more: what the user's code raised may quote the payload. `where` is the place in the user's
-    code that raised it, or empty."""
+    """A record for the dead-letter topic. `stage` is decode, key, expression, aggregate, handler, produce or crash;
+    `reason` is stable, `error` says more: what the user's code raised may quote the payload. `where` is the place in
+    the user's code that raised it, or empty. `clause` names the expression that has no answer, or is empty."""
 
     record: Record
     stage: str
@@ -43,17 +44,21 @@ class Refused:
     error: str
     attempts: int = 1
     where: str = ""
+    clause: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Unhandled:
-    """A completed group whose handler failed for good: its result document is the dead letter."""
+    """A completed group whose handler failed for good, or for which an expression has no answer: its result document is
+    the dead letter. The rest is as in Refused."""
 
     fire: Fire
     error: str
     attempts: int
     reason: str = "handler-failed"
     where: str = ""
+    stage: str = "handler"
+    clause: str = ""
 
 
 @dataclass(frozen=True, slots=True)

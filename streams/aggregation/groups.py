@@ -1,11 +1,12 @@
 """The open groups of one partition: what they hold, what changed since the last commit, which time out next."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Any
 
-from sluicegate.streams.aggregation.events import COUNT_LOWERED, Fire, Refused
+from sluicegate.streams.aggregation.events import COUNT_LOWERED, Fire, Refused, Unhandled
 from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, LAST, OPENED, TRACE, Bags, GroupState
 from sluicegate.streams.aggregation.reducers import apply
 from sluicegate.streams.aggregation.rule import Rule
@@ -25,8 +26,9 @@ class Groups:
     """State of all open groups, in the order in which they were opened.
 
     `touched` holds the newest state (None: closed) of every key since the last commit, `added` the new bag items;
-    `events` the fires and refused records in order; `counts` what the metrics want to know; `asked` the groups that a
-    person wants fired, with the offset of their first record; `idle` the moment since which the time of the last record
+    `events` the fires and refused records in order; `counts` what the metrics want to know, `outcomes` how often
+    each clause was true, false or failed; `asked` the groups that a person wants fired, with the offset of their first
+    record; `idle` the moment since which the time of the last record
     is kept (see Completion.due).
     """
 
@@ -41,6 +43,7 @@ class Groups:
         "full",
         "heap",
         "idle",
+        "outcomes",
         "rule",
         "states",
         "touched",
@@ -53,13 +56,14 @@ class Groups:
         self.touched: dict[bytes, GroupState | None] = {}
         self.added: dict[bytes, Bags] = {}
         self.heap: list[tuple[float, bytes]] = []
-        self.events: list[Fire | Refused] = []
+        self.events: list[Fire | Refused | Unhandled] = []
         self.full: set[bytes] = set()
         self.asked: dict[bytes, int] = {}
         self.bytes = 0
         self.behind = False
         self.idle = 0.0
         self.counts = {"skipped": 0, "discarded": 0}
+        self.outcomes: Counter[tuple[str, str]] = Counter()
 
     def open(self, key: bytes | None, record: Record, now: float) -> GroupState | None:
         """A new group for this record, or None when the record was refused."""
@@ -121,23 +125,24 @@ class Groups:
     def fire(self, key: bytes, reason: str, now: float) -> None:
         """Close the group and let its result out, or as `on_timeout` says."""
         state, bags = self.drop(key)
-        if reason == "timeout" and self.rule.aggregation.on_timeout == "discard":
+        on_timeout = self.rule.aggregation.on_timeout if reason == "timeout" else "fire"
+        if on_timeout == "discard":
             self.counts["discarded"] += 1
             return
         values = self.rule.values(state, bags)
-        self.events.append(
-            Fire(
-                key,
-                state[COUNT],
-                reason,
-                state[FIRST],
-                state[LAST],
-                state[OPENED],
-                max(now, state[OPENED]),
-                state[TRACE],
-                values,
-            )
+        fire = Fire(
+            key,
+            state[COUNT],
+            reason,
+            state[FIRST],
+            state[LAST],
+            state[OPENED],
+            max(now, state[OPENED]),
+            state[TRACE],
+            values,
         )
+        results = self.rule.results if on_timeout == "fire" else None  # a dead letter is no result
+        self.events += [fire] if results is None else results.events(fire, self.outcomes)
 
     def drop(self, key: bytes) -> tuple[GroupState, Bags]:
         """Close the group without a result; returns what it held."""
@@ -148,8 +153,8 @@ class Groups:
         self.bytes -= state[BYTES]
         return state, bags
 
-    def refuse(self, record: Record, stage: str, reason: str, error: str, where: str = "") -> None:
-        self.events.append(Refused(record, stage, reason, error, where=where))
+    def refuse(self, record: Record, stage: str, reason: str, error: str, where: str = "", clause: str = "") -> None:
+        self.events.append(Refused(record, stage, reason, error, where=where, clause=clause))
 
     def refuse_key(self, record: Record, key: bytes | None, longest: int) -> None:
         """It has none, or one of more than `longest` bytes."""
@@ -293,7 +298,7 @@ class Groups:
         first = next(iter(self.states.values()), None)
         return None if first is None else float(first[OPENED])
 
-    def drain(self) -> Iterator[Fire | Refused]:
+    def drain(self) -> Iterator[Fire | Refused | Unhandled]:
         """The events since the last call."""
         events, self.events = self.events, []
         return iter(events)

@@ -7,11 +7,15 @@ from typing import Any, Literal
 from sluicegate.schemas import Codec, codec
 from sluicegate.schemas.codecs import as_json
 from sluicegate.schemas.json import Field, FieldDecoder, bounded, canonical, decode_any, wanted, well_formed
-from sluicegate.streams.agent import Agent, Aggregation, Reducer, Until
+from sluicegate.streams.agent import Agent, Aggregation, Let, Reducer, Until
+from sluicegate.streams.aggregation.clauses import Lets, Where, computed, needed
 from sluicegate.streams.aggregation.completion import Completion, completion
 from sluicegate.streams.aggregation.layout import Bags, GroupState
 from sluicegate.streams.aggregation.reducers import ABSENT, STATS, Plan, plan
+from sluicegate.streams.aggregation.results import results
+from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.expressions.words import normal
 
 
 class Rule:
@@ -19,24 +23,29 @@ class Rule:
 
     `decode(bytes)` gives a record or raises; `key_of(record)` gives the key as bytes (None: the message key);
     `until(record)` says that the group ends here; `utf8` says that values go into results as they came;
-    `grouped` that there is an aggregation, which has its own words for null values and missing fields.
+    `grouped` that there is an aggregation, which has its own words for null values and missing fields. `where` is None
+    when the agent takes every record, `results` when every result goes as a whole to the one destination.
     """
 
     __slots__ = (
+        "_parse",
         "aggregation",
         "completion",
         "decode",
         "fingerprint",
         "grouped",
         "key_of",
+        "lets",
         "max_record_bytes",
         "message",
         "on_error",
         "plan",
+        "results",
         "shared",
         "until",
         "utf8",
         "valid",
+        "where",
     )
 
     def __init__(self, agent: Agent, codec: Codec) -> None:
@@ -47,14 +56,16 @@ class Rule:
         self.message = codec.decode
         self.valid = decode_any if codec.name == "json" else codec.decode  # can anything read it?
         lenient = aggregation.on_missing == "ignore"
-        fields = _fields(aggregation, lenient)
-        if fields and not codec.fields:
+        fields, lets = _fields(aggregation, lenient), needed(agent)
+        if any(field.path.partition(".")[0] not in lets for field in fields) and not codec.fields:
             raise ConfigurationError(f"format {agent.format} has no fields: only count and collect can be computed")
         try:
             want = wanted(fields)
         except ValueError as e:
             raise ConfigurationError(f"aggregate: {e}") from e
         self.decode: Callable[[bytes], Any] = _decoder(codec, want, fields, agent)
+        self.lets = Lets(agent.let, lets, codec, {field.path.partition(".")[0] for field in fields}) if lets else None
+        self._parse = bounded(want.decode)
         getters = {field.path: get for field, get in zip(fields, want.getters, strict=True)}
         self.plan: Plan = plan(aggregation.compute, getters, lenient, codec.shown, _kept(codec, want))
         if self.plan.inline and want.attributes[0] != "f0":
@@ -63,6 +74,14 @@ class Rule:
         self.until = _until(aggregation.until, getters)
         self.utf8 = codec.name == "json" and any(r.kind == "collect" and r.field is None for r in aggregation.compute)
         self.fingerprint, self.shared = fingerprint(agent), agent.scope == "shared"
+        self.where = Where(agent.where, agent.let, codec) if agent.where else None
+        self.results = results(agent)
+
+    def read(self, record: Record) -> Any:
+        """What `decode` gives of its value, with the computed fields that the rule names. Raises ClauseFailed, and what
+        decoders raise."""
+        value: Any = record.value()
+        return self.decode(value) if self.lets is None else self._parse(self.lets.added(record, value))
 
     def values(self, state: GroupState, bags: Bags) -> dict[str, Any]:
         """The computed fields of a result; one that does not exist is left out."""
@@ -71,18 +90,24 @@ class Rule:
 
 def fingerprint(agent: Agent) -> str:
     """What must not change under open groups, as canonical JSON: key, compute (in any order), format, whether fields
-    may be missing, and a scope other than partition."""
+    may be missing, a scope other than partition, and the computed fields that key and compute name."""
     rule = agent.aggregation or Aggregation()
     compute = sorted([r.name, r.kind, r.field, r.function] for r in rule.compute)
-    scope = [] if agent.scope == "partition" else [agent.scope]
-    return canonical([rule.key, compute, agent.format, rule.on_missing == "ignore", *scope]).decode()
+    more: list[object] = [] if agent.scope == "partition" else [agent.scope]
+    lets = computed(
+        agent.let, {each.partition(".")[0] for each in (rule.key, *(r.field for r in rule.compute)) if each}
+    )
+    if lets:
+        more.append([[name, normal(each.node)] for name, each in lets.items()])
+    return canonical([rule.key, compute, agent.format, rule.on_missing == "ignore", *more]).decode()
 
 
 def restored(agent: Agent, earlier: str) -> Rule:
     """The rule under which open groups were filled, from its fingerprint. Raises ConfigurationError when it can no
     longer be made."""
     key, compute, format_name, lenient, *others = decode_any(earlier.encode())
-    scope: Literal["partition", "shared"] = "shared" if others else "partition"
+    scope: Literal["partition", "shared"] = "shared" if "shared" in others else "partition"
+    let = tuple(Let(*each) for lets in others if isinstance(lets, list) for each in lets)
     reducers = tuple(Reducer(*each) for each in compute)
     on_missing: Literal["ignore", "dead-letter"] = "ignore" if lenient else "dead-letter"
     aggregation = replace(
@@ -90,7 +115,8 @@ def restored(agent: Agent, earlier: str) -> Rule:
     )
     try:
         form = codec("json" if format_name == "avro" else format_name)  # what is kept of an Avro record is JSON
-        return Rule(replace(agent, format=format_name, aggregation=aggregation, scope=scope), form)
+        old = replace(agent, format=format_name, aggregation=aggregation, scope=scope, where="", let=let, dedupe=None)
+        return Rule(old, form)
     except ValueError as e:
         raise ConfigurationError(
             f"agent {agent.name}: the format of its open groups cannot be read any more: {e}"

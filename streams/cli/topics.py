@@ -24,7 +24,7 @@ class Need(NamedTuple):
 
 def written(agents: Iterable[Agent]) -> set[str]:
     """The topics that these agents write."""
-    return {agent.dead_letters for agent in agents} | {agent.to.topic for agent in agents if agent.to is not None}
+    return {agent.dead_letters for agent in agents} | {to.topic for agent in agents for to in agent.outputs}
 
 
 def needed(app: App) -> list[Need]:
@@ -33,8 +33,8 @@ def needed(app: App) -> list[Need]:
     for agent in app.agents:
         for topic in agent.topics:
             uses.setdefault(topic, []).append(("input", agent.name))
-        if agent.to is not None:
-            uses.setdefault(agent.to.topic, []).append(("output", agent.name))
+        for to in agent.outputs:
+            uses.setdefault(to.topic, []).append(("output", agent.name))
         uses.setdefault(agent.dead_letters, []).append(("dead letters", agent.name))
     return [Need(topic, tuple(roles)) for topic, roles in uses.items()]
 

@@ -25,14 +25,14 @@ def findings(file: FileModel, folder: FilePath, unreadable: Unreadability) -> It
     for name, agent in file.agents.items():
         path: Path = ("agents", name)
         form: Path = (*path, "format") if agent.format == "avro" else (*path, "to", "format")
-        if "avro" in (agent.format, agent.to and agent.to.format) and not installed():
+        if "avro" in (agent.format, *(to.format for to in agent.outputs.values())) and not installed():
             yield FileFinding(form, "the Avro library is not installed", 'pip install "sluicegate[avro]"', (form,))
             continue
         yield from _of(agent, path, folder, unreadable)
-        if agent.to is not None:
-            yield from _of(agent.to, (*path, "to"), folder, unreadable)
-            needs = ((*path, "to", "framing"), (*path, "to", "schema_id"))
-            if agent.to.framing == "confluent" and agent.to.schema_id is None:
+        for at, to in agent.outputs.items():
+            yield from _of(to, (*path, *at), folder, unreadable)
+            needs = ((*path, *at, "framing"), (*path, *at, "schema_id"))
+            if to.framing == "confluent" and to.schema_id is None:
                 yield FileFinding(
                     needs[0],
                     "needs schema_id: what the registry calls the schema",
@@ -234,6 +234,7 @@ def _fields(agent: Agent, avro: Avro, path: Path) -> Iterator[FileFinding]:
     rule = agent.aggregation
     if rule is None:
         return
+    computed = {each.name for each in agent.let}
     wanted = [
         ((*path, "compute", each.name), each.field, each.kind in ("sum", "min", "max", "mean")) for each in rule.compute
     ]
@@ -241,6 +242,8 @@ def _fields(agent: Agent, avro: Avro, path: Path) -> Iterator[FileFinding]:
     wanted += [((*path, "until", "field"), rule.until.field, False)] if rule.until else []
     top = [field["name"] for field in schema.get("fields", ())] if isinstance(schema, dict) else []
     for at, field, numeric in wanted:
+        if field is not None and field.partition(".")[0] in computed:
+            continue
         if field is None or not (top and field.partition(".")[0] not in top):
             found = formats.field_type(schema, field, named) if field is not None and numeric else None
             kind = found["type"] if isinstance(found, dict) else found

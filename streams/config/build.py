@@ -9,7 +9,7 @@ from sluicegate.streams.config import avro, kafka
 from sluicegate.streams.config.checks import dead_letters, rekeying
 from sluicegate.streams.config.dedupe import DeduplicationModel
 from sluicegate.streams.config.leased import OutboxModel
-from sluicegate.streams.config.models import AgentModel, Aggregate, FileModel, ReducerModel
+from sluicegate.streams.config.models import DROP, AgentModel, Aggregate, DestinationModel, FileModel, ReducerModel
 from sluicegate.streams.config.scalars import Unknown
 
 DEFAULT_MAX_ITEMS = 100_000
@@ -18,7 +18,7 @@ DEFAULT_MAX_ITEMS = 100_000
 def app(file: FileModel, folder: str) -> run.App:
     agents = file.agents.values()
     here = Path(folder)
-    written = {a.to.topic for a in agents if a.to} | {dead_letters(file, a) for a in agents}
+    written = {each.topic for a in agents for each in a.outputs.values()} | {dead_letters(file, a) for a in agents}
     return run.App(
         name=file.app,
         store=file.store,
@@ -71,11 +71,15 @@ def _agents(file: FileModel, name: str, agent: AgentModel, written: set[str], fo
         rekeys=name,
         dedupe=None,
         scope="partition",
+        having="",
+        routes=(),
     )
     own = None if made.aggregation is None else replace(made.aggregation, key=None)
     return [
         first,
-        replace(made, topics=(agent.repartition,), aggregation=own, start="earliest", receive=(agent.repartition,)),
+        replace(
+            made, topics=(agent.repartition,), aggregation=own, start="earliest", receive=(agent.repartition,), where=""
+        ),
     ]
 
 
@@ -84,7 +88,7 @@ def _agent(file: FileModel, name: str, agent: AgentModel, written: set[str], fol
         name=name,
         topics=tuple(s.topic for s in agent.from_),
         aggregation=_aggregation(agent.key.field if agent.key else None, agent.aggregate) if agent.aggregate else None,
-        to=run.Destination(agent.to.topic, agent.to.format, avro.given(agent.to, folder)) if agent.to else None,
+        to=_destination(agent.to, folder) if agent.to else None,
         dead_letters=dead_letters(file, agent),
         format=agent.format,
         start=agent.start if isinstance(agent.start, float) else "latest" if agent.start == "latest" else "earliest",
@@ -92,11 +96,21 @@ def _agent(file: FileModel, name: str, agent: AgentModel, written: set[str], fol
         max_record_bytes=agent.max_record_bytes,
         handler=_handler(agent, agent.handler) if agent.handler else None,
         dedupe=_dedupe(agent.dedupe) if agent.dedupe else None,
-        on_error=run.OnError(agent.on_error.decode, agent.on_error.produce),
+        on_error=run.OnError(agent.on_error.decode, agent.on_error.produce, agent.on_error.expression),
         avro=avro.given(agent, folder),
         scope=agent.scope,
         delivery=agent.delivery,
+        where=agent.where or "",
+        having=agent.having or "",
+        routes=tuple(_destination(each, folder) for each in agent.routes if each is not DROP),
+        unrouted="drop" if DROP in agent.routes else "dead-letter",
+        let=tuple(run.Let(each, expression) for each, expression in (agent.let or {}).items()),
     )
+
+
+def _destination(to: DestinationModel, folder: Path) -> run.Destination:
+    select = tuple(run.Selected(name, expression or "") for name, expression in (to.select or {}).items())
+    return run.Destination(to.topic, to.format, avro.given(to, folder), select, to.where or "", to.continue_)
 
 
 def _dedupe(dedupe: DeduplicationModel) -> run.Deduplication:

@@ -42,7 +42,8 @@ def _tests(file: FileModel) -> Iterator[FileFinding]:
     """A handler may send to any topic."""
     agents = file.agents.values()
     reads = {source.topic for agent in agents for source in agent.from_}
-    writes = {agent.to.topic for agent in agents if agent.to} | {dead_letters(file, agent) for agent in agents}
+    writes = {each.topic for agent in agents for each in agent.outputs.values()}
+    writes |= {dead_letters(file, agent) for agent in agents}
     writes |= {agent.repartition for agent in agents if agent.repartition}
     yield from cases.findings(file.tests, reads, None if any(agent.handler for agent in agents) else writes)
 
@@ -86,7 +87,7 @@ def _parts(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
         if agent.aggregate is None:
             hint = "write what completes a group, such as count: 100, or a handler: package.module:function"
             yield FileFinding(aggregate, "is missing", hint, (path,))
-        if agent.to is None:
+        if not agent.outputs:
             yield FileFinding((*path, "to"), "is missing", "write {topic: NAME}", (path,))
         for name in [name for name in ("session", "concurrency", "retry", "then") if name in agent.model_fields_set]:
             yield FileFinding(
@@ -255,17 +256,14 @@ def _raw(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
 
 
 def _topics(file: FileModel, agent: AgentModel, path: Path) -> Iterator[FileFinding]:
-    source, to = (*path, "from"), (*path, "to", "topic")
+    source = (*path, "from")
     topics = [s.topic for s in agent.from_]
     if len(set(topics)) < len(topics):
         yield FileFinding(source, "names a topic twice", "name each topic once", (source,))
-    if agent.to is not None and agent.to.topic in topics:
-        yield FileFinding(
-            to,
-            "is a topic that this agent reads: it would feed on its own results",
-            "write to another topic",
-            (source, to),
-        )
+    for at, each in agent.outputs.items():
+        if each.topic in topics:
+            what, to = "is a topic that this agent reads: it would feed on its own results", (*path, *at, "topic")
+            yield FileFinding(to, what, "write to another topic", (source, to))
     dead = (*path, "dead_letters") if agent.dead_letters else ("dead_letters",)
     if dead_letters(file, agent) in topics:
         what = "is a topic that this agent reads: a dead letter would come back for ever"

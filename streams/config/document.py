@@ -28,11 +28,13 @@ class Unreadable(Exception):
 
 @dataclass(slots=True)
 class FileDocument:
-    """`tree` is made of dicts, lists and scalars. `places` has the first of every key and list item, `findings` what is
-    wrong already, `unset` the variables without a value, `substituted` the paths that had a variable."""
+    """`tree` is made of dicts, lists and scalars. `places` has the first of every key and list item, `texts` the
+    first of every value that stands in the file as it is, in one line; `findings` what is wrong already, `unset` the
+    variables without a value, `substituted` the paths that had a variable."""
 
     tree: object = None
     places: dict[Path, LineColumn] = field(default_factory=dict)
+    texts: dict[Path, LineColumn] = field(default_factory=dict)
     findings: list[tuple[FileFinding, LineColumn]] = field(default_factory=list)
     unset: list[FileFinding] = field(default_factory=list)
     substituted: set[Path] = field(default_factory=set)
@@ -159,6 +161,10 @@ class _Conversion:
     def _scalar(self, node: yaml.ScalarNode, path: Path) -> object:
         text = node.value
         if "${" not in text:
+            quoted = 0 if node.style is None else 1
+            if node.end_mark.index - node.start_mark.index == len(text) + 2 * quoted:
+                line, column = _place(node.start_mark)
+                self._document.texts[path] = line, column + quoted
             return scalars.plain(text) if node.style is None else text
         place = self._document.places.get(path, _place(node.start_mark))
         try:

@@ -24,6 +24,7 @@ SERVERS = (*REDIS, "postgresql", "mysql", "mariadb", "mongodb", "mongodb+srv")
 STORES = ("memory", "sqlite", *SERVERS)
 FORMATS = ("json", "avro", "raw")
 LONGEST_NAME = 100
+LONGEST_EXPRESSION = 4096
 LONGEST_DURATION = 3650 * 86400.0
 
 
@@ -101,6 +102,19 @@ Function = Annotated[
     BeforeValidator(_no_object),
 ]
 
+
+def _expression(value: object) -> object:
+    """`true` and `3` are expressions, too."""
+    return ("true" if value else "false") if isinstance(value, bool) else value
+
+
+Expression = Annotated[
+    str,
+    Field(min_length=1, max_length=LONGEST_EXPRESSION),
+    WrapValidator(_known_text),
+    BeforeValidator(_expression),
+    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": LONGEST_EXPRESSION}),
+]
 
 T = TypeVar("T")
 

@@ -17,6 +17,7 @@ from sluicegate.streams.config import (
     cases,
     checks,
     document,
+    expressions,
     kafka,
     refusals,
     rules,
@@ -113,7 +114,11 @@ def _judge(
                 refusals.mended(tree, error)
             continue
         unknown = {f.path for f in (*findings, *found.unset)} | {f.path for f, _ in found.findings}
-        whole = [*checks.findings(model), *(() if tolerant else transport.findings(model))]
+        whole = [
+            *checks.findings(model),
+            *expressions.findings(model),
+            *(() if tolerant else transport.findings(model)),
+        ]
         return model, findings + list(_known([*whole, *avro.findings(model, folder, unreadable)], unknown))
     return None, findings
 
@@ -157,7 +162,14 @@ def _written_secret(path: Path) -> FileFinding:
 
 
 def _problem(name: str, found: FileDocument, finding: FileFinding) -> Problem:
-    return Problem(name, *_place(found, finding.path), dotted(finding.path), finding.message, finding.hint)
+    place, message = _place(found, finding.path), finding.message
+    if finding.column:
+        written = found.texts.get(finding.path)
+        if written is not None:
+            place = written[0], written[1] + finding.column - 1
+        else:
+            message = f"character {finding.column} of the expression: {message}"
+    return Problem(name, *place, dotted(finding.path), message, finding.hint)
 
 
 def _place(found: FileDocument, path: Path) -> LineColumn:

@@ -9,11 +9,13 @@ from sluicegate.streams.config.dedupe import DedupeField
 from sluicegate.streams.config.fields import (
     FIELD,
     FUNCTION,
+    LONGEST_EXPRESSION,
     NAME,
     TOPIC,
     Concurrency,
     Count,
     Duration,
+    Expression,
     FieldPath,
     FlagField,
     Format,
@@ -32,8 +34,8 @@ from sluicegate.streams.config.fields import (
     unless_unknown,
 )
 from sluicegate.streams.config.leased import OutboxModel, OutboxOrOff, TimeoutsModel, TimeoutsOrOff
-from sluicegate.streams.config.problems import did_you_mean
-from sluicegate.streams.config.scalars import Unknown
+from sluicegate.streams.config.problems import Path, did_you_mean
+from sluicegate.streams.config.scalars import Unknown, as_written
 
 _CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
 RESERVED = ("key", "key_base64", "count", "reason", "opened_at", "closed_at")
@@ -51,6 +53,7 @@ Scope = Annotated[Literal["partition", "shared"], unless_unknown("partition")]
 Then = Annotated[Literal["dead-letter", "stop", "park"], unless_unknown("dead-letter")]
 OnDecode = Annotated[Literal["dead-letter", "skip", "stop", "wait"], unless_unknown("dead-letter")]
 Delivery = Annotated[Literal["at-least-once", "transactional"], unless_unknown("at-least-once")]
+OnExpression = Annotated[Literal["dead-letter", "skip", "stop"], unless_unknown("dead-letter")]
 OnProduce = Annotated[Literal["dead", "stop"], unless_unknown("dead")]
 Framing = Annotated[Literal["none", "confluent"], unless_unknown("none")]
 AcceptLevel = Annotated[Literal["durable", "lossy", "volatile"], unless_unknown("durable")]
@@ -195,15 +198,59 @@ _KEY_SCHEMA = {
 }
 
 
+def _as_selected(value: object) -> object:
+    """`[names]` are the fields of these names; with an expression each: computed."""
+    if isinstance(value, list) and value:
+        return dict.fromkeys(map(as_written, value)) if all(isinstance(as_written(v), str) for v in value) else value
+    return value
+
+
+_EXPRESSION_SCHEMA = {"type": "string", "minLength": 1, "maxLength": LONGEST_EXPRESSION}
+_SELECT_SCHEMA = {
+    "anyOf": [
+        {"type": "array", "minItems": 1, "items": {"type": "string"}},
+        {"type": "object", "minProperties": 1, "additionalProperties": _EXPRESSION_SCHEMA},
+    ]
+}
+SelectField = Annotated[
+    dict[str, Expression | None],
+    Field(min_length=1),
+    unless_unknown(dict),
+    BeforeValidator(_as_selected),
+    WithJsonSchema(_SELECT_SCHEMA),
+]
+
+
 class DestinationModel(BaseModel):
-    """`schema` and what follows belong to `format: avro`."""
+    """`schema` and what follows belong to `format: avro`; `where` and `continue` to one of several."""
 
     model_config = _CLOSED
     topic: TopicField
+    where: Expression | None = None
+    select: SelectField | None = None
+    continue_: FlagField = Field(default=False, alias="continue")
     format: Format = "json"
     schema_: Text | None = Field(default=None, alias="schema")
     framing: Framing | None = None
     schema_id: SchemaId | None = None
+
+
+DROP = DestinationModel.model_construct(topic="drop")
+"""The last entry of a list under `to`: what no route takes is left out."""
+
+
+def _as_one(value: object) -> object:
+    return None if isinstance(value, list) else value
+
+
+def _as_routes(value: object) -> object:
+    if not isinstance(value, list):
+        return []
+    if not value or value == ["drop"]:
+        raise refused("names no route", "write {topic: NAME}, or a list of {topic: NAME, where: EXPRESSION}")
+    if "drop" in value[:-1]:
+        raise refused("has drop before another route", "write drop as the last entry")
+    return [DROP if each == "drop" else each for each in value]
 
 
 class Retry(BaseModel):
@@ -222,6 +269,7 @@ class OnErrorModel(BaseModel):
     model_config = _CLOSED
     decode: OnDecode = "dead-letter"
     produce: OnProduce = "dead"
+    expression: OnExpression = "dead-letter"
 
 
 def _as_functions(value: object) -> object:
@@ -246,9 +294,12 @@ class AgentModel(BaseModel):
     writer_schemas: Text | None = None
     framing: Framing | None = None
     schema_id: SchemaId | None = None
+    where: Expression | None = None
+    let: Annotated[dict[str, Expression], unless_unknown(dict)] | None = None
     key: Annotated[KeyModel | None, BeforeValidator(_as_key), WithJsonSchema(_KEY_SCHEMA)] = None
     scope: Scope = "partition"
     repartition: TopicField | None = None
+    having: Expression | None = None
     aggregate: Annotated[Aggregate | None, unless_unknown(Aggregate)] = None
     handler: FunctionsField | None = None
     session: FlagField = False
@@ -256,14 +307,25 @@ class AgentModel(BaseModel):
     retry: Annotated[Retry, unless_unknown(Retry)] = Field(default_factory=Retry)
     then: Then = "dead-letter"
     to: Annotated[
-        DestinationModel | None, unless_unknown(lambda: DestinationModel.model_construct(topic="unknown"))
+        DestinationModel | None,
+        BeforeValidator(_as_one),
+        unless_unknown(lambda: DestinationModel.model_construct(topic="unknown")),
     ] = None
+    routes: Annotated[list[DestinationModel], BeforeValidator(_as_routes), WithJsonSchema({})] = Field(
+        default_factory=list, alias="to"
+    )
     dead_letters: TopicField | None = None
     start: Start = "earliest"
     max_record_bytes: SizeField = 1024 * 1024
     dedupe: DedupeField | None = None
     on_error: Annotated[OnErrorModel, unless_unknown(OnErrorModel)] = Field(default_factory=OnErrorModel)
     delivery: Delivery = "at-least-once"
+
+    @property
+    def outputs(self) -> dict[Path, DestinationModel]:
+        """Each destination by its place below the agent."""
+        one: dict[Path, DestinationModel] = {} if self.to is None else {("to",): self.to}
+        return one | {("to", number): route for number, route in enumerate(self.routes) if route is not DROP}
 
 
 class HttpModel(BaseModel):

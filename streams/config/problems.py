@@ -34,12 +34,14 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class FileFinding:
-    """A problem that has a path, not a place yet. It is void when the value at one of `needs` is not known."""
+    """A problem that has a path, not a place yet. It is void when the value at one of `needs` is not known. `column`
+    is a place in the text at `path`, from 1; 0: the key is the place."""
 
     path: Path
     message: str
     hint: str
     needs: tuple[Path, ...] = ()
+    column: int = 0
 
 
 def dotted(path: Path) -> str:

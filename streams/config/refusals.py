@@ -31,8 +31,11 @@ _EXAMPLES = {
     "to": "write {topic: NAME}",
     "topic": "write the topic's name",
     "handler": "write package.module:function, or a list of them",
-    "on_error": "write {decode: dead-letter, produce: dead}",
+    "on_error": "write {decode: dead-letter, produce: dead, expression: dead-letter}",
     "retry": "write {attempts: 5, backoff: 1s..60s}",
+    "having": "write an expression of the result, such as count > 1",
+    "let": "write NAME: EXPRESSION for each computed field",
+    "where": "write an expression, such as amount > 100",
     "until": "write {field: PATH, equals: VALUE}",
 }
 _KINDS = {

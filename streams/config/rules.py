@@ -4,9 +4,9 @@ imports code of the user's (`module:codec`, `reduce`)."""
 import sys
 from collections.abc import Iterator
 
-from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.agent import Agent, App, Destination
 from sluicegate.streams.config import avro
-from sluicegate.streams.config.problems import FileFinding, printable
+from sluicegate.streams.config.problems import FileFinding, Path, printable
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.importing import loaded
 
@@ -18,15 +18,22 @@ def findings(app: App) -> Iterator[FileFinding]:
         for agent in app.agents:
             yield from avro.judged(agent, ("agents", agent.name))
             yield from _codecs(("agents", agent.name, "format"), agent.format)
-            if agent.to is not None:
-                yield from _codecs(("agents", agent.name, "to", "format"), agent.to.format)
+            for at, each in _outputs(agent):
+                yield from _codecs(("agents", agent.name, *at, "format"), each.format)
             yield from _rule(agent)
             yield from _functions(agent)
     finally:
         sys.path.remove(app.folder)
 
 
-def _codecs(path: tuple[str, ...], name: str) -> Iterator[FileFinding]:
+def _outputs(agent: Agent) -> list[tuple[Path, Destination]]:
+    """Each destination with its place below the agent."""
+    if not agent.routes:
+        return [(("to",), each) for each in agent.outputs]
+    return [(("to", number), each) for number, each in enumerate(agent.outputs)]
+
+
+def _codecs(path: Path, name: str) -> Iterator[FileFinding]:
     from sluicegate.schemas import codec
 
     if name == "avro":
@@ -86,7 +93,7 @@ def _functions(agent: Agent) -> Iterator[FileFinding]:
 
 
 def _finding(
-    path: tuple[str, ...], error: ConfigurationError, otherwise: str = "correct the function, or the name"
+    path: Path, error: ConfigurationError, otherwise: str = "correct the function, or the name"
 ) -> FileFinding:
     what, _, hint = printable(str(error)).removeprefix("aggregate: ").partition("; ")
     return FileFinding(path, what, hint or otherwise)

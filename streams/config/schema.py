@@ -5,8 +5,11 @@ import json
 from typing import Any
 
 from sluicegate.streams.config import kafka
-from sluicegate.streams.config.models import FileModel
+from sluicegate.streams.config.models import DestinationModel, FileModel
 
+_ONE = {"$ref": "#/$defs/DestinationModel"}
+_ROUTE = {"anyOf": [_ONE, {"enum": ["drop"]}]}
+_TO = {"anyOf": [_ONE, {"type": "array", "minItems": 1, "items": _ROUTE}, {"type": "null"}], "default": None}
 VARIABLE = {"$ref": "#/$defs/Variable"}
 _KINDS = {"boolean": "boolean", "integer": "integer", "number": "number"}
 
@@ -15,6 +18,8 @@ def schema() -> dict[str, Any]:
     """What `load` takes: every value may be a variable instead."""
     made = FileModel.model_json_schema()
     made["properties"]["kafka"] = _kafka()
+    made["$defs"]["DestinationModel"] = DestinationModel.model_json_schema()
+    made["$defs"]["AgentModel"]["properties"]["to"] = _TO
     result: dict[str, Any] = _open(_without_titles(made))
     result["$defs"]["Variable"] = {"type": "string", "pattern": r"\$\{.*\}"}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Sluicegate", **result}

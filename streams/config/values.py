@@ -19,7 +19,7 @@ from sluicegate.streams.config.scalars import Native
 from sluicegate.streams.errors import ConfigurationError
 
 Tree = dict[str, Any]
-NAMED = ("agents", "compute")
+NAMED = ("agents", "compute", "let")
 """Tuples whose items have names, as the keys of a mapping in the file have."""
 
 
@@ -174,18 +174,39 @@ def _agent(agent: run.Agent, first: run.Agent | None) -> Tree:
         scope=agent.scope,
         repartition=first.to.topic if first is not None and first.to is not None else None,
         aggregate=None if agent.aggregation is None else _aggregate(agent.aggregation),
-        to=None if agent.to is None else _given(topic=agent.to.topic, format=agent.to.format) | _avro(agent.to.avro),
+        to=_to(agent),
         dead_letters=agent.dead_letters,
         start=Native(source.start),
         max_record_bytes=Native(agent.max_record_bytes),
         dedupe=None if agent.dedupe is None else _dedupe(agent.dedupe),
-        on_error={"decode": agent.on_error.decode, "produce": agent.on_error.produce},
+        on_error={
+            "decode": agent.on_error.decode,
+            "produce": agent.on_error.produce,
+            "expression": agent.on_error.expression,
+        },
+        where=source.where or None,
+        having=agent.having or None,
+        let={each.name: each.expression for each in source.let} or None,
         delivery=agent.delivery,
     )
     found["from"] = [
         _given(topic=topic, dedupe="sluicegate" if topic in source.receive else None) for topic in source.topics
     ]
     return found | _avro(source.avro) | (_handler(agent.handler) if agent.handler else {})
+
+
+def _to(agent: run.Agent) -> object:
+    if not agent.routes:
+        return None if agent.to is None else _destination(agent.to)
+    drop = ["drop"] if agent.unrouted == "drop" else []
+    return [*([_destination(agent.to)] if agent.to else []), *map(_destination, agent.routes), *drop]
+
+
+def _destination(to: run.Destination) -> Tree:
+    found = _given(topic=to.topic, format=to.format, where=to.where or None) | _avro(to.avro)
+    if to.select:
+        found["select"] = {each.name: each.expression or None for each in to.select}
+    return found | ({"continue": True} if to.goes_on else {})
 
 
 def _avro(avro: Avro | None) -> Tree:

@@ -14,6 +14,7 @@ from sluicegate.streams.agent import (
     Threshold,
     Timeouts,
 )
+from sluicegate.streams.config.phrases import of_records, of_results, unanswered
 from sluicegate.streams.config.problems import FileFinding, Path
 from sluicegate.streams.units import spoken_duration
 
@@ -35,19 +36,22 @@ def meaning(agent: Agent) -> list[str]:
     if agent.rekeys and rule is not None and agent.to is not None:
         return [
             f"reads {_listed(agent.topics)} for {agent.rekeys}",
+            *of_records(agent),
             f"writes each record unchanged to {agent.to.topic}, under the {_key(rule)}",
             *_unusable(agent),
         ]
     if rule is None:
-        sentences = [f"reads {_listed(agent.topics)} as {agent.format}"]
+        sentences = [f"reads {_listed(agent.topics)} as {agent.format}", *of_records(agent)]
     else:
         sentences = [
             f"reads {_listed(agent.topics)} as {agent.format}, one group per {_key(rule)}{_where(agent)}",
+            *of_records(agent),
             *_ends(agent, rule),
         ]
+    sentences += of_results(agent)
     if agent.handler is not None:
         sentences += _handled(agent, agent.handler)
-    elif rule is not None and agent.to is not None:
+    elif rule is not None and agent.to is not None and not agent.to.select:
         sentences.append(f"writes {_result(rule)} to {agent.to.topic} as {agent.to.format}")
     if agent.delivery == "transactional":
         sentences.append(
@@ -75,6 +79,7 @@ def _unusable(agent: Agent) -> list[str]:
         "wait": "waits before what cannot be decoded, and tries it again",
     }
     sentences = [decode[agent.on_error.decode]] if agent.on_error.decode in decode else []
+    sentences += unanswered(agent)
     if agent.on_error.produce == "stop":
         sentences.append("stops the partition at an output that cannot be sent")
     return [
@@ -310,14 +315,15 @@ def _of_agent(agent: Agent, dead_letters_chosen: bool) -> Iterator[FileFinding]:
 
 def _circles(app: App) -> Iterator[FileFinding]:
     """Agents that read, through others, what they write."""
-    readers = {a.name: {b.name for b in app.agents if a.to and a.to.topic in b.topics} for a in app.agents}
+    written = {a.name: {each.topic for each in a.outputs} for a in app.agents}
+    readers = {a.name: {b.name for b in app.agents if written[a.name] & {*b.topics}} for a in app.agents}
     for agent in app.agents:
         reached, found = set(readers[agent.name]), set[str]()
         while reached - found:
             found |= (fresh := reached - found)
             reached |= {name for f in fresh for name in readers[f]}
         if agent.name in reached:
-            path = ("agents", agent.name, "to", "topic")
+            path: Path = ("agents", agent.name, "to") if agent.routes else ("agents", agent.name, "to", "topic")
             yield FileFinding(
                 path, "comes back to this agent through others", "make sure that the circle ends", (path,)
             )

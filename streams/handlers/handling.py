@@ -16,6 +16,7 @@ from sluicegate.streams.agent import Agent, Handler
 from sluicegate.streams.aggregation.accept import refuse
 from sluicegate.streams.aggregation.events import BadItem, Event, Fire, Refused, Sent, Unhandled
 from sluicegate.streams.aggregation.groups import Groups, traceparent
+from sluicegate.streams.aggregation.results import document
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.calling.pool import Pool
 from sluicegate.streams.causes import Cause, cause
@@ -47,7 +48,7 @@ from sluicegate.streams.handlers.values import (
     OutputTarget,
     plain,
 )
-from sluicegate.streams.outbox.rows import contents, document
+from sluicegate.streams.outbox.rows import contents
 
 Apart = Callable[[Callable[[Any], object]], None]
 """Calls with a session of its own, which is rolled back."""
@@ -75,7 +76,7 @@ class Handling(RecordProcessor):
         self.batches = agent.aggregation is not None
         # May a commit take some of the messages and leave the others? Not where it writes what was read of all of them.
         self.parts = not self.batches and not handler.concurrency and agent.dedupe is None and not agent.receive
-        self.members = GroupMembers(rule, codec)
+        self.members = GroupMembers(Rule(agent, codec), codec)
         self._failures: dict[TopicPartition, Failures] = {}
         self._current: Called
         found = functions(handler.functions, "batch" if self.batches else "message", pool.wait, handler.session)
@@ -128,7 +129,7 @@ class Handling(RecordProcessor):
         calls = self._shared(identify, session, failures)
         try:
             for item in items:
-                if isinstance(item, Refused):
+                if isinstance(item, Refused | Unhandled):
                     events.append(item)
                     continue
                 sent = self._handled(item, calls, item is items[0], failures)
@@ -270,7 +271,7 @@ class Handling(RecordProcessor):
 
     def refused(self, items: Sequence[Item], error: Exception) -> None:
         """The transaction failed as a whole: it is tried again in halves, down to the one that is the cause."""
-        called = [item for item in items if not isinstance(item, Refused)]
+        called = [item for item in items if isinstance(item, Message | Fire)]
         if not called:
             raise error
         failure = CallFailure(0.0 if outage(error) else None, items=len(called))
@@ -292,7 +293,7 @@ class Handling(RecordProcessor):
         failures = self._failures.get(place)
         if items and failures is not None and (failures.remembers or self._policy.troubled):
             self._policy.well()
-            failures.well([identify(number_of(item)) for item in items if not isinstance(item, Refused)])
+            failures.well([identify(number_of(item)) for item in items if isinstance(item, Message | Fire)])
 
     def call(self, item: Message | Fire, identity: str, attempt: int, cancelled: IsCancelled) -> Sequence[Event]:
         """One slow call, in a thread of its own; what was sent and scheduled. Raises what the handlers raise."""
@@ -314,7 +315,7 @@ class Handling(RecordProcessor):
         ]
         return [*sent, *context.timers]
 
-    def where(self, item: Item) -> str:
+    def where(self, item: Message | Fire) -> str:
         if isinstance(item, Fire):
             return f"the group of records {item.first} to {item.last}"
         record = item.record

@@ -7,6 +7,7 @@ document of the others can be computed anew.
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
+from threading import Lock
 from typing import Any
 
 import msgspec
@@ -21,16 +22,19 @@ from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.causes import cause
 from sluicegate.streams.errors import Fenced
 from sluicegate.streams.handlers.failures import outage
+from sluicegate.streams.handlers.packing import SealedRecord
 from sluicegate.streams.handlers.values import BadItems
 
 _list = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 class GroupMembers:
-    """How the groups of one rule fall apart. Where they keep no whole messages, nothing can be taken out."""
+    """How the groups of one rule fall apart. Where they keep no whole messages, nothing can be taken out. Any thread
+    may call, so the rule is nobody else's."""
 
     def __init__(self, rule: Rule, codec: Codec) -> None:
         self._rule, self._codec = rule, codec
+        self._one_at_a_time = Lock()  # an expression belongs to one thread
         whole = [each.name for each in rule.aggregation.compute if each.kind == "collect" and each.field is None]
         self._name = whole[0] if whole else None
 
@@ -87,11 +91,15 @@ class GroupMembers:
         return BadItems(reasons) if 0 < len(reasons) < len(messages) else error
 
     def _group(self, fire: Fire, messages: Sequence[bytes], removed: tuple[int, ...]) -> Fire:
+        with self._one_at_a_time:
+            return self._computed(fire, messages, removed)
+
+    def _computed(self, fire: Fire, messages: Sequence[bytes], removed: tuple[int, ...]) -> Fire:
         rule, plan = self._rule, self._rule.plan
         state: GroupState = [0, fire.first, fire.last, fire.opened, None, fire.trace, 0, *plan.blank]
         bags: list[Any] = [{} if bag.unique else [] for bag in plan.bags]
         for value in messages:
-            read = rule.decode(value)
+            read = rule.read(SealedRecord(("", 0, 0), fire.key, value, [], (0, 0)))
             state[COUNT] += 1
             for add in plan.adders:
                 add(state, read)

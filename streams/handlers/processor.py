@@ -7,14 +7,15 @@ The implementations are `Aggregating` (no handler), Handling (a handler), Repart
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from sluicegate.streams.aggregation.events import Event, Fire, Refused
+from sluicegate.streams.aggregation.events import Event, Fire, Refused, Unhandled
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.handlers.values import Message
 
-Item = Message | Fire | Refused
+Item = Message | Fire | Refused | Unhandled
+"""An item of a commit. A refused record, and a group for which an expression failed, are decided already."""
 
 
 class RecordProcessor(Protocol):

@@ -27,11 +27,11 @@ class Repartitioning(RecordProcessor):
     def read(self, groups: Groups, records: Sequence[Record]) -> list[Item]:
         """The records with their new key as `value`, or refused ones."""
         items: list[Item] = []
-        decode, key_of, largest = self._rule.decode, self._key_of, self._rule.max_record_bytes
+        read, key_of, largest = self._rule.read, self._key_of, self._rule.max_record_bytes
         for record in records:
             try:
-                key = key_of(decode(value := record.value()))  # type: ignore[arg-type]
-                if len(value) > largest:  # type: ignore[arg-type]
+                key = key_of(read(record))
+                if len(record.value() or b"") > largest:
                     raise OverflowError
                 items.append(Message(key, record))
             except Exception as error:

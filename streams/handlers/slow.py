@@ -11,7 +11,7 @@ import structlog
 from sluicegate.streams import failpoints
 from sluicegate.streams.agent import Handler
 from sluicegate.streams.aggregation.entry import Section
-from sluicegate.streams.aggregation.events import Event, Fire, Refused
+from sluicegate.streams.aggregation.events import Event, Fire, Refused, Unhandled
 from sluicegate.streams.calling.pool import Pool
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Claim
@@ -85,7 +85,7 @@ class Slow:
         """Seal what is new, settle what ended, and let begin what may: `start` follows the commit."""
         events: list[Event] = []
         for item in items:
-            if isinstance(item, Refused):
+            if isinstance(item, Refused | Unhandled):
                 events.append(item)
             else:
                 sealed.seal(item)

@@ -42,6 +42,12 @@ METRICS = (
     Metric("ids_forgotten", "counter", "Ids forgotten before their horizon because of max_ids (dedupe)."),
     Metric("records_late", "counter", "Records that came too late to be known as seen or not: taken."),
     Metric("records_skipped", "counter", "Records left out because the file says so (on_null, on_missing: skip)."),
+    Metric(
+        "expressions",
+        "counter",
+        "Answers of the file's expressions: true, false, or failed (the record is a dead letter, or as on_error says).",
+        ("clause", "outcome"),
+    ),
     Metric("records_passed_over", "counter", "Records that `dead retry` wrote for another agent of the topic."),
     Metric("records_dead", "counter", "Records that became dead letters.", ("reason",)),
     _histogram("batch_records", "Records in one commit.", SIZES),

@@ -12,6 +12,7 @@ from sluicegate.streams.aggregation.events import Fire
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import FIRST, LAST
 from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.aggregation.taking import taken
 from sluicegate.streams.contracts.ids import fire_ids
 from sluicegate.streams.contracts.record import Record, headers
 from sluicegate.streams.contracts.stores import TopicPartition
@@ -150,6 +151,8 @@ class GroupHistory:
             return False
         if self._senders is not None and not self._senders.drop_repeats([record], now):
             return False
+        if not taken(Groups(self._rule), [record]):
+            return False
         if self._dedupe is None:
             return self._accept(record)
         scratch, fresh = Groups(self._rule), False
@@ -177,7 +180,7 @@ class GroupHistory:
     def _key_of(self, record: Record) -> bytes | None:
         """None for what the rule cannot read."""
         try:
-            read = self._rule.decode(record.value())  # type: ignore[arg-type]
+            read = self._rule.read(record)
             return record.key() if self._rule.key_of is None else self._rule.key_of(read)
         except Exception:
             return None

@@ -15,11 +15,12 @@ from typing import NamedTuple
 from sluicegate.schemas import Codec
 from sluicegate.streams.agent import Agent, Aggregation
 from sluicegate.streams.aggregation.accept import accept
-from sluicegate.streams.aggregation.events import Event, Fire
+from sluicegate.streams.aggregation.events import Event, Fire, Unhandled
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import COUNT, FIRST, GroupState
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.aggregation.seen import KnownIds
+from sluicegate.streams.aggregation.taking import taken
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.errors import ConfigurationError
@@ -86,7 +87,8 @@ class RebuildIntake:
             return
         if self._receives and not self.senders.drop_repeats([record], self.now):
             return
-        yield from self.dedupe.runs([record], self.now, groups) if self.dedupe else ([record],)
+        if kept := taken(groups, [record]):
+            yield from self.dedupe.runs(kept, self.now, groups) if self.dedupe else (kept,)
 
     def settle(self) -> None:
         """Drop the list of changes: the state is written as a whole."""
@@ -122,6 +124,7 @@ class Rebuild:
                     self._begin(key, run)
                 if key is not None:
                     self._judge(key, groups.states[key], record)
+            self._drain()
             groups.touched.clear()
             groups.added.clear()
         self._intake.settle()
@@ -169,19 +172,20 @@ class Rebuild:
         self._settled.add(key)
 
     def _ends(self, state: GroupState, record: Record) -> str | None:
-        rule, value = self._rule, record.value()
+        rule = self._rule
         if state[COUNT] >= rule.completion.count:
             return "count"
-        if rule.until is not None and value is not None and rule.until(rule.decode(value)):
+        if rule.until is not None and record.value() is not None and rule.until(rule.read(record)):
             return "until"
         return "limit" if state[COUNT] >= rule.completion.most and rule.aggregation.on_full == "fire-oldest" else None
 
     def _drain(self) -> None:
         """Note the new decisions."""
         for event in self._groups.drain():
-            if isinstance(event, Fire):
-                self._decided[event.first] = event
-                self._again.setdefault(event.key, []).append(event.first)
+            if isinstance(event, Fire | Unhandled):
+                fire = event if isinstance(event, Fire) else event.fire
+                self._decided[fire.first] = event
+                self._again.setdefault(fire.key, []).append(fire.first)
             else:
                 offset = event.record.offset()
                 self._decided[offset] = event
@@ -238,6 +242,12 @@ def unaccountable(agent: Agent) -> str | None:
         return "its groups span partitions (scope: shared)"
     if agent.handler is not None:
         return "what its handler did is not in a topic"
+    if agent.having and not agent.rekeys:
+        return "of results that `having` leaves out nothing is written"
+    if any(each.expression for to in agent.outputs for each in to.select):
+        return "some of its results may be dead letters (an expression under select)"
+    if agent.routes:
+        return "its results are in several topics, or in none (a list under `to`)"
     if rule is not None and not agent.rekeys and rule.on_timeout == "discard" and (rule.since_first or rule.since_last):
         return "of groups that time out nothing is written (on_timeout: discard)"
     return None

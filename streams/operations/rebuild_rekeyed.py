@@ -48,6 +48,8 @@ class Rekeyed:
                     continue
                 for event in self._rekeying.run(self._rekeying.read(self._groups, run), self._identify, None, place):
                     self._decide(record.offset(), event)
+            for refused in self._groups.drain():
+                self._decide(record.offset(), refused)
         self._intake.settle()
 
     def _decide(self, offset: int, event: Event) -> None:

@@ -2,15 +2,17 @@
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime
-from functools import lru_cache, partial
-from typing import Any
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
 
 from sluicegate.schemas import Codec, json
-from sluicegate.schemas.codecs import Unwritable, base64_text
-from sluicegate.streams import __version__
+from sluicegate.schemas import codec as named_codec
+from sluicegate.schemas.codecs import Unwritable
+from sluicegate.streams import __version__, formats
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.aggregation.events import BadItem, Event, Fire, Refused, Sent, Unhandled
+from sluicegate.streams.aggregation.results import document, rfc3339
 from sluicegate.streams.causes import cause
 from sluicegate.streams.contracts.ids import dead_ids, fire_ids, output_id
 from sluicegate.streams.contracts.record import Header, Record
@@ -21,8 +23,18 @@ from sluicegate.streams.errors import ProduceStopped
 
 LONGEST_WHERE = 300  # characters of a position in the user's code
 OVERHEAD = 1024  # bytes that headers and framing may add to a message
-TIMED_OUT = "aggregate", "timeout", "the group timed out and on_timeout is dead-letter", 1, ""
-LAST_MOMENT = 253_402_300_799.0  # of the year 9999, in seconds since 1970: a record may claim any time
+WhyDead = tuple[str, str, str, int, str, str]
+"""Stage, reason, error, attempts, the place in the user's code, and the clause."""
+NO_DESTINATION: WhyDead = ("produce", "no-destination", "the agent has no `to`", 1, "", "")
+TIMED_OUT: WhyDead = ("aggregate", "timeout", "the group timed out and on_timeout is dead-letter", 1, "", "")
+
+
+class Target(NamedTuple):
+    """A topic, and how a result is written for it."""
+
+    topic: str
+    encode: Callable[[Any], bytes]
+    format: str
 
 
 class Rows:
@@ -31,13 +43,14 @@ class Rows:
     __slots__ = (
         "_agent",
         "_dead_id",
-        "_encode",
         "_facts",
+        "_letters",
         "_lineage",
         "_most",
         "_name",
         "_partition",
         "_shards",
+        "_targets",
         "_to",
         "fire_id",
         "number",
@@ -45,8 +58,11 @@ class Rows:
 
     def __init__(self, partition: Partition, agent: Agent, codec: Codec, facts: OutputFacts, most: int) -> None:
         self._partition, self._agent, self._facts, self._most = partition, agent, facts, most
-        self._encode = codec.encode if codec.name in ("json", "raw", "avro") else partial(_written, codec.encode)
-        self._to = agent.to.topic if agent.to else None
+        chosen = agent.routes or any(each.select for each in agent.outputs)
+        outputs = agent.outputs if chosen else ()
+        self._targets = [_target(each.topic, formats.writes(replace(agent, to=each))) for each in outputs]
+        self._letters = _target(agent.dead_letters, named_codec("json") if chosen else codec)
+        self._to = _target(agent.to.topic, codec) if agent.to else None
         self._name = agent.name.encode()
         self.begin("", 0, "")
 
@@ -61,14 +77,20 @@ class Rows:
         described."""
         rows = []
         for event in events:
-            if isinstance(event, Fire):
+            if isinstance(event, Fire) and event.outputs is not None:
+                rows += [
+                    self._result(event, index, self._targets[number], content, self._of_group(event))
+                    for index, (number, content) in enumerate(event.outputs)
+                ]
+            elif isinstance(event, Fire):
                 rows.append(
                     self._fire(event, TIMED_OUT if event.reason == "timeout" and on_timeout == "dead-letter" else None)
                 )
             elif isinstance(event, Sent):
                 rows.append(self._sent(event))
             elif isinstance(event, Unhandled):
-                rows.append(self._fire(event.fire, ("handler", event.reason, event.error, event.attempts, event.where)))
+                why = (event.stage, event.reason, event.error, event.attempts, event.where, event.clause)
+                rows.append(self._fire(event.fire, why))
             elif isinstance(event, BadItem):
                 rows.append(self._bad_item(event))
             elif isinstance(event, Refused):
@@ -85,26 +107,29 @@ class Rows:
             headers.append(("traceparent", sent.trace.encode("ascii", "replace")))
         return self._row(output_id(sent.fire, sent.index), sent.topic, sent.key, sent.value, headers)
 
-    def _fire(self, fire: Fire, dead: tuple[str, str, str, int, str] | None) -> OutboxRow:
-        identity, headers = self.fire_id(fire.first), self._of_group(fire)
+    def _fire(self, fire: Fire, dead: WhyDead | None) -> OutboxRow:
+        """The whole result document, for the agent's destination or as a dead letter."""
+        headers, to = self._of_group(fire), self._to
+        if dead is not None or to is None:
+            to, why = self._letters, dead or NO_DESTINATION
+            headers += self._explained(*why[:3], fire.first, fire.opened, *why[3:])
+        return self._result(fire, 0, to, document(fire), headers)
+
+    def _result(self, fire: Fire, index: int, to: Target, content: dict[str, Any], headers: list[Header]) -> OutboxRow:
+        identity = output_id(self.fire_id(fire.first), index)
         try:
-            value = self._encode(document(fire))
+            value = to.encode(content)
         except Exception as error:
             raised = cause(error, *contents(fire))
-            why = f"the result cannot be written as {self._agent.to.format if self._agent.to else 'json'}"
+            why = f"the result cannot be written as {to.format}"
             if isinstance(error, Unwritable):
                 return self._unsendable(identity, fire, "unencodable", f"{why} ({error})", headers)
             said, shown = f"{why} ({raised.text})", raised.placed(f"{why} ({raised.shown})")
             return self._unsendable(identity, fire, "unencodable", said, headers, raised.where, shown)
-        topic = self._to
-        if dead is not None or topic is None:
-            topic = self._agent.dead_letters
-            stage, reason, text, attempts, where = dead or ("produce", "no-destination", "the agent has no `to`", 1, "")
-            headers += self._explained(stage, reason, text, fire.first, fire.opened, attempts, where)
         if len(value) + len(fire.key) + OVERHEAD > self._most:
             why = f"the result has {len(value)} bytes, more than a message may have"
             return self._unsendable(identity, fire, "too-large", why, headers)
-        return self._row(output_id(identity, 0), topic, fire.key, value, headers)
+        return self._row(identity, to.topic, fire.key, value, headers)
 
     def _of_group(self, fire: Fire) -> list[Header]:
         where = b"%s/%d/" % (self._partition.topic.encode(), self._partition.number)
@@ -147,7 +172,7 @@ class Rows:
         headers = [header for header in headers if not header[0].startswith("sluicegate-dead-")]
         error = f"{why}; its records are {fire.first} to {fire.last}"
         headers += self._explained("produce", reason, error, fire.first, fire.opened, where=raised_at)
-        return self._row(output_id(identity, 0), self._agent.dead_letters, fire.key, None, headers)
+        return self._row(identity, self._agent.dead_letters, fire.key, None, headers)
 
     def _dead(self, refused: Refused) -> OutboxRow:
         record, offset = refused.record, refused.record.offset()
@@ -155,17 +180,33 @@ class Rows:
             (f"dead-{name}" if name.startswith("sluicegate-") else name, value) for name, value in headers_of(record)
         ]
         headers += self._explained(
-            refused.stage, refused.reason, refused.error, offset, timestamp(record), refused.attempts, refused.where
+            refused.stage,
+            refused.reason,
+            refused.error,
+            offset,
+            timestamp(record),
+            refused.attempts,
+            refused.where,
+            refused.clause,
         )
         return self._row(self._dead_id(offset), self._agent.dead_letters, record.key(), record.value(), headers)
 
     def _explained(
-        self, stage: str, reason: str, error: str, offset: int, at: float, attempts: int = 1, where: str = ""
+        self,
+        stage: str,
+        reason: str,
+        error: str,
+        offset: int,
+        at: float,
+        attempts: int = 1,
+        where: str = "",
+        clause: str = "",
     ) -> list[Header]:
         says = {
             "reason": reason,
             "error": error[:1000].encode("ascii", "replace").decode().replace("\n", " "),
             **({"where": where[:LONGEST_WHERE]} if where else {}),
+            **({"clause": clause} if clause else {}),
             "stage": stage,
             "attempts": "3" if reason == "crash" else str(attempts),
             "topic": self._partition.topic,
@@ -222,22 +263,9 @@ def contents(fire: Fire) -> Iterator[object]:
             yield value
 
 
-def document(fire: Fire) -> dict[str, object]:
-    """The result document: fixed fields, then computed ones (README.md shows one)."""
-    fixed: dict[str, object] = {
-        "key": None,
-        "count": fire.count,
-        "reason": fire.reason,
-        "opened_at": rfc3339(fire.opened),
-        "closed_at": rfc3339(fire.closed),
-    }
-    try:
-        fixed["key"] = fire.key.decode()
-    except UnicodeDecodeError:
-        del fixed["key"]
-        fixed = {"key_base64": base64_text(fire.key), **fixed}
-    fixed.update(fire.values)
-    return fixed
+def _target(topic: str, codec: Codec) -> Target:
+    own = codec.name not in ("json", "raw", "avro")
+    return Target(topic, partial(_written, codec.encode) if own else codec.encode, codec.name)
 
 
 def _written(encode: Callable[[Any], bytes], values: dict[str, object]) -> bytes:
@@ -246,12 +274,6 @@ def _written(encode: Callable[[Any], bytes], values: dict[str, object]) -> bytes
     if not isinstance(written, bytes):
         raise TypeError("encode gave no bytes")
     return written
-
-
-@lru_cache(1024)
-def rfc3339(at: float) -> str:
-    """Seconds since 1970 as `2026-11-21T07:42:08.123Z`. Groups of one batch share their times."""
-    return datetime.fromtimestamp(min(max(at, 0.0), LAST_MOMENT), UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
 def timestamp(record: Record) -> float:

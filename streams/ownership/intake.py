@@ -6,6 +6,7 @@ Only intake stands: deadlines, handlers and the relay go on.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from sluicegate.streams.aggregation.clauses import ClauseFailed
 from sluicegate.streams.calling.backoff import Backoff
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import TopicPartition
@@ -118,7 +119,13 @@ class IntakePauses:
     def _decodes(self, record: Record) -> bool:
         """A quick look; taking it may still find that it cannot."""
         try:
-            self._setting.processor.decoder(self._setting.rule)(record.value())  # type: ignore[arg-type]
+            processor, rule = self._setting.processor, self._setting.rule
+            if rule.lets is None or not processor.batches:
+                processor.decoder(rule)(record.value())  # type: ignore[arg-type]
+            else:
+                rule.read(record)
+        except ClauseFailed:
+            return True
         except Exception:
             return False
         return True

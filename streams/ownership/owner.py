@@ -15,6 +15,7 @@ from sluicegate.streams.aggregation.changelog import Changelog
 from sluicegate.streams.aggregation.events import Event, Fire
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import restored
+from sluicegate.streams.aggregation.taking import taken
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.values import Changes, Claim, CrashMark, OutboxRow, Partition, Source, TopicFacts
 from sluicegate.streams.errors import ChangelogIncomplete, Fenced, Halt, HandlerFailed, StoreSwapped
@@ -232,6 +233,7 @@ class Owner:
         self.passed_over += len(records) - len(fresh)
         if self.partition.topic in self._setting.agent.receive:
             fresh = self.senders.drop_repeats(fresh, now)
+        fresh = taken(self.groups, fresh)
         processor = self._setting.processor
         for run in self.dedupe.runs(fresh, now, self.groups, self._inbox) if self.dedupe else (fresh,):
             if processor.batches:

@@ -56,6 +56,10 @@ def count_receipts(owner: Owner, meter: Meter, log: structlog.typing.FilteringBo
     dropped, late = owner.senders.receipts()
     dropped += _count_duplicates(owner, meter, log)
     counts, owner.groups.counts = owner.groups.counts, {"skipped": 0, "discarded": 0}
+    for (clause, outcome), times in owner.groups.outcomes.items():
+        if times:
+            meter.count("expressions", times, clause=clause, outcome=outcome)
+    owner.groups.outcomes.clear()
     passed_over, owner.passed_over = owner.passed_over, 0
     left_out = (
         ("records_skipped", counts["skipped"]),

@@ -12,6 +12,8 @@ from sluicegate.schemas import Codec
 from sluicegate.schemas.codecs import as_json
 from sluicegate.schemas.json import Field, canonical, decode_any, wanted
 from sluicegate.streams.agent import Agent
+from sluicegate.streams.aggregation.accept import refuse
+from sluicegate.streams.aggregation.clauses import ClauseFailed, Lets
 from sluicegate.streams.aggregation.events import Refused
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.seen import KnownIds
@@ -36,11 +38,15 @@ class IdRule:
         self.setting, self.max_record_bytes = agent.dedupe, agent.max_record_bytes
         self.valid: Callable[[bytes], Any] = decode_any if codec.name == "json" else codec.decode
         name = self.setting.name or ""
-        if self.setting.by == "field" and not codec.fields:
+        lets = {name.partition(".")[0]} & {each.name for each in agent.let}
+        if self.setting.by == "field" and not codec.fields and not lets:
             raise ConfigurationError(
                 f"agent {agent.name}: dedupe: format {agent.format} has no fields; use id: header:NAME or id: key"
             )
-        self.read: ReadId = {"key": _key, "header": _header(name)}.get(self.setting.by) or _field(name, codec)
+        if self.setting.by == "field" and lets:
+            self.read: ReadId = _computed(name, Lets(agent.let, lets, codec, lets))
+        else:
+            self.read = {"key": _key, "header": _header(name)}.get(self.setting.by) or _field(name, codec)
 
     def seen(self) -> KnownIds:
         """Nothing seen yet."""
@@ -48,9 +54,11 @@ class IdRule:
         return KnownIds(f"{setting.by}:{setting.name or ''}", setting.horizon, setting.max_ids)
 
     def identity(self, record: Record) -> bytes | None:
-        """None when it has none that can be read."""
+        """None when it has none that can be read. Raises ClauseFailed for one that cannot be computed."""
         try:
             found = self.read(record) or None
+        except ClauseFailed:
+            raise
         except Exception:
             return None
         return found if found is None or len(found) <= LONGEST else sha256(found).digest()
@@ -103,6 +111,17 @@ def _field(path: str, codec: Codec) -> ReadId:
     return read
 
 
+def _computed(path: str, lets: Lets) -> ReadId:
+    want = wanted([Field(path)])
+    parse, [get] = want.decode, want.getters
+
+    def read(record: Record) -> bytes | None:
+        value = get(parse(lets.added(record, record.value())))  # type: ignore[arg-type]
+        return value.encode() if isinstance(value, str) else canonical(value)
+
+    return read
+
+
 class DuplicateFilter:
     """What one partition does about duplicates. `dropped` counts them since it was last set to 0."""
 
@@ -125,7 +144,11 @@ class DuplicateFilter:
         ids: dict[bytes, Record] = {}
         holds = self.seen.holds
         for record in records:
-            identity = self._rule.identity(record)
+            try:
+                identity = self._rule.identity(record)
+            except ClauseFailed as failed:
+                refuse(groups, record, failed)
+                continue
             refused = identity is None and self._rule.refuses(record)
             if refused or identity in ids:
                 yield from self._ended(run, ids, now, groups, inbox)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from operator import attrgetter
+from threading import Lock
 from typing import Any
 
 from msgspec import structs
@@ -92,6 +93,7 @@ class SharedFiring:
         self._count = aggregation_of(agent).count or inf
         self._rule = Rule(endless(agent), reads)
         self._app, self._agent, self._writes, self._most, self._handling = app, agent, writes, most, handling
+        self._one_at_a_time = Lock()  # an expression belongs to one thread
         self._rows: dict[tuple[str, str, int], Rows] = {}
 
     def made(self, batch: SealedBatch, now: float, known: Failures, cancelled: IsCancelled) -> Made:
@@ -105,16 +107,30 @@ class SharedFiring:
                 real = replace(event, record=record.real)
                 messages += self._messages([real], record, record)
                 counted.append(real)
-            elif isinstance(event, Fire):
-                first, last = records[event.first], records[event.last]
-                fire = structs.replace(event, first=first.origin.offset, last=last.origin.offset)
-                events = self._handled(fire, first, known, cancelled)
-                messages += self._messages(events, first, last)
-                counted += [fire, *(each for each in events if isinstance(each, Unhandled | BadItem))]
+                continue
+            group = event if isinstance(event, Fire) else event.fire
+            first, last = records[group.first], records[group.last]
+            fire = structs.replace(group, first=first.origin.offset, last=last.origin.offset)
+            if isinstance(event, Unhandled):
+                unanswered = replace(event, fire=fire)
+                messages += self._messages([unanswered], first, last)
+                counted.append(unanswered)
+                continue
+            events = self._handled(fire, first, known, cancelled)
+            messages += self._messages(events, first, last)
+            counted += [fire, *(each for each in events if isinstance(each, Unhandled | BadItem))]
         return Made(messages, counted)
 
-    def _groups(self, batch: SealedBatch, records: Sequence[SharedRecord], now: float) -> list[Fire | Refused]:
+    def _groups(
+        self, batch: SealedBatch, records: Sequence[SharedRecord], now: float
+    ) -> list[Fire | Refused | Unhandled]:
         """One fire, unless the rule became another since, or the group is larger than `max_bytes`."""
+        with self._one_at_a_time:
+            return self._fired(batch, records, now)
+
+    def _fired(
+        self, batch: SealedBatch, records: Sequence[SharedRecord], now: float
+    ) -> list[Fire | Refused | Unhandled]:
         groups = Groups(self._rule)
         accept(groups, records, min(map(_taken_at, records), default=now))
         reason = batch.reason

@@ -10,9 +10,9 @@ from sluicegate.streams.agent import Agent
 from sluicegate.streams.aggregation.changelog import Changelog
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import COUNT, OPENED
+from sluicegate.streams.aggregation.results import rfc3339
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.values import PartitionView
-from sluicegate.streams.outbox.rows import rfc3339
 from sluicegate.streams.ownership.beginning import idle_since
 from sluicegate.streams.reading.receive import ReceivedShards
 from sluicegate.streams.testing.outputs import text_of

@@ -46,6 +46,8 @@ class Oracle:
     refused: list[tuple[int, str]] = field(default_factory=list)
     skipped: int = 0
     fields: bool = True
+    where: Any = None
+    """A function of the document: whether the record is taken. It raises LookupError where it has no answer."""
 
     def advance(self, now: float) -> None:
         for key in [key for key, group in self.groups.items() if self.due(group) <= now]:
@@ -62,6 +64,8 @@ class Oracle:
     def take(self, offset: int, key: bytes | None, value: bytes | None, now: float) -> None:
         """One record at `now`."""
         self.advance(now)
+        if not self.takes(offset, value):
+            return
         document = self.read(offset, value)
         if document is MISSING:
             return
@@ -82,6 +86,16 @@ class Oracle:
             self.end(key, "until", now)
         elif len(group.records) >= self.rule.max_items and self.rule.on_full == "fire-oldest":
             self.end(key, "limit", now)
+
+    def takes(self, offset: int, value: bytes | None) -> bool:
+        """Whether `where` lets the record through; what cannot be read is somebody else's to refuse."""
+        try:
+            return self.where is None or value is None or bool(self.where(self.loads(value)))
+        except LookupError:
+            self.refused.append((offset, "expression-failed"))
+            return False
+        except ValueError:
+            return True
 
     @property
     def collects(self) -> bool:

@@ -13,6 +13,7 @@ from sluicegate.streams.aggregation.changelog import Changelog
 from sluicegate.streams.aggregation.events import Fire
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.aggregation.taking import taken
 from sluicegate.streams.contracts.ids import fire_ids
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.reading.dedupe import DuplicateFilter, IdRule
@@ -23,8 +24,8 @@ PLACE = Partition("app", "sums", "in", 3)
 TOPIC_ID = str(uuid.UUID(int=7))
 
 
-def an_agent(aggregation: Aggregation, form: str = "json") -> Agent:
-    return Agent("sums", ("in",), aggregation, Destination("out"), "dead", format=form)
+def an_agent(aggregation: Aggregation, form: str = "json", **more: Any) -> Agent:
+    return Agent("sums", ("in",), aggregation, Destination("out"), "dead", format=form, **more)
 
 
 def record(offset: int, key: bytes | None, value: bytes | None, headers: Any = None) -> LogRecord:
@@ -60,6 +61,7 @@ class Turned:
 
     def accept(self, records: Sequence[Any], now: float) -> None:
         self.expire(now)
+        records = taken(self.groups, records)
         for run in self.dedupe.runs(records, now, self.groups) if self.dedupe else (records,):
             accept(self.groups, run, now)
 

@@ -157,12 +157,15 @@ AGENT = [
         [
             "8:16: agents.a.on_error.decode: must be dead-letter, skip, stop or wait; write one of these words",
             "8:32: agents.a.on_error.produce: must be dead or stop; write one of these words",
-            "8:54: agents.a.on_error.handler: unknown key; known here: decode, produce",
+            "8:54: agents.a.on_error.handler: unknown key; known here: decode, produce, expression",
         ],
     ),
     (
         f"{FROM}\non_error: stop\n{COUNT}\n{TO}",
-        ["8:5: agents.a.on_error: must be a mapping; write {decode: dead-letter, produce: dead}"],
+        [
+            "8:5: agents.a.on_error: must be a mapping; write {decode: dead-letter, produce: dead, "
+            "expression: dead-letter}"
+        ],
     ),
     (
         f"{FROM}\nhandler: builtins:len\nretry: {{attempts: 0, backoff: 1s}}\nthen: park\n{TO}",

@@ -10,9 +10,10 @@ import pytest
 
 from sluicegate.schemas import Codec, codec
 from sluicegate.streams.aggregation.events import Fire, Refused
+from sluicegate.streams.aggregation.results import rfc3339
 from sluicegate.streams.contracts.ids import NAMESPACE
 from sluicegate.streams.contracts.values import OutboxRow, Partition
-from sluicegate.streams.outbox.rows import Rows, rfc3339
+from sluicegate.streams.outbox.rows import Rows
 from tests.mutation.twins import without
 from tests.unit.engine.driver import LogRecord
 from tests.unit.engine.scene import an_agent

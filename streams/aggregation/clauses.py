@@ -1,0 +1,323 @@
+"""What the expressions of an agent say of a record: parsed and compiled once, asked for each record.
+
+A clause is one expression of the file, named by its place in the agent: `where`, `let.total`.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+import msgspec
+
+from sluicegate.schemas import Codec
+from sluicegate.schemas.codecs import as_json
+from sluicegate.schemas.json import DEEPEST, Field, deep, document, encode, walk, wanted, well_formed
+from sluicegate.streams.agent import Agent, Let
+from sluicegate.streams.contracts.record import Record, headers
+from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.expressions.exact import Evaluate, ReaderOf, exact
+from sluicegate.streams.expressions.faults import EvaluationError, ExpressionError
+from sluicegate.streams.expressions.parse import parse
+from sluicegate.streams.expressions.quick import TOO_MANY, WINDOW, Quick, quick
+from sluicegate.streams.expressions.scope import paths, roots
+from sluicegate.streams.expressions.times import duration_text, time_text
+from sluicegate.streams.expressions.tree import Node
+
+MESSAGE = "message"
+PARTS = ("value", "key", "headers", "timestamp", "topic", "partition", "offset")
+"""What expressions may ask of `message`."""
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class ClauseFailed(EvaluationError):
+    """A clause has no answer for a record. The text names fields and kinds of values, never a value."""
+
+    def __init__(self, clause: str, problem: str) -> None:
+        super().__init__(problem)
+        self.clause = clause
+
+
+class Clause(NamedTuple):
+    """`name` is its place in the agent, such as `let.total`."""
+
+    name: str
+    node: Node
+
+
+class Seen(msgspec.Struct, gc=False):
+    """One record, as clauses see it that ask for more than its fields. `memo` has what was computed of it already."""
+
+    read: Any
+    record: Record
+    memo: dict[str, Any]
+
+
+def clause(name: str, text: str) -> Clause:
+    """Raises ConfigurationError."""
+    try:
+        return Clause(name, parse(text))
+    except ExpressionError as error:
+        raise ConfigurationError(f"{name}: column {error.column}: {error.problem}") from error
+
+
+def answering(clause: Clause, reader: ReaderOf) -> Evaluate:
+    """The clause as a function, whose failure names it. Not for several threads at once. Raises ConfigurationError."""
+    try:
+        evaluate = exact(clause.node, reader)
+    except ExpressionError as error:
+        raise ConfigurationError(f"{clause.name}: column {error.column}: {error.problem}") from error
+
+    def answer(seen: Any) -> Any:
+        try:
+            return evaluate(seen)
+        except ClauseFailed:
+            raise
+        except EvaluationError as error:
+            raise ClauseFailed(clause.name, str(error)) from error
+
+    return answer
+
+
+def answered(name: str, found: object) -> bool:
+    """The answer of a condition. Raises ClauseFailed for what is neither true nor false."""
+    if found is True or found is False:
+        return bool(found)
+    raise ClauseFailed(name, "the expression gives neither true nor false")
+
+
+def computed(lets: Sequence[Let], names: Iterable[str]) -> dict[str, Clause]:
+    """The computed fields among the names, with those that they are computed from, in the order of the file. Raises
+    ConfigurationError."""
+    found = {each.name: clause(f"let.{each.name}", each.expression) for each in lets}
+    wanted = set(names)
+    for name in reversed(found):
+        if name in wanted:
+            wanted |= roots(found[name].node)
+    return {name: each for name, each in found.items() if name in wanted}
+
+
+class Fields:
+    """How some clauses of an agent read a record: only what they name is decoded. `lets` are the computed fields that
+    they may name.
+
+    `plain`: they name nothing but fields. Then what `read` gives is what the decoder made, without a wrapper.
+    """
+
+    __slots__ = ("_blank", "_decode", "_getters", "_lets", "_message", "_paths", "_valid", "plain")
+
+    def __init__(self, clauses: Collection[Clause], lets: Sequence[Let], codec: Codec) -> None:
+        """Raises ConfigurationError for fields of a format that has none."""
+        used = computed(lets, {name for each in clauses for name in roots(each.node)})
+        asked = {path for each in (*clauses, *used.values()) for path in paths(each.node) if path[0] not in used}
+        self.plain = not used and not any(path[0] == MESSAGE for path in asked)
+        self._paths = [path for path in asked if path[0] != MESSAGE]
+        fields = sorted({path[0] for path in self._paths})
+        if fields and not codec.fields:
+            raise ConfigurationError(
+                f"format {codec.name} has no fields: {fields[0]} cannot be read; ask for message.key, message.headers, "
+                "message.timestamp or message.topic"
+            )
+        want = wanted([Field(name, "any", False) for name in fields])
+        self._getters = dict(zip(fields, want.getters, strict=True))
+        self._blank = want.record_type()
+        self._decode, self._valid = _decoders(codec, want.decode if fields else None, fields)
+        self._message = _message({part for path in asked if path[0] == MESSAGE for part in path[1:2] or PARTS}, codec)
+        self._lets: dict[str, Callable[[Any], Any]] = {}
+        for name, each in used.items():
+            self._lets[name] = self.function(each)
+
+    def read(self, record: Record, value: bytes) -> Any:
+        """What the clauses see of the record. A value that is no object has no fields. Raises what decoders raise."""
+        try:
+            found = self._decode(value)
+        except msgspec.ValidationError:
+            self._valid(value)
+            found = self._blank
+        if value.count(b"[") + value.count(b"{") > DEEPEST:
+            self._bound(found)
+        return found if self.plain else Seen(found, record, {})
+
+    def _bound(self, found: Any) -> None:
+        for name, *inside in self._paths:
+            value = self._getters[name](found)
+            if deep(walk(value, ".".join(inside)) if inside else value):
+                raise msgspec.DecodeError(f"is nested deeper than {DEEPEST} levels")
+
+    def function(self, clause: Clause) -> Callable[[Any], Any]:
+        """The clause as a function of what `read` gives. It raises ClauseFailed."""
+        return answering(clause, self._reader)
+
+    def _reader(self, name: str) -> Callable[[Any], Any]:
+        if name == MESSAGE:
+            return lambda seen: self._message(seen.record)
+        if name in self._lets:
+            return _remembered(name, self._lets[name])
+        get = self._getters[name]
+        return get if self.plain else lambda seen: get(seen.read)
+
+
+class Where:
+    """Which records an agent takes. `quick` is a second form of a simple condition, for values of the format JSON."""
+
+    __slots__ = ("_answer", "_fields", "quick")
+
+    def __init__(self, text: str, lets: Sequence[Let], codec: Codec) -> None:
+        """Raises ConfigurationError."""
+        where = clause("where", text)
+        self._fields = Fields([where], lets, codec)
+        self._answer = self._fields.function(where)
+        form = quick(where.node, {each.name for each in lets}) if codec.name == "json" else None
+        self.quick = QuickAnswers(form) if form is not None else None
+
+    def takes(self, record: Record, value: bytes) -> bool:
+        """Raises ClauseFailed, and what decoders raise."""
+        return answered("where", self._answer(self._fields.read(record, value)))
+
+
+class QuickAnswers:
+    """Answers of a simple condition for many values, in C as far as it goes. It raises for a value that it cannot
+    judge. `usable` ends when that happens to more than one value in TOO_MANY."""
+
+    __slots__ = ("_decode", "_failed", "_seen", "_test", "usable")
+
+    def __init__(self, form: Quick) -> None:
+        want = wanted([Field(".".join(each.path), each.proof) for each in form.fields])
+        self._decode, self._test = want.decode, form.predicate([str(chain) for chain in want.chains])
+        self._seen = self._failed = 0
+        self.usable = True
+
+    def of(self, values: Iterable[bytes | None]) -> Iterator[bool]:
+        return map(self._test, map(self._decode, values))  # type: ignore[arg-type]
+
+    def count(self, answered: int, failed: int) -> None:
+        self._seen, self._failed = self._seen + answered, self._failed + failed
+        if self._seen >= WINDOW:
+            self.usable = self._failed * TOO_MANY <= self._seen
+            self._seen = self._failed = 0
+
+
+class Lets:
+    """The computed fields that an agent groups and computes by, as part of the record's value."""
+
+    __slots__ = ("_fields", "_text", "_values")
+
+    def __init__(self, lets: Sequence[Let], names: Collection[str], codec: Codec, fields: Iterable[str]) -> None:
+        """`names` are those to compute, `fields` what else is wanted of the record. Raises ConfigurationError."""
+        chosen = [each for name, each in computed(lets, names).items() if name in names]
+        self._fields = Fields(chosen, lets, codec)
+        self._values = [(each.name.partition(".")[2], self._fields.function(each)) for each in chosen]
+        self._text = _as_text(codec, fields)
+
+    def added(self, record: Record, value: bytes) -> bytes:
+        """The record's value as JSON, with its computed fields; one that is null is a field that is missing. A value
+        that is no object stays what it is. Raises ClauseFailed, and what decoders raise."""
+        seen = self._fields.read(record, value)
+        return extended(self._text(value), {name: as_field(answer(seen)) for name, answer in self._values})
+
+
+def extended(text: bytes, fields: dict[str, Any]) -> bytes:
+    """A JSON object with more fields at its end, where they count instead of others of their names."""
+    inside = text.rstrip().removesuffix(b"}")
+    if len(inside) == len(text.rstrip()):
+        return text
+    return inside + (b"" if inside.strip() == b"{" else b",") + encode(fields)[1:]
+
+
+def needed(agent: Agent) -> set[str]:
+    """The computed fields of an agent that its key, reducers, `until` and `dedupe` name."""
+    rule, dedupe = agent.aggregation, agent.dedupe
+    found = [dedupe.name] if dedupe is not None and dedupe.by == "field" else []
+    if rule is not None:
+        found += [rule.key, *(each.field for each in rule.compute), rule.until.field if rule.until else None]
+    return {path.partition(".")[0] for path in found if path} & {each.name for each in agent.let}
+
+
+def as_field(value: Any) -> Any:
+    """A computed value as a field of JSON: times and durations are text."""
+    match value:
+        case datetime():
+            return time_text(value)
+        case timedelta():
+            return duration_text(value)
+        case Mapping():
+            return {name: as_field(each) for name, each in value.items()}
+        case list() | tuple():
+            return [as_field(each) for each in value]
+        case _:
+            return value
+
+
+def _moment(record: Record) -> datetime | None:
+    kind, milliseconds = record.timestamp()
+    try:
+        return EPOCH + timedelta(milliseconds=milliseconds) if kind else None
+    except OverflowError:
+        return None
+
+
+def _remembered(name: str, compute: Callable[[Any], Any]) -> Callable[[Seen], Any]:
+    """A computed field is computed once a record, when it is first asked for."""
+
+    def get(seen: Seen) -> Any:
+        if name not in seen.memo:
+            seen.memo[name] = compute(seen)
+        return seen.memo[name]
+
+    return get
+
+
+def _decoders(
+    codec: Codec, decode: Callable[[bytes], Any] | None, fields: list[str]
+) -> tuple[Callable[[bytes], Any], Callable[[bytes], Any]]:
+    """What reads the fields, and what raises where a value is none of the format."""
+    if codec.name == "json":
+        return decode or well_formed, well_formed
+    if decode is None:
+        return codec.decode, codec.decode
+    text, read = as_json(codec, fields), decode
+    return lambda value: read(text(value)), codec.decode
+
+
+def _as_text(codec: Codec, fields: Iterable[str]) -> Callable[[bytes], bytes]:
+    if codec.name == "json":
+        return lambda value: value
+    return as_json(codec, {*fields}) if codec.fields else lambda value: b"{}"
+
+
+def _message(parts: set[str], codec: Codec) -> Callable[[Record], Mapping[str, Any]]:
+    """Makes `message` of a record: only the parts that an expression names, without those that are missing."""
+    whole = _whole(codec)
+    makers: dict[str, Callable[[Record], Any]] = {
+        "value": lambda record: whole(record.value() or b""),
+        "key": lambda record: _text(record.key()),
+        "headers": _headers,
+        "timestamp": _moment,
+        "topic": lambda record: record.topic(),
+        "partition": lambda record: record.partition(),
+        "offset": lambda record: record.offset(),
+    }
+    chosen = [(part, makers[part]) for part in PARTS if part in parts]
+    return lambda record: {part: value for part, make in chosen if (value := make(record)) is not None}
+
+
+def _whole(codec: Codec) -> Callable[[bytes], Any]:
+    """The value as JSON has it. A raw one is no value of an expression."""
+    if not codec.fields:
+        return lambda value: None
+    if codec.name == "json":
+        return document
+    text = as_json(codec)
+    return lambda value: document(text(value))
+
+
+def _headers(record: Record) -> dict[str, str]:
+    """The last of each name that is text, as in Kafka's own clients."""
+    return {name: text for name, value in headers(record) if (text := _text(value)) is not None}
+
+
+def _text(value: bytes | None) -> str | None:
+    """None where there is none, and for what is not UTF-8."""
+    try:
+        return None if value is None else value.decode()
+    except UnicodeDecodeError:
+        return None

@@ -1,0 +1,151 @@
+"""What a completed group says: its result document, and what the expressions of an agent say of it."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from math import isfinite
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from sluicegate.schemas.codecs import base64_text
+from sluicegate.schemas.json import decode_any, encode
+from sluicegate.streams.agent import Agent, Destination
+from sluicegate.streams.aggregation.clauses import Clause, ClauseFailed, answered, answering, as_field, clause
+from sluicegate.streams.aggregation.events import Fire, Unhandled
+from sluicegate.streams.errors import ExpressionStopped
+
+FIXED = ("key", "key_base64", "count", "reason", "opened_at", "closed_at")
+"""The fields of every result."""
+LAST_MOMENT = 253_402_300_799.0  # of the year 9999, in seconds since 1970: a record may claim any time
+
+ResultFields = dict[str, Any]
+
+
+def document(fire: Fire) -> ResultFields:
+    """The result document: fixed fields, then the computed ones (README.md shows one)."""
+    fixed: ResultFields = {
+        "key": None,
+        "count": fire.count,
+        "reason": fire.reason,
+        "opened_at": rfc3339(fire.opened),
+        "closed_at": rfc3339(fire.closed),
+    }
+    try:
+        fixed["key"] = fire.key.decode()
+    except UnicodeDecodeError:
+        del fixed["key"]
+        fixed = {"key_base64": base64_text(fire.key), **fixed}
+    fixed.update(fire.values)
+    return fixed
+
+
+@lru_cache(1024)
+def rfc3339(at: float) -> str:
+    """Seconds since 1970 as `2026-11-21T07:42:08.123Z`. Groups of one batch share their times."""
+    return datetime.fromtimestamp(min(max(at, 0.0), LAST_MOMENT), UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+
+
+class Route(NamedTuple):
+    """`where` None takes every result; `select` None is the whole result."""
+
+    name: str
+    where: Callable[[ResultFields], Any] | None
+    select: tuple[tuple[str, Callable[[ResultFields], Any] | None], ...]
+    goes_on: bool
+
+
+class Results:
+    """What becomes of the results of an agent: `having` and the routes of `to`."""
+
+    def __init__(self, agent: Agent) -> None:
+        """Raises ConfigurationError."""
+        self._having = of_result(clause("having", agent.having)) if agent.having else None
+        chosen = agent.routes or any(each.select for each in agent.outputs)
+        self._routes = [_route(each) for each in agent.outputs] if chosen else None
+        self._drops, self._stops = agent.unrouted == "drop", agent.on_error.expression == "stop"
+
+    def events(self, fire: Fire, outcomes: Counter[tuple[str, str]]) -> Iterator[Fire | Unhandled]:
+        """The group as it is sent or handled, or as a dead letter. Nothing: the file leaves it out. Counts the answers.
+        Raises ExpressionStopped."""
+        result = document(fire)
+        try:
+            if self._having is not None and not _holds("having", self._having, result, outcomes):
+                return
+            if self._routes is None:
+                yield fire
+            elif outputs := tuple(self._outputs(self._routes, result, outcomes)):
+                yield replace(fire, outputs=outputs)
+            elif not self._drops:
+                yield Unhandled(fire, "no route of `to` takes it", 1, "unrouted", stage="expression")
+        except ClauseFailed as failed:
+            outcomes[failed.clause, "failed"] += 1
+            if self._stops:
+                raise ExpressionStopped(
+                    f"the group of records {fire.first} to {fire.last}: {failed.clause} has no answer ({failed}), and "
+                    "on_error.expression is stop; let it be dead-letter, or correct the expression, and restart"
+                ) from failed
+            yield Unhandled(fire, str(failed), 1, "expression-failed", stage="expression", clause=failed.clause)
+
+    def _outputs(
+        self, routes: Sequence[Route], result: ResultFields, outcomes: Counter[tuple[str, str]]
+    ) -> Iterator[tuple[int, ResultFields]]:
+        for number, route in enumerate(routes):
+            if route.where is None or _holds(route.name, route.where, result, outcomes):
+                yield number, _selected(route.select, result) if route.select else result
+                if not route.goes_on:
+                    return
+
+
+def results(agent: Agent) -> Results | None:
+    """None where every result goes to its one destination, or handler, as it is. Raises ConfigurationError."""
+    if not agent.grouped or not (agent.having or agent.routes or any(each.select for each in agent.outputs)):
+        return None
+    return Results(agent)
+
+
+def _route(to: Destination) -> Route:
+    name = f"to.{to.topic}"
+    where = of_result(clause(name, to.where)) if to.where else None
+    select = tuple(
+        (each.name, of_result(clause(f"select.{each.name}", each.expression)) if each.expression else None)
+        for each in to.select
+    )
+    return Route(name, where, select, to.goes_on)
+
+
+def _holds(
+    name: str, answer: Callable[[ResultFields], Any], result: ResultFields, outcomes: Counter[tuple[str, str]]
+) -> bool:
+    found = answered(name, answer(result))
+    outcomes[name, "true" if found else "false"] += 1
+    return found
+
+
+def _selected(select: Sequence[tuple[str, Callable[[ResultFields], Any] | None]], result: ResultFields) -> ResultFields:
+    found: ResultFields = {}
+    for name, answer in select:
+        if answer is not None:
+            found[name] = as_field(answer(result))
+        elif name in result:
+            found[name] = result[name]
+    return found
+
+
+def of_result(clause: Clause) -> Callable[[ResultFields], Any]:
+    """The clause as a function of a result document. It raises ClauseFailed."""
+    return answering(clause, _field)
+
+
+def _field(name: str) -> Callable[[ResultFields], Any]:
+    return lambda result: _plain(result.get(name))
+
+
+def _plain(value: Any) -> Any:
+    """As a reader of the result finds it: what only the encoder understands is written and read."""
+    if isinstance(value, str | bool | int) or value is None:
+        return value
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    return decode_any(encode(value))

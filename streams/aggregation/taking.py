@@ -1,0 +1,63 @@
+"""Which records an agent takes: `where`, asked before anything else looks at a record's key or id."""
+
+from collections.abc import Iterator, Sequence
+from itertools import compress
+from operator import methodcaller
+
+from sluicegate.streams.aggregation.accept import refuse
+from sluicegate.streams.aggregation.clauses import QuickAnswers, Where
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.contracts.record import Record
+
+_value = methodcaller("value")
+
+
+def taken(groups: Groups, records: Sequence[Record]) -> Sequence[Record]:
+    """The records for which `where` is true. Pure; what cannot be decoded or answered is refused, as in `accept`.
+
+    A record that is left out counts nowhere else: it needs no key, and its id is not remembered.
+    """
+    where, refused = groups.rule.where, len(groups.events) + groups.counts["skipped"]
+    if where is None:
+        return records
+    if where.quick is not None and where.quick.usable:
+        answers = _quickly(groups, where, where.quick, records)
+    else:
+        answers = [_takes(groups, where, record) for record in records]
+    kept = list(compress(records, answers))
+    refused = len(groups.events) + groups.counts["skipped"] - refused
+    groups.outcomes["where", "true"] += len(kept)
+    groups.outcomes["where", "false"] += len(records) - len(kept) - refused
+    return kept
+
+
+def _quickly(groups: Groups, where: Where, quick: QuickAnswers, records: Sequence[Record]) -> list[bool]:
+    """A record that the quick form cannot judge is asked exactly; the others go through one loop in C."""
+    answers: list[bool] = []
+    failed, found = 0, quick.of(_sized(records, groups.rule.max_record_bytes))
+    while len(answers) < len(records):
+        try:
+            answers.extend(found)
+        except Exception:
+            failed += 1
+            answers.append(_takes(groups, where, records[len(answers)]))
+    quick.count(len(records), failed)
+    return answers
+
+
+def _sized(records: Sequence[Record], largest: int) -> Iterator[bytes | None]:
+    """The values; None for what is larger than records may be."""
+    values = list(map(_value, records))
+    if None not in values and max(map(len, values), default=0) <= largest:
+        return iter(values)
+    return (None if value is None or len(value) > largest else value for value in values)
+
+
+def _takes(groups: Groups, where: Where, record: Record) -> bool:
+    try:
+        if len(value := record.value()) > groups.rule.max_record_bytes:  # type: ignore[arg-type]
+            raise OverflowError
+        return where.takes(record, value)  # type: ignore[arg-type]
+    except Exception as error:
+        refuse(groups, record, error)
+        return False

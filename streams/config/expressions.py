@@ -1,0 +1,263 @@
+"""What is wrong with the expressions of the file, before anything runs, with the column in the expression."""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from sluicegate.streams.aggregation.clauses import MESSAGE, PARTS
+from sluicegate.streams.aggregation.results import FIXED
+from sluicegate.streams.config.models import DROP, AgentModel, Aggregate, FileModel
+from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean
+from sluicegate.streams.config.scalars import Unknown
+from sluicegate.streams.expressions.check import check, check_condition
+from sluicegate.streams.expressions.faults import ExpressionError
+from sluicegate.streams.expressions.parse import parse
+from sluicegate.streams.expressions.scope import paths, roots
+from sluicegate.streams.expressions.tree import Identifier, Node
+from sluicegate.streams.expressions.types import (
+    DOUBLE,
+    INTEGER,
+    LIST,
+    NUMBER,
+    TEXT,
+    TIME,
+    UNKNOWN,
+    ValueType,
+    map_of,
+    nullable,
+    record_of,
+)
+
+OF_MESSAGE = "ask for message.key, message.headers, message.timestamp or message.topic"
+
+
+class Parsed(NamedTuple):
+    """One expression of an agent; `path` is its place in the file, `name` the field that it computes, or the key.
+    `condition`: it must be true or false."""
+
+    path: Path
+    name: str
+    node: Node
+    condition: bool
+
+    @property
+    def names(self) -> frozenset[str]:
+        return roots(self.node)
+
+    @property
+    def parts(self) -> set[str]:
+        """What it asks of `message`; all of it where it takes `message` as a whole."""
+        found = [path[1:2] for path in paths(self.node) if path[0] == MESSAGE]
+        return {part for each in found for part in each or PARTS}
+
+
+LetClauses = Mapping[str, Parsed]
+
+
+def findings(file: FileModel) -> Iterator[FileFinding]:
+    """Text that is no expression, names that nothing has, and clauses that the rest of the agent does not allow."""
+    for name, agent in file.agents.items():
+        path: Path = ("agents", name)
+        texts = {(*path, "let", each): text for each, text in (agent.let or {}).items()}
+        if agent.where is not None:
+            texts[*path, "where"] = agent.where
+        found = [_parsed(at, text) for at, text in texts.items()]
+        yield from (each for each in found if isinstance(each, FileFinding))
+        clauses = [each for each in found if isinstance(each, Parsed)]
+        lets = {each.name: each for each in clauses if _is_let(each.path)}
+        types: dict[str, ValueType] = {MESSAGE: _MESSAGE}
+        for clause in clauses:
+            yield from _of_record(agent, clause, lets)
+            yield from _typed(clause, types, None, (clause.path, (*path, "let")))
+            if _is_let(clause.path):
+                types[clause.name] = check(clause.node, types)[0]
+        yield from _names(agent, path)
+        yield from _elsewhere(agent, path, lets)
+        yield from _of_results(agent, path)
+        yield from _routes(agent, path)
+
+
+def _is_let(path: Path) -> bool:
+    return len(path) == 4 and path[2] == "let"
+
+
+def _parsed(path: Path, text: str) -> Parsed | FileFinding:
+    if isinstance(text, Unknown):
+        text = "true"
+    try:
+        return Parsed(path, str(path[-1]), parse(text), not _is_let(path) and "select" not in path[3:])
+    except ExpressionError as error:
+        what, _, hint = error.problem.partition("; ")
+        if error.column > len(text):
+            hint = "finish the expression; where a comma, bracket or # ends it for YAML, quote the expression"
+        return FileFinding(path, what, hint or "correct the expression", (path,), error.column)
+
+
+def _of_record(agent: AgentModel, clause: Parsed, lets: LetClauses) -> Iterator[FileFinding]:
+    """What an expression of a record may name."""
+    path, names = clause.path, clause.names
+    for part in sorted(clause.parts - {*PARTS}):
+        yield FileFinding(path, f"message has no {part}", did_you_mean(part, PARTS), (path,))
+    if "group" in names:
+        hint = "ask for a field of the record, or of message"
+        yield FileFinding(path, "names group, which only `until` can ask", hint, (path,))
+    order = list(agent.let or ())
+    later = order[order.index(clause.name) :] if _is_let(clause.path) else []
+    for name in sorted(names & {*later}):
+        what = "names itself" if name == clause.name else f"names {name}, which is computed after it"
+        yield FileFinding(path, what, "name only fields of the record and what is computed before it", (path,))
+    fields = sorted(names - {MESSAGE, "group", *order})
+    if fields and agent.format == "raw":
+        needs = (path, (*path[:2], "format"))
+        yield FileFinding(path, f"needs the field {fields[0]}, but raw records have none", OF_MESSAGE, needs)
+
+
+def _typed(
+    clause: Parsed, names: Mapping[str, ValueType], source: str | None, needs: tuple[Path, ...]
+) -> Iterator[FileFinding]:
+    """Names, functions and types that cannot be right."""
+    judge = check_condition(clause.node, names, source) if clause.condition else check(clause.node, names, source)[1]
+    for found in judge:
+        if not found.is_warning:
+            what, _, hint = found.problem.partition("; ")
+            yield FileFinding(clause.path, what, hint or "correct the expression", needs, found.column)
+
+
+_MESSAGE = record_of(
+    {
+        "value": UNKNOWN,
+        "key": nullable(TEXT),
+        "headers": map_of(TEXT),
+        "timestamp": nullable(TIME),
+        "topic": TEXT,
+        "partition": INTEGER,
+        "offset": INTEGER,
+    }
+)
+_OF_REDUCERS = {"count": INTEGER, "distinct": INTEGER, "mean": nullable(DOUBLE), "collect": LIST}
+_OF_REDUCERS |= dict.fromkeys(("sum", "min", "max"), nullable(NUMBER))
+
+
+def _result(rule: Aggregate) -> dict[str, ValueType]:
+    """The fields of a result and their types."""
+    fixed = {name: INTEGER if name == "count" else nullable(TEXT) if "key" in name else TEXT for name in FIXED}
+    return fixed | {name: _OF_REDUCERS.get(each.kind, UNKNOWN) for name, each in rule.compute.items()}
+
+
+def _names(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
+    """A computed field must have a name that expressions can write."""
+    for name in agent.let or ():
+        at = (*path, "let", name)
+        if name in (MESSAGE, "group"):
+            yield FileFinding(at, "is the name of something else in expressions", "give the field another name", (at,))
+            continue
+        try:
+            plain = isinstance(parse(name), Identifier)
+        except ExpressionError:
+            plain = False
+        if not plain:
+            hint = "use letters, digits and _, beginning with a letter, and no word of the language"
+            yield FileFinding(at, "is no name that an expression can write", hint, (at,))
+
+
+def _elsewhere(agent: AgentModel, path: Path, lets: LetClauses) -> Iterator[FileFinding]:
+    """Computed fields that are computed where the message is not as it came."""
+    grouped = (
+        _used(agent.aggregate.compute[name].field for name in agent.aggregate.compute) if agent.aggregate else set()
+    )
+    kept = _used([agent.dedupe.id.field if agent.dedupe else None])
+    until = _used([agent.aggregate.until.field if agent.aggregate and agent.aggregate.until else None])
+    for name, parts in _with_those_before(lets).items():
+        at = (*path, "let", name)
+        if agent.repartition is not None and name in grouped | kept | until:
+            for part in sorted(parts & {"key", "timestamp", "topic", "partition", "offset"}):
+                what = f"asks for message.{part}, but is computed of the record that repartition wrote anew"
+                hint = "compute it from fields or headers, or leave out repartition"
+                yield FileFinding(at, what, hint, (at, (*path, "repartition"), (*path, "aggregate"), (*path, "dedupe")))
+        if agent.scope == "shared" and name in grouped and "offset" in parts:
+            what = "asks for message.offset, but is computed when the batch of the shared buffer fires"
+            yield FileFinding(at, what, "leave one of the two out", (at, (*path, "scope"), (*path, "aggregate")))
+        if agent.handler is not None and name in grouped and parts:
+            what = "asks for message, of which a group keeps nothing for a handler that names bad items"
+            yield FileFinding(at, what, "compute it from fields, or leave out the handler", (at, (*path, "handler")))
+
+
+def _of_results(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
+    """Expressions of a group's result."""
+    at, aggregate = (*path, "having"), (*path, "aggregate")
+    if agent.having is not None and agent.aggregate is None:
+        hint = "write where: it asks each record"
+        yield FileFinding(at, "asks the result of a group, but there is no aggregate", hint, (at, aggregate))
+    if agent.aggregate is None:
+        return
+    texts = dict(_of_outputs(agent, path))
+    if agent.having is not None:
+        texts[at] = agent.having
+    for place, text in texts.items():
+        found = _parsed(place, text)
+        if isinstance(found, FileFinding):
+            yield found
+            continue
+        yield from _typed(found, _result(agent.aggregate), "the result", (place, aggregate))
+
+
+def _of_outputs(agent: AgentModel, path: Path) -> Iterator[tuple[Path, str]]:
+    """`where` and `select` of each destination; a name alone is the expression that names it."""
+    for at, to in agent.outputs.items():
+        if to.where is not None:
+            yield (*path, *at, "where"), to.where
+        for name, expression in (to.select or {}).items():
+            if expression is not None:
+                yield (*path, *at, "select", name), expression
+
+
+def _routes(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
+    """What destinations cannot say, and routes that no result reaches."""
+    for at, to in agent.outputs.items():
+        place = (*path, *at)
+        if to.select is not None and to.format == "avro":
+            needs = ((*place, "select"), (*place, "format"))
+            yield FileFinding(needs[0], "cannot be written as Avro yet", "leave select out, or use format: json", needs)
+        if agent.handler is not None and to.select is not None:
+            what = "is about results, but the handler sends what it wants"
+            yield FileFinding((*place, "select"), what, "leave it out", ((*place, "select"), (*path, "handler")))
+        if agent.aggregate is not None and to.select is not None:
+            fields = [*FIXED, *agent.aggregate.compute]
+            for name in [name for name, expression in to.select.items() if expression is None and name not in fields]:
+                what = f"names {name}, which is no field of the result"
+                yield FileFinding((*place, "select"), what, did_you_mean(name, fields), ((*place, "select"),))
+        if at == ("to",) and (to.where is not None or to.continue_):
+            key = "where" if to.where is not None else "continue"
+            hint = "write a list of routes under to, or having: for every result"
+            yield FileFinding((*place, key), "belongs to one of several routes", hint, ((*place, key),))
+    if agent.routes:
+        yield from _list_of_routes(agent, (*path, "to"), path)
+
+
+def _list_of_routes(agent: AgentModel, to: Path, path: Path) -> Iterator[FileFinding]:
+    if agent.handler is not None:
+        hint = "write one destination: a handler names other topics itself"
+        yield FileFinding(to, "is a list, but a handler sends the results", hint, (to, (*path, "handler")))
+    all_taken = None
+    for number, route in enumerate(agent.routes):
+        if all_taken is not None:
+            hint = "give the route before it a `where`, or `continue: true`"
+            what = f"is never reached: {all_taken} takes everything"
+            yield FileFinding((*to, number), what, hint, (to,))
+            break
+        if route is not DROP and route.where is None and not route.continue_:
+            all_taken = route.topic
+        if route is not DROP and route.format == "avro":
+            form = (*to, number, "format")
+            yield FileFinding(form, "is not possible in a list of routes yet", "use format: json", (form,))
+
+
+def _used(fields: "Iterator[str | None] | list[str | None]") -> set[str]:
+    return {field.partition(".")[0] for field in fields if field}
+
+
+def _with_those_before(lets: LetClauses) -> dict[str, set[str]]:
+    """What each computed field asks of `message`, by itself and through those that it names."""
+    found: dict[str, set[str]] = {}
+    for name, clause in lets.items():
+        found[name] = clause.parts.union(*(found[each] for each in clause.names if each in found))
+    return found

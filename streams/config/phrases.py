@@ -1,0 +1,58 @@
+"""What the expressions of an agent mean, in words: one sentence each."""
+
+from collections.abc import Sequence
+
+from sluicegate.streams.agent import Agent, Destination
+from sluicegate.streams.expressions.parse import parse
+from sluicegate.streams.expressions.words import in_words, normal
+
+
+def of_records(agent: Agent) -> list[str]:
+    """`takes only records where status is "paid"; leaves out and counts the others`"""
+    sentences = [f"computes {each.name} = {normal(parse(each.expression))}" for each in agent.let]
+    if agent.where:
+        sentences.append(f"takes only records where {condition(agent.where)}; leaves out and counts the others")
+    return sentences
+
+
+def of_results(agent: Agent) -> list[str]:
+    """`sends a result only where spent is at least 1000`, and where each goes."""
+    done = "calls the handler" if agent.handler is not None else "sends a result"
+    sentences = [f"{done} only where {condition(agent.having)}"] if agent.having else []
+    if agent.routes:
+        sentences += [_route(number, each) for number, each in enumerate(agent.routes)]
+        lost = "leaves out and counts" if agent.unrouted == "drop" else "makes a dead letter of"
+        if all(each.where or each.goes_on for each in agent.routes):
+            sentences.append(f"{lost} what no route takes")
+    elif agent.to is not None and agent.to.select:
+        sentences.append(f"writes {_listed(agent.to)} to {agent.to.topic} as {agent.to.format}")
+    return sentences
+
+
+def unanswered(agent: Agent) -> list[str]:
+    """What becomes of a record for which an expression has no answer."""
+    says = {
+        "skip": "leaves out, and counts, records for which an expression has no answer",
+        "stop": "stops the partition at a record for which an expression has no answer",
+    }
+    return [says[agent.on_error.expression]] if agent.on_error.expression in says else []
+
+
+def condition(text: str) -> str:
+    """In words, or the expression itself where it has no short ones."""
+    node = parse(text)
+    return in_words(node) or f"`{normal(node)}`"
+
+
+def _route(number: int, to: Destination) -> str:
+    what = _listed(to) if to.select else "what it takes"
+    where = f" where {condition(to.where)}" if to.where else ""
+    after = ", and asks the next route, too" if to.goes_on else ""
+    return f"route {number + 1}: writes {what} to {to.topic} as {to.format}{where}{after}"
+
+
+def _listed(to: Destination) -> str:
+    names: Sequence[str] = [
+        f"{each.name} = {normal(parse(each.expression))}" if each.expression else each.name for each in to.select
+    ]
+    return ", ".join(names)

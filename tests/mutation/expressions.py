@@ -1,0 +1,53 @@
+"""Guards of the expressions of the file: what they leave out, what they cannot answer, and what must not change."""
+
+from tests.mutation.guard import NEVER, Guard
+
+RUNS = "        for run in self.dedupe.runs(fresh, now, self.groups, self._inbox) if self.dedupe else (fresh,):\n"
+TAKEN = "        fresh = taken(self.groups, fresh)\n        handling = self._setting.handling\n"
+WHERE = ("tests/unit/engine/test_where.py",)
+FILES = ("tests/unit/testing/test_expressions.py",)
+
+GUARDS = (
+    Guard(
+        "the offset moves with what `where` leaves out",
+        "streams/ownership/owner.py",
+        "        self.pending += len(records)\n",
+        "        self.pending += len(fresh)\n",
+        WHERE,
+    ),
+    Guard(
+        "`where` is asked before an id is remembered",
+        "streams/ownership/owner.py",
+        TAKEN + RUNS,
+        f"        handling = self._setting.handling\n{RUNS}            run = taken(self.groups, run)\n",
+        WHERE,
+    ),
+    Guard(
+        "a record that the quick form cannot judge is asked exactly",
+        "streams/aggregation/taking.py",
+        "            answers.append(_takes(groups, where, records[len(answers)]))",
+        "            answers.append(False)",
+        ("tests/unit/aggregation/test_quick_where.py",),
+    ),
+    Guard(
+        "a result whose clause fails is a dead letter",
+        "streams/aggregation/results.py",
+        "            yield Unhandled(fire, str(failed), 1,",
+        "            return\n            yield Unhandled(fire, str(failed), 1,",
+        FILES,
+    ),
+    Guard(
+        "a result that no route takes is a dead letter",
+        "streams/aggregation/results.py",
+        "            elif not self._drops:",
+        "            elif False:",
+        FILES,
+    ),
+    Guard(
+        "the fingerprint has the normal forms of computed fields",
+        "streams/aggregation/rule.py",
+        "    if lets:\n        more.append",
+        f"    {NEVER}\n        more.append",
+        ("tests/unit/aggregation/test_let.py",),
+    ),
+)
