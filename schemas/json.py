@@ -39,8 +39,8 @@ class Field(NamedTuple):
 
 
 class FieldDecoder(NamedTuple):
-    """`decode` makes a record of bytes; `getters[i]` returns the value of field i from it; `attributes[i]` is the name
-    of its attribute when the field is at the top level, else None. `chains[i]` is the chain of attributes, such as
+    """A decoder of bytes into a record and, field by field, the way to its value. `attributes[i]` is the plain
+    attribute name where the field is at the top level, else None. `chains[i]` is the chain of attributes, such as
     `f0.f1`, or None for a field that is reached by walking objects."""
 
     decode: Decode

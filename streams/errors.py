@@ -26,7 +26,7 @@ SluicegateError
     ├── PartitionsChanged    partitions were added, and open groups could never end
     ├── BufferFull           a limit is reached and the file says `stop`
     ├── DecodeStopped        a record cannot be decoded and the file says `stop`
-    ├── ExpressionStopped    an expression has no answer for a record and the file says `stop`
+    ├── ExpressionStopped    an expression fails on a record and the file says `stop`
     ├── ProduceStopped       an output can never be sent and the file says `stop`
     └── HandlerStopped       a handler failed for good and the file says `stop`
 """

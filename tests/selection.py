@@ -19,6 +19,7 @@ DAYS = 3  # the rest is run once in so many days
 CORE = (
     "tests/unit/",
     "tests/model/",
+    "tests/expressions/",
     "tests/fuzz/",
     "tests/contracts/",
     "tests/simulation/",

@@ -19,11 +19,10 @@ from sluicegate.connectors.mongodb.messages import (
 )
 from sluicegate.connectors.mongodb.migrations import LOCK, MESSAGE, META
 from sluicegate.connectors.mongodb.steps import locked, server_time, until
-from sluicegate.connectors.outboxes import ANY_LANE, check_claim, verdict
+from sluicegate.connectors.outboxes import ANY_LANE, check_claim, lane_lost, verdict
 from sluicegate.streams.contracts.lane_row import LaneRow
 from sluicegate.streams.contracts.messages import LaneBatch, Outcome
 from sluicegate.streams.contracts.options import OutboxOptions
-from sluicegate.streams.errors import ConcurrencyError
 
 SMALL = 10
 """Documents with fewer rows are merged when they get their numbers. A merge writes the rows' ids into the index again:
@@ -155,7 +154,7 @@ def mark(
         held = locked(data, _key(batch.lane), session)
         now = held["now"]
         if held.get("token") != batch.token:
-            raise ConcurrencyError(f"lane {batch.lane} of the outbox is another's now: nothing was marked")
+            raise lane_lost(batch.lane)
         found = _marked(data, batch, outcomes, now, session)
     if not found:
         return

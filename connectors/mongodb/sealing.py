@@ -27,7 +27,7 @@ from sluicegate.connectors.mongodb.migrations import BUFFER, GROUP, SEALED
 from sluicegate.connectors.mongodb.steps import until
 from sluicegate.streams.contracts.leased_values import Gate, SealedBatch, Types, batch_id
 
-Chosen = tuple[str, str, list[Document]]
+ChosenRows = tuple[str, str, list[Document]]
 """Group, reason, rows of a new batch."""
 
 
@@ -45,7 +45,7 @@ class Sealing:
 
     def full(self, groups: Sequence[str]) -> list[SealedBatch]:
         """Seals the full batches of these groups, and sets the groups' deadlines."""
-        made: list[Chosen] = []
+        made: list[ChosenRows] = []
         for group in self._reached(groups):
             rows = iter(self._ready(group))
             while len(together := list(islice(rows, self.gate.count))) == self.gate.count:
@@ -77,7 +77,7 @@ class Sealing:
     def due(self, limit: int) -> list[SealedBatch]:
         free = {"name": self.name, "expires_at": {"$lte": self.now}}
         again = self._lease_again(list(self.data[SEALED].find(free, session=self.session).sort("first").limit(limit)))
-        made: list[Chosen] = []
+        made: list[ChosenRows] = []
         over = {"name": self.name, "deadline": {"$lte": self.now}}
         for found in self.data[GROUP].find(over, session=self.session).sort("deadline"):
             if len(again) + len(made) >= limit:
@@ -98,7 +98,7 @@ class Sealing:
         set_deadlines(self.data, self.name, [group], self.gate, self.session)
         return batch
 
-    def _seal(self, made: Sequence[Chosen]) -> list[SealedBatch]:
+    def _seal(self, made: Sequence[ChosenRows]) -> list[SealedBatch]:
         if not made:
             return []
         sealed, writes = [], []

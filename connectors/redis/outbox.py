@@ -8,7 +8,15 @@ from typing import Any
 
 import msgspec
 
-from sluicegate.connectors.outboxes import ANY_LANE, STATES, check_claim, check_lanes, check_states, outcomes_of
+from sluicegate.connectors.outboxes import (
+    ANY_LANE,
+    STATES,
+    check_claim,
+    check_lanes,
+    check_states,
+    lane_lost,
+    outcomes_of,
+)
 from sluicegate.connectors.redis import scripts_care
 from sluicegate.connectors.redis import scripts_outbox as scripts
 from sluicegate.connectors.redis.addresses import REPLY_SECONDS, RedisServer, clustered
@@ -24,7 +32,7 @@ from sluicegate.streams.contracts.leased_values import positive
 from sluicegate.streams.contracts.messages import Attempt, LaneBatch, OutboxMessage, Outcome, StoredMessage
 from sluicegate.streams.contracts.options import OutboxOptions
 from sluicegate.streams.contracts.record import Header
-from sluicegate.streams.errors import ConcurrencyError, ConfigurationError, PersistenceError
+from sluicegate.streams.errors import ConfigurationError, PersistenceError
 
 _KEYS = PREFIX + "outbox:"
 _PAGE = 1000
@@ -104,7 +112,7 @@ class RedisOutbox:
 
     def mark(self, batch: LaneBatch, outcomes: Sequence[Outcome] | None) -> None:
         if not (self._mark_all(batch, outcomes) or self._mark(batch, outcomes_of(batch, outcomes))):
-            raise ConcurrencyError(f"outbox.mark: lane {batch.lane} is another's now; nothing was marked")
+            raise lane_lost(batch.lane)
 
     def _mark_all(self, batch: LaneBatch, outcomes: Sequence[Outcome] | None) -> bool:
         """Marks a lane's batch of which all rows were sent, without their ids. Returns whether it could."""

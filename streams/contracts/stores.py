@@ -81,7 +81,7 @@ class CrashMarkStore(Protocol):
     """A process that is alive clears its names from the crash marks."""
 
     def clear_crash_mark(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
-        """Remove the names `processes` from the partition's crash mark, whoever owns it. `token` is that of the caller's
+        """Remove the names `processes` from the partition's crash mark, whoever owns it. `token` is of the caller's
         last claim.
 
         The call is not fenced. It empties the token of the row in two cases (both found by tests/model): a name was

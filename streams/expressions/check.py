@@ -71,10 +71,17 @@ def check_condition(node: Node, names: Mapping[str, ValueType], source: str | No
     """What is wrong with an expression that must give true or false."""
     found, findings = check(node, names, source)
     if found.kind not in ("boolean", "unknown"):
-        findings = (*findings, Finding(node.column, f"must be boolean, {_name(node)} is {found}"))
+        findings = (*findings, Finding(_column(node), f"must be boolean, {_name(node)} is {found}"))
     elif found.nullable:
         findings = (*findings, _may_be_null(node))
     return tuple(dict.fromkeys(findings))
+
+
+def _column(node: Node) -> int:
+    """Where the text of a node begins. The node's own column is that of its operator, or of its name after a dot."""
+    while (left := left_of(node)) is not None:
+        node = left
+    return node.column
 
 
 def _name(node: Node) -> str:
@@ -87,7 +94,7 @@ def _may_be_null(node: Node) -> Finding:
     path = path_of(node)
     text = _name(node)
     asked = text if path else "the field"
-    return Finding(node.column, f"{text} may be null; ask has({asked}) before, or write default({asked}, ...)", True)
+    return Finding(_column(node), f"{text} may be null; ask has({asked}) before, or write default({asked}, ...)", True)
 
 
 def _meant(name: str, known: Iterable[str]) -> str:
@@ -117,13 +124,18 @@ class _Checker:
         return found
 
     def _wrong(self, node: Node, problem: str) -> ValueType:
-        self.findings[Finding(node.column, problem)] = None
+        """A problem of a value, which is shown where its text begins."""
+        return self._wrong_at(_column(node), problem)
+
+    def _wrong_at(self, column: int, problem: str) -> ValueType:
+        self.findings[Finding(column, problem)] = None
         return UNKNOWN
 
     def _used(self, node: Node, found: ValueType) -> ValueType:
         """The type of a value that must be there."""
-        if found.nullable and found.kind != "null":
-            self.findings[_may_be_null(node)] = None
+        if not found.nullable or found.kind == "null":
+            return found
+        self.findings[_may_be_null(node)] = None
         return present(found)
 
     def _value(self, node: Node, scope: Presence) -> ValueType:
@@ -161,7 +173,7 @@ class _Checker:
                 self._boolean("? :", condition, self._value(condition, scope))
                 branches = ((then, proven(condition, True)), (otherwise, proven(condition, False)))
                 return common([self.infer(branch, scope.knowing(proven)) for branch, proven in branches])
-            case FunctionCall("default", (path, otherwise)):
+            case FunctionCall("default", (path, otherwise), None):
                 found = present(self.infer(path, scope.knowing(path_in(path))))
                 return common((found, self.infer(otherwise, scope)))
             case FunctionCall("!_", (operand,)):
@@ -211,16 +223,16 @@ class _Checker:
 
     def _member(self, node: Node, left: Node, found: ValueType, name: str) -> ValueType:
         if found.kind not in ("map", "unknown"):
-            return self._wrong(node, f"{_name(left)} is {found} and has no field {name}")
+            return self._wrong_at(node.column, f"{_name(left)} is {found} and has no field {name}")
         if found.fields is None or name in found.fields:
             member = found.items if found.fields is None else found.fields[name]
             return nullable(member) if found.nullable else member  # one warning will name the whole path
-        return self._wrong(node, f"no field {name} in {_name(left)}{_meant(name, found.fields)}")
+        return self._wrong_at(node.column, f"no field {name} in {_name(left)}{_meant(name, found.fields)}")
 
     def _index(self, left: Node, found: ValueType, index: Node, scope: Presence) -> ValueType:
         its = self._value(index, scope)
         match found.kind:
-            case "list" if not operators.is_kind(its, "integer"):
+            case "list" if not operators.is_kind(its, "number"):
                 return self._wrong(index, f"an index of a list is an integer, {_name(index)} is {its}")
             case "list" | "unknown":
                 return found.items
@@ -311,16 +323,20 @@ class _Checker:
 
     def _call(self, node: FunctionCall, target: ValueType | None, scope: Presence) -> ValueType:
         arguments = [(each, self._value(each, scope)) for each in node.arguments]
+        if node.function == "default":
+            return self._wrong_at(node.column, "default takes a field and a value, such as default(qty, 1)")
         known = SIGNATURES.get(node.function, ())
         if not known:
-            return self._wrong(node, f"no function {node.function}{_meant(node.function, SIGNATURES)}")
+            return self._wrong_at(
+                node.column, f"no function {node.function}{_meant(node.function, (*SIGNATURES, 'default', 'has'))}"
+            )
         forms = [each for each in known if (each.target is None) is (target is None)]
         if not forms:
             how = "by itself" if target else "on a value"
-            return self._wrong(node, f"{node.function} is called {how}; write {example(node.function)}")
+            return self._wrong_at(node.column, f"{node.function} is called {how}; write {example(node.function)}")
         fitting = [each for each in forms if each.takes(len(arguments))]
         if not fitting:
-            return self._wrong(node, f"{node.function} takes {counts(forms)}, {len(arguments)} given")
+            return self._wrong_at(node.column, f"{node.function} takes {counts(forms)}, {len(arguments)} given")
         values = [*([(node.target, target)] if node.target and target else []), *arguments]
         for form in fitting:
             if all(is_taken(found, kinds) for (_, found), kinds in zip(values, form.kinds(len(values)), strict=True)):

@@ -39,6 +39,7 @@ _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "_/_": values.divide,
     "_%_": values.remainder,
 }
+_KEYS = (str, bool, int, float)  # what CEL looks up in a map; only texts are found
 _BARE: dict[str, Callable[[Any, Any], Any]] = {
     "_<_": operator.lt,
     "_<=_": operator.le,
@@ -298,7 +299,9 @@ class _Compiler:
         def contained(record: Any) -> bool:
             found, there = one(record), other(record)
             if is_map(there):
-                return type(found) is str and found in there and there[found] is not None
+                if type(found) not in _KEYS:
+                    raise refused("in", found, there)
+                return type(found) is str and there.get(found) is not None
             if not isinstance(there, list | tuple):
                 raise refused("in", found, there)
             budget.spend(len(there))

@@ -4,12 +4,22 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta, timezone
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 from sluicegate.streams.expressions import times
 from sluicegate.streams.expressions.faults import EvaluationError, ExpressionError, TooCostly
 from sluicegate.streams.expressions.tree import FunctionCall, Literal
-from sluicegate.streams.expressions.values import MAX_LENGTH, NUMBERS, StepBudget, finite, integer, is_map, refused
+from sluicegate.streams.expressions.values import (
+    LEAST,
+    MAX_LENGTH,
+    NUMBERS,
+    StepBudget,
+    finite,
+    integer,
+    is_map,
+    refused,
+)
 
 Compute = Callable[..., Any]
 
@@ -97,7 +107,7 @@ def _matching(node: FunctionCall) -> Compute:
 
 def _re2(node: FunctionCall) -> Any:
     try:
-        import re2  # type: ignore[import-untyped]
+        import re2
     except ImportError:
         raise ExpressionError(node.column, 'matches needs RE2: pip install "sluicegate[regex]"') from None
     return re2
@@ -110,9 +120,9 @@ def _split(budget: StepBudget, value: Any, separator: Any, limit: Any = -1) -> l
     budget.read(value)
     if limit == 0:
         return []
-    if separator == "":
+    if separator == "" and value:
         return list(value) if limit < 0 or limit >= len(value) else [*value[: limit - 1], value[limit - 1 :]]
-    return value.split(separator, limit - 1 if limit > 0 else -1)
+    return value.split(separator, limit - 1 if limit > 0 else -1) if value else [""]
 
 
 def _join(budget: StepBudget, value: Any, separator: Any = "") -> str:
@@ -154,9 +164,11 @@ def _replace(budget: StepBudget, value: Any, old: Any, new: Any, limit: Any = -1
 
 
 def _int(budget: StepBudget, value: Any) -> int:
-    if type(value) is int:
-        return integer(value)
+    if type(value) is int or type(value) is bool:
+        return integer(int(value))
     if type(value) is float:
+        if value <= LEAST:
+            raise EvaluationError("the integer has more than 64 bits")  # as CEL: the least one is excluded
         return integer(int(finite(value)))
     if type(value) is datetime:
         return times.seconds(value)
@@ -194,8 +206,18 @@ def _string(budget: StepBudget, value: Any) -> str:
 
 
 def number_text(value: float) -> str:
-    """The shortest text that gives the same double."""
-    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+    """The shortest decimal digits of the double, with an exponent from 1,000,000 on and below 0.0001."""
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    point = len(digits) + int(exponent)
+    text, minus = "".join(map(str, digits)), "-" if sign else ""
+    if value == 0:
+        return f"{minus}0"
+    if not -4 < point <= 6:
+        return f"{minus}{text[0]}{'.' if text[1:] else ''}{text[1:]}e{point - 1:+03d}"
+    if point <= 0:
+        return f"{minus}0.{'0' * -point}{text}"
+    whole, fraction = text[:point].ljust(point, "0"), text[point:]
+    return f"{minus}{whole}{'.' if fraction else ''}{fraction}"
 
 
 def _bool(budget: StepBudget, value: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 from sluicegate.streams.expressions.types import (
     BOOLEAN,
@@ -11,6 +12,7 @@ from sluicegate.streams.expressions.types import (
     NUMBER,
     TEXT,
     TIME,
+    UNKNOWN,
     ValueKind,
     ValueType,
     common,
@@ -78,6 +80,7 @@ _ASKED = (_on(_TEXT, _TEXT, gives=BOOLEAN),)
 _CASED = (_on(_TEXT, gives=TEXT),)
 _ROUNDED = (_alone(_DOUBLE, gives=DOUBLE),)
 _TESTED = (_alone(_DOUBLE, gives=BOOLEAN),)
+_ANY: Kinds = frozenset(get_args(ValueKind))
 _CHOSEN = (Signature(None, (_LIST,), _one_of), Signature(None, (_NUMBER, _NUMBER), _one_of, optional=1, repeats=True))
 
 SIGNATURES: dict[str, tuple[Signature, ...]] = {
@@ -112,6 +115,7 @@ SIGNATURES: dict[str, tuple[Signature, ...]] = {
     "math.isNaN": _TESTED,
     "math.isInf": _TESTED,
     "math.isFinite": _TESTED,
+    "dyn": (_alone(_ANY, gives=UNKNOWN),),
 }
 """By name. `has` and `default`, the operators and the macros are not among them: they are part of the language."""
 

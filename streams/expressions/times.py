@@ -77,17 +77,21 @@ def zone(text: str) -> timezone:
 
 
 def time_text(at: datetime) -> str:
-    """RFC 3339 in UTC, without zeros at the end of the fraction."""
-    fraction = f".{at.microsecond:06d}".rstrip("0") if at.microsecond else ""
-    return f"{at.year:04d}-{at.month:02d}-{at.day:02d}T{at:%H:%M:%S}{fraction}Z"
+    """RFC 3339 in UTC, with a fraction of three or six digits where there is one."""
+    return f"{at.year:04d}-{at.month:02d}-{at.day:02d}T{at:%H:%M:%S}{_fraction(at.microsecond)}Z"
 
 
 def duration_text(length: timedelta) -> str:
     """In seconds, such as `5400s` or `-1.5s`."""
     total = length // timedelta(microseconds=1)
     whole, fraction = divmod(abs(total), 1_000_000)
-    decimals = f".{fraction:06d}".rstrip("0") if fraction else ""
-    return f"{'-' if total < 0 else ''}{whole}{decimals}s"
+    return f"{'-' if total < 0 else ''}{whole}{_fraction(fraction)}s"
+
+
+def _fraction(microseconds: int) -> str:
+    if microseconds == 0:
+        return ""
+    return f".{microseconds:06d}" if microseconds % 1000 else f".{microseconds // 1000:03d}"
 
 
 def whole(length: timedelta, unit: int) -> int:

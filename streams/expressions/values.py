@@ -146,6 +146,8 @@ def remainder(left: Any, right: Any) -> int:
     if right == 0:
         raise EvaluationError("division by zero")
     one, other = _operand(left), _operand(right)
+    if other == -1:
+        integer(-one)  # CEL refuses the smallest integer here, as its division does
     return int(_number(abs(one) % abs(other) * (-1 if one < 0 else 1)))
 
 

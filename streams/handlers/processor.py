@@ -15,7 +15,7 @@ from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.handlers.values import Message
 
 Item = Message | Fire | Refused | Unhandled
-"""What is to be decided. A refused record, and a group that an expression has no answer for, are decided already."""
+"""An item of a commit. A refused record, and a group for which an expression failed, are decided already."""
 
 
 class RecordProcessor(Protocol):

@@ -1,8 +1,8 @@
-"""A person accepts a gap: the partition goes on from where it can, by a claim that commits once and leaves.
+"""A person accepts a gap: a claim that commits once lets the partition go on from where it can.
 
-Where offsets come again (the topic ends earlier, was made anew, or the store went back) a new era begins: what is
-decided in it has other ids, so that no receiver takes a new row for a repeat. What was sent for these offsets before
-may then be sent again, under another id.
+Where offsets come again (the topic ends earlier, was recreated, or the store went back) a new era begins. Decisions in
+the new era have other ids, so that no receiver takes a new row for a repeat. Results that were sent for these offsets
+before may be sent again with another id.
 """
 
 from collections.abc import Callable
@@ -42,8 +42,9 @@ Look = Callable[[], TopicFacts]
 
 
 class Gap(NamedTuple):
-    """`error` says what it is; the partition goes on at `offset`, in a new era or not. `forgets` keys of open groups
-    and numbers of sealed items whose places come again; all of the state when it cannot be read (`unreadable`)."""
+    """`error` describes the gap; the partition goes on at `offset` in `era`. `forgets` are keys of open groups and
+    numbers of sealed items whose offsets come again. `unreadable`: the state cannot be read, and all of it is
+    forgotten."""
 
     error: Halt
     offset: int
@@ -53,7 +54,7 @@ class Gap(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What accepting it means, in words."""
+        """What accepting the gap means, in words."""
         said = f"it goes on at offset {self.offset}"
         if isinstance(self.error, AGAIN):
             said += ", with new ids: what was sent for records from there on may be sent again under other ids"
@@ -70,9 +71,9 @@ class Gap(NamedTuple):
 
 
 def gap(agent: Agent, view: PartitionView, facts: TopicFacts, incarnation: str, truncated: bool = False) -> Gap | None:
-    """The first gap that the owner would halt for, None for none. `truncated`: the owner said so, since the broker
-    knows another history of the topic; offsets and ids do not tell. Raises ConfigurationError for one that cannot be
-    accepted."""
+    """The first gap at which the owner would halt; None: there is none. `truncated`: the owner reported that the broker
+    has another history of the topic, which offsets and ids do not show. Raises ConfigurationError for a gap that
+    cannot be accepted."""
     claim = view.claim
     if claim.incarnation != incarnation:
         raise ConfigurationError(
@@ -111,7 +112,8 @@ def _offset(error: Halt, claim: Claim, facts: TopicFacts) -> int:
 
 
 def _again(agent: Agent, view: PartitionView, offset: int) -> tuple[list[bytes], list[int]]:
-    """What holds a place that comes again. Raises ConfigurationError when that cannot be told."""
+    """Keys of groups and numbers of items whose offsets come again. Raises ConfigurationError when the state cannot be
+    read."""
     try:
         found = held(agent, view.claim.partition, view)
     except ChangelogIncomplete as error:
@@ -123,7 +125,7 @@ def _again(agent: Agent, view: PartitionView, offset: int) -> tuple[list[bytes],
 
 
 def preview(store: Store, agent: Agent, partition: Partition, look: Look, truncated: bool = False) -> Gap | None:
-    """As `accept` would find it, unless something changes; claims nothing."""
+    """The gap that `accept` would find now, without a claim."""
     incarnation = store.incarnation
     nothing = Claim(partition, "", 0, -1, -1, 0, 1, 0, None, None, incarnation, "", 0.0)
     view = store.read(partition) or PartitionView(nothing, [], 0, 0)
@@ -139,11 +141,11 @@ def accept(
     forget: bool = False,
     truncated: bool = False,
 ) -> Gap | None:
-    """Let the partition go on behind its gap; None when there is none (any more). `look` asks Kafka. Raises
-    ConfigurationError when something would be forgotten and `forget` does not say so, Fenced when somebody claimed in
-    between (nothing was changed), PersistenceError (unknown: look again)."""
+    """Let the partition go on behind its gap; None: it has no gap any more. `look` asks Kafka. Raises
+    ConfigurationError when state would be forgotten without `forget`, Fenced when another process claimed in between
+    (nothing was changed), and PersistenceError (it is unknown whether it was changed: look again)."""
     claim = store.claim(partition, person.token, NOBODY)
-    view = store.read(partition)  # from here on nobody else changes it; what Kafka says is younger
+    view = store.read(partition)  # under the claim: Kafka's facts are read later than the state
     facts = look()
     found = gap(agent, view, facts, store.incarnation, truncated) if view is not None else None
     if found is not None:
@@ -154,7 +156,7 @@ def accept(
 
 
 def insist(found: Gap, forget: bool) -> None:
-    """Raises ConfigurationError when something would be forgotten and `forget` does not say so."""
+    """Raises ConfigurationError when state would be forgotten without `forget`."""
     if not forget and (found.unreadable or any(found.forgets)):
         raise ConfigurationError(f"{found.error.code}: {found.text}; --forget accepts that")
 
@@ -165,7 +167,7 @@ def tell(store: Store, partition: Partition, person: Person) -> None:
 
 
 def _commit(store: Store, agent: Agent, claim: Claim, facts: TopicFacts, found: Gap, person: Person) -> None:
-    """The state without what is forgotten, the offset, the source and who accepted it, all or nothing."""
+    """Commit the offset, the source, the forgotten state and the note at once."""
     keys, numbers = found.forgets
     known = claim.source or Source(facts.topic_id, facts.partitions, fingerprint(agent), facts.partitions)
     source = replace(known, topic_id=facts.topic_id or known.topic_id, partition_count=facts.partitions, era=found.era)

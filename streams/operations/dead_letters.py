@@ -1,4 +1,4 @@
-"""Dead letters as a person sees them, and sending their records to where they came from, each once.
+"""Reads dead letters, and sends their records back to the topics that they came from, each once.
 
 The journal (sluicegate.streams.journal.journal) holds what was retried. A first note, with the end of the source
 partition, announces the record; a second one says that Kafka has it. Only one retry at a time can write an
@@ -28,13 +28,12 @@ ASKED, SENT = "dead retry", "dead retry sent"
 SAID = ("agent", "topic", "partition", "offset", "stage", "reason", "error", "attempts")
 RENAMED = "dead-sluicegate-"
 LOST = ("sluicegate-id", "sluicegate-shard", "sluicegate-seq", "sluicegate-retried-from", RETRIED_FOR)
-"""What is not given back: with the old shard and number an agent that receives it would take it for a repeat."""
+"""Headers that are not sent back: with the old shard and number a receiving agent would drop the record as a repeat."""
 
 
 class Letter(NamedTuple):
-    """`topic`, `partition`, `offset` and `key`, `value`, `headers` are those of the record that was given up (headers
-    as they are in the dead letter); `whole`: it is no record but a completed group, which begins there. `at`: seconds
-    since 1970."""
+    """`topic`, `partition`, `offset`, `key` and `value` are those of the failed record, `headers` those of the dead
+    letter. `whole`: the letter is about a completed group, which begins at this offset. `at`: seconds since 1970."""
 
     id: str
     agent: str
@@ -77,7 +76,7 @@ class RetryTopics(Protocol):
 
 
 def letters(records: Iterable[Record], app: str, agents: Sequence[str]) -> Iterator[Letter]:
-    """Those of these agents, each once however often it was sent, in the order in which they came."""
+    """The letters of these agents in their order, each once, however often it was sent."""
     known = set()
     for record in records:
         letter = _letter(record, app)
@@ -87,7 +86,7 @@ def letters(records: Iterable[Record], app: str, agents: Sequence[str]) -> Itera
 
 
 def _letter(record: Record, app: str) -> Letter | None:
-    """None for what is none of ours."""
+    """The letter; None: the record is no dead letter of this app."""
     found = headers(record)
     said = {name: (value or b"").decode("utf-8", "replace") for name, value in found if name.startswith("sluicegate-")}
     item = said.get("sluicegate-dead-item", "")
@@ -106,7 +105,7 @@ def _letter(record: Record, app: str) -> Letter | None:
 
 
 def original(letter: Letter, app: str, number: int, partition: int) -> OutboxRow:
-    """The record as it was, as row `number` to send to this partition, with an id of its own, for its agent alone."""
+    """The original record as row `number` for this partition, with an id of its own, for its agent alone."""
     mine: Headers = [
         ("sluicegate-id", retry_id(letter.id, number).encode()),
         ("sluicegate-retried-from", letter.place.encode("utf-8")),
@@ -127,7 +126,7 @@ def _its_own(letter: Letter) -> Headers:
 
 
 class Retried(NamedTuple):
-    """How many were sent, how many an earlier retry had sent without saying so, and which were retried before."""
+    """How many were sent, how many an earlier retry had sent without a note, and which were retried before."""
 
     sent: int
     found: int
@@ -223,7 +222,7 @@ def _retried(
     if asked:
         claim = _announce_and_send(store, claim, source, asked, lacking)
     if chosen:
-        # The records are in Kafka: a note of another command in between does not change that.
+        # The records are in Kafka, so a lost claim does not matter for these notes.
         done = [_note(letter, number, SENT, "", person) for letter, number in chosen]
         journal.written(store, app, person._replace(token=f"{person.token}-sent"), done, claim)
     return Retried(len(lacking), len(there), refused)
@@ -268,7 +267,7 @@ def _said(notes: Iterable[Amendment]) -> NotesByKey:
 
 
 def _planned(letter: Letter, notes: Sequence[Amendment], again: bool) -> int | None:
-    """The number of the try that is to be made or finished; None: it was retried."""
+    """The number of the retry to make or finish; None: the letter was retried."""
     tries = [each for each in notes if each.detail.split()[0] == letter.id]
     sent = sum(each.what == SENT for each in tries)
     open_ = any(each.what == ASKED and int(each.detail.split()[1]) >= sent for each in tries)
@@ -278,7 +277,7 @@ def _planned(letter: Letter, notes: Sequence[Amendment], again: bool) -> int | N
 def _arrived(
     source: RetryTopics, chosen: Sequence[tuple[Letter, int]], said: Mapping[str, Sequence[Amendment]]
 ) -> set[str]:
-    """Ids of what an earlier retry had announced, and that did come."""
+    """The ids of records that an earlier retry announced, and that are in their topics."""
     starts: dict[TopicPartition, int] = {}
     ids = set()
     for letter, number in chosen:

@@ -1,7 +1,6 @@
-"""Which input records stand behind one output: what its headers say, and its part of the input read through the rule
-once more.
+"""Finds the input records of one output: from its headers, and by applying the rule to its part of the input again.
 
-Pure: who calls reads the topics. Nothing is claimed and nothing written.
+Pure: the caller reads the topics. Nothing is claimed or written.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,7 +25,7 @@ from sluicegate.streams.reading.receive import ReceivedShards
 
 
 class OffsetSpan(NamedTuple):
-    """Offsets of the input partition `source`, both inclusive; `last` None: nobody knows."""
+    """Offsets of the input partition `source`, both inclusive; `last` None: unknown."""
 
     source: TopicPartition
     first: int
@@ -34,8 +33,8 @@ class OffsetSpan(NamedTuple):
 
 
 class ExplainedOutput(NamedTuple):
-    """What an output says of itself. `place` is where it lies; `span` None where its headers do not say (what a handler
-    sends says only the fire)."""
+    """The headers of an output. `place` is its topic/partition/offset; `span` None: its headers do not say, since a
+    message of a handler has only the fire."""
 
     place: str
     id: str
@@ -48,7 +47,7 @@ class ExplainedOutput(NamedTuple):
 
 
 class Explained(NamedTuple):
-    """`offsets` of the input partition, ascending; `notes` say what could not be told."""
+    """`offsets` of the input partition, ascending; `notes` say what is missing or uncertain."""
 
     offsets: list[int]
     notes: list[str]
@@ -129,12 +128,12 @@ def explained(
 
 
 def looks_back(agent: Agent) -> bool:
-    """Does it drop records for what came before them?"""
+    """Does the agent drop records because of earlier ones?"""
     return agent.dedupe is not None or bool(agent.receive)
 
 
 class GroupHistory:
-    """The rule from the group's first record on, for its key alone (None: that of the first record)."""
+    """Applies the rule from the group's first record on, for one key (None: the key of the first record)."""
 
     def __init__(self, partition: Partition, agent: Agent, first: int, key: bytes | None) -> None:
         codec = reads(agent)
@@ -158,7 +157,7 @@ class GroupHistory:
             return self._accept(record)
         scratch, fresh = Groups(self._rule), False
         for run in self._dedupe.runs([record], now, scratch):
-            accept(scratch, run, 0.0)  # what is refused does not count as seen
+            accept(scratch, run, 0.0)  # refused records do not count as seen
             fresh = True
         return fresh and self._accept(record)
 

@@ -1,5 +1,4 @@
-"""The open groups of an agent as a person sees them: read without a claim, fired and dropped by one
-(sluicegate.streams.journal.amending)."""
+"""The open groups of an agent: read without a claim, fired and dropped under one (see journal/amending.py)."""
 
 from collections.abc import Iterator
 from math import inf
@@ -37,7 +36,7 @@ class OpenGroup(NamedTuple):
 
 
 class PartitionContents(NamedTuple):
-    """What a partition holds: its groups under `rule`, what waits for slow handlers, and what people changed."""
+    """The groups of a partition under `rule`, the items that wait for slow handlers, and the changes by people."""
 
     partition: Partition
     claim: Claim
@@ -48,7 +47,7 @@ class PartitionContents(NamedTuple):
 
 
 def held(agent: Agent, partition: Partition, view: PartitionView) -> PartitionContents:
-    """Raises ChangelogIncomplete; ConfigurationError when an earlier rule filled it that can no longer be made."""
+    """Raises ChangelogIncomplete, and ConfigurationError when the rule that filled the groups cannot be restored."""
     rule = Rule(agent, formats.reads(agent))
     source = view.claim.source
     if source is not None and source.rule != rule.fingerprint:
@@ -69,7 +68,7 @@ def partitions(store: Store, app: str, agent: Agent) -> Iterator[PartitionConten
 
 
 def open_groups(store: Store, app: str, agent: Agent, key: bytes | None = None) -> list[OpenGroup]:
-    """Those of this key, or all, oldest first within a partition."""
+    """The open groups of this key, or all, oldest first within a partition."""
     return [
         _seen(each, name, state)
         for each in partitions(store, app, agent)
@@ -96,7 +95,7 @@ def _seen(within: PartitionContents, key: bytes, state: GroupState) -> OpenGroup
 
 
 def why(group: OpenGroup, agent: Agent) -> str:
-    """What it waits for, in words."""
+    """What the group waits for, in words."""
     rule = agent.aggregation
     said = [
         f"{group.records} of {rule.count}"
@@ -118,13 +117,14 @@ def why(group: OpenGroup, agent: Agent) -> str:
 
 
 def fire(store: Store, group: OpenGroup, person: Person) -> Claim:
-    """Have its owner fire it, with reason `manual`, as soon as one has claimed the partition: once, whatever crashes,
-    and not at all if it ended meanwhile. See `amend`."""
+    """Have the owner of the partition fire the group with reason `manual`: once, whatever crashes, and not at all if
+    the group ended meanwhile. Raises as `amend`."""
     return amend(store, group.partition, person, "groups fire", _text(group), asked={group.key: group.first})
 
 
 def drop(store: Store, group: OpenGroup, agent: Agent, person: Person) -> Claim:
-    """Forget its records, unsent, those that its owner committed since `group` was read as well. See `amend`."""
+    """Drop the records of the group without a result, also those that were added since `group` was read. Raises as
+    `amend`."""
 
     def still(view: PartitionView) -> bool:
         state = held(agent, group.partition, view).groups.states.get(group.key)

@@ -91,7 +91,7 @@ class RebuildIntake:
             yield from self.dedupe.runs(kept, self.now, groups) if self.dedupe else (kept,)
 
     def settle(self) -> None:
-        """What changed is written as a whole, in the end."""
+        """Drop the list of changes: the state is written as a whole."""
         self.senders.changes()
         if self.dedupe:
             self.dedupe.seen.changes(self.now)
@@ -130,11 +130,11 @@ class Rebuild:
         self._intake.settle()
 
     def _key(self) -> bytes | None:
-        """Whose group took the record: at most one."""
+        """The key of the group that took the record; at most one did."""
         return next((key for key, state in self._groups.touched.items() if state is not None), None)
 
     def _begin(self, key: bytes, run: Sequence[Record]) -> None:
-        """A known result begins with this record: whatever was open of its key had ended."""
+        """A known result begins with this record, so earlier groups of its key had ended."""
         for first in self._again.pop(key, ()):
             del self._decided[first]
             self._gap(first)
@@ -152,7 +152,7 @@ class Rebuild:
         self._groups.fire(key, "timeout", self._intake.now)  # on_timeout is discard here
 
     def _judge(self, key: bytes, state: GroupState, record: Record) -> None:
-        """Does the group end with this record: as its result says, or, where there is none, by the rule?"""
+        """End the group if it ends with this record: by its known result, or else by the rule."""
         known, offset = self._open.get(state[FIRST]), record.offset()
         crosses = self._crossing.get(key, -1)
         if known is not None:
@@ -180,7 +180,7 @@ class Rebuild:
         return "limit" if state[COUNT] >= rule.completion.most and rule.aggregation.on_full == "fire-oldest" else None
 
     def _drain(self) -> None:
-        """What is decided anew."""
+        """Note the new decisions."""
         for event in self._groups.drain():
             if isinstance(event, Fire | Unhandled):
                 fire = event if isinstance(event, Fire) else event.fire
@@ -215,13 +215,13 @@ class Rebuild:
         )
 
     def _doubtful(self, key: bytes, first: int) -> bool:
-        """May the group have had a result? Not where an earlier one of its key is there: what follows it in its
-        partition is there, too."""
+        """May the group have had a result? Not when an earlier result of its key is there: then all that follow it in
+        its partition are there."""
         return first < self._reach.results and (self._reach.mixed or key not in self._settled)
 
 
 def _unending(aggregation: Aggregation) -> Aggregation:
-    """The same groups, which end only as they are told; limits of one group's bytes stay."""
+    """The same rule without an end of groups; the limits of one group's bytes stay."""
     largest = min(aggregation.max_bytes, aggregation.max_buffered_bytes)
     return replace(
         aggregation,
@@ -236,7 +236,7 @@ def _unending(aggregation: Aggregation) -> Aggregation:
 
 
 def unaccountable(agent: Agent) -> str | None:
-    """Why what this agent did cannot be told from its topics."""
+    """Why the topics do not tell what this agent did; None: they do."""
     rule = agent.aggregation
     if agent.scope == "shared":
         return "its groups span partitions (scope: shared)"

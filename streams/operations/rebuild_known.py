@@ -1,8 +1,8 @@
-"""What an agent's own messages say of its input: which records are in a result, and which were refused.
+"""Reads from an agent's own messages which input records are in a result, and which were refused.
 
-A result carries the id of its fire, the offsets of its first and last record and their number; a dead letter the offset
-of its record. An id is made with the id of the input topic, so messages about an earlier topic of the same name are not
-mistaken for these.
+A result has the id of its fire, the offsets of its first and last record, and the number of records. A dead letter has
+the offset of its record. The id of the input topic is part of each id, so messages about an earlier topic with the same
+name are recognized.
 """
 
 from collections.abc import Sequence
@@ -15,24 +15,24 @@ from sluicegate.streams.errors import ConfigurationError
 
 OurHeaders = dict[str, bytes | None]
 AT_ITS_LAST = (b"count", b"until")
-"""Reasons of results that were decided when their last record was read."""
+"""Reasons of results that were completed by their last record."""
 
 
 class Result(NamedTuple):
-    """Offset of the last record, and how many records there are."""
+    """The offset of the last record, and the number of records."""
 
     last: int
     records: int
 
 
 class KnownOutputs:
-    """Of one input partition, as far as it concerns records from `begin` on.
+    """The outputs of one input partition for records from `begin` on.
 
-    `results` by the offset of their first record; `crossing` the last record, by key, of groups that were open at
-    `begin`; `dead` the offsets of refused records; `sent` the ids under which records went on (repartition), with the
-    partition. By output partition: `oldest` and `newest`, the last records of the first and last results that were
-    decided when that record was read, and `letters`, the first refused record. `end` is the offset after the newest
-    record that was surely read.
+    `results` by the offset of their first record; `crossing`: by key, the last record of groups that were open at
+    `begin`; `dead`: the offsets of refused records; `sent`: the ids of records that were sent on (repartition), with
+    their output partition. By output partition: `oldest` and `newest`, the last records of the first and the last
+    result that its last record completed, and `letters`, the first refused record. `end` is the offset after the
+    newest record that was surely read.
     """
 
     __slots__ = (
@@ -65,7 +65,7 @@ class KnownOutputs:
         self.number = 0  # the highest of the outbox
 
     def take(self, record: Record, said: OurHeaders, rekeys: bool) -> None:
-        """One message of this partition. Raises ConfigurationError when it does not say what it is."""
+        """Note a message about this partition. Raises ConfigurationError when its headers cannot be read."""
         self.number = max(self.number, _integer(record, said, "sluicegate-seq"))
         if "sluicegate-first" in said:
             self._result(record, said)
@@ -83,7 +83,7 @@ class KnownOutputs:
     def _result(self, record: Record, said: OurHeaders) -> None:
         first, last = (_offset(record, said, name) for name in ("sluicegate-first", "sluicegate-last"))
         if said.get("sluicegate-fire") != self._fire_id(first).encode():
-            return  # of a topic of this name that was there before
+            return  # about an earlier topic with the same name
         self.end = max(self.end, last + 1)
         if "sluicegate-dead-topic" not in said and said.get("sluicegate-reason") in AT_ITS_LAST:
             self._decided(record.partition(), last)
@@ -106,7 +106,7 @@ class KnownOutputs:
         self.newest[place] = max(self.newest.get(place, last), last)
 
     def rekeyed(self, begin: int, high: int) -> None:
-        """Find out which records went on."""
+        """Find out which records were sent on."""
         sent, identify = self.sent, self._fire_id
         for offset in range(begin, high):
             place = sent.get(identify(offset))
@@ -119,8 +119,8 @@ class KnownOutputs:
 
 
 class Messages:
-    """Gives each message of an agent to the partition that it speaks of. `results` is the topic of its results: nobody
-    else may write there what does not say whose it is."""
+    """Passes each message of an agent to the KnownOutputs of its input partition. `results` is the topic of results:
+    each of its messages must name its shard."""
 
     def __init__(self, known: Sequence[KnownOutputs], results: str | None, rekeys: bool) -> None:
         self._results, self._rekeys = results, rekeys

@@ -1,4 +1,4 @@
-"""What can be rebuilt of an agent, and what cannot: everything is read and judged before anything is written."""
+"""Plans the rebuild of an agent: everything is read and judged before anything is written."""
 
 from collections.abc import Callable, Iterator, Sequence
 from math import inf
@@ -27,8 +27,8 @@ from sluicegate.streams.reading.dedupe import IdRule
 MOST_DECIDED = 50_000  # results of a partition without a trace in the topic: more than an outbox holds
 
 
-class Past(Protocol):
-    """What Kafka has of a partition, without joining a group."""
+class History(Protocol):
+    """Kafka, as a rebuild needs it, without joining a group."""
 
     def facts(self, topic: str, number: int) -> TopicFacts:
         """As InputFacts.facts."""
@@ -40,17 +40,12 @@ class Past(Protocol):
         """The records from `first` on, below `end`; some offsets may have none. Raises SystemNotReady when they do not
         come."""
 
-
-class RebuildTopics(Protocol):
     def spans(self, topic: str) -> Sequence[tuple[int, int]]:
         """First and next offset of each partition. Raises SystemNotReady."""
 
     def compacted(self, topics: Sequence[str]) -> list[str]:
-        """Those of which records are deleted by their key, or of which the brokers do not say. Raises
-        SystemNotReady."""
+        """The topics whose records are deleted by their key. Raises SystemNotReady."""
 
-
-class MemberCount(Protocol):
     def members(self) -> int:
         """How many consumers the agent's group has. Raises SystemNotReady."""
 
@@ -58,14 +53,10 @@ class MemberCount(Protocol):
         """Commit the group's offset, and wait for it. Raises SystemNotReady, also when the group has members."""
 
 
-class History(Past, RebuildTopics, MemberCount, Protocol):
-    """Kafka, as a rebuild needs it."""
-
-
 class RebuildRange(NamedTuple):
-    """`since` is an offset of every partition (0: what is there), or seconds since 1970 (`since_time`): what lies
-    before is done, its results were sent, and no group was open there. Without them all must be there from where the
-    agent began. `accept_gaps`: records in no result before a later one are forgotten."""
+    """The start of the rebuild: the offset `since` in every partition (0: all that is there), or `since_time`, seconds
+    since 1970. All results before it were sent, and no group was open there. Without both, all records must be there
+    from where the agent began. `accept_gaps`: forget records that are in no result although a later result exists."""
 
     since: int | None = None
     since_time: float | None = None
@@ -77,8 +68,8 @@ class RebuildRange(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """A partition to rebuild. `committed` is the group's informational offset, -1 when it has none of ours; `whole`:
-    all of its input is there, or somebody said that what is there is enough."""
+    """A partition to rebuild. `committed` is the group's informational offset, -1: it has none of ours. `whole`: all of
+    its input is there, or the command says that the rest is enough."""
 
     known: KnownOutputs
     facts: TopicFacts
@@ -107,8 +98,8 @@ class Plans:
         self._most = int(app.kafka.get("message.max.bytes", MESSAGE_BYTES))
 
     def plan(self, latest: float, told: Callable[[str], None]) -> list[Planned]:
-        """What is to be written, of partitions that have no state; `told` hears what is being read. Raises
-        ConfigurationError for what the topics do not tell, SystemNotReady and PersistenceError."""
+        """What is to be written for partitions without a state; `told` is called with what is being read. Raises
+        ConfigurationError when the topics do not tell enough, SystemNotReady and PersistenceError."""
         self._judge_agent()
         found = [each for topic in self._agent.topics for each in self._lost(topic)]
         if not found:
@@ -155,7 +146,7 @@ class Plans:
             yield Lost(KnownOutputs(partition, facts.topic_id, begin), facts, committed, whole)
 
     def _begin(self, topic: str, number: int, facts: TopicFacts) -> tuple[int, bool]:
-        """Where the input begins for us, and Lost.whole."""
+        """The first offset to read, and Lost.whole."""
         wanted, start = self._wanted, self._agent.start
         if wanted.since is not None:
             return max(facts.low, wanted.since), True
@@ -165,7 +156,7 @@ class Plans:
         return max(facts.low, first), facts.low <= first
 
     def _read_outputs(self, known: Sequence[KnownOutputs], told: Callable[[str], None]) -> dict[str, list[int]]:
-        """Fill `known`; the partitions of each topic that have lost their beginning."""
+        """Fill `known`; returns the partitions of each topic whose first records retention took."""
         results = self._agent.to.topic if self._agent.to else None
         messages, cut = Messages(known, results, bool(self._agent.rekeys)), dict[str, list[int]]()
         for topic in dict.fromkeys(self._written()):
@@ -217,8 +208,8 @@ class Plans:
         return Planned(built, each)
 
     def _forgotten(self, known: KnownOutputs, cut: dict[str, list[int]]) -> bool:
-        """May the newest that was sent be gone? Not where a later one is there. (Kafka's group may be a moment
-        behind.)"""
+        """May retention have taken the newest output? Not where a later one is there. (The group's offset may be a
+        moment behind.)"""
         to, letters = self._agent.to, cut[self._agent.dead_letters]
         results = cut[to.topic] if to else []
         return any(number not in known.newest for number in results) or any(
@@ -232,8 +223,8 @@ class Plans:
         return Rebuild(agent, self._reads, self._ids, each.known, reach, latest)
 
     def _reach(self, known: KnownOutputs, cut: dict[str, list[int]]) -> Reach:
-        """What retention took of an output partition was sent before what is there: so it is about earlier records.
-        Whoever says --from says that nothing is missing from there on."""
+        """Outputs that retention took from a partition were sent before those that are there, so they are about
+        earlier records. `--from` says that nothing is missing from there on."""
         rule, to, letters = self._agent.aggregation, self._agent.to, self._agent.dead_letters
         if self._wanted.said:
             return Reach()

@@ -1,4 +1,4 @@
-"""Rebuilding an agent of `repartition:`: it holds no groups, so its state is how far it has read. Pure."""
+"""Rebuilds an agent of `repartition:`: it holds no groups, so its state is only the offset. Pure."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ from sluicegate.streams.reading.dedupe import IdRule
 
 
 class Rekeyed:
-    """Takes the records of one partition from `known.begin` on, in order; those that never went on do so now."""
+    """Takes the records of one partition from `known.begin` on, in order; records that were never sent on are sent."""
 
     def __init__(
         self,

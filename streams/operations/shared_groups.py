@@ -1,5 +1,4 @@
-"""The open groups of `scope: shared` as a person sees them: read from the buffer, which leases nothing; ended by
-hand."""
+"""The open groups of `scope: shared`: read from the buffer without a lease, and ended by hand."""
 
 from collections.abc import Iterator
 from math import inf
@@ -9,7 +8,7 @@ from sluicegate.streams.agent import Agent
 from sluicegate.streams.aggregation.accept import accept
 from sluicegate.streams.aggregation.completion import completion
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.layout import BYTES, OPENED, SEEN, GroupState
+from sluicegate.streams.aggregation.layout import BYTES, OPENED, SEEN
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.leased import BufferBatches, BufferReading, BufferSealing
 from sluicegate.streams.contracts.leased_values import Entry, SealedBatch
@@ -24,9 +23,8 @@ from sluicegate.streams.shared.shared_records import SharedRecord, buffer_name, 
 def shared_groups(
     buffer: BufferReading, app: str, agent: Agent, now: float, key: bytes | None = None
 ) -> list[OpenGroup]:
-    """Those of this key, or all, oldest first; a batch that is being fired is among them until it is done. `now` is the
-    reader's own time, seconds since 1970: ages are no more exact than that. Reads the whole buffer. Raises
-    PersistenceError."""
+    """The groups of this key, or all, oldest first, with batches that are being fired. `now` is the reader's own time
+    in seconds since 1970, so ages are only as exact as that. Reads the whole buffer. Raises PersistenceError."""
     rule = Rule(endless(agent), formats.reads(agent))
     members: dict[str, list[Entry]] = {}
     for entry in buffer.get_data(buffer_name(app, agent.name)):
@@ -46,7 +44,7 @@ def _seen(rule: Rule, app: str, agent: Agent, records: list[SharedRecord], now: 
     where = Partition(app, agent.name, origin.topic, origin.partition)
     for key, state in groups.states.items():
         state[OPENED], state[SEEN] = first.taken_at, last.taken_at
-        due = _due(agent, state)
+        due = completion(aggregation_of(agent)).due(state)
         yield OpenGroup(
             where,
             "",
@@ -61,13 +59,8 @@ def _seen(rule: Rule, app: str, agent: Agent, records: list[SharedRecord], now: 
         )
 
 
-def _due(agent: Agent, state: GroupState) -> float:
-    return completion(aggregation_of(agent)).due(state)
-
-
 def sealed(buffer: BufferSealing, app: str, agent: Agent, key: bytes) -> SealedBatch:
-    """The group as it is now, taken out of the open ones with reason `manual`. Raises ConfigurationError when nothing
-    of it is open."""
+    """Seal the group as it is now, with reason `manual`. Raises ConfigurationError when it is not open."""
     batch = buffer.seal(buffer_name(app, agent.name), group_of(key), gate_of(agent))
     if batch is None:
         raise ConfigurationError(
@@ -77,10 +70,10 @@ def sealed(buffer: BufferSealing, app: str, agent: Agent, key: bytes) -> SealedB
 
 
 def fire(buffer: BufferBatches, app: str, agent: Agent, batch: SealedBatch) -> None:
-    """The next worker that looks fires it, once. What comes later is another group."""
+    """Let the next worker fire the batch, once. Later records are another group."""
     buffer.release(buffer_name(app, agent.name), batch)
 
 
 def drop(buffer: BufferBatches, app: str, agent: Agent, batch: SealedBatch) -> None:
-    """Its records go, unsent."""
+    """Delete the records of the batch, without a result."""
     buffer.complete(buffer_name(app, agent.name), batch)

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from sluicegate.streams.contracts.lane_row import LaneRow
 
-FIRST, FEWEST, MOST = 500, 10, 4_000  # with 2,000 store and broker took a sixth more CPU for a row of 200 bytes
-BYTES = 8 * 1024 * 1024  # of a batch's values, about: sixteen lanes hold one each
+FIRST, FEWEST, MOST = 500, 10, 4_000  # with 2,000 the store and the broker took a sixth more CPU for a row of 200 bytes
+BYTES = 8 * 1024 * 1024  # of the values of a batch, about: each of sixteen lanes holds one
 
 
 class BatchSize:
-    """Follows the size of the rows that were claimed last, of whichever lane."""
+    """Follows the size of the rows of the last claim, in any lane."""
 
     def __init__(self) -> None:
         self.rows = min(FIRST, MOST)

@@ -1,4 +1,4 @@
-"""What else an outbox needs now and then: rows that were sent deleted, its size measured, its health judged."""
+"""Regular care of an outbox: deletes old dispatched rows, measures the size, judges the health."""
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -21,7 +21,7 @@ LAST = 1 << 62  # above every number: a claim that takes the lease and no row
 
 
 class Care(OutboxHealth, LaneClaims, LaneEnding, Protocol):
-    """What of the outbox is used here."""
+    """The methods of the outbox that this file uses."""
 
 
 class OutboxSize(NamedTuple):
@@ -33,8 +33,8 @@ class OutboxSize(NamedTuple):
 
 
 class Sweeper:
-    """Deletes what was sent long enough ago, at the start and then at intervals; of all processes only whoever has the
-    first lane, whose lease is taken as `token` gives it: (token, whether it is given back at once)."""
+    """Deletes rows that were dispatched before the retention, at the start and then at intervals. Of all processes only
+    the holder of the first lane does so. `token` returns the token for its lease, and whether to release it at once."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Sweeper:
 
 
 class Health:
-    """Measures the outbox, and says how it is."""
+    """Measures the outbox and judges it by the limits of the file."""
 
     def __init__(self, outbox: OutboxHealth, settings: Settings, calls: BackgroundCalls, meter: Meter) -> None:
         self._outbox, self._settings, self._calls, self._meter = outbox, settings, calls, meter
@@ -108,15 +108,15 @@ class Health:
         self._meter.set("outbox_rows_oldest_age_seconds", size.age or 0.0)
 
     def _failed(self, error: SluicegateError) -> None:
-        """Whoever claims says that the store does not answer."""
+        """The relay reports that the store does not answer."""
         self._busy, self.due = False, self._now + MEASURE_EVERY
 
     def unhealthy(self) -> list[str]:
-        """Why it is not ready."""
+        """The reasons why the outbox is not ready."""
         return list(self._reached(self._settings.unhealthy))
 
     def degraded(self) -> list[str]:
-        """What is worth a look."""
+        """The reasons why the outbox is degraded."""
         return list(self._reached(self._settings.degraded))
 
     def _reached(self, limit: Threshold) -> Iterator[str]:

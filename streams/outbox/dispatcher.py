@@ -1,5 +1,4 @@
-"""The process that sends rows of the outbox and emits due timeouts: one thread, one loop, a few threads for the store's
-calls."""
+"""The process that sends rows of the outbox and emits due timeouts: a loop, and a few threads for calls of stores."""
 
 import os
 import threading
@@ -28,13 +27,13 @@ from sluicegate.streams.outbox.sender import Sender
 THREADS = 6
 REPORT_EVERY = 1.0
 IDLE, RELAYING = 0.25, 0.003  # seconds to rest, without and with rows under way
-LOOK_APART = 0.1  # seconds between two looks that somebody asked for: each may cost a claim for every lane
+LOOK_APART = 0.1  # seconds between two looks that `tell` asked for: each may cost a claim for every lane
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0  # after a call that failed
 
 
 class DispatcherDependencies(NamedTuple):
-    """What a dispatcher is made of. `time` gives seconds since 1970, `random` numbers in [0, 1), `token` fresh random
-    names; `source` is the store's incarnation; `spans` None: none are made."""
+    """The dependencies of a dispatcher. `time` returns seconds since 1970, `random` a number in [0, 1), `token` a new
+    random name; `source` is the store's incarnation; `spans` None: tracing is off."""
 
     store: Leased
     close: Callable[[], object]
@@ -51,7 +50,7 @@ class DispatcherDependencies(NamedTuple):
 
 
 class Dispatcher:
-    """`run` ends by `stop` (0) or by an error that ends the process."""
+    """`run` returns 0 after `stop`, or raises an error that ends the process."""
 
     def __init__(self, app: App, parts: DispatcherDependencies) -> None:
         self._app, self._parts = app, parts
@@ -105,7 +104,7 @@ class Dispatcher:
         )
 
     def _first_token(self, own: str) -> tuple[str, bool]:
-        """With which the first lane's lease is taken: that of our relay, which keeps it, if it has lanes."""
+        """The token for the lease of the first lane, and whether to release it: the relay's token, if it has lanes."""
         lane = self.lanes.lanes[0] if self.lanes and self.lanes.lanes else None
         return (own, True) if lane is None or lane.number < 0 else (lane.token, False)
 
@@ -115,7 +114,7 @@ class Dispatcher:
         self._woken.set()
 
     def run(self, stop: Callable[[], bool], drain: float = 30.0) -> int:
-        """Work until `stop()`, then wait for what is under way at most `drain` seconds, and give the lanes back."""
+        """Work until `stop()`, then wait up to `drain` seconds for calls and rows under way, and release the lanes."""
         self._log.info("dispatcher.running", pid=os.getpid())
         if self.lanes is not None:
             threading.Thread(target=self._listen, name="outbox-wait", daemon=True).start()
@@ -136,7 +135,7 @@ class Dispatcher:
         return 0
 
     def turn(self) -> None:
-        """One round: what came of calls, reports and hand-overs, marks, looks, due timeouts."""
+        """One round: results of calls, reports and hand-overs, marks, looks, due timeouts."""
         now = self._parts.clock.monotonic()
         self._calls.turn()
         if self.lanes is not None:
@@ -152,7 +151,7 @@ class Dispatcher:
             self._parts.report(self.describe(now))
 
     def rest(self) -> float:
-        """Seconds until there is something to do, unless somebody wakes us before."""
+        """Seconds until the next turn, unless `tell` or a call wakes the loop before."""
         now = self._parts.clock.monotonic()
         if self.lanes is not None and self.lanes.sending:
             return RELAYING
@@ -177,7 +176,7 @@ class Dispatcher:
         return 1.0 if self._app.outbox is None else self._app.outbox.poll
 
     def _pending(self) -> tuple[int, bool, str]:
-        """In a thread: how many lanes, is anything pending, and why there are not as many lanes as the file says."""
+        """In a thread: the number of lanes, whether rows are pending, and why the number is not that of the file."""
         outbox, wanted = self._parts.store.outbox, self._app.outbox.lanes if self._app.outbox else None
         pending = outbox.pending_age() is not None
         count = outbox.lanes()
@@ -208,7 +207,7 @@ class Dispatcher:
         self._away = str(error)
 
     def _listen(self) -> None:
-        """In a thread of its own: the store tells of new rows, if it can."""
+        """In a thread of its own: wait for the store's notice of new rows, if it sends notices."""
         while not self._draining:
             began = self._parts.clock.monotonic()
             try:
@@ -238,7 +237,7 @@ class Dispatcher:
             self._woken.wait(RELAYING)
 
     def describe(self, now: float) -> WorkerReport:
-        """What the dispatcher says of itself."""
+        """The dispatcher's status."""
         reasons = list(self._reasons())
         degraded = [self._stuck] if self._stuck else []
         degraded += self.health.degraded() if self.health else []

@@ -1,4 +1,4 @@
-"""Due timeouts to the outbox: claimed in batches, emitted each in one transaction with its removal."""
+"""Moves due timeouts into the outbox: claimed in batches, each emitted and removed in one transaction."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
@@ -20,12 +20,11 @@ SHORTEST_WAIT = 0.02  # seconds, after a look that found nothing
 
 
 class Due(DueTimeouts, TimeoutEmission, TimeoutReading, Protocol):
-    """What of the timeout store is used here."""
+    """The methods of the timeout store that this file uses."""
 
 
 class Emitted(NamedTuple):
-    """How many became messages, how many seconds late each of the batch was claimed, and seconds until the next
-    look."""
+    """How many timeouts became messages, how many seconds late each was claimed, and seconds until the next look."""
 
     messages: int
     lateness: Sequence[float]
@@ -33,8 +32,8 @@ class Emitted(NamedTuple):
 
 
 class TimeoutEmitter:
-    """`time` gives seconds since 1970; it only says when to look again: what is due is decided by the store's clock.
-    `emitted` is called when there are new rows in the outbox."""
+    """`time` returns seconds since 1970 and only decides when to look again; the store's clock decides what is due.
+    `emitted` is called when the outbox has new rows."""
 
     def __init__(
         self,
@@ -49,7 +48,7 @@ class TimeoutEmitter:
         self._timeouts, self._settings, self._calls, self._meter = timeouts, settings, calls, meter
         self._backoff, self._time, self._told = backoff, time, emitted
         self._log = structlog.get_logger()
-        self._claimed: TimeoutBatch | None = None  # locked by us, and not certainly emitted
+        self._claimed: TimeoutBatch | None = None  # locked by us, and perhaps not emitted
         self._now = 0.0
         self.due = self._count_at = 0.0
         self.busy = False
@@ -68,7 +67,7 @@ class TimeoutEmitter:
             )
 
     def _emit(self) -> Emitted:
-        """In a thread: batch after batch while they are full."""
+        """In a thread: emit batch after batch while they are full."""
         count, late = 0, list[float]()
         for _ in range(MOST_BATCHES):
             batch = self._claimed or self._timeouts.get_batch(self._settings.batch)
@@ -88,7 +87,7 @@ class TimeoutEmitter:
         return Emitted(count, late, 0.0)
 
     def _wait(self, batch: TimeoutBatch) -> float:
-        """Seconds until the next look: at the next one that is due, or at the cadence, since others insert, too."""
+        """Seconds until the next look: when the next timeout is due, or earlier, since other processes insert too."""
         if batch.next_due is None:
             return self._settings.poll
         return min(self._settings.poll, max(SHORTEST_WAIT, batch.next_due.timestamp() - self._time()))
@@ -104,10 +103,10 @@ class TimeoutEmitter:
             self._meter.observe("timeout_lateness_seconds", seconds)
 
     def _failed_to_count(self, error: SluicegateError) -> None:
-        """The next look says that the store does not answer."""
+        """The next look reports that the store does not answer."""
 
     def _failed(self, error: SluicegateError) -> None:
-        """What is claimed is emitted first at the next turn, or comes back when its lease is over."""
+        """The claimed batch is emitted first at the next turn, or claimed again after its lease."""
         self.busy = False
         self.due = self._now + self._backoff.delay()
         if not self.away:

@@ -1,9 +1,8 @@
-"""Rows of one outbox under one claim or lease: those that wait, those that the producer has, and their delivery
-reports.
+"""The rows of one outbox under one claim or lease: waiting rows, rows that the producer has, and delivery reports.
 
-A claim or a lease can end while its process, its producer and its broker connection live. The rows that the producer
-has are then still in the store, so the next claim reads them again. It follows the last one of this process: a row that
-was handed over is not handed over again.
+A claim or a lease can end while its process, its producer and its broker connection live. The store then still holds
+the rows that the producer has, so the next claim reads them again. It follows the last claim of this process: a row
+that was handed over is not handed over again.
 """
 
 import re
@@ -21,8 +20,8 @@ CODE = re.compile(r"\b[A-Z]+(_[A-Z]+)+\b")  # in the text of a broker's refusal
 
 
 class UnrecordedReports:
-    """Rows by number that were reported, and that the store has not recorded yet. A number may be given again under
-    another claim, so each has its `origin`."""
+    """Reported rows, by number, that the store has not recorded yet. Another claim may give a number again, so each has
+    its `origin`."""
 
     __slots__ = ("dead", "delivered")
 
@@ -39,15 +38,15 @@ class UnrecordedReports:
 
 
 class EarlierRows(NamedTuple):
-    """Rows of earlier claims that were handed over: without a report, and with one. Only a row that the store still
-    holds, with the same number and origin, is believed: another process may have claimed in between, or the store may
-    have lost its last writes."""
+    """Rows that were handed over under earlier claims: without a report, and with one. A row counts only when the store
+    still holds it with the same number and origin: another process may have claimed in between, or the store may have
+    lost its last writes."""
 
     out: dict[int, OutboxRow]
     reports: UnrecordedReports
 
     def forget(self, up_to: int) -> None:
-        """The store's rows up to this number were read: what is left of them is no longer in the store."""
+        """Forget rows up to this number: the store's rows were read so far, and these were not among them."""
         for known in (self.out, self.reports.delivered, self.reports.dead):
             for number in [number for number in known if number <= up_to]:
                 del known[number]
@@ -59,13 +58,12 @@ class EarlierRows(NamedTuple):
 
 
 class RowSource:
-    """One source of a Sender. `waiting` rows are handed over next, in this order; rows that are `out` have no report
-    yet."""
+    """One source of a Sender. `waiting` rows are handed over next, in this order; `out` rows have no report yet."""
 
     __slots__ = ("_before", "_reports", "_taken", "heir", "left", "out", "refusal", "stops", "waiting")
 
     def __init__(self, stops: bool = False) -> None:
-        self.stops = stops  # a row that is refused stays in the store, and nothing follows it
+        self.stops = stops  # a refused row stays in the store, and no row is sent after it
         self.refusal = ""  # the broker's text about that row
         self.left = False  # the claim ended: nothing more is handed over
         self.heir: RowSource | None = None  # the next claim in this process
@@ -90,7 +88,7 @@ class RowSource:
         return self.waiting
 
     def hand(self, rows: Mapping[int, OutboxRow]) -> None:
-        """The first waiting rows were handed over; by number."""
+        """Note that these rows, the first waiting ones, were handed over; by number."""
         if len(rows) == len(self.waiting):
             self.waiting.clear()
         else:
@@ -99,7 +97,7 @@ class RowSource:
         self.out.update(rows)
 
     def under_way(self, row: OutboxRow) -> bool:
-        """Has the producer this very row? If not, a report of it changes nothing."""
+        """Has the producer this row object? If not, its report changes nothing."""
         return self.out.get(row.number) is row or self._before.out.get(row.number) is row
 
     def delivered(self, numbers: Sequence[int]) -> int:
@@ -130,7 +128,7 @@ class RowSource:
         return arrived
 
     def refused(self, row: OutboxRow, text: str, meter: Meter, log: structlog.typing.FilteringBoundLogger) -> None:
-        """The broker will never take this row, which is under way: it is dead, or nothing follows it."""
+        """The broker will never take this row, which is under way: it becomes dead, or the source stops."""
         reports = self._end(row)
         meter.count("dispatch_attempts", outcome="rejected")
         if self.stops:
@@ -142,11 +140,11 @@ class RowSource:
             reports.dead[row.number] = origin(row), DeadRow(row.number, text, 1)
 
     def denied(self, row: OutboxRow, text: str) -> bool:
-        """The row's topic does not take it now. False: this source has no way to tell, so the delivery failed."""
+        """The topic does not take the row now. False: this source does not support that, so the delivery failed."""
         return False
 
     def _end(self, row: OutboxRow) -> UnrecordedReports | None:
-        """The row is no longer under way; returns where its report belongs."""
+        """The row is no longer under way; returns the reports that its report belongs to."""
         number = row.number
         if self.out.get(number) is row:
             del self.out[number]
@@ -157,14 +155,14 @@ class RowSource:
         return None
 
     def send_again(self) -> None:
-        """The producer was replaced: everything unreported is to be sent again, lowest first, before anything newer."""
+        """The producer was replaced: rows without a report wait again, lowest first, before newer ones."""
         if not self.left:
             self.waiting.extendleft(row for _, row in sorted(self.out.items(), reverse=True))
         self.out.clear()
         self._before.out.clear()
 
     def take(self) -> UnrecordedReports:
-        """A call that records all reports begins."""
+        """All reports, for a call that records them."""
         if self._taken:
             self._taken.join(self._reports)
         else:
@@ -173,17 +171,16 @@ class RowSource:
         return self._taken
 
     def recorded_all(self) -> None:
-        """That call has landed."""
+        """The call of `take` succeeded."""
         self._taken = UnrecordedReports()
 
     def leave(self) -> None:
-        """The claim ended: nothing more is handed over, and reports are still heard."""
+        """The claim ended: nothing more is handed over, and reports still count."""
         self.waiting.clear()
         self.left = True
 
     def follow(self, last: "RowSource") -> None:
-        """These rows are of a newer claim of the same source in this process: what the `last` one handed over is
-        remembered."""
+        """This is a newer claim of the same source in this process: remember the rows that `last` handed over."""
         before = last._before
         for reports in (last._taken, last._reports):
             before.reports.join(reports)
@@ -192,7 +189,7 @@ class RowSource:
         last.heir = self
 
     def _take_over_row(self, row: OutboxRow) -> bool:
-        """Was this row handed over under an earlier claim? Then it is under way, or its report is to be recorded."""
+        """Take over the row, or its report, if it was handed over under an earlier claim. False: it was not."""
         number, known, before = row.number, origin(row), self._before
         if number in before.out and origin(before.out[number]) == known:
             self.out[number] = before.out.pop(number)
@@ -207,6 +204,5 @@ class RowSource:
 
 
 def origin(row: OutboxRow) -> str:
-    """What tells a row from another one with the same number: the claim that wrote it; a lane's numbers belong to the
-    rows' ids."""
+    """Distinguishes rows with the same number: the claim that wrote the row, or, in a lane, the row's id."""
     return row.lineage or row.id

@@ -1,7 +1,6 @@
-"""Lanes of the outbox to Kafka: claimed, sent in their order, marked, one batch of a lane after the other.
+"""Sends the lanes of the outbox: claims a batch, sends it in order, marks it, one batch of a lane after the other.
 
-A lane's next batch is claimed when all of the last one is marked, so a row that fails holds up its lane and nothing
-else.
+The next batch of a lane is claimed when the last one is marked, so a row that fails holds up its lane and no other.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,12 +31,12 @@ Phase = Literal["idle", "claiming", "sending", "marking"]
 
 
 class Lanes(LaneClaims, LaneEnding, Protocol):
-    """What of the outbox is used here."""
+    """The methods of the outbox that this file uses."""
 
 
 class HeldLane:
-    """One lane as this process has it or tries to have it; `number` -1: rows without order. `until` is when its lease
-    ends, by the loop's clock and counted from before the call; `checked` when it may be claimed again."""
+    """A lane that this process holds or tries to claim; `number` -1: rows without order. `until` is the end of its
+    lease by the loop's clock, counted from before the call; `checked` is when it may be claimed again."""
 
     def __init__(self, number: int, token: str) -> None:
         self.number, self.token = number, token
@@ -47,14 +46,14 @@ class HeldLane:
         self.run: LaneRun | None = None  # while it is being sent
         self.left: LaneRun | None = None  # the last one before it
         self.held: LaneBatch | None = None
-        self.last = self.asked = 0  # number of the run's last row; how many were asked for
+        self.last = self.asked = 0  # number of the run's last row; size of the claimed batch
         self.failed: Sequence[Outcome] = ()
-        self.unmarked: Sequence[Outcome] = ()  # to be marked again: it is not known whether it landed
-        self.away = ""  # why store or broker did not answer last
+        self.unmarked: Sequence[Outcome] = ()  # to be marked again: it is unknown whether the last call succeeded
+        self.away = ""  # why the store or the broker did not answer
 
 
 class LaneRelay:
-    """All lanes of one process. `time` gives seconds since 1970, `token` fresh random names."""
+    """All lanes of one process. `time` returns seconds since 1970, `token` a new random name."""
 
     def __init__(
         self,
@@ -81,7 +80,7 @@ class LaneRelay:
 
     @property
     def away(self) -> str:
-        """Why store or broker did not answer last."""
+        """Why the store or the broker did not answer."""
         return next((lane.away for lane in self.lanes if lane.away), "")
 
     @property
@@ -89,12 +88,12 @@ class LaneRelay:
         return any(lane.run is not None and lane.run.unsent for lane in self.lanes)
 
     def send(self, now: float) -> None:
-        """Reports, and hand over what there is room for."""
+        """Handle reports, and hand over rows while there is room."""
         runs = [run for lane in self.lanes if (run := lane.run or lane.left) is not None]
         self._sender.turn(runs, now, more=any(lane.phase == "claiming" for lane in self.lanes))
 
     def resize(self, count: int) -> None:
-        """The store has so many lanes now; nothing is pending in the old ones when that changes."""
+        """The store has `count` lanes now. The number changes only when no row is pending."""
         unordered = self._settings.order == "none"
         wanted = UNORDERED if unordered else count
         if len(self.lanes) != wanted and not self.busy:
@@ -102,14 +101,14 @@ class LaneRelay:
             self.lanes = [*self.lanes[:wanted], *new]
 
     def claim_all(self, now: float) -> None:
-        """There are pending rows: whose, the claims will show."""
+        """Claim every idle lane, since rows are pending."""
         self._now = now
         for lane in self.lanes:
             if lane.phase == "idle" and now >= lane.checked and not self.closing:
                 self._claim(lane)
 
     def expire(self, now: float) -> None:
-        """Before the relay's turn: give up what could not be renewed."""
+        """Before `send`: give up lanes whose lease could not be renewed."""
         self._now = now
         for lane in self.lanes:
             if (
@@ -121,7 +120,7 @@ class LaneRelay:
                 self._lose(lane, "its lease could not be renewed in time")
 
     def turn(self, now: float) -> None:
-        """After the relay's turn: renew, mark."""
+        """After `send`: renew leases and mark batches."""
         self._now = now
         for lane in self.lanes:
             if lane.run is not None:
@@ -133,8 +132,8 @@ class LaneRelay:
         if not run.unsent or (self.closing and not run.out):
             self._mark(lane, run)
         elif lane.number < 0 and self._now >= lane.renew_at:
-            # rows without order are not renewed: the rest is claimed anew, or a slow broker would get all of it for
-            # ever
+            # rows without order are not renewed: those that are left are claimed again, before the lease ends and
+            # another process sends them too
             run.stop()
         elif lane.number >= 0 and self._now >= lane.renew_at and not lane.renewing:
             self._renew(lane, run)
@@ -148,7 +147,7 @@ class LaneRelay:
         )
 
     def _fetched(self, lane: HeldLane) -> Sendable | None:
-        """In a thread: rows are made into what the producer takes there, too."""
+        """In a thread: claim a batch and make its rows for the producer."""
         lease = timedelta(seconds=self._lease)
         if lane.number < 0:
             return self._rows.unordered(self._outbox.claim_any(lane.asked, lease))
@@ -170,7 +169,7 @@ class LaneRelay:
             lane.away, lane.checked = found.away, self._now + self._backoff.delay()
         if batch.blocked_until is not None and not batch.rows:
             lane.checked = self._now + min(max(batch.blocked_until.timestamp() - self._time(), 0.05), LONGEST_WAIT)
-        # what is ours is given back by `release`: whoever is next sends it
+        # `release` gives the lane back: its next holder sends the rows
         if self.closing or not (found.rows or found.failed):
             return
         if failpoints.armed:
@@ -206,14 +205,14 @@ class LaneRelay:
             self._lose(lane, "another has it")
 
     def _not_renewed(self, lane: HeldLane, error: SluicegateError) -> None:
-        """It is tried again until the lease is almost over."""
+        """Renewing is tried again until the lease is almost over."""
         lane.renewing = False
         lane.renew_at = self._now + self._backoff.delay()
         lane.away = str(error)
 
     def _lose(self, lane: HeldLane, why: str) -> None:
-        """The next holder sends what was not marked, with the same ids and numbers; what is under way arrives as a
-        copy. If this process is the next holder, it sends nothing that it handed over before."""
+        """The next holder sends the rows without marks, with the same ids and numbers, so rows under way arrive twice.
+        If this process is the next holder, it does not send rows that it handed over before."""
         self._meter.count("lease_lost")
         self._log.warning("outbox.lane_lost", lane=lane.number, reason=why)
         self._forget(lane)
@@ -278,7 +277,7 @@ class LaneRelay:
     def _unmarked(
         self, lane: HeldLane, held: LaneBatch, outcomes: Sequence[Outcome] | None, error: SluicegateError
     ) -> None:
-        """Not known whether it landed: the same marks again, until they land or the lane is another's."""
+        """It is unknown whether the call succeeded: mark again, until it succeeds or another process has the lane."""
         if isinstance(error, ConcurrencyError):
             self._lose(lane, str(error))
         else:
@@ -288,14 +287,14 @@ class LaneRelay:
     # -- the end -------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Nothing more is claimed or handed over; what is under way is waited for and marked."""
+        """Claim and hand over nothing more; rows under way are waited for and marked."""
         self.closing = True
         for lane in self.lanes:
             if lane.run is not None:
                 lane.run.stop()
 
     def release(self) -> None:
-        """Others may have them at once."""
+        """Release all lanes, so that other processes can claim them at once."""
         for lane in self.lanes:
             if lane.held is not None and lane.phase == "idle" and self._now < lane.until:
                 self._calls.begin(partial(self._outbox.release, lane.held), _ignored, _ignored)

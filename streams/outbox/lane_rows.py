@@ -1,4 +1,4 @@
-"""Rows of a lane as the producer takes them: their partition, and the headers by which receivers drop repeats."""
+"""Makes rows of a lane into rows for the producer, with a partition and the headers by which receivers drop repeats."""
 
 import zlib
 from collections.abc import Sequence
@@ -12,17 +12,18 @@ from sluicegate.streams.errors import SystemNotReady, TopicMissing
 
 OURS = frozenset(("sluicegate-id", "sluicegate-shard", "sluicegate-seq"))
 SHARD = b"outbox/"
-KEYS = 50_000  # of which the partitions are remembered
+KEYS = 50_000  # whose partitions are remembered
 
 
 def lane_of(row: OutboxRow) -> int:
-    """The lane that a row made here is sent by; -1: rows without order."""
+    """The lane of a row that was made here; -1: rows without order."""
     shard = next((value for name, value in row.headers if name == "sluicegate-shard" and value is not None), b"")
     return int(shard[len(SHARD) : shard.index(b">")]) if shard else -1
 
 
 class Sendable(NamedTuple):
-    """What of a batch can be handed over, in order; rows that cannot, now; and why Kafka did not say, if it did not."""
+    """The rows of a batch that can be handed over now, in order; rows that failed; and, in `away`, why Kafka did not
+    answer."""
 
     batch: LaneBatch
     rows: Sequence[OutboxRow]
@@ -36,10 +37,10 @@ class LaneRows:
     def __init__(self, facts: OutputFacts, source: str) -> None:
         self._facts, self._source = facts, source
         self._shards: dict[tuple[int, str], tuple[str, bytes]] = {}
-        self._places: dict[int, dict[bytes, int]] = {}  # of keys, by how many partitions their topics have
+        self._places: dict[int, dict[bytes, int]] = {}  # partitions by key, by the number of partitions
 
     def _counts(self, batch: LaneBatch) -> dict[str, int | SystemNotReady]:
-        """Partitions by topic, or why there are none: asked once for all rows of a topic."""
+        """The number of partitions by topic, or the error, with one request for a topic."""
         counts: dict[str, int | SystemNotReady] = {}
         for topic in {row.topic for row in batch.rows}:
             try:
@@ -73,8 +74,7 @@ class LaneRows:
         return Sendable(batch, rows)
 
     def _made_alike(self, batch: LaneBatch, count: int) -> Sequence[OutboxRow]:
-        """What `_made` makes of each, when all are new and of one topic: half of its time were calls and what is the
-        same for all."""
+        """`_made` of each row, for new rows of one topic. It takes half the time, without a call for each row."""
         topic = batch.rows[0].topic
         shard, places = self._shard(batch.lane, topic), self._places.setdefault(count, {})
         rows: list[OutboxRow] = []
@@ -94,7 +94,7 @@ class LaneRows:
         return rows
 
     def unordered(self, batch: LaneBatch) -> Sendable:
-        """All that can be sent; they are numbered by their place, receivers know them by their ids alone."""
+        """All rows that can be sent, numbered by their place: receivers know them by their ids alone."""
         rows: list[OutboxRow] = []
         failed: list[Outcome] = []
         away, counts = "", self._counts(batch)
@@ -120,7 +120,7 @@ class LaneRows:
         return OutboxRow(number, "", row.id, topic, place, key, row.value, headers)
 
     def _place(self, key: bytes, count: int) -> int:
-        """The key's partition; its hash is made once."""
+        """The partition of the key, which is hashed once."""
         known = self._places.setdefault(count, {})
         place = known.get(key)
         if place is None:

@@ -1,4 +1,4 @@
-"""A batch of a lane as a source of the sender, and what became of it, as the store marks it."""
+"""A batch of a lane as a source of the sender, and its outcomes for the store."""
 
 from collections.abc import Sequence
 
@@ -14,10 +14,10 @@ class LaneRun(RowSource):
     __slots__ = ("refusals",)
 
     def __init__(self, rows: Sequence[OutboxRow], last: "LaneRun | None" = None) -> None:
-        """`last`: of the lane's last batch in this process. Rows that were handed over with it are not handed over
+        """`last`: the run of the lane's last batch in this process. Rows that it handed over are not handed over
         again."""
         super().__init__()
-        self.refusals: dict[int, str] = {}  # by number: rows that their topics do not take now, with the broker's text
+        self.refusals: dict[int, str] = {}  # rows that their topics do not take now: the broker's text by number
         if last is None:
             self.waiting.extend(rows)
             return
@@ -37,8 +37,8 @@ class LaneRun(RowSource):
         return True
 
     def outcomes(self, held: LaneBatch, failed: Sequence[Outcome]) -> Sequence[Outcome] | None:
-        """For a call that marks them. None: all was sent. `failed` are rows that could not be handed over, behind those
-        of the run."""
+        """The outcomes to mark; None: all rows were sent. `failed` are rows behind those of the run that could not be
+        handed over."""
         reports = self.take()
         if len(reports.delivered) == len(held.rows):
             return None
@@ -54,11 +54,11 @@ class LaneRun(RowSource):
 
 
 def _left(held: LaneBatch, outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """Rows without order that nothing was done for: anybody may have them at once."""
+    """Rows without order that were not sent: any process may claim them at once."""
     named = {outcome.id for outcome in outcomes}
     return [Outcome(row.id, "outage") for row in held.rows if row.id not in named]
 
 
 def near(rows: Sequence[OutboxRow]) -> Sequence[OutboxRow]:
-    """Those within SPREAD of the first one's number, as far as receivers remember; the others go with a later batch."""
+    """The rows within SPREAD of the first number, the window of receivers; the others go with a later batch."""
     return [row for row in rows if row.number < rows[0].number + SPREAD]

@@ -9,8 +9,8 @@ from sluicegate.streams.outbox.lane_rows import lane_of
 
 
 class TracedOutput:
-    """Satisfies sluicegate.streams.contracts.stores.Output: `output`, and a span of each report. A row that is sent
-    again has a span each time."""
+    """`output` with a span for each report; a row that is sent again has a span each time. Satisfies
+    sluicegate.streams.contracts.stores.Output."""
 
     def __init__(self, output: Output, spans: Spans) -> None:
         self._output, self._spans = output, spans

@@ -1,7 +1,6 @@
 """The outbox of each partition as a source of the sender: unsent rows, paged from the store, under one claim.
 
-A row is handed over again only when its producer failed: the end of an owner does not make a copy, since the relay
-outlives it.
+A row is handed over again only when its producer failed. The end of an owner makes no copy: the relay outlives it.
 """
 
 from collections import deque
@@ -16,7 +15,7 @@ from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.outbox.handed import RowSource
 from sluicegate.streams.outbox.sender import Sender
 
-# numbers from the lowest row of a shard that the store still holds to the highest handed over: receivers' window
+# from the lowest number that the store still holds to the highest that was handed over: the window of receivers
 SPREAD = 10_000
 IN_MEMORY = 20_000  # rows of a shard waiting in memory, at most; more are read back from the store
 RESUME_BELOW = 5_000  # rows waiting, after intake was paused
@@ -54,7 +53,7 @@ class Shard(RowSource):
     ) -> None:
         super().__init__(stops)
         self._read, self._claimed, self._lineage, self.partition = read, claimed, lineage, partition
-        # whether the claim still stands is to be asked of the store by a commit; it is under way
+        # a commit must check that the claim still stands; that commit is under way
         self.doubted = self._asked = False
         self._after, self._bytes, self._page = 0, 0, FIRST_PAGE
         self._handed: deque[int] = deque()  # numbers handed over that the store may still hold, ascending
@@ -89,12 +88,12 @@ class Shard(RowSource):
 
     @property
     def pressing(self) -> bool:
-        """Must a commit come at once? So many reports that recording them lets many more rows out, or a doubt."""
+        """Is a commit needed at once? To record many reports, so that more rows are admitted, or to check the claim."""
         return self.doubted or len(self._reports.delivered) >= SPREAD // 2
 
     @property
     def lowest(self) -> int | None:
-        """No row of the store has a lower number; None: it has none."""
+        """The lowest number that the store may hold; None: it holds no row."""
         if self._handed or self.waiting:
             return self._handed[0] if self._handed else self.waiting[0].number
         return self._after + 1 if self.more else None
@@ -131,9 +130,8 @@ class Shard(RowSource):
                 self._before.clear()
 
     def _sort(self, rows: Sequence[OutboxRow]) -> None:
-        """Rows of the store: those that were handed over under an earlier claim are as they were, the others wait. Up
-        to the highest one that was handed over, all count as handed: receivers may know a number that is so much
-        higher."""
+        """Take over rows of the store that were handed over under an earlier claim; the others wait. All rows up to the
+        highest one that was handed over count as handed, since receivers may know that number."""
         highest = 0
         for row in rows:
             if self._take_over_row(row):
@@ -147,12 +145,12 @@ class Shard(RowSource):
         self._bytes = 0
 
     def admits(self, number: int) -> bool:
-        """May this number be handed over? Not while one that is SPREAD lower may have to be sent again: receivers
-        forget."""
+        """May this number be handed over? Not while a number SPREAD lower may be sent again: receivers would not know
+        it any more."""
         return number - (self.lowest or number) < SPREAD
 
     def ready(self, now: float) -> Sequence[OutboxRow]:
-        """Those of the waiting rows that are admitted now."""
+        """The first waiting rows, as far as they are admitted."""
         if self.refusal or self.left:
             return ()
         self.refill(now)
@@ -169,7 +167,7 @@ class Shard(RowSource):
 
     @property
     def stopped(self) -> bool:
-        """A row was refused, the file says stop, and all other reports are in."""
+        """Was a row refused that stops the shard, and are all other reports in?"""
         return bool(self.refusal) and not self.out
 
     def recorded(self, numbers: Sequence[int]) -> None:
@@ -182,8 +180,7 @@ class Shard(RowSource):
             self._recorded.discard(self._handed.popleft())
 
     def taken(self) -> tuple[list[int], list[DeadRow]]:
-        """For a commit that begins: exactly the numbers whose reports came since the last call, ascending, and the rows
-        declared dead."""
+        """For a commit: the numbers that were delivered since the last commit, ascending, and the dead rows."""
         self._asked = self.doubted
         taken = self.take()
         delivered, dead = sorted(taken.delivered), [dead for _, dead in taken.dead.values()]
@@ -200,26 +197,25 @@ def weight(rows: Iterable[OutboxRow]) -> int:
 
 
 class Outgoing(Protocol):
-    """What sends the rows of all shards of one worker."""
+    """Sends the rows of all shards of one worker."""
 
     @property
     def busy(self) -> bool:
-        """Does something run beside the loop, of which only a turn hears?"""
+        """Does a call run beside the loop, whose result only a turn handles?"""
 
     def turn(self, shards: Sequence[Shard], now: float) -> int:
-        """Hear reports, hand over what there is room for, of exactly these shards; returns how many rows are
-        unreported. Never blocks."""
+        """Handle reports and hand over rows of exactly these shards while there is room; returns how many rows have no
+        report. Never blocks."""
 
     def unrecorded(self) -> Collection[Partition]:
-        """Partitions without an owner here, with rows that were handed over and that the store still holds as
-        unsent."""
+        """Partitions without an owner here whose rows were handed over and are not recorded as sent."""
 
     def close(self) -> None: ...
 
 
 class Relay:
-    """All shards of one worker on one producer. Satisfies Outgoing. What was handed over for a partition is remembered
-    while nobody owns it, so that its next shard does not hand it over again."""
+    """All shards of one worker on one producer. Satisfies Outgoing. It remembers rows that were handed over for a
+    partition without an owner, so that the next shard does not hand them over again."""
 
     busy = False
 
@@ -235,7 +231,7 @@ class Relay:
         return self._sender.turn(self._sources, now)
 
     def _follow(self, shards: Sequence[Shard]) -> None:
-        """The shard of a newer claim goes on where the last one of its partition ended."""
+        """The shard of a newer claim follows the last shard of its partition."""
         here = {shard.partition: shard for shard in shards}
         for partition, last in self._newest.items():
             if here.get(partition) is not last:
@@ -252,4 +248,4 @@ class Relay:
         return [partition for partition, shard in self._newest.items() if shard.left and shard.remembers]
 
     def close(self) -> None:
-        """Its producer is its maker's."""
+        """Nothing: the caller closes the producer."""

@@ -1,4 +1,4 @@
-"""Decisions as outbox rows: result documents and dead letters with their ids, headers and output partition."""
+"""Makes outbox rows of decisions: result documents and dead letters with their ids, headers and output partitions."""
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -21,8 +21,8 @@ from sluicegate.streams.contracts.stores import OutputFacts
 from sluicegate.streams.contracts.values import OutboxRow, Partition
 from sluicegate.streams.errors import ProduceStopped
 
-LONGEST_WHERE = 300  # characters of a place in the user's code
-OVERHEAD = 1024  # what headers and framing may add to a message
+LONGEST_WHERE = 300  # characters of a position in the user's code
+OVERHEAD = 1024  # bytes that headers and framing may add to a message
 WhyDead = tuple[str, str, str, int, str, str]
 """Stage, reason, error, attempts, the place in the user's code, and the clause."""
 NO_DESTINATION: WhyDead = ("produce", "no-destination", "the agent has no `to`", 1, "", "")
@@ -38,7 +38,7 @@ class Target(NamedTuple):
 
 
 class Rows:
-    """Makes the rows of one claim of a partition. `number` is the last number given, from the claim row on."""
+    """Makes the rows of one claim of a partition. `number` is the last number that was given."""
 
     __slots__ = (
         "_agent",
@@ -67,14 +67,13 @@ class Rows:
         self.begin("", 0, "")
 
     def begin(self, lineage: str, number: int, topic_id: str) -> None:
-        """Rows from now on are written under this claim; `topic_id` as
-        sluicegate.streams.contracts.values.Source.name."""
+        """Rows from now on belong to this claim; `topic_id` as sluicegate.streams.contracts.values.Source.name."""
         self._lineage, self.number = lineage, number
         self.fire_id, self._dead_id = fire_ids(self._partition, topic_id), dead_ids(self._partition, topic_id)
         self._shards: dict[str, bytes] = {}
 
     def make(self, events: Iterable[Event], on_timeout: str) -> list[OutboxRow]:
-        """The rows of these events, in order; timeouts are none. Raises SystemNotReady when an output topic cannot be
+        """The rows of these events, in order; timeouts make none. Raises SystemNotReady when an output topic cannot be
         described."""
         rows = []
         for event in events:
@@ -147,8 +146,8 @@ class Rows:
         return headers
 
     def _bad_item(self, bad: BadItem) -> OutboxRow:
-        """A message out of a group, of which neither key nor offset is known: those of the group, and its index
-        there."""
+        """A message of a group, whose key and offset are unknown: the row has those of the group, and the message's
+        index."""
         fire = bad.fire
         headers = self._of_group(fire) + self._explained("handler", bad.reason, bad.error, fire.first, fire.opened)
         headers.append(("sluicegate-dead-item", b"%d" % bad.index))
@@ -165,7 +164,7 @@ class Rows:
         raised_at: str = "",
         shown: str = "",
     ) -> OutboxRow:
-        """What no broker would take: a dead letter that says from which records it can be had again. Raises
+        """A dead letter for a result that no broker would take; it names the records of the result. Raises
         ProduceStopped, whose text is logged: with `shown` in place of `why`."""
         if self._agent.on_error.produce == "stop":
             records = f"its records are {fire.first} to {fire.last}, and on_error.produce is stop"
@@ -242,7 +241,7 @@ class Rows:
 
 
 def shard_name(partition: Partition, topic: str, lineage: str) -> bytes:
-    """What receivers tell the numbers apart by."""
+    """The name of a sequence of numbers, as receivers know it."""
     app, agent, source, number = partition
     return f"{app}/{agent}/{source}/{number}>{topic}#{lineage}".encode()
 
@@ -255,7 +254,7 @@ def renumbered(row: OutboxRow, partition: Partition, number: int, lineage: str) 
 
 
 def contents(fire: Fire) -> Iterator[object]:
-    """Everything of the payload that the group holds, as sluicegate.streams.causes reads it."""
+    """The payload that the group holds, for sluicegate.streams.causes."""
     yield fire.key
     for value in fire.values.values():
         try:
@@ -270,7 +269,7 @@ def _target(topic: str, codec: Codec) -> Target:
 
 
 def _written(encode: Callable[[Any], bytes], values: dict[str, object]) -> bytes:
-    """With a codec of the user's: it gets plain values, and must give bytes."""
+    """Encode with the user's codec, which gets plain values and must return bytes."""
     written = encode(json.decode_any(json.encode(values)))
     if not isinstance(written, bytes):
         raise TypeError("encode gave no bytes")
@@ -278,6 +277,6 @@ def _written(encode: Callable[[Any], bytes], values: dict[str, object]) -> bytes
 
 
 def timestamp(record: Record) -> float:
-    """The record's own time in seconds, 0 when it has none."""
+    """The record's timestamp in seconds; 0 when it has none."""
     kind, milliseconds = record.timestamp()
     return milliseconds / 1000 if kind else 0.0

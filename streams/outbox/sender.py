@@ -1,9 +1,8 @@
-"""Outbox rows to Kafka: in number order, after their commit, never past a failure, never blocking the loop
+"""Sends outbox rows to Kafka in number order, after their commit, never past a failure, without blocking the loop
 (docs/protocol.md, Send).
 
-Every row of every outbox goes this way, so what a row costs here counts: rows are handed over, and their reports heard,
-many at a time. A row counts as dispatched only by its own delivery report; reports of different output partitions come
-out of order.
+This is a hot path: rows are handed over, and their reports handled, many at a time. A row counts as dispatched only by
+its own delivery report; reports of different output partitions come out of order.
 """
 
 from collections.abc import Sequence
@@ -23,8 +22,8 @@ GIVE_UP_AFTER = 5.0  # seconds for the reports of a producer that failed, before
 
 
 class Chunk:
-    """Rows of one source that were handed over together. Satisfies sluicegate.streams.contracts.stores.BatchReports:
-    reports go to the newest claim of the source in this process."""
+    """Rows of one source that were handed over together. Reports go to the newest claim of the source in this process.
+    Satisfies sluicegate.streams.contracts.stores.BatchReports."""
 
     __slots__ = ("_newest", "_sender", "_since", "_source", "rows")
 
@@ -66,9 +65,9 @@ class Sender:
         self._took: dict[float, int] = {}  # successes of this turn, by the time of their hand-over
 
     def turn(self, sources: Sequence[RowSource], now: float, more: bool | None = None) -> int:
-        """Hear reports, hand over what there is room for; returns how many rows are unreported. Never blocks. With
-        `more` rows to come soon, these wait for them as long as linger.ms says: the broker's work is by the request,
-        four times less a row so. Without more rows to come they go at once; None: linger.ms alone decides."""
+        """Handle reports and hand over rows while there is room; returns how many rows have no report. Never blocks.
+        `more`: more rows come soon, so rows wait for them up to linger.ms: larger requests cost the broker a quarter
+        per row. False: rows are sent at once. None: linger.ms alone decides."""
         self._now = now
         outstanding = self._output.poll()
         if self._took:
@@ -105,7 +104,7 @@ class Sender:
         return taken == wanted
 
     def took(self, since: float, count: int) -> None:
-        """So many rows have arrived that were handed over then."""
+        """`count` rows arrived that were handed over at `since`."""
         self._took[since] = self._took.get(since, 0) + count
 
     def refused(self, source: RowSource, row: OutboxRow, outcome: str, text: str) -> None:
@@ -126,7 +125,7 @@ class Sender:
         self._took.clear()
 
     def _recover(self, sources: Sequence[RowSource], outstanding: int, failed_at: float) -> None:
-        """After a failed delivery: nothing is handed over until every report is in, then all sources begin anew."""
+        """After a failed delivery: wait for every report, then replace the producer and send again."""
         if outstanding and self._now - failed_at < GIVE_UP_AFTER:
             return
         self._output.replace()

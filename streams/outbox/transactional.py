@@ -1,10 +1,12 @@
-"""`delivery: transactional`: the rows of a shard in Kafka transactions, each with the cursor that says how far they
-reach.
+"""`delivery: transactional`: sends the rows of a shard in Kafka transactions, each with a cursor of what was sent.
 
-A producer is opened for each claim, which fences those before it; then a commit asks the store whether the claim still
-stands, and only then rows are sent, those of the cursor left out. So whoever sends was the owner after everybody else
-was fenced, and has read what they sent. What no transaction can tell (a reply that is lost, a coordinator that is away)
-ends the producer; the next one's cursor tells.
+Each claim opens a producer, which fences earlier producers of the shard. Then a commit checks that the claim still
+stands, and only then rows are sent, without those that the cursor has. So a process that sends was the owner after all
+others were fenced, and knows what they sent. When the result of a transaction is unknown (a lost reply, an unavailable
+coordinator), the producer is closed, and the cursor of the next one tells.
+
+The relay does not use sluicegate.streams.outbox.sender: a transaction is a call that blocks, it ends for all of its
+rows at once, and a refused transaction is halved without a pause.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -27,7 +29,8 @@ MOST_LINEAGES = 60  # that a cursor names: a broker takes 4,096 bytes of metadat
 
 
 class ShardProducer:
-    """The way out of one shard. `cursor` is None until it is open; `calls` run one after the other, beside the loop."""
+    """The producer of one shard. `cursor` is None until it is open; `calls` run one after the other, beside the
+    loop."""
 
     __slots__ = ("backoff", "calls", "cursor", "limit", "output", "resume_at", "running", "shard")
 
@@ -43,7 +46,7 @@ class ShardProducer:
         return self.cursor is not None and row.number <= self.cursor.get(row.lineage, -1)
 
     def reached(self, rows: Iterable[OutboxRow]) -> dict[str, int]:
-        """The cursor with these rows, ascending; without what the store no longer holds."""
+        """The cursor after these rows, which ascend; without lineages that the store no longer holds."""
         lowest = self.shard.lowest
         known = {
             lineage: number
@@ -85,14 +88,14 @@ class TransactionalRelay:
         return sum(len(shard.out) for shard in shards)
 
     def unrecorded(self) -> Collection[Partition]:
-        """None: the cursor tells the next owner what was sent."""
+        """No partition: the cursor tells the next owner what was sent."""
         return ()
 
     def close(self) -> None:
         self._follow(())
 
     def _follow(self, shards: Sequence[Shard]) -> None:
-        """A lane for each shard, and for nothing else. A partition's thread stays: it may come back."""
+        """Keep a producer for each of these shards only. The thread of a partition stays, since it may come back."""
         here = {shard.partition: shard for shard in shards}
         for partition in [partition for partition in self._lanes if partition not in here]:
             lane = self._lanes.pop(partition)
@@ -129,8 +132,8 @@ class TransactionalRelay:
         )
 
     def _filled(self, lane: ShardProducer) -> bool:
-        """Rows of the store are in memory before Kafka is asked anything: while that is away they count as unsent, and
-        intake goes on."""
+        """Read rows of the store before Kafka is called: while Kafka is away they count as unsent, and intake goes
+        on."""
         try:
             lane.shard.refill(self._now)
         except PersistenceError as error:
@@ -158,7 +161,7 @@ class TransactionalRelay:
                 failpoints.hit("produced-not-acked")
 
     def _batch(self, lane: ShardProducer) -> list[OutboxRow]:
-        """Hand over the rows of the next transaction. What the cursor knows counts as delivered at once."""
+        """Hand over the rows of the next transaction. Rows that the cursor has count as delivered at once."""
         shard, rows, size = lane.shard, list[OutboxRow](), 0
         lineages = set(lane.reached(()))
         while shard.waiting and len(rows) < lane.limit and size < MOST_BYTES and shard.admits(shard.waiting[0].number):
@@ -183,7 +186,7 @@ class TransactionalRelay:
         self._meter.observe("dispatch_seconds", self._now - since, len(rows))
 
     def _refused(self, lane: ShardProducer, rows: Sequence[OutboxRow], text: str) -> None:
-        """One of these rows will never be taken: which one, ever smaller transactions tell."""
+        """The broker will never take one of these rows: smaller transactions find out which one."""
         lane.running, lane.limit = False, max(1, len(rows) // 2)
         if len(rows) == 1:
             lane.shard.refused(rows[0], text, self._meter, self._log)
@@ -191,7 +194,8 @@ class TransactionalRelay:
             lane.shard.send_again()
 
     def _failed(self, lane: ShardProducer, error: SluicegateError) -> None:
-        """Whether they were sent, the next cursor tells. Who was fenced asks the store before fencing others."""
+        """The next cursor tells whether the rows were sent. After Fenced the claim is checked before another producer
+        is opened."""
         lane.running, lane.cursor = False, None
         lane.shard.send_again()
         lane.shard.doubted = isinstance(error, Fenced)

@@ -280,7 +280,7 @@ class Claims:
             self._log.info("partition.not_readable_yet", topic=place[0], partition=place[1], code=code)
 
     def seek_again_if_gap(self, owner: Owner, record: Record) -> bool:
-        """Seek once more when the first record after a claim lies above the offset; returns whether to drop the records.
+        """Seek again when the first record after a claim is above the offset. Returns whether to drop the records.
 
         A fetch that was under way may be answered after a seek. When the same record comes again, the gap is real.
         Raises RetentionPassed when the topic begins above the offset."""
@@ -326,7 +326,7 @@ class Claims:
                 self._clearing.add(owner.claim, (), self._clock())
 
     def _clear_crash_mark(self, owner: Owner) -> None:
-        """Clear the names of this process, which is alive, from the crash mark; repeated until the store acknowledges."""
+        """This process is alive: clear its names from the crash mark, repeated until the store acknowledges."""
         owner.sealed.cancelled.set()  # the results of its slow calls are dropped
         if owner.marks.names():
             self._clearing.add(owner.claim, owner.marks.names(), self._clock())

@@ -1,12 +1,14 @@
-"""Crash poison: a record that ends the process again and again becomes a dead letter instead of a stand-still.
+"""A record that ends its process again and again becomes a dead letter (docs/protocol.md, Crash marks).
 
-With records in hand, before the first batch after a claim, the process writes its name into the crash mark of the claim
-row, with the offset. The commit that gets on clears it; a process that loses the partition, stops, or ends by an
-exception takes its own name back. So a name that stays belongs to a process that died in the middle, and it says how
-large its steps were. After a death in a whole batch the next one goes on in steps of STEP records; after a death in
-such a step, record by record; in careful steps each has its own mark, which carries the names of the dead along. A
-record whose mark names DEATHS of them, the last one of a process that had only this record in hand, is the cause.
-Rebalances, fences, restarts and kills of idle processes never count.
+With records in hand, before the first batch after a claim, the process writes its name and the offset into the crash
+mark of the claim row. The first commit that moves the offset clears the mark. A process that loses the partition,
+stops, or ends by an exception clears its own name. So a name that remains belongs to a process that died, and says how
+large its steps were.
+
+After a death in a whole batch the next owner works in steps of STEP records, after a death in such a step record by
+record. Each step writes its own mark, which keeps the names of the dead processes. A record whose mark names DEATHS
+processes, the last of which had only this record in hand, is the cause. Rebalances, fences, restarts and kills of idle
+processes never count.
 """
 
 from itertools import takewhile

@@ -132,8 +132,8 @@ class Owner:
             failpoints.hit("after-restore")
 
     def _check(self, known: ClaimVersion) -> None:
-        """The facts are from before the claim (a worker without Kafka must not take a partition): others may have gone
-        on since."""
+        """The facts were read before the claim, since a worker without Kafka must not take a partition. Another worker
+        may have continued since: so they are read once more before a halt."""
         try:
             check_claim(self.claim, self.facts, known)
         except Halt:
@@ -145,7 +145,7 @@ class Owner:
                 raise
 
     def _still_ours(self) -> None:
-        """A gap that somebody else's work after our claim explains is none. Raises Fenced."""
+        """A later claim of another worker explains a gap. Raises Fenced."""
         view = self._setting.store.read(self.partition)
         if view is None or view.claim.token != self.claim.token:
             raise Fenced("somebody else claimed the partition while it was taken over") from None
@@ -341,9 +341,8 @@ class Owner:
         return self.committed(*done, monotonic)
 
     def _hold(self, items: Sequence[Item], error: HandlerFailed) -> None:
-        """Handle them again later, under this claim. Raises `error` where only a new claim can: while this one takes
-        over, while a crash mark stands, or where a commit writes what was read of senders and ids beyond the failed
-        item."""
+        """Handle them again later, under this claim. Raises `error` where only a new claim can: during the take-over,
+        while a crash mark stands, or where a commit writes sender numbers and ids read after the failed item."""
         processor = self._setting.processor
         careful = not self.begun or self.marks.set or self.marks.step(self.claim.offset)
         if careful or not (processor.parts or processor.batches):

@@ -162,14 +162,12 @@ class Supervisor:
         pace: Pace,
         fresh: Fresh,
     ) -> None:
-        self._command, self._events, self._board, self._meter, self._pace, self._fresh = (
-            command,
-            events,
-            board,
-            meter,
-            pace,
-            fresh,
-        )
+        self._command = command
+        self._events = events
+        self._board = board
+        self._meter = meter
+        self._pace = pace
+        self._fresh = fresh
         self._slots = [Slot(job, Backoff(pace.first_restart, pace.slowest_restart, random.random)) for job in jobs]
         self._log = structlog.get_logger()
 
@@ -181,10 +179,14 @@ class Supervisor:
         self._board.phase("running")
         code = None
         while code is None:
-            self._start_due()
-            code = self._handle(
-                self._next(min((slot.due for slot in self._slots if slot.due is not None), default=None))
-            )
+            for slot in self._slots:
+                if slot.due is not None and slot.due <= time.monotonic():
+                    self._start(slot)
+            event = self._next(min((slot.due for slot in self._slots if slot.due is not None), default=None))
+            if isinstance(event, Ended):
+                code = self._ended(event)
+            elif event is not None:
+                code = 0
         return self._stop(code)
 
     def _next(self, until: float | None) -> ProcessEvent | None:
@@ -193,17 +195,6 @@ class Supervisor:
             return self._events.get(timeout=None if until is None else max(0.0, until - time.monotonic()))
         except queue.Empty:
             return None
-
-    def _handle(self, event: ProcessEvent | None) -> int | None:
-        """An exit code when it is time to end."""
-        if isinstance(event, Ended):
-            return self._ended(event)
-        return None if event is None else 0
-
-    def _start_due(self) -> None:
-        for slot in self._slots:
-            if slot.due is not None and slot.due <= time.monotonic():
-                self._start(slot)
 
     def _start(self, slot: Slot) -> None:
         def heard(report: WorkerReport) -> None:
@@ -224,7 +215,7 @@ class Supervisor:
             self._log.info(_event(agent, "started"), agent=agent, worker=worker, pid=slot.process.pid)
 
     def _ended(self, event: Ended) -> int | None:
-        """A process ended that should not have: again, or an exit code when that would not help."""
+        """A process ended unexpectedly: start it again; or return an exit code when a new start cannot help."""
         slot = self._forget(event)
         if event.code == 2 or (event.code == 3 and not slot.was_ready):
             return event.code
@@ -284,8 +275,8 @@ def _event(agent: str, what: str) -> str:
 
 @contextlib.contextmanager
 def _signals(events: queue.SimpleQueue[ProcessEvent]) -> Iterator[None]:
-    """A signal within SAME_SIGNAL seconds of the first is the same one: wrappers forward what the terminal sent to
-    all."""
+    """A signal within SAME_SIGNAL seconds of the first is the same signal: the terminal sends it to all processes, and
+    a wrapper forwards it once more."""
     first: list[float] = []
 
     def note(number: int, _frame: FrameType | None) -> None:

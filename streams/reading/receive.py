@@ -31,8 +31,8 @@ class SenderShard:
 
 
 class ReceivedShards:
-    """What was received from whom. `dropped` counts repeats, `late` numbers below the
-    window: accepted, since nobody knows."""
+    """The numbers received from each sender's shard. `dropped` counts repeats. `late` counts numbers below the window,
+    which are accepted, because they may be new."""
 
     __slots__ = ("dropped", "fresh", "late", "shards", "topic")
 
@@ -42,8 +42,8 @@ class ReceivedShards:
         self.fresh: dict[str, list[int]] = {}
         self.dropped = self.late = 0
 
-    def repeat(self, shard: str, number: int, now: float) -> bool:
-        """Was this number of this shard seen? Notes it when it was not."""
+    def note(self, shard: str, number: int, now: float) -> bool:
+        """Note a number of a shard. Returns whether it is a repeat."""
         known = self.shards.setdefault(shard, SenderShard())
         if number in known.numbers:
             return True
@@ -59,7 +59,7 @@ class ReceivedShards:
         kept = []
         for record in records:
             sender = self.sender(record)
-            if sender is None or not self.repeat(*sender, now):
+            if sender is None or not self.note(*sender, now):
                 kept.append(record)
         self.dropped += len(records) - len(kept)
         return kept

@@ -1,12 +1,12 @@
-"""`scope: shared`, second half: sealed batches are fired and completed, and what nobody works on any more is taken
-over.
+"""`scope: shared`, second half: fire and complete sealed batches, and take over batches whose lease ran out.
 
-A lease only says who tries: a batch is completed by one compare-and-set that removes its rows and writes its messages.
+A lease only says which worker tries. One compare-and-set completes a batch: it removes the rows and writes the
+messages.
 
-A batch for a handler that is handed out again and again, since nobody ended it or gave it back, may be what ends its
-processes: from then on it runs alone, so that their end counts against it and no other, and is given up in the end. The
-store counts its hand-outs (a worker may not have received all of them), and the times that it began alone, written
-before (streams/handlers/attempts.py).
+A batch that is leased again and again, and is neither completed nor released, may be what ends its processes. From then
+on it runs alone, so that the end of a process counts against this batch only. In the end it is given up. The store
+counts the leases (a worker may not have received all of them) and the times that the batch began alone, which are
+written before each run (streams/handlers/attempts.py).
 """
 
 from collections.abc import Callable, Sequence
@@ -90,22 +90,18 @@ class SharedFires:
         time: Callable[[], float],
         backoff: Backoff,
     ) -> None:
-        self._name, self._gate, self._buffer, self._firing, self._handling, self._policy = (
-            name,
-            gate,
-            buffer,
-            firing,
-            handling,
-            policy,
-        )
-        self._calls, self._work, self._meter, self._clock, self._time, self._backoff = (
-            calls,
-            work,
-            meter,
-            clock,
-            time,
-            backoff,
-        )
+        self._name = name
+        self._gate = gate
+        self._buffer = buffer
+        self._firing = firing
+        self._handling = handling
+        self._policy = policy
+        self._calls = calls
+        self._work = work
+        self._meter = meter
+        self._clock = clock
+        self._time = time
+        self._backoff = backoff
         self._log = structlog.get_logger().bind(buffer=name)
         self._jobs: dict[str, BatchInHand] = {}
         self._look_at = 0.0

@@ -1,7 +1,7 @@
-"""`scope: shared`, first half: an owner puts its records into the one buffer that all workers fill.
+"""`scope: shared`, first half: an owner inserts its records into the buffer that all workers share.
 
-The insert moves the source's watermark in its own transaction, before the owner's commit moves the offset: what is read
-again after a crash lies below the watermark and is left out, whoever reads it.
+The insert moves the source's watermark in its own transaction, before the owner's commit moves the offset. Records that
+are read again after a crash lie below the watermark and are left out, whichever worker reads them.
 """
 
 from bisect import bisect_left

@@ -7,7 +7,7 @@ from typing import Any
 from sluicegate.schemas import codec
 from sluicegate.schemas.json import Decode
 from sluicegate.streams import formats
-from sluicegate.streams.agent import App
+from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.contracts.record import headers as headers_of
 from sluicegate.streams.testing.log import LogRecord
 
@@ -38,12 +38,7 @@ class OutputReader:
     def __init__(self, app: App) -> None:
         readers = {f"{app.name}/{agent.name}": formats.reads(agent).decode for agent in app.agents}
         self._dead = {agent.dead_letters: readers for agent in app.agents}
-        raw = codec("json").decode
-        self._decode: dict[str, Decode] = {
-            to.topic: raw if to.format == "raw" else formats.writes(replace(agent, to=to)).decode
-            for agent in app.agents
-            for to in agent.outputs
-        }
+        self._decode = {to.topic: _reader(replace(agent, to=to)) for agent in app.agents for to in agent.outputs}
 
     @property
     def topics(self) -> list[str]:
@@ -87,3 +82,7 @@ def _decoded(decode: Decode, value: bytes) -> Any:
         return decode(value)
     except Exception:
         return value
+
+
+def _reader(agent: Agent) -> Decode:
+    return codec("json").decode if agent.to is not None and agent.to.format == "raw" else formats.writes(agent).decode

@@ -65,9 +65,7 @@ def _received(partition: Sequence[Seen], topic: str) -> list[Seen]:
     senders = ReceivedShards(topic)
     ours = [(record.headers["sluicegate-shard"], int(record.headers["sluicegate-seq"])) for record in partition]
     return [
-        record
-        for record, (shard, number) in zip(partition, ours, strict=True)
-        if not senders.repeat(shard, number, 0.0)
+        record for record, (shard, number) in zip(partition, ours, strict=True) if not senders.note(shard, number, 0.0)
     ]
 
 

@@ -45,7 +45,7 @@ def log_of(name: str) -> list[bytes]:
     for at in range(12):
         accept(groups, [Hostile(at * 4 + i, KEYS[i], good[(at + i) % len(good)]) for i in range(4)], NOW + at)
         groups.events.clear()
-        senders.repeat(f"app/a/t/{at % 3}>in#x", at, NOW)
+        senders.note(f"app/a/t/{at % 3}>in#x", at, NOW)
         seen.note([b"%d" % at], NOW + at)
         sealed.seal(Message(None, Hostile(at, b"k%d" % (at % 2), good[0], [("h", b"v")])))
         blobs += log.entries(senders.changes(), dict, NOW + at)[0]

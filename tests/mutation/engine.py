@@ -375,7 +375,8 @@ GUARDS = (
         "streams/outbox/handed.py",
         "        ended = {number: row.lineage or row.id for number in numbers "
         "if (row := out.pop(number, None)) is not None}\n",
-        '        ended = dict.fromkeys(numbers, "")\n        for number in numbers:\n            out.pop(number, None)\n',
+        '        ended = dict.fromkeys(numbers, "")\n'
+        "        for number in numbers:\n            out.pop(number, None)\n",
         RELAY,
     ),
     Guard(

@@ -177,13 +177,13 @@ def rewound_by_version(patch: Patch) -> None:
 
 def watermark(patch: Patch) -> None:
     """A receiver takes only what is above the highest number of its shard."""
-    repeat = ReceivedShards.repeat
+    repeat = ReceivedShards.note
 
     def below(self: Any, shard: str, number: int, now: float) -> bool:
         known = self.shards.get(shard)
         return (known is not None and number <= known.highest) or repeat(self, shard, number, now)
 
-    patch.setattr(ReceivedShards, "repeat", below)
+    patch.setattr(ReceivedShards, "note", below)
 
 
 def no_lineage(patch: Patch) -> None:

@@ -23,7 +23,7 @@ NOT_TESTS = re.compile(r"tests/(mutation/|unit/test_twins\.py)")
 ASK = """
 from sluicegate.streams.reading.receive import ReceivedShards
 senders = ReceivedShards("in")
-print([senders.repeat("shard", 1, 0.0) for _ in range(2)][-1], flush=True)
+print([senders.note("shard", 1, 0.0) for _ in range(2)][-1], flush=True)
 """
 
 
@@ -52,15 +52,15 @@ def test_each_protection_has_a_test_that_takes_it_out() -> None:
 
 def asked_again() -> bool:
     senders = ReceivedShards("in")
-    return [senders.repeat("shard", 1, 0.0) for _ in range(2)][-1]
+    return [senders.note("shard", 1, 0.0) for _ in range(2)][-1]
 
 
 def test_inside_the_protection_is_out_and_afterwards_it_is_back() -> None:
-    before = ReceivedShards.repeat.__code__
+    before = ReceivedShards.note.__code__
     with twins.without("receive"):
         assert not asked_again()
     assert asked_again()
-    assert ReceivedShards.repeat.__code__ is before
+    assert ReceivedShards.note.__code__ is before
 
 
 def test_only_functions_that_differ_change() -> None:

@@ -157,7 +157,7 @@ def test_many_senders_are_split_over_entries_and_come_back_whole(monkeypatch: py
     monkeypatch.setattr(log_module, "SLACK", 0)
     turned = Turned(an_agent(Aggregation()))
     for n in range(1, 400):
-        turned.senders.repeat(f"app/a/t/{n % 40}>in#token", n, 100.0)
+        turned.senders.note(f"app/a/t/{n % 40}>in#token", n, 100.0)
         if n % 50 == 0:
             turned.accept([record(n, b"a", of())], 100.0)
             turned.commit(100.0)
@@ -165,7 +165,7 @@ def test_many_senders_are_split_over_entries_and_come_back_whole(monkeypatch: py
     assert turned.dropped > 5
     turned.commit(100.0)
     turned.restore()
-    assert all(turned.senders.repeat(f"app/a/t/{n % 40}>in#token", n, 100.0) for n in range(1, 400))
+    assert all(turned.senders.note(f"app/a/t/{n % 40}>in#token", n, 100.0) for n in range(1, 400))
 
 
 def test_one_expiry_fires_groups_of_so_many_bytes_and_says_that_more_are_due(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,20 +42,20 @@ def test_a_number_is_new_once() -> None:
 
 def test_a_number_within_the_window_that_was_not_seen_is_new() -> None:
     senders = ReceivedShards("in")
-    senders.repeat(SHARD, receive.WINDOW, 1.0)
-    assert [senders.repeat(SHARD, n, 1.0) for n in (1, 5, 1)] == [False, False, True]
+    senders.note(SHARD, receive.WINDOW, 1.0)
+    assert [senders.note(SHARD, n, 1.0) for n in (1, 5, 1)] == [False, False, True]
 
 
 def test_a_number_below_the_window_is_accepted_and_counted() -> None:
     senders = ReceivedShards("in")
-    senders.repeat(SHARD, 5 * receive.WINDOW, 1.0)
-    assert not senders.repeat(SHARD, 4 * receive.WINDOW, 1.0)
+    senders.note(SHARD, 5 * receive.WINDOW, 1.0)
+    assert not senders.note(SHARD, 4 * receive.WINDOW, 1.0)
     assert senders.receipts() == (0, 1)
 
 
 def test_another_lineage_starts_anew() -> None:
     senders = ReceivedShards("in")
-    assert [senders.repeat(shard, 1, 1.0) for shard in (SHARD, SHARD + "x", SHARD)] == [False, False, True]
+    assert [senders.note(shard, 1, 1.0) for shard in (SHARD, SHARD + "x", SHARD)] == [False, False, True]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_records_without_headers_pass() -> None:
 def test_what_was_seen_survives_any_restore(arrivals: list[tuple[int, bool]]) -> None:
     senders, seen = ReceivedShards("in"), set[int]()
     for number, crash in arrivals:
-        assert senders.repeat(SHARD, number, 1.0) is (number in seen)
+        assert senders.note(SHARD, number, 1.0) is (number in seen)
         seen.add(number)
         if crash:
             senders = restored(senders)
@@ -101,15 +101,15 @@ def test_what_was_seen_survives_any_restore(arrivals: list[tuple[int, bool]]) ->
 def test_fresh_numbers_alone_rebuild_what_was_seen() -> None:
     senders, after = ReceivedShards("in"), ReceivedShards("in")
     for number in (3, 1, 2):
-        senders.repeat(SHARD, number, 5.0)
+        senders.note(SHARD, number, 5.0)
         after.replay(senders.changes(), {}, 5.0)
-    assert [after.repeat(SHARD, n, 6.0) for n in (1, 2, 3, 4)] == [True, True, True, False]
+    assert [after.note(SHARD, n, 6.0) for n in (1, 2, 3, 4)] == [True, True, True, False]
 
 
 def test_a_lineage_that_was_silent_for_a_week_is_forgotten_and_others_are_not() -> None:
     senders = ReceivedShards("in")
-    senders.repeat(SHARD, 1, 0.0)
-    senders.repeat(SHARD + "new", 1, receive.FORGET_AFTER / 2)
+    senders.note(SHARD, 1, 0.0)
+    senders.note(SHARD + "new", 1, receive.FORGET_AFTER / 2)
     assert set(senders.whole(receive.FORGET_AFTER - 1)) == {SHARD, SHARD + "new"}
     assert set(senders.whole(receive.FORGET_AFTER)) == {SHARD + "new"}
     assert set(senders.shards) == {SHARD + "new"}
@@ -118,6 +118,6 @@ def test_a_lineage_that_was_silent_for_a_week_is_forgotten_and_others_are_not() 
 def test_172_what_is_remembered_of_a_sender_is_bounded() -> None:
     senders = ReceivedShards("in")
     for number in range(1, 5 * receive.WINDOW):
-        senders.repeat(SHARD, number, 1.0)
+        senders.note(SHARD, number, 1.0)
     assert len(senders.shards[SHARD].numbers) <= 2 * receive.WINDOW
-    assert senders.repeat(SHARD, 4 * receive.WINDOW + 1, 1.0)
+    assert senders.note(SHARD, 4 * receive.WINDOW + 1, 1.0)

@@ -3,7 +3,9 @@
 import pytest
 
 from sluicegate.streams.expressions.check import Finding, check, check_condition
+from sluicegate.streams.expressions.functions import FUNCTIONS
 from sluicegate.streams.expressions.parse import parse
+from sluicegate.streams.expressions.signatures import SIGNATURES
 from sluicegate.streams.expressions.types import (
     BOOLEAN,
     DOUBLE,
@@ -46,12 +48,14 @@ WRONG = [
     # Names.
     ('countri == "DE"', 1, "no field countri in invoice.avsc; did you mean country?"),
     ("zzz > 3", 1, "no field zzz in invoice.avsc"),
-    ('has(customer) && customer.tierr == "gold"', 18, "no field tierr in customer; did you mean tier?"),
-    ("items.exists(i, i.prize > 3)", 17, "no field prize in i; did you mean price?"),
-    ('{"a": 1, "b": qty}.c == 1', 1, 'no field c in {"a": 1, "b": qty}'),
-    ("country.tier", 1, "country is text and has no field tier"),
+    ('has(customer) && customer.tierr == "gold"', 27, "no field tierr in customer; did you mean tier?"),
+    ("items.exists(i, i.prize > 3)", 19, "no field prize in i; did you mean price?"),
+    ('{"a": 1, "b": qty}.c == 1', 20, 'no field c in {"a": 1, "b": qty}'),
+    ("country.tier", 9, "country is text and has no field tier"),
+    ("defualt(qty, 1) > 3", 1, "no function defualt; did you mean default?"),
+    ("default(qty) > 3", 1, "default takes a field and a value, such as default(qty, 1)"),
     ("siez(tags) > 3", 1, "no function siez; did you mean size?"),
-    ("math.ciel(amount) > 3.0", 1, "no function math.ciel; did you mean math.ceil?"),
+    ("math.ciel(amount) > 3.0", 6, "no function math.ciel; did you mean math.ceil?"),
     # Arithmetic.
     ("total * qty", 1, "* takes numbers, total is text (a decimal); write double(total)"),
     ("qty / total", 7, "/ takes numbers, total is text (a decimal); write double(total)"),
@@ -100,11 +104,11 @@ WRONG = [
     ("{3: 1}", 2, "the keys of a map are text, 3 is integer"),
     # Functions.
     ("size(tags, 2) > 3", 1, "size takes 1 argument, 2 given"),
-    ("tags.join(1, 2)", 1, "join takes 0 or 1 argument, 2 given"),
-    ("math.greatest()", 1, "math.greatest takes at least 1 argument, 0 given"),
+    ("tags.join(1, 2)", 6, "join takes 0 or 1 argument, 2 given"),
+    ("math.greatest()", 6, "math.greatest takes at least 1 argument, 0 given"),
     ("size(qty)", 6, "size takes lists, maps or text, qty is integer"),
     ('startsWith(country, "x")', 1, "startsWith is called on a value; write value.startsWith(x)"),
-    ("country.double()", 1, "double is called by itself; write double(x)"),
+    ("country.double()", 9, "double is called by itself; write double(x)"),
     ('qty.startsWith("x")', 1, "startsWith takes text, qty is integer; write string(qty)"),
     ("country.startsWith(3)", 20, "startsWith takes text, 3 is integer"),
     ("due.getHours()", 1, "getHours takes durations or times, due is text"),
@@ -147,6 +151,7 @@ FINE = [
     '"k" in headers && headers.all(k, k.startsWith("x"))',
     'items.filter(i, i.price > 3).size() == 2 && " a ".trim().split(",", 2).join("") == country',
     "math.greatest(qty, amount, 3) > math.least([1, 2]) && -qty < 3",
+    "dyn(qty) == country && math.isFinite(amount) && tags[1.0] == country",
     "at.getHours() == 3 && wait.getHours() > 1",
 ]
 
@@ -236,6 +241,20 @@ def test_the_type_of(text: str, expected: ValueType) -> None:
     found, findings = check(parse(text), NAMES)
     assert found == expected
     assert not [finding for finding in findings if not finding.is_warning]
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_the_check_knows_how_a_function_is_called(name: str) -> None:
+    """The check and the exact form take the same numbers of values, as a method and as a function."""
+    form = FUNCTIONS[name]
+    for is_method, taken in ((True, form.method), (False, form.function)):
+        known = [each for each in SIGNATURES[name] if (each.target is not None) is is_method]
+        counts = {n for n in range(9) if any(each.takes(n - is_method) for each in known)}
+        assert counts == (set(range(1, 9)) if form.unbounded and not is_method else set(taken))
+
+
+def test_the_check_knows_no_other_function() -> None:
+    assert set(SIGNATURES) == set(FUNCTIONS)
 
 
 def test_the_common_type_of_nothing_is_unknown() -> None:

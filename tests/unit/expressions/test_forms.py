@@ -18,7 +18,7 @@ def test_without_a_proof_of_types_the_answers_differ(monkeypatch: pytest.MonkeyP
         return wanted([Field(".".join(field.path)) for field in form.fields])
 
     monkeypatch.setattr(forms, "proved", unproved)
-    assert forms.compare(10_000, seed=1).differences
+    assert forms.compare(2_000, seed=1).differences
 
 
 def test_when_missing_values_are_not_refused_the_answers_differ(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,4 +29,4 @@ def test_when_missing_values_are_not_refused_the_answers_differ(monkeypatch: pyt
         return found._replace(chains=tuple(chain or "f0" for chain in found.chains))
 
     monkeypatch.setattr(forms, "proved", lenient)
-    assert forms.compare(10_000, seed=1).differences
+    assert forms.compare(2_000, seed=1).differences

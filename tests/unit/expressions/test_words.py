@@ -9,7 +9,7 @@ from sluicegate.streams.expressions.words import in_words, normal
 from tests.unit.expressions.trees import trees
 
 
-@settings(derandomize=True, deadline=None, max_examples=1000)
+@settings(derandomize=True, deadline=None, max_examples=300)
 @given(trees)
 def test_the_canonical_text_of_any_tree_parses_to_an_equal_tree(tree: Node) -> None:
     text = normal(tree)
