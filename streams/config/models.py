@@ -198,8 +198,19 @@ _KEY_SCHEMA = {
 }
 
 
+def _written(value: object) -> object:
+    if value is None:
+        raise refused("is empty", "write an expression, such as amount > 100, or leave it out")
+    return value
+
+
+ClauseField = Annotated[Expression | None, BeforeValidator(_written)]
+
+
 def _as_selected(value: object) -> object:
     """`[names]` are the fields of these names; with an expression each: computed."""
+    if isinstance(value, dict) and None in value.values():
+        raise refused("has a field without an expression", "write {NAME: EXPRESSION}, or a list of names")
     if isinstance(value, list) and value:
         return dict.fromkeys(map(as_written, value)) if all(isinstance(as_written(v), str) for v in value) else value
     return value
@@ -226,7 +237,7 @@ class DestinationModel(BaseModel):
 
     model_config = _CLOSED
     topic: TopicField
-    where: Expression | None = None
+    where: ClauseField = None
     select: SelectField | None = None
     continue_: FlagField = Field(default=False, alias="continue")
     format: Format = "json"
@@ -294,12 +305,12 @@ class AgentModel(BaseModel):
     writer_schemas: Text | None = None
     framing: Framing | None = None
     schema_id: SchemaId | None = None
-    where: Expression | None = None
+    where: ClauseField = None
     let: Annotated[dict[str, Expression], unless_unknown(dict)] | None = None
     key: Annotated[KeyModel | None, BeforeValidator(_as_key), WithJsonSchema(_KEY_SCHEMA)] = None
     scope: Scope = "partition"
     repartition: TopicField | None = None
-    having: Expression | None = None
+    having: ClauseField = None
     aggregate: Annotated[Aggregate | None, unless_unknown(Aggregate)] = None
     handler: FunctionsField | None = None
     session: FlagField = False

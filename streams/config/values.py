@@ -205,7 +205,9 @@ def _to(agent: run.Agent) -> object:
 def _destination(to: run.Destination) -> Tree:
     found = _given(topic=to.topic, format=to.format, where=to.where or None) | _avro(to.avro)
     if to.select:
-        found["select"] = {each.name: each.expression or None for each in to.select}
+        names = [each.name for each in to.select]
+        computed = {each.name: each.expression or each.name for each in to.select}
+        found["select"] = computed if any(each.expression for each in to.select) else names
     return found | ({"continue": True} if to.goes_on else {})
 
 

@@ -1,5 +1,7 @@
 """The expressions of a file, in the file's own tests and under `--crash`."""
 
+import re
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -132,6 +134,15 @@ FILES = {
     "routes of which none fits": (ROUTES.replace("continue: true", "where: spent > 2, continue: true"), UNROUTED),
     "where of scope shared": (SHARED, PAID.replace(EXPECT, LEASE + EXPECT)),
 }
+
+
+PAGE = (Path(__file__).parents[3] / "docs" / "clauses.md").read_text()
+
+
+def test_the_file_of_the_page_does_what_its_tests_say(tmp_path: Path) -> None:
+    (shown,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.S)
+    head, _, steps = shown.partition("  paid orders of a region:\n")
+    assert played(tmp_path, textwrap.dedent(steps), f"{head}  it:\n") is None
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -1,0 +1,112 @@
+"""What `check` says of expressions: the line and column of the mistake, what is wrong, what to do."""
+
+import pytest
+
+from sluicegate.streams.config import meaning
+from tests.unit.config.files import agent, lines, loaded
+
+AGGREGATE = "aggregate: {count: 10, compute: {spent: {sum: total}, rows: collect}}"
+TO = "to: {topic: totals}"
+
+
+def grouped(*more: str, aggregate: str = AGGREGATE, to: str = TO, form: str = "json") -> str:
+    return agent("\n".join(["from: orders", f"format: {form}", *more, aggregate, to]))
+
+
+def handled(*more: str, to: str = TO) -> str:
+    return agent("\n".join(["from: orders", "handler: operator:neg", *more, to]))
+
+
+WRONG = [
+    (grouped("where: status = 1"), "9:19: agents.a.where: unexpected '='; write == to compare"),
+    (grouped('where: "status = 1"'), "9:20: agents.a.where: unexpected '='; write == to compare"),
+    (
+        grouped("where: >-", "  status", "  = 1"),
+        "9:5: agents.a.where: character 8 of the expression: unexpected '='; write == to compare",
+    ),
+    (grouped("where: amount + 1"), "9:12: agents.a.where: must be boolean, amount + 1 is number"),
+    (grouped("where: '\"x\" > 1'"), "9:13: agents.a.where: > takes two values of one type"),
+    (grouped("where: mesage.keys == nope(1)"), "9:27: agents.a.where: no function nope"),
+    (grouped("where: message.keys == 'a'"), "9:5: agents.a.where: message has no keys; did you mean key?"),
+    (grouped("where: group.spent > 1"), "9:5: agents.a.where: names group, which only `until` can ask; "),
+    (
+        grouped("where: amount > 1", form="raw", aggregate="aggregate: {count: 10}"),
+        "9:5: agents.a.where: needs the field amount, but raw records have none; ask for message.key",
+    ),
+    (grouped("let: {total: amount *}"), "9:26: agents.a.let.total: "),
+    (
+        grouped("let: {total: other + 1, other: amount}"),
+        "9:11: agents.a.let.total: names other, which is computed after it; name only fields of the record",
+    ),
+    (grouped("let: {total: total + 1}"), "9:11: agents.a.let.total: names itself; "),
+    (grouped("let: {message: amount}"), "9:11: agents.a.let.message: is the name of something else in expressions; "),
+    (grouped('let: {"a-b": amount}'), "9:11: agents.a.let.a-b: is no name that an expression can write; "),
+    (grouped("having: spend > 1"), "9:13: agents.a.having: no field spend in the result; did you mean spent?"),
+    (grouped("having: rows > 1"), "9:13: agents.a.having: > takes two values of one type"),
+    (handled("having: count > 1"), "9:5: agents.a.having: asks the result of a group, but there is no aggregate; "),
+    (grouped(to="to: {topic: t, where: spent > 1}"), "10:20: agents.a.to.where: belongs to one of several routes; "),
+    (grouped(to="to: {topic: t, continue: true}"), "10:20: agents.a.to.continue: belongs to one of several routes; "),
+    (grouped(to="to: {topic: t, select: [spend]}"), "10:20: agents.a.to.select: names spend, which is no field of "),
+    (grouped(to="to: {topic: t, select: {x: spend}}"), "10:32: agents.a.to.select.x: no field spend in the result; "),
+    (grouped(to="to: {topic: t, select: {x: spent}, format: avro}"), "agents.a.to.select: cannot be written as Avro"),
+    (
+        grouped(to="to: [{topic: t}, {topic: u}]"),
+        "10:22: agents.a.to[1]: is never reached: t takes everything; give the route before it a `where`",
+    ),
+    (grouped(to="to: [{topic: t}, drop]"), "agents.a.to[1]: is never reached: t takes everything"),
+    (grouped(to="to: [drop]"), "10:5: agents.a.to: names no route; write {topic: NAME}, or a list of "),
+    (grouped(to="to: [drop, {topic: t}]"), "10:5: agents.a.to: has drop before another route; write drop as the last"),
+    (grouped(to="to: [{topic: orders}]"), "10:11: agents.a.to[0].topic: is a topic that this agent reads"),
+    (grouped(to="to: [{topic: t, wher: spent > 1}]"), "10:21: agents.a.to[0].wher: unknown key; did you mean where?"),
+    (grouped(to="to: [{topic: t, format: avro}]"), "agents.a.to[0].format: is not possible in a list of routes yet"),
+    (handled(to="to: [{topic: t}]"), "agents.a.to: is a list, but a handler sends the results; "),
+    (handled(to="to: {topic: t, select: [key]}"), "agents.a.to.select: is about results, but the handler sends "),
+    (
+        grouped("let: {total: message.offset}", "key: customer", "repartition: by-customer"),
+        "agents.a.let.total: asks for message.offset, but is computed of the record that repartition wrote anew; ",
+    ),
+    (
+        grouped("let: {total: message.offset}", "scope: shared"),
+        "agents.a.let.total: asks for message.offset, but is computed when the batch of the shared buffer fires; ",
+    ),
+    (
+        grouped("let: {total: int(message.headers.n)}", "handler: operator:neg"),
+        "agents.a.let.total: asks for message, of which a group keeps nothing for a handler that names bad items; ",
+    ),
+    (agent(f"from: orders\nwhere: amount > 1\n{TO}"), "agents.a.aggregate: is missing; "),
+    (grouped("on_error: {expression: wait}"), "agents.a.on_error.expression: must be dead-letter, skip or stop; "),
+    (grouped("where:"), "9:5: agents.a.where: is empty; write an expression, such as amount > 100, or leave it out"),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), WRONG)
+def test_a_mistake_in_an_expression_is_named(text, expected, tmp_path):
+    found = lines(loaded(tmp_path, text).problems, tmp_path)
+    assert [each for each in found if expected in each], found
+
+
+RIGHT = [
+    (grouped("where: true"), "takes only records where "),
+    (
+        grouped('where: status == "paid" && country in ["DE", "FR"]'),
+        'takes only records where status is "paid" and country is one of "DE", "FR"; leaves out and counts the others',
+    ),
+    (grouped('let: {total: "amount * default(qty, 1)"}'), "computes total = amount * default(qty, 1)"),
+    (grouped("having: spent >= 1000"), "sends a result only where spent is at least 1000"),
+    (grouped(to="to: {topic: t, select: [key, spent]}"), "writes key, spent to t as json"),
+    (
+        grouped(to="to: [{topic: t, where: spent > 1, continue: true}, {topic: u, where: count > 3}, drop]"),
+        "route 1: writes what it takes to t as json where spent is more than 1, and asks the next route, too",
+    ),
+    (grouped(to="to: [{topic: u, where: count > 3}]"), "makes a dead letter of what no route takes"),
+    (grouped("on_error: {expression: stop}"), "stops the partition at a record for which an expression has no answer"),
+    (grouped("key: customer", "repartition: by-customer", "where: paid"), "takes only records where paid"),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), RIGHT)
+def test_what_is_right_is_said_in_words(text, expected, tmp_path):
+    found = loaded(tmp_path, text)
+    assert not found.problems
+    said = [sentence for each in found.app.agents for sentence in meaning(each)]
+    assert [sentence for sentence in said if sentence.startswith(expected)], said
