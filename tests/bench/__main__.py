@@ -21,8 +21,13 @@ from tests.servers.shared import open_server
 
 JOBS = {
     "J1": "fold: per key every 100 records -> count, sum, max",
+    "J1W": "J1 with one predicate",
+    "J1W2": "J1 with two predicates",
+    "J1L": "J1 with an expression over a list",
     "J2": "collect: the same, the result carries the 100 records",
 }
+WHERES = {"J1W": "amount >= 0", "J1W2": 'amount >= 0 && id != ""', "J1L": "'[amount, 1000].exists(each, each >= 1000)'"}
+"""All records pass."""
 LATENCY = "latency"
 ALL = (*JOBS, LATENCY, *handled.JOBS, failing.JOB, *sendings.JOBS, shared.JOB)
 TOPIC = "orders"
@@ -90,7 +95,8 @@ def throughput(bootstrap: str, topic: str, options: argparse.Namespace) -> Itera
         found: dict[str, list[jobs.Outcome]] = {}
         loops = (LOOP, TIGHT) if name == "J1" else (LOOP,)
         for turn, system in alternating((*loops, *options.stores), options.rounds):
-            outcome = jobs.once(system, Work(bootstrap, topic, rows=name == "J2"), options.records, expected)
+            work = Work(bootstrap, topic, rows=name == "J2", where=WHERES.get(name, ""))
+            outcome = jobs.once(system, work, options.records, expected)
             found.setdefault(system, []).append(outcome)
             say(f"{name} round {turn + 1}: {system} {outcome.seconds:.2f} s, {outcome.worker:.2f} CPU-s")
             yield from (f"{name}, {system}: {problem}" for problem in outcome.problems)

@@ -33,7 +33,7 @@ agents:
 FILE = (
     HEAD
     + """\
-    aggregate:
+{where}    aggregate:
       count: {count}
       timeout: {{after: 10m, since: first}}
       compute:
@@ -48,13 +48,14 @@ ROWS = {"n": "count", "rows": "collect"}
 @dataclass(frozen=True)
 class Work:
     """Every `count` records of a key of `topic` become one result: their number, sum and maximum, or (`rows`) the
-    records."""
+    records. The product is told to take those for which `where` is true, which are all."""
 
     bootstrap: str
     topic: str
     count: int = 100
     rows: bool = False
     low_latency: bool = False
+    where: str = ""
 
 
 @dataclass(frozen=True)
@@ -121,8 +122,9 @@ def _loop(system: str, work: Work, out: str, group: str) -> list[str]:
 
 def _product(work: Work, app: str, store: str, folder: Path) -> list[str]:
     compute = "\n".join(f"        {name}: {reducer}" for name, reducer in (ROWS if work.rows else NUMBERS).items())
+    where = f"    where: {work.where}\n" if work.where else ""
     text = FILE.format(
-        app=app, bootstrap=work.bootstrap, store=store, topic=work.topic, count=work.count, compute=compute
+        app=app, bootstrap=work.bootstrap, store=store, topic=work.topic, count=work.count, compute=compute, where=where
     )
     return product(text, folder)
 
