@@ -32,6 +32,7 @@ CORE = (
     "tests/integration/test_cli.py::test_221_run_fires_what_the_file_says_and_status_watches_it",
     "tests/integration/test_supervisor.py::test_sigterm_drains_the_workers_and_exits_0",
     "tests/integration/test_supervisor.py::test_a_killed_worker_is_started_again_and_counted",
+    "tests/integration/test_expressions.py::test_filters_sums_and_routes_survive_a_kill[redis_url]",
     # Effects exactly once.
     "tests/integration/test_rebalance.py::test_219_cooperative_workers_that_come_go_and_die_lose_and_repeat_nothing",
     "tests/chaos/test_cells.py::test_no_effect_is_lost_or_repeated_when_a_worker_fails_at[before-commit-stop-redis]",

@@ -1,0 +1,120 @@
+"""`where`, `let`, `having` and routes on a real broker and a real store, with a worker that is killed on the way."""
+
+import json
+import os
+import signal
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Message, Producer
+
+from tests.bench.load import create
+from tests.bench.results import reader
+from tests.integration.supervised.run import Run
+from tests.waiting import wait_until
+
+RECORDS = 2_000
+COUNT = 5
+FILE = """\
+app: NS
+kafka: {bootstrap.servers: "KAFKA"}
+store: STORE
+accept_level: volatile
+auto_migrate: true
+dead_letters: NS-dead
+http: {port: 0}
+agents:
+  sums:
+    from: NS-orders
+    where: amount > 10 && country in ["DE", "FR"]
+    let: {double_amount: amount * 2}
+    aggregate: {count: 5, compute: {spent: {sum: double_amount}}}
+    having: spent % 4 == 0
+    to:
+      - {topic: NS-all, continue: true, select: [key, spent]}
+      - {topic: NS-large, where: spent >= 300}
+      - drop
+"""
+STORES = ("sqlite", "redis_url", "postgres_url", "mariadb_url", "mongodb_url")
+
+
+def order(number: int) -> dict[str, Any]:
+    """Every 17th has no country."""
+    value = {"n": number, "amount": number % 53}
+    return value if number % 17 == 0 else {**value, "country": ("DE", "FR", "US")[number % 3]}
+
+
+def oracle() -> tuple[dict[str, list[int]], int]:
+    """The sums that are sent, by key, and the number of records on which `where` fails."""
+    groups: defaultdict[str, list[int]] = defaultdict(list)
+    failed = 0
+    for number in range(RECORDS):
+        value = order(number)
+        if value["amount"] > 10 and "country" not in value:
+            failed += 1
+        elif value["amount"] > 10 and value["country"] in ("DE", "FR"):
+            groups[f"k{number % 7}"].append(value["amount"] * 2)
+    sums = {
+        key: [sum(taken[first : first + COUNT]) for first in range(0, len(taken) // COUNT * COUNT, COUNT)]
+        for key, taken in groups.items()
+    }
+    return {key: [each for each in found if each % 4 == 0] for key, found in sums.items()}, failed
+
+
+def taken(consumer: Consumer, into: dict[bytes, Message]) -> int:
+    """Messages by their id: exact copies after the kill count once."""
+    for message in consumer.consume(1_000, 0.2):
+        headers = dict(message.headers())
+        into.setdefault(headers.get("sluicegate-id") or b"", message)
+    return len(into)
+
+
+def sums(found: dict[bytes, Message]) -> dict[str, list[int]]:
+    result: defaultdict[str, list[int]] = defaultdict(list)
+    for message in sorted(found.values(), key=lambda each: (each.partition(), each.offset())):
+        result[message.key().decode()].append(json.loads(message.value())["spent"])
+    return dict(result)
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_filters_sums_and_routes_survive_a_kill(
+    tmp_path: Path, kafka: str, ns: str, store: str, request: pytest.FixtureRequest
+) -> None:
+    url = f"sqlite:///{tmp_path / 'state.db'}" if store == "sqlite" else request.getfixturevalue(store)
+    create(kafka, *(f"{ns}-{name}" for name in ("orders", "all", "large", "dead")))
+    path = tmp_path / "shop.yaml"
+    path.write_text(FILE.replace("NS", ns).replace("KAFKA", kafka).replace("STORE", url))
+    producer = Producer({"bootstrap.servers": kafka, "log_level": 0})
+    wanted, failed = oracle()
+    outputs, large, letters = [reader(kafka, f"{ns}-{name}") for name in ("all", "large", "dead")]
+    everything: dict[bytes, Message] = {}
+    routed: dict[bytes, Message] = {}
+    dead: dict[bytes, Message] = {}
+    run = Run(str(Path(sys.executable).with_name("sluicegate")), "run", str(path))
+    try:
+        for number in range(RECORDS):
+            producer.produce(f"{ns}-orders", json.dumps(order(number)), key=f"k{number % 7}")
+            if number == RECORDS // 2:
+                assert producer.flush(20) == 0
+                wait_until(lambda: taken(outputs, everything) > 3, 60, "the first results")
+                os.kill(run.pids(1)[0], signal.SIGKILL)
+        assert producer.flush(20) == 0
+        complete = sum(map(len, wanted.values()))
+        wait_until(lambda: taken(outputs, everything) >= complete and taken(letters, dead) >= failed, 90, "all results")
+        run.wait("worker.started", 2)
+        run.signal(signal.SIGTERM)
+        assert run.exit_code(40) == 0
+        for consumer, into in ((outputs, everything), (large, routed), (letters, dead)):
+            wait_until(lambda each=consumer, all=into: len(all) == taken(each, all), 20, "what is left")
+    finally:
+        run.close()
+        for consumer in (outputs, large, letters):
+            consumer.close()
+    assert sums(everything) == wanted
+    assert sums(routed) == {key: left for key, found in wanted.items() if (left := [s for s in found if s >= 300])}
+    assert len(dead) == failed
+    assert {dict(each.headers())["sluicegate-dead-clause"] for each in dead.values()} == {b"where"}
+    assert all(json.loads(each.value()).keys() == {"key", "spent"} for each in everything.values())
