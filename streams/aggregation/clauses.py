@@ -18,7 +18,7 @@ from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.expressions.exact import Evaluate, ReaderOf, exact
 from sluicegate.streams.expressions.faults import EvaluationError, ExpressionError
 from sluicegate.streams.expressions.parse import parse
-from sluicegate.streams.expressions.quick import TOO_MANY, WINDOW, Quick, quick
+from sluicegate.streams.expressions.quick import Quick, quick
 from sluicegate.streams.expressions.scope import paths, roots
 from sluicegate.streams.expressions.times import duration_text, time_text
 from sluicegate.streams.expressions.tree import Node
@@ -172,6 +172,10 @@ class Where:
     def takes(self, record: Record, value: bytes) -> bool:
         """Raises ClauseFailed, and what decoders raise."""
         return answered("where", self._answer(self._fields.read(record, value)))
+
+
+WINDOW = 4_096  # values after which the failures of a quick form are judged
+TOO_MANY = 16  # failures of one value in so many end a quick form
 
 
 class QuickAnswers:

@@ -21,8 +21,6 @@ RecordTest = Callable[[Any], bool]
 MOST_TESTS = 4
 DEEPEST_PATH = 3
 NO_FIELDS = frozenset({"message", "group"})
-WINDOW = 4_096  # records
-TOO_MANY = 16  # one record in so many
 
 
 class QuickField(NamedTuple):
@@ -207,39 +205,3 @@ def _named(form: RecordTest, attributes: Sequence[str]) -> RecordTest:
     code = form.__code__
     named = code.replace(co_names=tuple(names.get(each, each) for each in code.co_names))
     return FunctionType(named, form.__globals__, form.__name__, form.__defaults__, form.__closure__)
-
-
-class QuickFirst:
-    """Answers by the quick form. A record on which that raises, decoding included, is answered by the exact form. When
-    this happens to more than one in 16 of 4,096 records, the exact form answers from then on.
-
-    `answer(record)` is set anew then, so take it from here for each batch.
-    """
-
-    def __init__(self, quick: Callable[[Any], Any], exact: Callable[[Any], Any]) -> None:
-        self.answer: Callable[[Any], Any] = self._first
-        self._quick = quick
-        self._exact = exact
-        self._failed = 0
-        self._looked_at = 0
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether the exact form has taken over."""
-        return self.answer == self._exact
-
-    def count(self, records: int) -> None:
-        """Count the records of a batch. Call it after each batch: the quick form counts nothing but its failures."""
-        self._looked_at += records
-        if self._looked_at < WINDOW:
-            return
-        if self._failed * TOO_MANY > self._looked_at:
-            self.answer = self._exact
-        self._failed = self._looked_at = 0
-
-    def _first(self, record: Any) -> Any:
-        try:
-            return self._quick(record)
-        except Exception:
-            self._failed += 1
-        return self._exact(record)  # outside of the handler, so that its error names no other one as its cause

@@ -1,8 +1,9 @@
 """The syntax tree of an expression.
 
-Each node holds the column of its first character, counted from 1. Two nodes are equal when they mean the same: the
-column is not compared. Operators are calls of the functions that the CEL specification names `_+_`, `_<_`, `!_`,
-`_?_:_`, `_&&_` and so on. The macros `has`, `all`, `exists`, `exists_one`, `map` and `filter` have nodes of their own.
+Each node holds a column, counted from 1: of its first character, of its operator, or of the name after a dot. Two nodes
+are equal when they mean the same: the column is not compared. Operators are calls of the functions that the CEL
+specification names `_+_`, `_<_`, `!_`, `_?_:_`, `_&&_` and so on. The macros `has`, `all`, `exists`, `exists_one`,
+`map` and `filter` have nodes of their own.
 """
 
 from dataclasses import dataclass, field

@@ -42,6 +42,12 @@ def test_no_driver_is_loaded_before_it_is_needed():
     assert (done.stdout.strip(), done.stderr) == ("", "")
 
 
+def test_the_commands_load_no_expressions_before_a_file_is_read():
+    code = "import sluicegate.streams.cli, sys; print([name for name in sys.modules if '.expressions' in name])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, timeout=60)
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
 def test_every_service_for_development_is_healthy_only_after_a_check_and_is_bound_to_this_machine():
     services = yaml.safe_load((PROJECT / "docker-compose.yml").read_text())["services"]
     assert services.keys() == {"kafka", "redis", "mongodb", "postgres", "mariadb"}

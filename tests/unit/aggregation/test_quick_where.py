@@ -7,11 +7,10 @@ import pytest
 
 from sluicegate.schemas import codec
 from sluicegate.streams.agent import Aggregation
-from sluicegate.streams.aggregation.clauses import QuickAnswers
+from sluicegate.streams.aggregation.clauses import WINDOW, QuickAnswers
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.aggregation.taking import taken
-from sluicegate.streams.expressions.quick import WINDOW
 from tests.unit.aggregation.turning import an_agent, record
 
 WHERES = ("n > 3", 'n > 3 && s == "x"', 's in ["x", "y"] || n < 0', "done", "!done", 'd.x == 1 && s.startsWith("x")')

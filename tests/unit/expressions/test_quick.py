@@ -7,7 +7,7 @@ import pytest
 
 from sluicegate.schemas.json import Field, wanted
 from sluicegate.streams.expressions.parse import parse
-from sluicegate.streams.expressions.quick import TOO_MANY, WINDOW, Quick, QuickFirst, RecordTest, quick
+from sluicegate.streams.expressions.quick import Quick, RecordTest, quick
 
 QUICK = [
     # condition, its fields, a document where it is true, and one where it is false
@@ -166,70 +166,3 @@ def test_the_decoder_refuses_what_the_quick_form_must_not_answer(document: Any) 
     decode, _ = compiled("amount > 3")
     with pytest.raises(msgspec.ValidationError):
         decode(msgspec.json.encode(document))
-
-
-class Forms:
-    """A quick form that fails for what is not a number, and an exact form that counts its calls."""
-
-    def __init__(self) -> None:
-        self.exact_calls = 0
-
-    def quick(self, record: Any) -> bool:
-        return bool(record > 3)
-
-    def exact(self, record: Any) -> bool:
-        self.exact_calls += 1
-        return isinstance(record, str)
-
-
-def test_what_the_quick_form_raises_on_is_answered_by_the_exact_form() -> None:
-    forms = Forms()
-    first = QuickFirst(forms.quick, forms.exact)
-    assert [first.answer(record) for record in (4, "x", 2, None)] == [True, True, False, False]
-    assert forms.exact_calls == 2
-
-
-def test_an_error_of_the_exact_form_does_not_name_the_quick_form() -> None:
-    def exact(record: Any) -> bool:
-        raise ValueError("exact")
-
-    with pytest.raises(ValueError, match="exact") as raised:
-        QuickFirst(Forms().quick, exact).answer("x")
-    assert raised.value.__context__ is None
-
-
-def played(first: QuickFirst, failures: int, records: int, batch: int = 500) -> None:
-    """So many records in batches, the failures spread over them."""
-    done = 0
-    while done < records:
-        size = min(batch, records - done)
-        for n in range(done, done + size):
-            fails = n * failures // records != (n + 1) * failures // records
-            first.answer("x" if fails else 4)
-        first.count(size)
-        done += size
-
-
-def test_the_exact_form_takes_over_after_more_than_one_failure_in_16() -> None:
-    forms = Forms()
-    first = QuickFirst(forms.quick, forms.exact)
-    played(first, WINDOW // TOO_MANY, WINDOW, batch=WINDOW)
-    assert not first.is_exact
-    played(first, WINDOW // TOO_MANY + 1, WINDOW, batch=WINDOW)
-    assert first.is_exact
-    calls = forms.exact_calls
-    assert first.answer(4) is False  # the exact form's answer
-    assert forms.exact_calls == calls + 1
-
-
-def test_failures_are_counted_in_windows_of_whole_batches() -> None:
-    forms = Forms()
-    first = QuickFirst(forms.quick, forms.exact)
-    played(first, 400, 4_000)  # too many, but the window is not over
-    assert not first.is_exact
-    played(first, 0, 20_000)  # 400 of 4,500 records is too many, too
-    assert first.is_exact
-    second = QuickFirst(forms.quick, forms.exact)
-    for _ in range(5):
-        played(second, 250, 4_500)  # one in 18, for ever
-    assert not second.is_exact
