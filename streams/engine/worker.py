@@ -250,6 +250,9 @@ class Worker:
 
     def _house_keeping(self, now: float) -> None:
         self._claims.intake.balance(self._owners)
+        if self._claims.fresh or now >= self._report_at:  # after a claim at once: what fails next was ready before
+            self._report_at = now + REPORT_EVERY
+            self._parts.report(self.describe(now))
         if self._claims.fresh or now >= self._probe_at:
             self._claims.fresh, self._probe_at = False, now + PROBE_EVERY
             self._probe()
@@ -259,9 +262,6 @@ class Worker:
             self._inform_at = now + INFORM_EVERY
             self._inform()
         self._processor.measure(now, (self._agent.topics[0], 0) in self._owners)
-        if now >= self._report_at:
-            self._report_at = now + REPORT_EVERY
-            self._parts.report(self.describe(now))
 
     def _inform(self) -> None:
         """Kafka's own committed offset: a lag gauge, and the witness against a store that went back. An asynchronous

@@ -152,6 +152,16 @@ class World(Scheduler):
         for owner in process.worker._owners.values():
             cut = {held.number for held in owner.sealed.held.values() if held.attempts} | set(owner.sealed.ours)
             self.cut_off += [(process.name, owner.partition, number) for number in sorted(cut)]
+        if not process.alive and process.worker._setting.slow is not None:
+            self._unlearned(process)
+
+    def _unlearned(self, process: Process) -> None:
+        """The process dies after it lost its claim to a commit whose outcome it does not know, and before it claims
+        again. It cannot take back the attempts that it began under that claim, so the next owner counts them."""
+        for place, began in process.worker._setting.slow._ours.items():
+            if place not in process.worker._owners:
+                partition = Partition(APP, process.agent.name, *place)
+                self.cut_off += [(process.name, partition, number) for number in sorted(began)]
 
     def hashed(self) -> Any:
         whole = super().hashed()

@@ -22,6 +22,18 @@ def test_a_worker_is_not_ready_before_its_group_has_assigned_something_or_nothin
     assert shown(driver.turns())[0] == []
 
 
+def test_a_worker_reports_at_once_that_its_partition_is_claimed(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    """The supervisor ends the run when a worker that was never ready ends with 3. It must not wait for the next regular
+    report to hear that the worker was ready."""
+    driver = Driver(an_agent(), store, log, clock)
+    driver.input.member = False
+    assert [report.ready for report in driver.turns().reports] == [False]
+    driver.input.member = True
+    assert [report.ready for report in driver.give(0).turns().reports] == [False, True]
+
+
 def test_a_partition_that_was_just_assigned_is_not_called_fenced(
     log: Log, store: MemoryStore, clock: ManualClock
 ) -> None:
