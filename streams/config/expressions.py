@@ -148,7 +148,7 @@ def _names(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
     for name in agent.let or ():
         at = (*path, "let", name)
         if name in (MESSAGE, "group"):
-            yield FileFinding(at, "is the name of something else in expressions", "give the field another name", (at,))
+            yield FileFinding(at, "is a reserved name of expressions", "give the field another name", (at,))
             continue
         try:
             plain = isinstance(parse(name), Identifier)

@@ -39,7 +39,7 @@ WRONG = [
         "9:11: agents.a.let.total: names other, which is computed after it; name only fields of the record",
     ),
     (grouped("let: {total: total + 1}"), "9:11: agents.a.let.total: names itself; "),
-    (grouped("let: {message: amount}"), "9:11: agents.a.let.message: is the name of something else in expressions; "),
+    (grouped("let: {message: amount}"), "9:11: agents.a.let.message: is a reserved name of expressions; "),
     (grouped('let: {"a-b": amount}'), "9:11: agents.a.let.a-b: is no name that an expression can write; "),
     (grouped("having: spend > 1"), "9:13: agents.a.having: no field spend in the result; did you mean spent?"),
     (grouped("having: rows > 1"), "9:13: agents.a.having: > takes two values of one type"),
