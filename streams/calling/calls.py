@@ -1,4 +1,4 @@
-"""Calls to a store beside the loop: a few threads make them, the loop hears what came of them."""
+"""Calls to a store that run in threads; their results are handled in the loop."""
 
 import queue
 from collections.abc import Callable
@@ -9,15 +9,15 @@ from sluicegate.streams.calling.pool import Pool
 from sluicegate.streams.errors import NotAuthenticated, SluicegateError
 
 T = TypeVar("T")
-# seconds for each call under way when an error ends us: cut off in the middle, MongoDB would keep its locks for a
-# minute
-LAST = 5.0
+LAST = (
+    5.0  # seconds to wait for each running call at the end: MongoDB keeps the locks of an interrupted one for a minute
+)
 OnFailure = Callable[[SluicegateError], object]
 
 
 class BackgroundCalls:
-    """`begin` from the loop; what follows a call runs in the loop's `turn`. `wake` ends the loop's rest, from any
-    thread."""
+    """The loop calls `begin` and `turn`; `turn` runs the callbacks of the calls that ended. `wake` ends the loop's wait
+    and may be called from any thread."""
 
     def __init__(self, pool: Pool, wake: Callable[[], object]) -> None:
         self._pool, self._wake = pool, wake
@@ -30,7 +30,7 @@ class BackgroundCalls:
         self._pool.submit(partial(self._make, call, then, failed))
 
     def turn(self) -> int:
-        """Let follow what follows from the calls that ended; returns how many."""
+        """Run the callbacks of the calls that ended; returns how many ended."""
         ended = 0
         while True:
             try:
@@ -42,7 +42,7 @@ class BackgroundCalls:
             follow()
 
     def finish(self) -> None:
-        """Wait for the calls under way, each at most LAST seconds; nothing follows from them."""
+        """Wait for the running calls, each at most LAST seconds; their callbacks do not run."""
         while self.running:
             try:
                 self._ended.get(timeout=LAST)
@@ -51,20 +51,17 @@ class BackgroundCalls:
             self.running -= 1
 
     def _make(self, call: Callable[[], T], then: Callable[[T], object], failed: OnFailure) -> None:
+        follow: Callable[[], object]
         try:
-            follow = self._made(call, then, failed)
+            follow = partial(then, call())
+        except NotAuthenticated as error:
+            follow = partial(_raise, error)
+        except SluicegateError as error:
+            follow = partial(failed, error)
         except BaseException as error:
             follow = partial(_raise, error)
         self._ended.put(follow)
         self._wake()
-
-    def _made(self, call: Callable[[], T], then: Callable[[T], object], failed: OnFailure) -> Callable[[], object]:
-        try:
-            return partial(then, call())
-        except NotAuthenticated:
-            raise
-        except SluicegateError as error:
-            return partial(failed, error)
 
 
 def _raise(error: BaseException) -> None:

@@ -50,10 +50,6 @@ from sluicegate.streams.handlers.values import (
 )
 from sluicegate.streams.outbox.rows import contents
 
-Apart = Callable[[Callable[[Any], object]], None]
-"""Calls with a session of its own, which is rolled back."""
-
-
 Called = tuple[Message | Fire | None, CommitCalls, bool, Failures, Sequence[Message]]
 """What was called last, with what, whether it was the first of its batch, and what is known of failures; None: a
 function of `together`, for the rows of these messages. A plain tuple: a named one costs 0.4 µs."""
@@ -126,7 +122,9 @@ class Handling(RecordProcessor):
         if items:
             self._policy.breaker()
         failures = self._failures.setdefault(place, Failures())
-        calls = self._shared(identify, session, failures)
+        identity: Callable[[Message | Fire], str] = lambda item: identify(number_of(item))  # noqa: E731
+        attempt: Callable[[Message | Fire], int] = lambda item: failures.attempt(identity(item))  # noqa: E731
+        calls = CommitCalls(session, self._outputs, identity, attempt, self._bound, {})
         try:
             for item in items:
                 if isinstance(item, Refused | Unhandled):
@@ -143,12 +141,6 @@ class Handling(RecordProcessor):
             self._current = None, calls, True, failures, owners
             function(rows, session)
         return events
-
-    def _shared(self, identify: Callable[[int], str], session: Any, failures: Failures) -> CommitCalls:
-        identity: Callable[[Message | Fire], str] = lambda item: identify(number_of(item))  # noqa: E731
-        return CommitCalls(
-            session, self._outputs, identity, lambda item: failures.attempt(identity(item)), self._bound, {}
-        )
 
     def _handled(self, item: Message | Fire, calls: CommitCalls, first: bool, failures: Failures) -> Sequence[Event]:
         if failures.verdicts or failures.done or failures.bad:
@@ -193,8 +185,8 @@ class Handling(RecordProcessor):
             return letters, rest
         return [*letters, given_up(rest, *failures.verdicts[identity], failures.counts.get(identity, 1))], None
 
-    def probed(self, error: Exception, apart: Apart | None = None) -> Exception:
-        """As `isolated`, for what was called last, with a session `apart`."""
+    def probed(self, error: Exception, apart: Callable[[Callable[[Any], object]], None] | None = None) -> Exception:
+        """As `isolated`, for the last call. `apart` calls with a session of its own, which is rolled back."""
         item, calls, _, failures, _ = self._current
 
         def alone(fire: Fire) -> None:

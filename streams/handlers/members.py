@@ -91,25 +91,22 @@ class GroupMembers:
         return BadItems(reasons) if 0 < len(reasons) < len(messages) else error
 
     def _group(self, fire: Fire, messages: Sequence[bytes], removed: tuple[int, ...]) -> Fire:
-        with self._one_at_a_time:
-            return self._computed(fire, messages, removed)
-
-    def _computed(self, fire: Fire, messages: Sequence[bytes], removed: tuple[int, ...]) -> Fire:
         rule, plan = self._rule, self._rule.plan
         state: GroupState = [0, fire.first, fire.last, fire.opened, None, fire.trace, 0, *plan.blank]
         bags: list[Any] = [{} if bag.unique else [] for bag in plan.bags]
-        for value in messages:
-            read = rule.read(SealedRecord(("", 0, 0), fire.key, value, [], (0, 0)))
-            state[COUNT] += 1
-            for add in plan.adders:
-                add(state, read)
-            for bag, kind in zip(bags, plan.bags, strict=True):
-                item = kind.item(read, value)
-                if item is not None:
-                    bag.update({item: None}) if kind.unique else bag.append(item)
-            for fold in plan.folds:
-                state[fold.slot] = apply(fold, state, rule.message(value))
-        return replace(fire, count=len(messages), values=rule.values(state, bags), removed=removed)
+        with self._one_at_a_time:
+            for value in messages:
+                read = rule.read(SealedRecord(("", 0, 0), fire.key, value, [], (0, 0)))
+                state[COUNT] += 1
+                for add in plan.adders:
+                    add(state, read)
+                for bag, kind in zip(bags, plan.bags, strict=True):
+                    item = kind.item(read, value)
+                    if item is not None:
+                        bag.update({item: None}) if kind.unique else bag.append(item)
+                for fold in plan.folds:
+                    state[fold.slot] = apply(fold, state, rule.message(value))
+            return replace(fire, count=len(messages), values=rule.values(state, bags), removed=removed)
 
 
 def _originals(fire: Fire) -> list[int]:

@@ -10,6 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 
 from sluicegate.streams.aggregation.entry import Section
@@ -22,6 +23,7 @@ from sluicegate.streams.handlers.packing import SealedRecord, pack, unpack
 from sluicegate.streams.handlers.values import Message, raw_key
 
 UNHANDLED = Bounds()
+_UNREAD = partial(Message, None)
 MOST_ITEMS, MOST_BYTES = 1_000, 8 * 1024 * 1024  # of one partition: then its intake waits
 
 
@@ -50,11 +52,7 @@ class Parted:
 
 FailureVerdict = TryAgain | Park | Parted
 Judge = Callable[[SealedItem, Exception], FailureVerdict]
-"""What a failed call comes to. May raise Halt."""
-
-
-def _unread(record: SealedRecord) -> Message:
-    return Message(None, record)
+"""Decides what follows a failed call. May raise Halt."""
 
 
 class Sealed:
@@ -66,7 +64,7 @@ class Sealed:
         self,
         place: tuple[str, int],
         bounds: Bounds = UNHANDLED,
-        read: Callable[[SealedRecord], Message] = _unread,
+        read: Callable[[SealedRecord], Message] = _UNREAD,
         ours: dict[int, tuple[int, int]] | None = None,
     ) -> None:
         self.bounds, self.place, self._read = bounds, place, read
@@ -88,7 +86,7 @@ class Sealed:
         return len(self.held) >= MOST_ITEMS or self.bytes >= MOST_BYTES
 
     def seal(self, item: Message | Fire) -> None:
-        """From the next commit on it waits here."""
+        """Hold the item; it is in the log from the next commit on."""
         held = self._hold(number_of(item), item, pack(item))
         self._items[held.number] = held.packed
         self._queues.setdefault(held.key, deque()).append(held.number)
@@ -188,7 +186,7 @@ class Sealed:
 
     @property
     def changed(self) -> bool:
-        """Is there anything for the log, or any outcome?"""
+        """Are there changes for the log, or outcomes of calls?"""
         return bool(self._items or self._attempts or self._parked or self.results)
 
     def next_ready(self, now: float) -> float:
@@ -198,8 +196,6 @@ class Sealed:
             (held.ready_at for held in self.held.values() if held.state == "waiting" and held.ready_at > now),
             default=inf,
         )
-
-    # -- the log -------------------------------------------------------------------------------------------------------
 
     def changes(self) -> Section:
         """Since the last call."""
@@ -222,7 +218,12 @@ class Sealed:
             if known is not None:
                 self.bytes -= len(known.packed)
             if packed is not None:
-                self._hold(number, self._unpacked(packed, number), packed)
+                try:
+                    item = unpack(packed, self.place, number, self._read)
+                except Exception as cause:
+                    why = f"the sealed record {number} cannot be read: {type(cause).__name__}"
+                    raise ChangelogIncomplete(why) from cause
+                self._hold(number, item, packed)
         for number, attempts in section.attempts.items():
             if number in self.held:
                 self.held[number].attempts = attempts
@@ -236,17 +237,10 @@ class Sealed:
         if self.held and not handled:
             raise ConfigurationError(
                 f"{len(self.held)} messages or groups of {'/'.join(map(str, self.place))} wait for a handler with "
-                "concurrency: let it "
-                "finish them before concurrency becomes 0 or the handler goes"
+                "concurrency: let it finish them before concurrency becomes 0 or the handler goes"
             )
         self.held = dict(sorted(self.held.items()))
         self.suspects = {held.number for held in self.held.values() if held.attempts and held.state == "waiting"}
         self._queues = {}
         for held in self.held.values():
             self._queues.setdefault(held.key, deque()).append(held.number)
-
-    def _unpacked(self, packed: bytes, number: int) -> Message | Fire:
-        try:
-            return unpack(packed, self.place, number, self._read)
-        except Exception as error:
-            raise ChangelogIncomplete(f"the sealed record {number} cannot be read: {type(error).__name__}") from error

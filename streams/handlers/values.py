@@ -212,11 +212,8 @@ class Context:
         to, encode, most, _ = self._calls.outputs
         if topic is None and to is None:
             raise ValueError("send() names no topic, and the agent has no `to`")
-        _check_topic("send", topic)
-        if value is not None and not isinstance(value, bytes):
-            value = encode(value) if topic in (None, to) else json.encode(value)
-        packed = _packed("send", value, key, headers, most)
-        self.sent.append((topic or to or "", key.encode() if isinstance(key, str) else key, value, packed))
+        encode = encode if topic in (None, to) else json.encode
+        self.sent.append((topic or to or "", *_encoded("send", topic, value, key, headers, encode, most)))
 
     def schedule(
         self,
@@ -244,11 +241,9 @@ class Context:
             not isinstance(at, datetime) or at.tzinfo is None or not 0 <= at.timestamp() < LAST_TIME
         ):
             raise ValueError("schedule(): `at` is a datetime with a time zone, from 1970 on")
-        _check_topic("schedule", topic)
-        if value is not None and not isinstance(value, bytes):
-            value = back.encode(value) if topic in (None, back.topic) else json.encode(value)
-        packed = _packed("schedule", value, key, headers, most)
-        chosen = raw_key(self._item) if key is None else key.encode() if isinstance(key, str) else key
+        encode = back.encode if topic in (None, back.topic) else json.encode
+        given, value, packed = _encoded("schedule", topic, value, key, headers, encode, most)
+        chosen = raw_key(self._item) if given is None else given
         identity = timeout_id(self.id, len(self.timers)) if name is None else named_timeout_id(back.app, name)
         made = Scheduled(
             identity, topic or back.topic, at, delay or 0.0, chosen, value, packed, f"{back.app}/{back.agent}"
@@ -263,26 +258,27 @@ class Context:
         self.timers = (*self.timers, Cancelled(identity))
 
 
-def _check_topic(call: str, topic: Any) -> None:
-    if topic is not None and not (isinstance(topic, str) and re.fullmatch(r"[A-Za-z0-9._-]{1,249}", topic)):
-        raise ValueError(f"{call}(): the topic is none that Kafka takes: 1 to 249 of A-Z a-z 0-9 . _ -")
-
-
-def _packed(
+def _encoded(
     call: str,
-    value: bytes | None,
+    topic: Any,
+    value: Any,
     key: bytes | str | None,
     headers: Iterable[tuple[str, bytes | str | None]],
+    encode: Callable[[Any], bytes],
     most: int,
-) -> Headers:
-    """The headers. Raises ValueError when all of it is too large for a message."""
+) -> tuple[bytes | None, bytes | None, Headers]:
+    """Key, value and headers. Raises ValueError for a bad topic, and when they are too large for a message."""
+    if topic is not None and not (isinstance(topic, str) and re.fullmatch(r"[A-Za-z0-9._-]{1,249}", topic)):
+        raise ValueError(f"{call}(): the topic is none that Kafka takes: 1 to 249 of A-Z a-z 0-9 . _ -")
+    if value is not None and not isinstance(value, bytes):
+        value = encode(value)
     size, packed = len(value or b"") + len(key or b""), []
     for name, text in headers:
         packed.append((name, text.encode() if isinstance(text, str) else text))
         size += len(name) + len(text or b"")
     if size + OVERHEAD > most:
         raise ValueError(f"{call}() of {size} bytes: a message may have {most - OVERHEAD}")
-    return packed
+    return key.encode() if isinstance(key, str) else key, value, packed
 
 
 def raw_key(item: Message | Fire) -> bytes | None:

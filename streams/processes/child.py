@@ -97,21 +97,21 @@ def _tasks(job: ProcessJob, make: MakeWorker, dispatcher: MakeDispatcher) -> lis
 
 
 def _run_all(job: ProcessJob, tasks: Sequence[ProcessTask], stop: threading.Event) -> int:
-    """All of them; the first that does not end well ends the process."""
+    """Run all tasks; the first that fails ends the process."""
     if len(tasks) == 1:
         return run_one(tasks[0], stop.is_set, job.drain)
     codes: queue.SimpleQueue[int] = queue.SimpleQueue()
+
+    def run_to_queue(task: ProcessTask) -> None:
+        codes.put(run_one(task, stop.is_set, job.drain))
+
     for task in tasks:
-        threading.Thread(target=_to_queue, args=(codes, task, stop.is_set, job.drain), daemon=True).start()
+        threading.Thread(target=run_to_queue, args=(task,), daemon=True).start()
     for _ in tasks:
         code = codes.get()
         if code != 0:
             os._exit(code)  # crash-only: the other threads share our memory store and go with us
     return 0
-
-
-def _to_queue(codes: queue.SimpleQueue[int], task: ProcessTask, stop: Callable[[], bool], drain: float) -> None:
-    codes.put(run_one(task, stop, drain))
 
 
 def run_one(task: ProcessTask, stop: Callable[[], bool], drain: float) -> int:

@@ -44,7 +44,9 @@ def spawn(
     finally:
         os.close(write)
     threading.Thread(target=_hear, args=(read, heard), name=f"reports-{process.pid}", daemon=True).start()
-    threading.Thread(target=_await, args=(process, events), name=f"end-{process.pid}", daemon=True).start()
+    threading.Thread(
+        target=lambda: events.put(Ended(process.pid, process.wait())), name=f"end-{process.pid}", daemon=True
+    ).start()
     line = msgspec.json.encode(msgspec.structs.replace(job, descriptor=write)) + b"\n"
     assert process.stdin is not None
     with contextlib.suppress(OSError):  # it ended already, which `events` will say
@@ -56,7 +58,3 @@ def spawn(
 def _hear(read: int, heard: OnReport) -> None:
     for report in received(read):
         heard(report)
-
-
-def _await(process: subprocess.Popen[bytes], events: queue.SimpleQueue[ProcessEvent]) -> None:
-    events.put(Ended(process.pid, process.wait()))

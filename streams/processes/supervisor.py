@@ -132,16 +132,16 @@ def jobs(whole: ProcessJob) -> list[ProcessJob]:
     return [*each, msgspec.structs.replace(whole, agents=(), workers=(0,), dispatches=True)] if dispatches else each
 
 
+@dataclass(eq=False, slots=True)
 class Slot:
-    """One process to keep running: what it runs, and how its starts went."""
+    """One process to keep running; `due` is when to start it, None while it runs."""
 
-    def __init__(self, job: ProcessJob, backoff: Backoff) -> None:
-        self.job = job
-        self.backoff = backoff
-        self.process: subprocess.Popen[bytes] | None = None
-        self.since = 0.0
-        self.due: float | None = 0.0  # when to start it, None while it runs
-        self.was_ready = False
+    job: ProcessJob
+    backoff: Backoff
+    process: subprocess.Popen[bytes] | None = None
+    since: float = 0.0
+    due: float | None = 0.0
+    was_ready: bool = False
 
     @property
     def workers(self) -> list[WorkerName]:
@@ -296,15 +296,12 @@ def _signals(events: queue.SimpleQueue[ProcessEvent]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _port(app: App | None, board: Board, meter: Meter) -> Iterator[None]:
-    if app is None or app.http is None:
+    with contextlib.ExitStack() as stack:
+        if app is not None and app.http is not None:
+            port = serve(app.http, pages(board, meter))
+            stack.callback(port.server_close)
+            stack.callback(port.shutdown)
         yield
-        return
-    port = serve(app.http, pages(board, meter))
-    try:
-        yield
-    finally:
-        port.shutdown()
-        port.server_close()
 
 
 def _pause(events: queue.SimpleQueue[ProcessEvent], seconds: float) -> None:

@@ -1,5 +1,4 @@
-"""What a sealed batch of the shared buffer comes to: its result, or what its handler sends, as messages for the
-outbox."""
+"""Turns a sealed batch of the shared buffer into messages for the outbox: its result, or what its handler sends."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -124,21 +123,16 @@ class SharedFiring:
     def _groups(
         self, batch: SealedBatch, records: Sequence[SharedRecord], now: float
     ) -> list[Fire | Refused | Unhandled]:
-        """One fire, unless the rule became another since, or the group is larger than `max_bytes`."""
-        with self._one_at_a_time:
-            return self._fired(batch, records, now)
-
-    def _fired(
-        self, batch: SealedBatch, records: Sequence[SharedRecord], now: float
-    ) -> list[Fire | Refused | Unhandled]:
-        groups = Groups(self._rule)
-        accept(groups, records, min(map(_taken_at, records), default=now))
+        """One fire, unless the rule has changed since, or the group is larger than `max_bytes`."""
         reason = batch.reason
         if reason == "count" and len(records) != self._count:
             reason = "limit" if len(records) < self._count else COUNT_LOWERED
-        for key in list(groups.states):
-            groups.fire(key, reason, now)
-        return list(groups.drain())
+        groups = Groups(self._rule)
+        with self._one_at_a_time:
+            accept(groups, records, min(map(_taken_at, records), default=now))
+            for key in list(groups.states):
+                groups.fire(key, reason, now)
+            return list(groups.drain())
 
     def _handled(self, fire: Fire, first: SharedRecord, known: Failures, cancelled: IsCancelled) -> Sequence[Event]:
         handling = self._handling

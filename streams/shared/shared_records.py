@@ -19,9 +19,8 @@ _PLAIN = " !\"#$&'()*+,/:;<=>?@[]^`{|}~"
 
 _encode = encode_item = msgspec.msgpack.Encoder().encode
 """Of (offset, key, value, headers or None, timestamp): a record of a pack."""
-RecordPlace = tuple[str, str, int, int]
 _decode = msgspec.msgpack.Decoder(
-    tuple[RecordPlace, bytes | None, bytes | None, list[Header], tuple[int, int], float]
+    tuple[tuple[str, str, int, int], bytes | None, bytes | None, list[Header], tuple[int, int], float]
 ).decode
 
 

@@ -1,10 +1,9 @@
-"""How the shared intake reads the records of a partition and inserts them: packed, or with `dedupe` each by itself,
-with its id."""
+"""The shared intake reads the records of a partition and inserts them: in packs, or with `dedupe` one by one with
+their ids."""
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from math import inf
-from typing import Protocol
 
 from sluicegate.streams.aggregation.accept import parsed, refuse
 from sluicegate.streams.aggregation.groups import Groups
@@ -23,27 +22,10 @@ from sluicegate.streams.shared.shared_records import (
     packs,
 )
 
-AT_ONCE = 1_000  # records of one insert with ids: a store that runs one script at a time is held up no longer
+AT_ONCE = 1_000  # records of one insert with ids: a larger one blocks a store that runs one script at a time
 INSERT_BYTES = 8 * 1024 * 1024  # of one insert
-# of one insert: a store that runs one script at a time is held up by each as long as by ten records
-INSERT_PACKS = 2_500
-NAMES = 50_000  # keys whose groups' names are at hand
-
-
-class Runs(Protocol):
-    """`at_once` records are an insert."""
-
-    @property
-    def at_once(self) -> int: ...
-
-    def read(self, groups: Groups, records: Sequence[Record]) -> RecordRun:
-        """What cannot be used is refused."""
-
-    def size(self, run: RecordRun) -> int:
-        """Bytes."""
-
-    def insert(self, run: RecordRun, topic: str, moves: WatermarkMove) -> Sequence[SealedBatch]:
-        """Raises WatermarkMoved and PersistenceError."""
+INSERT_PACKS = 2_500  # of one insert: a pack takes a store as long as ten records
+NAMES = 50_000  # keys whose group names are cached
 
 
 class Packing:
@@ -141,6 +123,11 @@ class Identified:
             where = f"{record.topic()}/{record.partition()}/{offset}"
             key = f"{topic_id}/{record.partition()}/{offset}" if identity is None else f"id/{identity.hex()}"
             yield Entry(key, where, "", packed(record, topic_id, now), (), group)
+
+
+Runs = Packing | Identified
+"""`read` refuses records that cannot be used; `size` is in bytes; an insert takes `at_once` records and raises
+WatermarkMoved and PersistenceError."""
 
 
 def _group(groups: Groups, record: Record, key: bytes | None) -> str | None:

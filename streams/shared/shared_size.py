@@ -6,11 +6,11 @@ counters. So there is a count every EVERY seconds, or SHARE times as long as the
 """
 
 from collections.abc import Callable
-from typing import Protocol
 
 import structlog
 
 from sluicegate.streams.calling.calls import BackgroundCalls
+from sluicegate.streams.contracts.leased import BufferReading
 from sluicegate.streams.errors import SluicegateError
 from sluicegate.streams.observe.metrics import Meter
 
@@ -18,15 +18,11 @@ EVERY, SHARE = 15.0, 100.0
 METRIC = "buffered_records"
 
 
-class Counted(Protocol):
-    def count(self, name: str) -> int: ...
-
-
 class SharedSize:
     """Of one worker. `turn` comes from its loop, with whether the worker is the one that counts."""
 
     def __init__(
-        self, name: str, buffer: Counted, calls: BackgroundCalls, meter: Meter, clock: Callable[[], float]
+        self, name: str, buffer: BufferReading, calls: BackgroundCalls, meter: Meter, clock: Callable[[], float]
     ) -> None:
         self._name, self._buffer, self._calls, self._meter, self._clock = name, buffer, calls, meter, clock
         self._log = structlog.get_logger()
