@@ -1,4 +1,4 @@
-"""`scope: shared` put together: what a worker of such an agent has in place of a handler."""
+"""Builds the processor of an agent with `scope: shared`."""
 
 from datetime import timedelta
 from math import inf
@@ -24,7 +24,7 @@ from sluicegate.streams.shared.shared_records import buffer_name
 from sluicegate.streams.shared.shared_runs import Identified, Packing, Runs
 from sluicegate.streams.shared.shared_size import SharedSize
 
-LEASE = timedelta(seconds=10)  # of a batch in hand, renewed: so long nobody works on what a process died with
+LEASE = timedelta(seconds=10)  # of a batch, renewed while a process works on it; after a death others wait so long
 CALLS = 2  # threads for the short calls to the store
 
 
@@ -55,7 +55,7 @@ def intake(
 
 
 def gate_of(agent: Agent) -> Gate:
-    """The rule's count, or its limit where that is lower. Raises ConfigurationError."""
+    """Its count is the rule's count or its limit, whichever is lower. Raises ConfigurationError."""
     aggregation = aggregation_of(agent)
     most = completion(aggregation).most
     times = (aggregation.since_first, aggregation.since_last)
@@ -66,7 +66,7 @@ def gate_of(agent: Agent) -> Gate:
 def _handling(
     agent: Agent, rule: Rule, reads: Codec, outputs: OutputTarget, parts: WorkerDependencies
 ) -> tuple[Handling | None, Policy | None]:
-    """Outside of every commit: a call may take its time, while the batch's lease is renewed."""
+    """Handlers run outside of commits: the lease of their batch is renewed during a long call."""
     handler = agent.handler
     if handler is None:
         return None, None
@@ -78,4 +78,4 @@ def _handling(
 
 
 def _nobody() -> None:
-    """The worker's loop looks by itself."""
+    """Wake nobody: the worker's loop turns by itself."""

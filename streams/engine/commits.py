@@ -18,14 +18,14 @@ from sluicegate.streams.ownership.status import count_receipts, trace_fires
 
 COMMIT_RECORDS = 20_000  # twice as many halve the bytes written per record: groups touched twice are written once
 COMMIT_EVENTS = 5_000
-# Messages of a handler agent, without and with the store's transaction. That one is 2 ms of CPU with PostgreSQL: of
-# 500, 4 µs each.
+# Messages of a handler agent, without and with the store's transaction. Such a transaction is 2 ms of CPU with
+# PostgreSQL: 4 µs for each of 500 messages.
 COMMIT_CALLS, COMMIT_SESSION = 2_000, 1_000
 COMMIT_EVERY = 0.05  # seconds; at once when nothing waits
-# Of `scope: shared` on a store for which the records of one key in one insert are one thing: while more waits than is
-# read, many of them.
+# With `scope: shared` on a store that packs the records of one key in one insert: seconds between commits, the same
+# while records wait in Kafka (more of them then share a key), and the bytes that cause a commit.
 SHARED_EVERY, SHARED_BEHIND, SHARED_BYTES = 0.2, 2.0, 16 * 1024 * 1024
-# seconds from the begin of a commit in which records gather: one commit for each is most of the CPU at 1,000 a second
+# Seconds from the begin of a commit in which records gather: a commit for each is most of the CPU at 1,000 a second.
 COMMIT_PAUSE = 0.001
 RECORD_REPORTS_EVERY = 0.5  # seconds, of deliveries to the store
 
@@ -57,12 +57,11 @@ class Commits:
         self._behind = True
 
     def gathering(self, now: float) -> float:
-        """Seconds in which records may still gather."""
+        """Seconds that the poll may still wait for more records."""
         return max(0.0, self._gather_until - now)
 
     def due(self, now: float, idle: bool, behind: bool = False) -> bool:
-        """Is it time to commit? `idle`: nothing was read at this turn; `behind`: as much as is taken at once, so that
-        more may wait."""
+        """Is it time to commit? `idle`: this turn read nothing; `behind`: it read a full batch, so more may wait."""
         events = sum(len(owner.groups.events) for owner in self._claims.owners.values())
         if any(owner.items_ready for owner in self._claims.owners.values()):
             return True
@@ -74,7 +73,8 @@ class Commits:
         return idle or full or passed or events >= COMMIT_EVENTS
 
     def all(self, now: float, reports: bool = False) -> None:
-        """Everything that waits; delivery reports that wait alone now and then, or when they must (`reports`)."""
+        """Commit every owner that has changes. Delivery reports alone are committed every RECORD_REPORTS_EVERY seconds,
+        or with `reports`."""
         reports = reports or now >= self._reports_at
         owners = [
             owner
@@ -89,17 +89,15 @@ class Commits:
             self._reports_at = now + RECORD_REPORTS_EVERY
 
     def look(self, now: float) -> None:
-        """Owners that were idle since the last look find out, without any record, that a person changed their state,
-        that somebody else has it, or that the store is not what it was: by a commit of nothing."""
-        versions = {owner.partition: owner.claim.version for owner in self._claims.owners.values()}
-        self._commit(
-            [owner for owner in self._claims.owners.values() if self._seen.get(owner.partition) == owner.claim.version],
-            now,
-        )
+        """Make an empty commit for each owner that was idle since the last look. It fails when a person or another
+        worker changed the partition, or when the store was replaced."""
+        owners = self._claims.owners.values()
+        versions = {owner.partition: owner.claim.version for owner in owners}
+        self._commit([owner for owner in owners if self._seen.get(owner.partition) == owner.claim.version], now)
         self._seen = versions
 
     def record(self, owners: Sequence[Owner]) -> None:
-        """Delivery reports of these owners, and nothing that they accepted since their last commit."""
+        """Commit the delivery reports of these owners, without the records accepted since their last commit."""
         for owner in owners:
             now, ready = self._clock(), owner.reports()
             try:
@@ -110,18 +108,15 @@ class Commits:
     def _commit(self, owners: Sequence[Owner], now: float) -> None:
         if len(owners) > 1 and not self._claims.retrying and not self._processor.session:
             self._together(owners, now)
-        else:  # after a failure each for itself: one that cannot be committed must not hold up the others
-            self._each(owners, now)
-
-    def _each(self, owners: Sequence[Owner], now: float) -> None:
-        for owner in owners:
+            return
+        for owner in owners:  # after a failure one by one: an owner that cannot commit must not hold up the others
             try:
                 self.one(owner, now)
             except LOST as error:
                 self._lost(owner, error)
 
     def one(self, owner: Owner, now: float) -> None:
-        """Raises what ends the owner (LOST)."""
+        """Commit one owner, again while items are ready, for at most SLICE_SECONDS. Raises one of LOST."""
         first = self._clock()
         while True:
             before, pending = self._clock(), owner.pending
@@ -132,8 +127,7 @@ class Commits:
                 return
 
     def _together(self, owners: Sequence[Owner], now: float) -> None:
-        """One wait for the disk instead of one for each partition (Redis at 1,000 records a second: see
-        docs/design.md)."""
+        """One call to the store for all owners, so one wait for its disk (measured in docs/design.md)."""
         before = self._clock()
         ready = [(owner, made) for owner in owners if (made := self._ready(owner, now)) is not None]
         results = self._store.commit_all([(owner.claim, made.changes) for owner, made in ready])
@@ -167,15 +161,13 @@ class Commits:
         meter, after = self._meter, self._clock()
         jump = owner.tick(after, after - before)
         if abs(jump) > 1.0:
-            self._log.warning(
-                "clock.jumped", seconds=round(jump, 3), topic=owner.partition.topic, partition=owner.partition.number
-            )
+            topic, number = owner.place
+            self._log.warning("clock.jumped", seconds=round(jump, 3), topic=topic, partition=number)
         meter.observe("commit_seconds", after - before)
         if pending:
             meter.observe("batch_records", pending)
             meter.count("records_consumed", pending)
             self._claims.well(owner)
         count_events(events, after - now, meter)
-        if self._spans is not None and events:
-            trace_fires(owner, events, after - now, self._spans)
+        trace_fires(owner, events, after - now, self._spans)
         count_receipts(owner, meter, self._log)

@@ -1,7 +1,6 @@
 """The loop over one consumer: rebalances, claims between polls, batches, deadlines, commits, draining.
 
-One thread, one loop. Everything outside (time, store, Kafka, randomness) is handed in, so that tests turn the same loop
-without any of them.
+It has one thread. Time, store, Kafka and randomness are parameters, so that tests run the same loop without them.
 """
 
 import os
@@ -40,9 +39,9 @@ IDLE, RELAYING = 0.25, 0.01  # seconds to wait for a record, without and with ro
 
 
 class WorkerDependencies(NamedTuple):
-    """What a worker is made of. `random` gives numbers in [0, 1), `token` fresh random names, `pool` what runs so many
-    slow handlers; with `spans` None none are made. `time` gives seconds since 1970. `transactions` are those of a
-    shard, for `delivery: transactional`."""
+    """The systems and functions that a worker uses. `random` returns numbers in [0, 1), `token` a new random name,
+    `pool` a pool of so many threads, `time` seconds since 1970, `transactions` those of a shard for `delivery:
+    transactional`."""
 
     store: Store
     input: Input
@@ -59,7 +58,7 @@ class WorkerDependencies(NamedTuple):
 
 
 class Worker:
-    """One agent's loop. `run` ends by `stop` (0) or by an error that ends the process."""
+    """One agent's loop."""
 
     def __init__(
         self,
@@ -84,8 +83,8 @@ class Worker:
         self._away, self._draining = "", False  # why the store did not answer when it was probed last
 
     def run(self, stop: Callable[[], bool], drain: float = 30.0) -> int:
-        """Work until `stop()`, then drain within `drain` seconds; an error that is no partition's ends it. Takes its
-        crash marks back."""
+        """Work until `stop()` is true, then drain within `drain` seconds. Raises the errors that no partition caused.
+        Both ends clear the crash marks of this process. Returns the exit status 0."""
         self._log.info("worker.running", pid=os.getpid(), durability=self._level.name)
         try:
             while not stop():
@@ -124,7 +123,7 @@ class Worker:
         self._house_keeping(now)
 
     def _wait(self, now: float) -> float:
-        """How long the poll may wait for a first record (`_gathering`: for more): not at all with work in hand."""
+        """Seconds that the poll may wait for a first record: none while there is work."""
         if self._commits.pending or self._claims.busy:
             return 0.0
         due = min((owner.next_due() - owner.now(now) for owner in self._owners.values()), default=IDLE)
@@ -135,8 +134,7 @@ class Worker:
         return self._processor.busy or any(owner.sealed.running for owner in self._owners.values())
 
     def due_in(self, now: float) -> float:
-        """Seconds until something happens without a record: a deadline, a partition claimed again; infinity for
-        never."""
+        """Seconds until the next deadline or the next try of a claim; infinity when there is none."""
         deadlines = (owner.next_due() - owner.now(now) for owner in self._owners.values())
         return min(*deadlines, self._claims.next_try() - now, inf)
 
@@ -153,9 +151,9 @@ class Worker:
         self._chunk = CHUNK if largest < 16_384 else SMALL_CHUNK
 
     def _runs(self, batch: Sequence[Record]) -> Iterator[tuple[Owner, Sequence[Record]]]:
-        """The batch cut where the partition changes. Records of a partition that is not ours (any more) are void.
+        """Cut the batch where the partition changes. Drops records of partitions that this worker does not own.
 
-        `map` over the class's methods: 15 ns a record, a Python loop 60 (tests/bench/hotpath.py)."""
+        `map` over the class's methods takes 15 ns for each record, a Python loop 60 (tests/bench/hotpath.py)."""
         kind = type(batch[0])
         numbers = list(map(kind.partition, batch))
         topics = list(map(kind.topic, batch)) if len(self._agent.topics) > 1 else [batch[0].topic()] * len(batch)
@@ -177,9 +175,7 @@ class Worker:
             if not records or self._claims.seek_again_if_gap(owner, records[0]):
                 return
         intake = self._claims.intake
-        if intake.unresolved and not (
-            records := intake.passed((owner.partition.topic, owner.partition.number), records)
-        ):
+        if intake.unresolved and not (records := intake.passed(owner.place, records)):
             return
         if owner.marks.poisoned or owner.step():
             self._take_carefully(owner, list(records), now)
@@ -218,7 +214,7 @@ class Worker:
                 self._lost(owner, error)
 
     def _halt_refused(self, now: float) -> None:
-        """`on_error: {produce: stop}`: record the reports that came, then stop; the refused row stays in the outbox."""
+        """With `on_error: {produce: stop}`: commit the delivery reports, then halt. The refused row stays unsent."""
         for owner in [owner for owner in self._owners.values() if owner.shard.stopped]:
             try:
                 self._commits.one(owner, now)
@@ -229,15 +225,15 @@ class Worker:
                 self._lost(owner, error)
 
     def _lost(self, owner: Owner, error: Exception) -> None:
-        """The one way back: drop the state; the claim shows what landed."""
+        """Drop the owner and its state; the next claim shows whether its last commit succeeded."""
         if isinstance(error, Fenced):
             self._parts.meter.count("fenced_commits")
         self._commits.pending -= min(self._commits.pending, owner.pending)
         self._claims.lost(owner, error)
 
     def _finish(self, places: Sequence[TopicPartition]) -> None:
-        """Before the group gives these partitions to other members: record which of their rows arrived, so that the
-        next owner does not send them again. What was accepted since the last commit is left to the next owner."""
+        """Before other members get these partitions: commit which of their rows Kafka has, so that the next owner does
+        not send them again. The next owner reads the records again that were accepted since the last commit."""
         owners = [owner for place in places if (owner := self._owners.get(place)) is not None]
         for _ in range(int(HAND_OVER / FLUSH) if self._agent.delivery != "transactional" else 0):
             if not any(owner.shard.out for owner in owners):
@@ -264,19 +260,16 @@ class Worker:
         self._processor.measure(now, (self._agent.topics[0], 0) in self._owners)
 
     def _inform(self) -> None:
-        """Kafka's own committed offset: a lag gauge, and the witness against a store that went back. An asynchronous
-        commit costs more than a millisecond of this loop's time, so not with every one of ours."""
+        """Commit the offsets to Kafka, for lag monitors and to detect a store that lost writes. Such an asynchronous
+        commit takes the loop more than a millisecond, so it is made once every INFORM_EVERY seconds."""
         for owner in self._owners.values():
             claim = owner.claim
             if claim.version != owner.informed and claim.offset >= 0:
-                self._parts.input.inform(
-                    claim.partition.topic, claim.partition.number, claim.offset, informational(claim)
-                )
+                self._parts.input.inform(*owner.place, claim.offset, informational(claim))
                 owner.informed = claim.version
 
     def _probe(self) -> None:
-        """After claims, and now and then: does the store answer, and what is its durability? What is weaker shows in
-        health, status and log; nothing is undone by it."""
+        """Ask the store for its durability level. A weaker level shows in health, status and log, and stops nothing."""
         try:
             level, self._away = self._setting.store.level(), ""
         except (PersistenceError, SystemNotReady) as error:
@@ -306,7 +299,7 @@ class Worker:
         return WorkerReport(*who, now, not reasons, reasons, partitions, level, *more)
 
     def _drain(self, deadline: float) -> None:
-        """Stop the intake, commit, wait for delivery reports and record them (docs/protocol.md, Release)."""
+        """Stop the intake, commit, wait for delivery reports and commit them (docs/protocol.md, Release)."""
         self._draining = True
         clock = self._parts.clock
         self._log.info("worker.draining")
@@ -330,8 +323,8 @@ class Worker:
         self._inform()
 
     def _confirm(self, deadline: float) -> None:
-        """Claim partitions once more that were lost to an error, where rows of them were handed over: a claim alone can
-        record what arrived. No record is taken."""
+        """Claim lost partitions once more whose delivery reports are not committed: only a claim allows that commit.
+        Accepts no record."""
         clock = self._parts.clock
         self._relay.turn(self._shards(), clock.monotonic())
         self._claims.claim_once_more(self._relay.unrecorded(), clock.monotonic())

@@ -1,11 +1,10 @@
-"""Where a partition begins that was never committed, and which open groups end when a partition is claimed."""
+"""The first offset of a new partition, and the open groups that end when a partition is claimed."""
 
 from collections.abc import Iterator
 from math import inf
 
 from sluicegate.streams.aggregation.groups import SLICE_BYTES, Groups
 from sluicegate.streams.aggregation.rule import Rule
-from sluicegate.streams.contracts.leased import AggregatorBuffer
 from sluicegate.streams.contracts.stores import Input, Store
 from sluicegate.streams.contracts.values import Claim, Partition, Source, TopicFacts
 from sluicegate.streams.errors import ConfigurationError
@@ -31,11 +30,18 @@ def _added_later(mine: Partition, store: Store) -> bool:
 
 
 def check_rule(open_groups: Groups, partition: Partition, setting: AgentRuntime) -> None:
-    """Groups that another key, compute, format or scope filled cannot go on. Raises ConfigurationError where the choice
-    is to refuse."""
+    """Groups of another key, compute, format or scope cannot go on. Raises ConfigurationError unless the choice is to
+    flush or drop them."""
     choice = setting.on_rule_change
     if open_groups.rule.shared and not setting.rule.shared:
-        _leave(setting.store.buffer, partition, choice)
+        name = buffer_name(partition.app, partition.agent)
+        if choice == "drop":
+            setting.store.buffer.remove_all(name)
+        elif records := setting.store.buffer.count(name):
+            raise ConfigurationError(
+                f"agent {partition.agent}: scope was shared, and its buffer still holds {records} records; run it with "
+                "scope: shared until `sluicegate groups ls` shows none, or once with --drop"
+            )
     if open_groups.states and choice == "refuse":
         raise ConfigurationError(
             f"agent {partition.agent}: key, compute, format or scope changed while {len(open_groups.states)} groups of "
@@ -44,9 +50,9 @@ def check_rule(open_groups: Groups, partition: Partition, setting: AgentRuntime)
 
 
 def endings(groups: Groups, setting: AgentRuntime, now: float) -> Iterator[None]:
-    """End the groups that cannot go on under the rule of this file. Stops after each slice, for its commit.
+    """End the groups that cannot go on under the rule of this file. Yields after each slice, for its commit.
 
-    They fire; but `--drop` forgets the groups of another rule.
+    They fire, unless `--drop` drops the groups of another rule.
     """
     changed = groups.rule is not setting.rule
     forgotten = changed and setting.on_rule_change == "drop"
@@ -64,21 +70,8 @@ def endings(groups: Groups, setting: AgentRuntime, now: float) -> Iterator[None]
         yield
 
 
-def _leave(buffer: AggregatorBuffer, partition: Partition, choice: str) -> None:
-    """What is in the shared buffer has no owner any more. Raises ConfigurationError unless it may be dropped."""
-    name = buffer_name(partition.app, partition.agent)
-    if choice == "drop":
-        buffer.remove_all(name)
-    elif records := buffer.count(name):
-        raise ConfigurationError(
-            f"agent {partition.agent}: scope was shared, and its buffer still holds {records} records; run it with "
-            "scope: shared until "
-            "`sluicegate groups ls` shows none, or once with --drop"
-        )
-
-
 def noted(claim: Claim, facts: TopicFacts, fingerprint: str, idle: float | None) -> Source:
-    """What the first commit under this claim writes of its input."""
+    """The row's input as the first commit under this claim writes it."""
     known, count = claim.source, facts.partitions
     kept = (known.first_count, known.era) if known else (count, 0)
     topic_id = facts.topic_id or (known.topic_id if known else "")
@@ -86,10 +79,10 @@ def noted(claim: Claim, facts: TopicFacts, fingerprint: str, idle: float | None)
 
 
 def idle_since(known: Source | None, rule: Rule, open_groups: int, now: float) -> float | None:
-    """`Source.idle` of a claim at `now`.
+    """The value of `Source.idle` for a claim at `now`.
 
-    Only a rule with a timeout since the last record keeps the time of that record. So open groups of another rule count
-    from the first claim under such a rule, and later claims do not move that moment.
+    Only a rule with a timeout since the last record stores the time of that record. So open groups of another rule
+    count from the first claim under such a rule; later claims keep that time.
     """
     if rule.completion.since_last == inf:
         return None

@@ -6,6 +6,8 @@ claim of a worker that is gone would leave it without an owner.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from math import inf
+from typing import NamedTuple
 
 import structlog
 
@@ -50,11 +52,12 @@ GAPS: dict[str, type[Halt]] = {"truncated": LogTruncated, "unknown-topic": Topic
 DOUBTFUL = ("out-of-range", "unread")  # the next claim asks the log itself, and begins at the offset of the store
 
 
-class TakeOver:
-    """A take-over in progress."""
+class TakeOver(NamedTuple):
+    """A take-over in progress: the steps of `Owner.take` that remain, and when it began."""
 
-    def __init__(self, owner: Owner, steps: Iterator[Sequence[Event] | None], since: float) -> None:
-        self.owner, self.steps, self.since = owner, steps, since
+    owner: Owner
+    steps: Iterator[Sequence[Event] | None]
+    since: float
 
 
 class Claims:
@@ -77,30 +80,30 @@ class Claims:
         self.owners: dict[TopicPartition, Owner] = {}
         self._assigned: set[TopicPartition] = set()
         self._taking: dict[TopicPartition, TakeOver] = {}
-        self._last: dict[TopicPartition, Owner] = {}  # of each assigned partition, whether it still owns it or not
+        self._last: dict[TopicPartition, Owner] = {}  # the newest owner of each assigned partition, also a lost one
         self._waiting: dict[TopicPartition, float] = {}
         self._backoffs: dict[TopicPartition, Backoff] = {}
         self._halted = Halted()
         self.intake = IntakePauses(setting, random, clock, self._log)
-        self._again: dict[TopicPartition, int] = {}  # sought again, and the record that had come
-        self._void: set[TopicPartition] = set()  # sought again since the last poll: what is in hand is not what follows
+        self._again: dict[TopicPartition, int] = {}  # after a second seek: the first record that came before it
+        self._void: set[TopicPartition] = set()  # sought since the last poll: drop the records that it returned
         self._clearing = CrashMarkClearing(setting.store)
         self._versions: dict[Partition, ClaimVersion] = {}
         self._outage: str | None = None
-        self._unreadable: dict[TopicPartition, str] = {}  # until records come again
-        self._told: set[TopicPartition] = set()  # whose outage stands in the log
-        self.fresh = False  # a claim succeeded since this was last cleared: the store may be another one, or weaker
+        self._unreadable: dict[TopicPartition, str] = {}  # the error code, until a commit has records again
+        self._told: set[TopicPartition] = set()  # their outage was logged
+        self.fresh = False  # a claim succeeded since the worker cleared this: the store may be another one, or weaker
 
     @property
     def busy(self) -> bool:
         return bool(self._taking)
 
-    def next_try(self) -> float:  # when a partition that waits is claimed again
-        return min(self._waiting.values(), default=float("inf"))
+    def next_try(self) -> float:
+        return min(self._waiting.values(), default=inf)
 
     @property
     def retrying(self) -> bool:
-        """Was a partition lost, and is not well again yet?"""
+        """Has a lost partition not committed records again yet?"""
         return bool(self._backoffs)
 
     def follow(self, now: float) -> None:
@@ -109,9 +112,8 @@ class Claims:
         revoked, assigned = self._setting.input.revoked(), self._setting.input.assigned()
         for place in revoked:
             self._revoke(place)
-        for place in assigned:
-            self._assigned.add(place)
-            self._waiting[place] = now
+        self._assigned.update(assigned)
+        self._waiting.update(dict.fromkeys(assigned, now))
         if revoked or assigned:
             self._meter.count("rebalances")
         for place, code, text in self._setting.input.failures():
@@ -128,7 +130,7 @@ class Claims:
         for place in list(self._taking):
             self._advance(place, deadline)
             if self._clock() >= deadline:
-                return  # where a broker or a store was waited for in vain: the others after the next poll
+                return  # the other partitions continue after the next poll
 
     def _revoke(self, place: TopicPartition) -> None:
         self._assigned.discard(place)
@@ -143,19 +145,17 @@ class Claims:
         self._setting.processor.forget(place)
         for gone in (owner, taking.owner if taking else None):
             if gone is not None:
-                gone.sealed.cancelled.set()
-            if gone is not None and gone.begun:
-                self._versions[gone.partition] = seen(gone.claim)
                 self._clear_crash_mark(gone)
+                if gone.begun:
+                    self._versions[gone.partition] = seen(gone.claim)
         self._log.info("partition.revoked", topic=place[0], partition=place[1])
 
     def _begin(self, place: TopicPartition, now: float) -> None:
         partition = Partition(self._app, self._setting.agent.name, *place)
         owner = Owner(partition, self._setting, self._rows(partition))
         self._last[place] = owner
-        self._taking[place] = TakeOver(
-            owner, owner.take(self._token(), now, self._versions.get(partition, NOTHING)), now
-        )
+        steps = owner.take(self._token(), now, self._versions.get(partition, NOTHING))
+        self._taking[place] = TakeOver(owner, steps, now)
 
     def _advance(self, place: TopicPartition, deadline: float) -> None:
         taking = self._taking[place]
@@ -171,11 +171,10 @@ class Claims:
             self._give_up(place, taking.owner, error)
 
     def _ended(self, owner: Owner, events: Sequence[Event]) -> None:
-        """A slice of the groups that do not go on is durable."""
+        """A commit of the take-over ended these groups."""
         self._versions[owner.partition] = seen(owner.claim)
         count_events(events, 0.0, self._meter)
-        if self._spans is not None and events:
-            trace_fires(owner, events, 0.0, self._spans)
+        trace_fires(owner, events, 0.0, self._spans)
 
     def _ready(self, place: TopicPartition, taking: TakeOver) -> None:
         owner = taking.owner
@@ -196,18 +195,12 @@ class Claims:
             entries=owner.claim.last - owner.claim.first + 1,
         )
         if owner.grown:
-            self._log.warning(
-                "topic.partitions_added",
-                topic=place[0],
-                partition=place[1],
-                partitions=owner.facts.partitions,
-                text=GROWN,
-            )
+            facts = {"topic": place[0], "partition": place[1], "partitions": owner.facts.partitions}
+            self._log.warning("topic.partitions_added", **facts, text=GROWN)
         self._judge_again(place[0], owner.facts.partitions)
 
     def _judge_again(self, topic: str, partitions: int) -> None:
-        """A topic grew: its other partitions are claimed again, since what that means for their groups is judged at a
-        claim."""
+        """A topic grew: claim its other partitions again, since only a claim checks their open groups for that."""
         for place, owner in list(self.owners.items()):
             if place[0] == topic and owner.facts.partitions < partitions:
                 self._setting.input.pause([place])
@@ -218,13 +211,12 @@ class Claims:
                 self._waiting[place] = self._clock()
 
     def lost(self, owner: Owner, error: Exception) -> None:
-        """A partition that was ours is no longer, by a fence, a failing store, or a halt."""
+        """Drop an owner after `error`, which is one of LOST."""
         if owner.begun:
             self._versions[owner.partition] = seen(owner.claim)
-        place = (owner.partition.topic, owner.partition.number)
-        if self.owners.get(place) is owner:
-            del self.owners[place]
-        self._give_up(place, owner, error)
+        if self.owners.get(owner.place) is owner:
+            del self.owners[owner.place]
+        self._give_up(owner.place, owner, error)
 
     def _give_up(self, place: TopicPartition, owner: Owner, error: Exception) -> None:
         self._setting.input.pause([place])
@@ -235,10 +227,10 @@ class Claims:
         if isinstance(error, HandlerStopped):
             owner.claim = given_back(self._setting.store, owner.claim, owner.sealed, halted=True)
         if isinstance(error, Halt):
-            self._halted.add(place, error, owner.claim.store_time)
+            self._halted[place] = error, owner.claim.store_time
             self._log.error("partition.halted", topic=place[0], partition=place[1], code=error.code, error=str(error))
             return
-        if isinstance(error, HandlerFailed):  # said by the handling already
+        if isinstance(error, HandlerFailed):  # its handling logged it
             self._waiting[place], self._outage = self._clock() + error.delay, str(error)
             return
         if isinstance(error, DecodeWaits):
@@ -252,19 +244,19 @@ class Claims:
             self._log.warning("partition.fenced", **facts)
             return
         self._outage = str(error)
-        # once an outage: it is tried again every second or two
+        # one warning for each outage: the claim is tried again every second or two
         say = self._log.debug if place in self._told else self._log.warning
         say("partition.unavailable", **facts)
         self._told.add(place)
 
     def look(self, now: float) -> None:
-        """Now and then: what a person accepted is claimed again."""
+        """Claim the partitions again whose gap a person accepted."""
         for place in self._halted.accepted(self._setting.store, self._app, self._setting.agent.name):
             self._halted.pop(place, None)
             self._waiting[place] = now
 
     def _failed(self, place: TopicPartition, code: str, text: str) -> None:
-        """An error of the consumer for one partition, or (number -1) for all of a topic."""
+        """The consumer reports an error for a partition, or with number -1 for all partitions of the topic."""
         if place[1] < 0:
             for each in [each for each in self._assigned if each[0] == place[0]]:
                 self._failed(each, code, text)
@@ -284,7 +276,7 @@ class Claims:
 
         A fetch that was under way may be answered after a seek. When the same record comes again, the gap is real.
         Raises RetentionPassed when the topic begins above the offset."""
-        place = (owner.partition.topic, owner.partition.number)
+        place = owner.place
         if owner.begun or record.offset() <= owner.offset:
             return False
         if place in self._void:
@@ -298,14 +290,13 @@ class Claims:
         return True
 
     def well(self, owner: Owner) -> None:
-        """A commit with records went through: back-off begins anew next time."""
-        self._backoffs.pop(place := (owner.partition.topic, owner.partition.number), None)
-        self.intake.well(place, owner.claim.offset)
-        self._again.pop(place, None)
-        self._unreadable.pop(place, None)
+        """A commit with records succeeded: the next back-off begins with its first delay."""
+        self.intake.well(owner.place, owner.claim.offset)
+        for known in (self._backoffs, self._again, self._unreadable):
+            known.pop(owner.place, None)
 
     def claim_once_more(self, partitions: Collection[Partition], now: float) -> None:
-        """Begin to claim those of these partitions that wait for it, or are halted."""
+        """Claim now those of the partitions that wait for a claim or are halted."""
         for place in [(each.topic, each.number) for each in partitions]:
             if place in self._waiting or place in self._halted:
                 self._waiting.pop(place, None)
@@ -313,13 +304,12 @@ class Claims:
                 self._begin(place, now)
 
     def give_back(self) -> None:
-        """This process ends as it was asked to, while slow calls run."""
+        """At a clean end: leave the items of slow calls that still run to the next owner."""
         for owner in self.owners.values():
             owner.claim = given_back(self._setting.store, owner.claim, owner.sealed)
 
     def let_go(self) -> None:
-        """This process ends alive: what it worked on did not kill it, and nobody owns its partitions until the next
-        claim."""
+        """This process ends alive: clear its crash marks, and leave its partitions without an owner."""
         for owner in self._last.values():
             self._clear_crash_mark(owner)
             if hasattr(owner, "claim") and not owner.marks.names():

@@ -1,5 +1,7 @@
-"""The partitions that stand still until a person acts, and how this worker hears of it: `sluicegate accept-gap` leaves
-a note in the journal, so the rows themselves need not be read."""
+"""The halted partitions of a worker: they wait for a person.
+
+`sluicegate accept-gap` leaves a note in the journal. Workers read the journal and not the rows of the partitions.
+"""
 
 from collections.abc import Iterator
 
@@ -37,33 +39,19 @@ def note_key(agent: str, place: TopicPartition) -> str:
     return f"{agent} {place[0]}/{place[1]}"
 
 
-class Halted:
-    """By partition, why, and since when by the store's clock."""
-
-    def __init__(self) -> None:
-        self._all: dict[TopicPartition, tuple[Halt, float]] = {}
-
-    def add(self, place: TopicPartition, error: Halt, at: float) -> None:
-        self._all[place] = error, at
-
-    def pop(self, place: TopicPartition, default: None) -> None:
-        self._all.pop(place, default)
-
-    def __contains__(self, place: object) -> bool:
-        return place in self._all
+class Halted(dict[TopicPartition, tuple[Halt, float]]):
+    """For each halted partition its error, and the store's time at which it halted."""
 
     def reasons(self) -> list[str]:
-        return [f"halted {topic}/{number}: {error.code}" for (topic, number), (error, _) in self._all.items()]
+        return [f"halted {topic}/{number}: {error.code}" for (topic, number), (error, _) in self.items()]
 
     def reports(self) -> Iterator[PartitionReport]:
-        return (
-            PartitionReport(*place, "halted", error=error.code, detail=str(error))
-            for place, (error, _) in self._all.items()
-        )
+        for place, (error, _) in self.items():
+            yield PartitionReport(*place, "halted", error=error.code, detail=str(error))
 
     def accepted(self, store: Reader, app: str, agent: str) -> list[TopicPartition]:
-        """Those whose gap a person accepted since; none when the store does not say."""
-        gaps = {place: since for place, (error, since) in self._all.items() if isinstance(error, GAPS)}
+        """The partitions whose gap a person accepted after they halted; none when the journal cannot be read."""
+        gaps = {place: since for place, (error, since) in self.items() if isinstance(error, GAPS)}
         if not gaps:
             return []
         try:

@@ -41,39 +41,8 @@ MOST_HELD = 2_000  # records accepted while items wait for another try of their 
 
 
 class Owner:
-    """`partition` under `claim`. `offset` is the next one to read, ahead of the claim's by what is not committed
-    yet."""
-
-    __slots__ = (
-        "_beat",
-        "_changelog",
-        "_clock",
-        "_inbox",
-        "_place",
-        "_rows",
-        "_setting",
-        "_source",
-        "begun",
-        "claim",
-        "dedupe",
-        "epoch",
-        "facts",
-        "groups",
-        "grown",
-        "held",
-        "informed",
-        "left",
-        "marks",
-        "newest",
-        "offset",
-        "partition",
-        "passed_over",
-        "pending",
-        "restored_bytes",
-        "sealed",
-        "senders",
-        "shard",
-    )
+    """`partition` under `claim`. `offset` is the next one to read. Records between the claim's offset and it are not
+    committed yet."""
 
     def __init__(self, partition: Partition, setting: AgentRuntime, rows: Rows) -> None:
         self.partition, self._setting, self._rows = partition, setting, rows
@@ -84,8 +53,8 @@ class Owner:
         self._inbox: list[Item] = []  # messages for the handlers
         self.held = WaitingItems()
         self._beat = 0.0  # the process' own time, as it was heard last: the store's may be set back
-        self._place = partition.topic, partition.number
-        self.sealed = setting.slow.sealed(self._place) if setting.slow else Sealed(place=self._place)
+        self.place = partition.topic, partition.number
+        self.sealed = setting.slow.sealed(self.place) if setting.slow else Sealed(place=self.place)
         self.offset = self.epoch = -1
         self.informed = -1  # the version that Kafka was told last
         self.pending = 0  # records accepted and not committed
@@ -96,8 +65,6 @@ class Owner:
         self.begun = False  # the first record was taken, its crash mark stands
         self.grown = False  # the topic has more partitions than at the last commit: keys moved
         self._source: Source | None = None
-
-    # -- taking over -------------------------------------------------------------------------------------------------
 
     def take(self, token: str, monotonic: float, known: ClaimVersion = NOTHING) -> Iterator[Sequence[Event] | None]:
         """Claim, check, restore, and end the groups that cannot go on: a slice at each step, so that polling goes on
@@ -214,8 +181,6 @@ class Owner:
         """Do open groups count from this claim on? Then no later claim may move that moment."""
         return bool(self._source and self._source.idle and (before is None or before.idle is None))
 
-    # -- working -----------------------------------------------------------------------------------------------------
-
     def now(self, monotonic: float) -> float:
         """The owner's time: the store's at the last commit, and what passed since; never back."""
         self._beat = monotonic
@@ -256,7 +221,7 @@ class Owner:
         """This record ended the process three times: a dead letter, its bytes untouched, unless it counts in a shared
         buffer already."""
         self.begun = True
-        if self._setting.processor.holds(self._place, record.offset(), self._rows.fire_id):
+        if self._setting.processor.holds(self.place, record.offset(), self._rows.fire_id):
             return self.accept((record,), monotonic)
         self.groups.refuse(record, "crash", "crash", "the process ended three times while it worked on this record")
         self.pending += 1
@@ -287,7 +252,7 @@ class Owner:
     @property
     def waits_for(self) -> str:
         """Why items wait to be handled again; empty when none do."""
-        topic, number = self._place
+        topic, number = self.place
         return f"waiting to handle {topic}/{number} again: {self.held.why}" if self.held.waits(self._beat) else ""
 
     def next_due(self) -> float:
@@ -304,7 +269,7 @@ class Owner:
     def step(self) -> int:
         """How many records may be taken before a commit; 0: as many as there are."""
         processor = self._setting.processor
-        apart = 0 if processor.parts else processor.step(self._place, self.offset)
+        apart = 0 if processor.parts else processor.step(self.place, self.offset)
         return min(filter(None, (apart, self.marks.step(self.offset))), default=0)
 
     def commit(self, monotonic: float) -> Sequence[Event] | None:
@@ -347,7 +312,7 @@ class Owner:
         careful = not self.begun or self.marks.set or self.marks.step(self.claim.offset)
         if careful or not (processor.parts or processor.batches):
             raise error
-        at = processor.failing(self._place, offset_of(items[0])) if processor.parts else None
+        at = processor.failing(self.place, offset_of(items[0])) if processor.parts else None
         self.held.put_back(items, self._beat + error.delay, at, str(error))
 
     def prepare(self, monotonic: float) -> PreparedCommit | None:
@@ -362,7 +327,7 @@ class Owner:
             events = slow.decide(self.sealed, items, self._rows.fire_id, self.now(monotonic))
         else:
             try:
-                events = self._setting.processor.run(items, self._rows.fire_id, None, self._place)
+                events = self._setting.processor.run(items, self._rows.fire_id, None, self.place)
             except HandlerFailed as error:
                 self._hold(items, error)
                 return None
@@ -376,7 +341,7 @@ class Owner:
         """What is to be decided: refused records, fires and messages."""
         items, self._inbox = [*self.held.taken(), *self.groups.drain(), *self._inbox], []
         processor = self._setting.processor
-        step = processor.step(self._place, offset_of(items[0])) if items and processor.parts else 0
+        step = processor.step(self.place, offset_of(items[0])) if items and processor.parts else 0
         return self.held.part(items, step) if step else items
 
     def reports(self) -> PreparedCommit:
@@ -421,7 +386,7 @@ class Owner:
         self.claim, (changes, events, items) = claim, ready
         if self.dedupe and (ids := self.dedupe.given_up(events)):
             self._changelog.withdrawn(changes.entries[-1], ids)
-        self._setting.processor.committed(items, self._rows.fire_id, self._place)
+        self._setting.processor.committed(items, self._rows.fire_id, self.place)
         if failpoints.armed and (self.pending or events):  # a commit of delivery reports alone would be no test
             failpoints.hit("commit-sent")
             failpoints.hit("after-commit")

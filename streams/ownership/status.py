@@ -1,4 +1,4 @@
-"""What a worker says of its partitions and counts of their commits."""
+"""Reports, metrics and spans of a worker's partitions."""
 
 from collections.abc import Sequence
 from math import inf
@@ -21,11 +21,11 @@ FORGOTTEN = (
 
 
 def partition_report(owner: Owner, monotonic: float, gauge: Gauge, waits: str | None = None) -> PartitionReport:
-    """Offsets, open groups and unsent rows as the owner knows them, without a request. `waits`: what its intake stands
-    before."""
+    """The owner's offsets, open groups and unsent rows, without a request. `waits`: why its intake is paused."""
     partition, groups, shard = owner.partition, owner.groups, owner.shard
     now = owner.now(monotonic)
     oldest, due = groups.oldest(), groups.next_due()
+    read_at = 0.0 if owner.newest is None else timestamp(owner.newest)
     return PartitionReport(
         partition.topic,
         partition.number,
@@ -39,34 +39,29 @@ def partition_report(owner: Owner, monotonic: float, gauge: Gauge, waits: str | 
         sealed=len(owner.sealed.held),
         unsent=shard.unsent,
         unsent_age=None if shard.oldest is None else monotonic - shard.oldest,
-        read_age=_read_age(owner, now),
+        read_age=max(0.0, now - read_at) if read_at else None,
         error="decode-waits" if waits else None,
         detail=waits,
     )
 
 
-def _read_age(owner: Owner, now: float) -> float | None:
-    at = 0.0 if owner.newest is None else timestamp(owner.newest)
-    return max(0.0, now - at) if at else None
-
-
 def count_receipts(owner: Owner, meter: Meter, log: structlog.typing.FilteringBoundLogger) -> None:
-    """What was received from other agents since the last call, where what came too late to be known is loud, and what
-    the file left out without a dead letter."""
+    """Count the records since the last call that were duplicates, late, or left out without a dead letter."""
     dropped, late = owner.senders.receipts()
-    dropped += _count_duplicates(owner, meter, log)
     counts, owner.groups.counts = owner.groups.counts, {"skipped": 0, "discarded": 0}
     for (clause, outcome), times in owner.groups.outcomes.items():
         if times:
             meter.count("expressions", times, clause=clause, outcome=outcome)
     owner.groups.outcomes.clear()
     passed_over, owner.passed_over = owner.passed_over, 0
-    left_out = (
-        ("records_skipped", counts["skipped"]),
-        ("records_passed_over", passed_over),
-        ("groups_discarded", counts["discarded"]),
-    )
-    for name, times in (("records_duplicate", dropped), ("records_late", late), *left_out):
+    found = {
+        "records_duplicate": dropped + _count_duplicates(owner, meter, log),
+        "records_late": late,
+        "records_skipped": counts["skipped"],
+        "records_passed_over": passed_over,
+        "groups_discarded": counts["discarded"],
+    }
+    for name, times in found.items():
         if times:
             meter.count(name, times)
     if late:
@@ -74,7 +69,7 @@ def count_receipts(owner: Owner, meter: Meter, log: structlog.typing.FilteringBo
 
 
 def _count_duplicates(owner: Owner, meter: Meter, log: structlog.typing.FilteringBoundLogger) -> int:
-    """How many were dropped since the last call; ids that were forgotten too early are loud, once a claim."""
+    """The duplicates since the last call. Warns once for each claim when ids were forgotten within their horizon."""
     dedupe = owner.dedupe
     if dedupe is None:
         return 0
@@ -83,16 +78,16 @@ def _count_duplicates(owner: Owner, meter: Meter, log: structlog.typing.Filterin
     if early:
         meter.count("ids_forgotten", early)
         if not dedupe.told:
-            where = owner.partition
-            log.warning(
-                "dedupe.full", topic=where.topic, partition=where.number, max_ids=dedupe.seen.most, text=FORGOTTEN
-            )
+            topic, number = owner.place
+            log.warning("dedupe.full", topic=topic, partition=number, max_ids=dedupe.seen.most, text=FORGOTTEN)
         dedupe.told = True
     return dropped
 
 
-def trace_fires(owner: Owner, events: Sequence[Event], latency: float, spans: Spans) -> None:
-    """A span of each group that a commit let out; `latency` as for `count_events`."""
+def trace_fires(owner: Owner, events: Sequence[Event], latency: float, spans: Spans | None) -> None:
+    """Make a span of each group that a commit fired; `latency` as for `count_events`."""
+    if spans is None or not events:
+        return
     partition, source = owner.partition, owner.claim.source
     identify = fire_ids(partition, source.name if source else "")
     for fire in events:
