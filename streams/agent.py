@@ -1,8 +1,8 @@
-"""What is to be run, as plain values: an app, its agents, their aggregations.
+"""The configuration as frozen values: an app, its agents and their aggregations.
 
-The declarative file is loaded into these (sluicegate.streams.config); an application may build them itself. All of them
-survive a trip through JSON (the supervisor hands them to its children that way). Durations are seconds, sizes are
-bytes.
+`sluicegate.streams.config` loads a YAML file into these values; an application may also build them. All of them can be
+written as JSON and read back: the supervisor passes them to its child processes as JSON. Durations are in seconds,
+sizes in bytes.
 """
 
 from dataclasses import dataclass, field
@@ -25,8 +25,8 @@ class Until:
 class Reducer:
     """One computed field of the result.
 
-    `kind` is count, sum, min, max, mean, first, last, distinct, collect or reduce; `field` is a path (`a.b`), None for
-    count, reduce and for collect of the whole message; `function` is the `module:function` of reduce.
+    `kind` is count, sum, min, max, mean, first, last, distinct, collect or reduce. `field` is a path (`a.b`). It is
+    None for count, for reduce, and for a collect of whole messages. `function` is the `module:function` of reduce.
     """
 
     name: str
@@ -37,11 +37,12 @@ class Reducer:
 
 @dataclass(frozen=True, slots=True)
 class Aggregation:
-    """When a group is complete and what its result carries. Precedence at one record: count, until, timeout.
+    """The conditions that complete a group, and the fields of its result. At one record, count precedes until, and
+    until precedes timeout.
 
-    `key` None is the message key, else a field path. `since_first` and `since_last` are timeouts in seconds, either or
-    both. `max_items` and `max_bytes` bound one group (bytes of what it collects), `max_groups` and
-    `max_buffered_bytes` one partition; `on_full` says what happens there.
+    `key` is a field path; None means the message key. `since_first` and `since_last` are timeouts in seconds; both may
+    be set. `max_items` and `max_bytes` limit one group; the bytes are those of the collected values. `max_groups` and
+    `max_buffered_bytes` limit one partition, and `on_full` is the action at these limits.
     """
 
     key: str | None = None
@@ -62,7 +63,7 @@ class Aggregation:
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """A field of an output's value. Without an `expression` it is the field of that name, where there is one."""
+    """A field of an output's value. An empty `expression` copies the result's field of the same name, if it exists."""
 
     name: str
     expression: str = ""
@@ -70,11 +71,12 @@ class Selected:
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where results go. `format` is a codec name of `schemas`; for `avro` without `avro` the schema is made of what is
-    computed (sluicegate.streams.formats). `select` is all that the value holds; empty: the whole result.
+    """An output topic. `format` is the name of a codec of `sluicegate.schemas`. For the format `avro` without `avro`,
+    the schema is derived from the computed fields (sluicegate.streams.formats). `select` lists the fields of the value;
+    empty means the whole result.
 
-    One of several (`Agent.routes`) takes the results for which `where` is true. With `goes_on` those after it are
-    asked, too.
+    A route (an element of `Agent.routes`) takes the results for which `where` is true. With `goes_on`, the routes after
+    it are tried as well.
     """
 
     topic: str
@@ -87,15 +89,17 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """The application's own code: `functions` (`module:function`) are called one after the other for each message, or
-    for each completed group of an aggregation.
+    """The application's own code. The `functions` (`module:function`) are called in order for each message, or for each
+    completed group of an aggregation.
 
-    `session` gives them the transaction of the store. `concurrency` 0 runs them inside the commit; more: so many at a
-    time in threads of the worker, outside of it, after what they are called for was sealed in the store. A failed call
-    is tried again `attempts` times in all, with back-off from `backoff_first` to `backoff_most` seconds and the
-    partition (with `concurrency`: the key) waiting; `isolate_after` so many failures of a completed group its messages
-    are tried alone (0: never), to find out the bad ones. `then` says what follows; `park` (with `concurrency` only): it
-    waits for a person, and so does its key.
+    With `session`, they get the store's transaction. With `concurrency` 0, they run inside the commit. Otherwise at
+    most `concurrency` calls run at a time in threads of the worker, outside the commit, after the message or group was
+    sealed in the store.
+
+    A failed call is repeated up to `attempts` calls in all, with a back-off from `backoff_first` to `backoff_most`
+    seconds. Meanwhile its partition waits; with `concurrency`, only its key waits. After `isolate_after` failures of a
+    completed group, its messages are tried one by one to find those that fail; 0 turns this off. `then` is the action
+    after the last attempt. `park`, which needs `concurrency`, keeps the item and its key until an operator acts.
     """
 
     functions: tuple[str, ...]
@@ -110,11 +114,11 @@ class Handler:
 
 @dataclass(frozen=True, slots=True)
 class Deduplication:
-    """Which records are the same one, written twice by its producer: those of one partition with the same id.
+    """Drops records that a producer wrote twice: records of one partition with the same id.
 
-    The id is the header `name`, the field at the path `name`, or the key. It is known for `horizon` seconds from when
-    it was first accepted; beyond `max_ids` per partition the oldest are forgotten. `on_missing` is about records
-    without an id.
+    The id is the header `name`, the field at the path `name`, or the key. An id is kept for `horizon` seconds after it
+    was first accepted. A partition keeps at most `max_ids` ids and forgets the oldest ones. `on_missing` is the action
+    for a record without an id.
     """
 
     by: Literal["header", "field", "key"]
@@ -126,14 +130,18 @@ class Deduplication:
 
 @dataclass(frozen=True, slots=True)
 class OnError:
-    """What becomes of what cannot be decoded, and of outputs that cannot be written or that the broker will never take.
-    (Of handlers that fail: `Handler.then`.) `dead`: a dead letter, or once it is in the outbox a dead row of the store;
-    `stop`: the partition halts.
+    """The actions for records and outputs that fail. `Handler.then` is the action for handlers that fail.
 
-    `decode` means records that are undecodable or too large; without an aggregation (which has `on_null` and
-    `on_missing`) also those that have no value or that are not of the handler's type. `wait` holds the intake before an
-    undecodable one until it can be decoded; the others are dead letters then. `expression` means records for which an
-    expression of the agent has no answer, such as a comparison of a field that is missing.
+    `decode` applies to records that cannot be decoded or are too large. Without an aggregation, which has `on_null` and
+    `on_missing`, it also applies to records without a value and to records that are not of the handler's type. `wait`
+    stops the intake before a record that cannot be decoded until it can be decoded; all other such records become dead
+    letters.
+
+    `produce` applies to outputs that cannot be encoded or that the broker rejects for good: `dead` makes a dead letter,
+    or a dead row if the output is in the outbox already.
+
+    `expression` applies to records for which an expression of the agent cannot be evaluated, for example because it
+    compares a missing field. `stop` halts the partition.
     """
 
     decode: Literal["dead-letter", "skip", "stop", "wait"] = "dead-letter"
@@ -151,19 +159,22 @@ class Let:
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """One consumer group and what it does with its records: an aggregation, a handler, or both (the handler then gets
-    the completed groups). `to` None: nothing is written but what a handler sends to topics it names.
+    """One consumer group and its processing: an aggregation, a handler, or both. With both, the handler gets the
+    completed groups. With `to` None, the only outputs are those that a handler sends to topics that it names.
 
-    `start` is earliest, latest, or seconds since 1970 for partitions that were never committed. `receive` names the
-    input topics whose records come from Sluicegate agents: repeats of those are dropped by their shard and number.
-    `rekeys` names the agent of the file whose `repartition:` this one does: its records go to `to` under the key of
-    `aggregation`, nothing else. `avro` is for the format `avro`. `scope` shared: the groups of all partitions lie in
-    one buffer of the store, which all workers fill and fire. `delivery` transactional: its rows are sent in Kafka
-    transactions, so that who reads committed records only never reads one twice. `where` is an expression: the agent
-    takes the records for which it is true. `let` computes fields, each from the record and from those before it; key,
-    reducers, `until`, `dedupe` and `where` may name them. Of the results only those for which `having` is true are sent
-    or handled. `routes` take the place of `to`: a result goes to the first that takes it; `unrouted` says what
-    becomes of one that none takes.
+    - `start`: earliest, latest, or a time in seconds since 1970; for partitions without a committed offset.
+    - `receive`: the input topics that Sluicegate agents write. Their repeats are dropped by shard and number.
+    - `rekeys`: the name of the agent whose `repartition` this agent performs. It forwards each record to `to` under the
+      key of `aggregation`, and does nothing else.
+    - `avro`: the schemas of the format `avro`.
+    - `scope`: with `shared`, the groups of all partitions are in one buffer of the store. All workers fill and fire it.
+    - `delivery`: with `transactional`, rows are sent in Kafka transactions. Consumers with `read_committed` read each
+      row once.
+    - `where`: an expression; the agent takes the records for which it is true.
+    - `let`: computed fields. An expression may use the record and the fields before it. `where`, key, `dedupe`,
+      reducers and `until` may name them.
+    - `having`: an expression; only results for which it is true are sent or handled.
+    - `routes`: replaces `to`. A result goes to the first route that takes it; `unrouted` is the action if none does.
     """
 
     name: str
@@ -190,18 +201,18 @@ class Agent:
 
     @property
     def outputs(self) -> tuple[Destination, ...]:
-        """Where it writes, besides dead letters and what a handler sends to topics it names."""
+        """The outputs of the file: all topics it writes except dead letters and those that a handler names."""
         return self.routes if self.to is None else (self.to, *self.routes)
 
     @property
     def grouped(self) -> bool:
-        """Can it have open groups?"""
+        """Can the agent have open groups?"""
         return self.aggregation is not None and not self.rekeys
 
 
 @dataclass(frozen=True, slots=True)
 class Http:
-    """The supervisor's port; `port` 0 takes a free one."""
+    """The HTTP port of the supervisor. With `port` 0, the system chooses a free port."""
 
     port: int = 9464
     host: str = "127.0.0.1"
@@ -210,7 +221,7 @@ class Http:
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """Reached when the oldest pending row is `age` seconds old, or when so many rows are `dead`."""
+    """Exceeded when the oldest pending row is `age` seconds old, or when `dead` rows are dead."""
 
     age: float
     dead: int
@@ -218,10 +229,13 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True)
 class Outbox:
-    """How the rows that applications and the leased contracts write are sent. `lanes` None: as many as the store has;
-    `order` none: no order, and no lanes. After `attempts` failed ones a row is dead, with back-off between them; what
-    was sent is kept for `retention` seconds. `poll` seconds pass between two looks unless the store tells; a lane is
-    had for `lease` seconds and renewed. `degraded` is said in health, `unhealthy` is not ready."""
+    """Settings of the dispatcher, which sends the rows that applications and the leased contracts write.
+
+    With `lanes` None, the store's number of lanes holds. With `order` none, rows have no order and no lanes. A row is
+    dead after `attempts` failed attempts, with a back-off between them. Sent rows are kept for `retention` seconds. The
+    store is polled every `poll` seconds unless it notifies. A lane's lease lasts `lease` seconds and is renewed. At the
+    threshold `degraded`, health reports it; at `unhealthy`, the worker is not ready.
+    """
 
     lanes: int | None = None
     order: Literal["key", "none"] = "key"
@@ -237,8 +251,8 @@ class Outbox:
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """How due timeouts are sent: `batch` at a time, locked for `lease` seconds; `poll` seconds pass between two looks
-    at most."""
+    """Settings for due timeouts: `batch` timeouts are locked together for `lease` seconds and sent. The store is polled
+    at least every `poll` seconds."""
 
     lease: float = 300.0
     batch: int = 500
@@ -247,10 +261,10 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """A whole file. `kafka` holds librdkafka settings (`bootstrap.servers` may be `embedded`); relative SQLite paths
-    are relative to `folder`. `outbox` and `timeouts` None: `run` sends neither rows of the outbox nor timeouts. What
-    may hold a secret is in no representation of it. `allow_plaintext`: brokers and store on other machines may be
-    reached without TLS."""
+    """A whole file. `kafka` holds librdkafka settings; `bootstrap.servers` may be `embedded`. Relative SQLite paths
+    start at `folder`. With `outbox` None, `run` sends no rows of the outbox; with `timeouts` None, no timeouts.
+    `allow_plaintext` permits connections to other machines without TLS. `repr` leaves out the fields that may hold
+    secrets."""
 
     name: str
     store: str = field(repr=False)

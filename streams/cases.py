@@ -1,13 +1,13 @@
-"""The tests that a file holds, as plain values: what is fed, how the clock moves, what must come out. `line` is the
-step's own."""
+"""The tests of a file as frozen values: records to send, steps of the clock, and expected outputs. `line` is the
+line of the step in the file."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 ANYTHING = object()
-"""An expected value that may be anything."""
+"""Matches any value."""
 PARTITIONS = 4
-"""Of every topic in such a test."""
+"""The number of partitions of each topic in a test."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,8 @@ class SendCase:
 
 @dataclass(frozen=True, slots=True)
 class Expect:
-    """`key` None: any. Of a mapping `value` only the fields named must be equal; `reason` is that of a dead letter or a
-    result."""
+    """An expected output. `key` None matches any key. A mapping `value` matches if the named fields are equal. `reason`
+    is the reason of a dead letter or a result."""
 
     line: int
     topic: str
@@ -36,7 +36,7 @@ class Expect:
 
 @dataclass(frozen=True, slots=True)
 class ExpectNothing:
-    """No output on the topic that no earlier `expect` took."""
+    """The topic has no output that no earlier `expect` matched."""
 
     line: int
     topic: str
@@ -50,7 +50,7 @@ class AdvanceStep:
 
 @dataclass(frozen=True, slots=True)
 class SetupFile:
-    """A file of SQL that makes the tables of the test, relative to the folder of the app's file."""
+    """An SQL file that creates the tables of the test. The path starts at the folder of the app's file."""
 
     line: int
     file: str
@@ -58,7 +58,7 @@ class SetupFile:
 
 @dataclass(frozen=True, slots=True)
 class ExpectRows:
-    """What a query finds, in this order; of each row only the columns named must be equal."""
+    """The expected rows of a query, in this order. In each row only the named columns must be equal."""
 
     line: int
     sql: str

@@ -1,10 +1,9 @@
-"""What an exception of the user's code says, and where it was raised: for dead letters as it is, for logs without the
-payload.
+"""Describes an exception of the user's code: its message, and the line that raised it.
 
-Every runner uses this: handlers, reducers and codecs. A log line never holds a piece of the record: in `Cause.shown`
-each word of the message that occurs in the record's key, value or headers is `<value>`, and so is what could be such a
-piece in other letters: a word with digits, a number of more than three digits, an escape sequence. What a handler makes
-of a value by itself (reversed, translated, encoded in plain letters) cannot be recognized.
+Dead letters hold the message as it is. Log lines must hold no part of the record, so `Cause.shown` replaces words of
+the message by `<value>`: each word that occurs in the record's key, value or headers, and each word that may be such a part
+in another spelling (a word with digits, a number of more than three digits, an escape sequence). A value that the
+handler itself transformed into other plain letters cannot be recognized. Handlers, reducers and codecs all use this.
 """
 
 import os
@@ -18,8 +17,8 @@ from functools import cache
 from types import TracebackType
 from typing import Literal, NamedTuple
 
-LONGEST = 300  # characters of a message
-LONGEST_READ = 2_000  # characters of it that are looked at
+LONGEST = 300  # characters of a message that are kept
+LONGEST_READ = 2_000  # characters of a message that are read
 MASK = "<value>"
 CodeOrigin = Literal["user", "installed", "library", "ours"]
 
@@ -45,8 +44,8 @@ class Frame(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """`text` is `ValueError: message`, in one line. `where` is the innermost frame of the user's code, empty when there
-    is none. `payload` is what the call was given."""
+    """`text` is `ValueError: message` in one line. `where` is the innermost frame of the user's code; empty if there is
+    none. `payload` holds the arguments of the call."""
 
     error: BaseException
     text: str
@@ -55,20 +54,20 @@ class Cause:
 
     @property
     def shown(self) -> str:
-        """The text for a log."""
+        """The text for log lines, without parts of the payload."""
         kind, separator, said = self.text.partition(": ")
         try:
             return kind + separator + masked(said, self.payload)
-        except Exception:  # a value of the user's type that cannot be looked at
+        except Exception:  # `repr` of a value of the user's type may raise
             return f"{kind}: {MASK}"
 
     def placed(self, text: str) -> str:
-        """The text with the place behind it, where there is one."""
+        """The text, followed by `where` unless it is empty."""
         return f"{text} ({self.where})" if self.where else text
 
 
 def cause(error: BaseException, *payload: object) -> Cause:
-    """Of an exception that the user's code raised when it was called with this payload."""
+    """Describe an exception that the user's code raised when it was called with this payload."""
     kind, said = type(error).__name__, message(error)
     frames = users(error)
     return Cause(error, f"{kind}: {said}" if said else kind, str(frames[-1]) if frames else "", payload)
@@ -112,15 +111,16 @@ def _same(text: str) -> str:
 
 
 def _text(value: object) -> str:
-    """All words of a value, however deep."""
+    """All words of a value, including nested ones."""
     if isinstance(value, bytes | bytearray):
         return _same(value.decode("utf-8", "replace"))
     return _same(value if isinstance(value, str) else _IN_REPR.sub(" ", repr(value)))
 
 
 def users(error: BaseException) -> list[Frame]:
-    """The frames of the user's code, outermost first: neither ours nor the standard library's, and no installed
-    package's unless the user's code is installed, too. Where the error has none: those of its cause."""
+    """The frames of the user's code, outermost first. Frames of Sluicegate and the standard library are left out, and
+    so are those of installed packages unless the user's code is itself installed. If the error has no such frame, its
+    cause is examined."""
     seen: set[int] = set()
     at: BaseException | None = error
     while at is not None and id(at) not in seen:
@@ -143,7 +143,7 @@ def _users(trace: TracebackType | None) -> list[Frame]:
 
 @cache
 def origin(file: str) -> CodeOrigin:
-    """Whose code a file is."""
+    """The owner of the code in a file."""
     if file.startswith("<"):
         return "library"
     path = os.path.abspath(file)
@@ -159,7 +159,7 @@ def _below(path: str, folders: tuple[str, ...]) -> bool:
 
 
 def _package(file: str) -> str:
-    """The folder or file of an installed package, empty when it is none."""
+    """The folder or file of an installed package; empty for any other file."""
     parts = os.path.abspath(file).split(os.sep)
     for at, part in enumerate(parts[:-1]):
         if part in ("site-packages", "dist-packages"):
@@ -168,7 +168,7 @@ def _package(file: str) -> str:
 
 
 def short(file: str) -> str:
-    """As it was imported: below the folder in which Python looked it up."""
+    """The path relative to the entry of `sys.path` that holds it."""
     path = os.path.abspath(file)
     folders = [os.path.abspath(each) for each in sys.path]
     inside = max((folder for folder in folders if path.startswith(folder.rstrip(os.sep) + os.sep)), key=len, default="")

@@ -1,101 +1,101 @@
-"""The error tree. Each class is one reaction of the loop.
+"""The error classes. The loop reacts to each class in one way.
 
 SluicegateError
-├── ConfigurationError       the file or the call is wrong: exit 2
-├── SystemNotReady           a system is away, unmigrated or too weak, or lacks a topic: exit 3
-│   ├── TopicMissing         Kafka answers that there is no such topic
-│   ├── NotPermitted         Kafka answers that our user lacks a right: exit at the start, an outage later
-│   └── NotAuthenticated     a certificate or a password is refused (also a PersistenceError): not tried again
-├── Fenced                   another claim exists: drop the state, claim again with back-off while assigned
-├── PersistenceError         the store failed, the outcome is unknown: the same way back as Fenced
-│   └── NotCommitted         the store refused the transaction: nothing of it remains
-├── ConcurrencyError         a lease of a row or lane was lost, or the row is gone: nothing was changed
-│   ├── WatermarkMoved       another worker inserted from this partition: read again from the watermark
+├── ConfigurationError       the file or the call is invalid: exit 2
+├── SystemNotReady           a system is unavailable, not migrated or too weak, or a topic is missing: exit 3
+│   ├── TopicMissing         Kafka has no such topic
+│   ├── NotPermitted         Kafka denies a permission: exit at the start, an outage later
+│   └── NotAuthenticated     a certificate or password was refused (also a PersistenceError): no retry
+├── Fenced                   a newer claim exists: drop the state, claim again with back-off while assigned
+├── PersistenceError         the store failed and the outcome is unknown: same recovery as Fenced
+│   └── NotCommitted         the store refused the transaction: nothing was written
+├── ConcurrencyError         the lease of a row or lane was lost, or the row is gone: nothing was written
+│   ├── WatermarkMoved       another worker inserted from this partition: read from the watermark
 │   └── AggregationNotFound  the buffer has no rows (also a KeyNotFoundError)
-├── KeyNotFoundError         there is nothing of that name
-├── HandlerFailed            a handler raised and may be called again: the same way back, after its own back-off
-├── DecodeWaits              a record cannot be decoded and the file says `wait`: its partition's intake pauses
-└── Halt                     going on would lose or repeat records silently: this partition stops, the others go on
-    ├── RetentionPassed      the topic no longer holds the next offset
-    ├── LogTruncated         the topic ends before the next offset, or its leader epoch went back
-    ├── TopicRecreated       the topic has another topic id
-    ├── StoreWiped           Kafka knows of commits that the store does not have
-    ├── StoreSwapped         the store at this address is another one
-    ├── StoreRewound         the store is behind what it had acknowledged
+├── KeyNotFoundError         the name does not exist
+├── HandlerFailed            a handler raised and will be called again: same recovery, after its own back-off
+├── DecodeWaits              a record cannot be decoded and `on_error` is `wait`: the partition's intake pauses
+└── Halt                     to continue could lose or repeat records: this partition stops, the others continue
+    ├── RetentionPassed      retention deleted the next offset
+    ├── LogTruncated         the topic ends before the next offset, or its leader epoch decreased
+    ├── TopicRecreated       the topic id changed
+    ├── StoreWiped           Kafka has committed offsets that the store lacks
+    ├── StoreSwapped         another store is at this address
+    ├── StoreRewound         the store lost acknowledged commits
     ├── ChangelogIncomplete  an entry is missing or cannot be read
-    ├── PartitionsChanged    partitions were added, and open groups could never end
-    ├── BufferFull           a limit is reached and the file says `stop`
-    ├── DecodeStopped        a record cannot be decoded and the file says `stop`
-    ├── ExpressionStopped    an expression fails on a record and the file says `stop`
-    ├── ProduceStopped       an output can never be sent and the file says `stop`
-    └── HandlerStopped       a handler failed for good and the file says `stop`
+    ├── PartitionsChanged    partitions were added while groups are open, which might never end
+    ├── BufferFull           a limit is reached and `on_full` is `stop`
+    ├── DecodeStopped        a record cannot be decoded and `on_error` is `stop`
+    ├── ExpressionStopped    an expression fails on a record and `on_error` is `stop`
+    ├── ProduceStopped       an output can never be sent and `on_error` is `stop`
+    └── HandlerStopped       a handler failed its last attempt and `then` is `stop`
 """
 
 from typing import TypeVar
 
 
 class SluicegateError(Exception):
-    """The root: whatever we raise on purpose."""
+    """The base class of all errors that Sluicegate raises deliberately."""
 
     permanent = False
-    """Must a person change something before the same call can succeed? A command then ends at its start instead of
-    waiting. A process that has reached the system before treats the error as an outage."""
+    """True if the same call cannot succeed before an operator changes something. A command then exits at its start
+    instead of waiting. A process that has reached the system before treats the error as an outage."""
 
 
 E = TypeVar("E", bound=SluicegateError)
 
 
 def permanent(error: E) -> E:
-    """The error, marked as permanent."""
+    """Mark the error as permanent and return it."""
     error.permanent = True
     return error
 
 
 class ConfigurationError(SluicegateError):
-    """The file, or a call, asks for something that cannot be."""
+    """The file or a call is invalid."""
 
 
 class SystemNotReady(SluicegateError):
-    """A system cannot be reached, is unmigrated, gives too weak a level, or lacks a topic."""
+    """A system is unavailable or not migrated, its durability is too weak, or a topic is missing."""
 
 
 class TopicMissing(SystemNotReady):
-    """Kafka answers that there is no such topic."""
+    """Kafka has no such topic."""
 
 
 class NotPermitted(SystemNotReady):
-    """Our user lacks a right that somebody must grant: at the start the command ends; later it is waited for."""
+    """The user lacks a permission. At the start the command exits; later the process waits for the permission."""
 
     permanent = True
 
 
 class Fenced(SluicegateError):
-    """A newer claim exists: nothing was changed by this commit."""
+    """A newer claim exists. The commit changed nothing."""
 
 
 class PersistenceError(SluicegateError):
-    """The store failed or its reply was lost: whether the commit landed, the next claim will show. The driver's error
-    is the cause."""
+    """The store failed, or its reply was lost. The next claim shows whether the commit succeeded. The driver's error is
+    the cause."""
 
 
 class NotAuthenticated(PersistenceError, SystemNotReady):
-    """A certificate or a password was refused, by us or by the other side. The same try would be refused again: at the
-    start the command ends, later the process, which is started with what the file's secrets are then."""
+    """A certificate or password was refused, by either side. A retry would be refused as well. At the start the command
+    exits. Later the process exits and is started again with the current secrets of the file."""
 
     permanent = True
 
 
 class NotCommitted(PersistenceError):
-    """The store refused the transaction as a whole at its commit: certainly nothing of it remains."""
+    """The store refused the transaction at its commit. Nothing of it was written."""
 
 
 class ConcurrencyError(SluicegateError):
-    """What the call rests on is not so any more: a lease that is over or another's, a row that is gone. Nothing was
-    changed."""
+    """A precondition of the call no longer holds: the lease expired or has another owner, or the row is gone. Nothing
+    was changed."""
 
 
 class WatermarkMoved(ConcurrencyError):
-    """The source watermark is not where the caller expected it; `next` is where it stands."""
+    """The source watermark is not the one that the caller expected. `next` is the current one."""
 
     def __init__(self, text: str, next: int) -> None:
         super().__init__(text)
@@ -103,15 +103,15 @@ class WatermarkMoved(ConcurrencyError):
 
 
 class KeyNotFoundError(SluicegateError):
-    """There is nothing of that name."""
+    """The name does not exist."""
 
 
 class AggregationNotFound(KeyNotFoundError, ConcurrencyError):
-    """The buffer has no rows at all: the key is missing, and a row was not located."""
+    """The buffer has no rows, so the row was not found."""
 
 
 class HandlerFailed(SluicegateError):
-    """What was handed to it was rolled back and is handed to it again after `delay` seconds."""
+    """A handler failed. Its items were rolled back and are handled again after `delay` seconds."""
 
     def __init__(self, text: str, delay: float) -> None:
         super().__init__(text)
@@ -119,7 +119,7 @@ class HandlerFailed(SluicegateError):
 
 
 class DecodeWaits(SluicegateError):
-    """The record at `offset` cannot be decoded now, and may be later."""
+    """The record at `offset` cannot be decoded now. It may be decodable later."""
 
     def __init__(self, text: str, offset: int) -> None:
         super().__init__(text)
@@ -127,7 +127,7 @@ class DecodeWaits(SluicegateError):
 
 
 class Halt(SluicegateError):
-    """The partition must not go on by itself; `code` is its stable name in logs, health and status."""
+    """The partition must not continue without an operator. `code` is the stable name in logs, health and status."""
 
     code = "halted"
 

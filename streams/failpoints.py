@@ -1,11 +1,11 @@
-"""Places where a test may let the product fail. Off, and free, unless armed.
+"""Named places at which a test can make the process fail. Unarmed, they do nothing.
 
-`SLUICEGATE_FAILPOINTS` arms them for one process: `name=kind` joined by commas, kind one of kill, stop, raise, lost;
-`name=kind@3` acts at the third time, `name=kind@1*3` in three processes one after the other, each at its first time.
-Each action is first written as one line to the file `SLUICEGATE_FAILPOINT_LOG`, so that a test knows that it was
-reached; what stands there is not done again, so that the process that is started next goes on. `watched` lets a test
-driver see each place in its own process. An armed place stops or ends the process, or raises. It never chooses another
-path of the product.
+`SLUICEGATE_FAILPOINTS` arms them for one process: `name=kind`, separated by commas. The kinds are kill, stop, raise and
+lost. `name=kind@3` acts when the place is reached for the third time. `name=kind@1*3` acts in three consecutive
+processes, each time when the place is first reached. Each action is written as a line to the file
+`SLUICEGATE_FAILPOINT_LOG` before it happens, so that a test can see it. An action in that file is not repeated, so the
+next process continues. `watched` calls a function of a test driver at each place. An armed place stops or ends the
+process, or raises. It never selects another code path.
 """
 
 import os
@@ -17,11 +17,11 @@ from sluicegate.streams.errors import PersistenceError
 
 
 class Failpoint(RuntimeError):
-    """Raised by kind `raise`: an unexpected error, as far as the product knows."""
+    """Raised by kind `raise`; an unexpected error for the product."""
 
 
 def _done(log: str | None) -> list[str]:
-    """The names in the log: another process of this worker has been there."""
+    """The names in the log: places at which an earlier process of this worker failed."""
     if not log or not os.path.exists(log):
         return []
     with open(log, encoding="utf-8") as file:
@@ -48,7 +48,7 @@ _watcher: Callable[[str], object] | None = None
 
 
 def hit(name: str) -> None:
-    """The engine is at this place. Call as `if failpoints.armed: failpoints.hit(...)`."""
+    """Act if the place is armed. Call as `if failpoints.armed: failpoints.hit(...)`."""
     if _watcher is not None:
         _watcher(name)
     kind, nth = _armed.actions.get(name, ("", 0))
@@ -69,7 +69,7 @@ def hit(name: str) -> None:
 
 
 def arm(environ: Mapping[str, str]) -> None:
-    """Arm anew, for a test inside this process."""
+    """Replace the armed places, for a test inside this process."""
     global _armed, armed
     _armed = _Armed(environ)
     armed = bool(_armed.actions) or _watcher is not None
@@ -77,7 +77,8 @@ def arm(environ: Mapping[str, str]) -> None:
 
 @contextmanager
 def watched(watcher: Callable[[str], object]) -> Iterator[None]:
-    """Call `watcher` with the name of each place that is reached meanwhile; what it raises goes through the engine."""
+    """Within the block, call `watcher` with the name of each place that is reached. Its exceptions pass through the
+    engine."""
     global _watcher, armed
     before, _watcher, armed = _watcher, watcher, True
     try:

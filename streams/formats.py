@@ -1,4 +1,4 @@
-"""The codecs of an agent, and the Avro schema of its results where the file names none."""
+"""The codecs of an agent, and the derived Avro schema of its results."""
 
 import json
 import re
@@ -14,12 +14,12 @@ _SIMPLE = ("boolean", "int", "long", "float", "double", "bytes", "string")
 
 
 def reads(agent: Agent) -> Codec:
-    """What its records are read with. Raises ValueError with what to do."""
+    """The codec of the agent's records. Raises ValueError with a hint."""
     return codec(agent.format, agent.avro)
 
 
 def writes(agent: Agent) -> Codec:
-    """What its outputs are written with; JSON without a destination. Raises ValueError with what to do."""
+    """The codec of the agent's outputs; JSON without a destination. Raises ValueError with a hint."""
     if agent.to is None:
         return codec("json")
     if agent.to.format == "avro":
@@ -28,8 +28,8 @@ def writes(agent: Agent) -> Codec:
 
 
 def destination(agent: Agent) -> Avro | None:
-    """How an agent whose outputs are Avro writes them: as its `to` says, else by the schema of its results. Raises
-    ValueError."""
+    """The Avro settings of the agent's outputs: those of `to`, or the derived schema of its results. None: the outputs
+    are not Avro. Raises ValueError."""
     if agent.to is None or agent.to.format != "avro":
         return None
     if agent.to.avro is not None and agent.to.avro.schema:
@@ -43,8 +43,8 @@ def destination(agent: Agent) -> Avro | None:
 
 
 def result_schema(agent: Agent) -> str:
-    """The fixed fields of a result (schemas/documents/result.avsc) and the computed ones, all of which have defaults.
-    Raises ValueError."""
+    """The schema of the fixed fields (schemas/documents/result.avsc) and the computed fields of a result. All computed
+    fields have defaults. Raises ValueError."""
     schema = json.loads((files("sluicegate.schemas") / "documents" / "result.avsc").read_text(encoding="utf-8"))
     schema["namespace"] = "sluicegate." + re.sub(r"\W|^(?=\d)", "_", agent.name, flags=re.ASCII)
     types = FieldTypes(agent)
@@ -58,7 +58,7 @@ def result_schema(agent: Agent) -> str:
 
 
 class FieldTypes:
-    """The types of computed fields: exact where the input is Avro and says them, else what JSON allows."""
+    """The types of computed fields: exact if the input is Avro, otherwise all types that JSON allows."""
 
     def __init__(self, agent: Agent) -> None:
         self._named: dict[str, Any] = {}
@@ -97,8 +97,7 @@ class FieldTypes:
 
 
 def field_type(schema: Any, path: str, named: dict[str, Any]) -> Any:
-    """The type at `a.b`, without the null of an optional one; None where there is no such field, or more than one
-    type."""
+    """The type at `a.b`, without null. None: the field does not exist, or has several types."""
     for name in path.split("."):
         schema = _one(schema, named)
         if not isinstance(schema, dict):

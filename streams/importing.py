@@ -1,5 +1,4 @@
-"""Importing the user's code by `package.module:name`; when that fails, what is missing or wrong, in which file and
-line."""
+"""Imports the user's code by `package.module:name`. A failure names the reason, the file and the line."""
 
 import difflib
 import importlib
@@ -13,7 +12,7 @@ from sluicegate.streams.errors import ConfigurationError
 
 
 def loaded(path: str) -> Any:
-    """The object at `module:name`. Raises ConfigurationError: `path: what; what to do`."""
+    """Return the object at `module:name`. Raises ConfigurationError: `path: problem; hint`."""
     module, _, name = path.partition(":")
     try:
         found = importlib.import_module(module)
@@ -30,12 +29,12 @@ def loaded(path: str) -> Any:
 
 
 def _refused(path: str, what: str, hint: str) -> ConfigurationError:
-    """`what` holds no "; ": that is where the hint begins."""
+    """Separate problem and hint by the only "; " of the text."""
     return ConfigurationError(f"{path}: {what.replace('; ', ', ')}; {hint}")
 
 
 def _missing(module: str, error: ModuleNotFoundError) -> tuple[str, str]:
-    """A module that is not there: the one that is named, or one that it imports."""
+    """A module does not exist: the named module, or one that it imports."""
     name = error.name or module
     raised = cause(error)
     if clash := _clash(name):
@@ -56,7 +55,7 @@ def _missing(module: str, error: ModuleNotFoundError) -> tuple[str, str]:
 
 
 def _failed(module: str, error: BaseException) -> tuple[str, str]:
-    """Importing it raised something."""
+    """The import raised an error."""
     raised = cause(error)
     clash = _clash(error.name) if isinstance(error, ImportError) and error.name else None
     if clash:
@@ -76,7 +75,7 @@ def _lacking(module: Any, name: str) -> tuple[str, str]:
 
 
 def _clash(name: str) -> tuple[str, str] | None:
-    """Python imports another module of this name than the user's, which stands later on the path."""
+    """Find a module of the user that another module of the same name, earlier on `sys.path`, hides."""
     top = name.partition(".")[0]
     taken = _place(top)
     if not taken:
@@ -90,14 +89,14 @@ def _clash(name: str) -> tuple[str, str] | None:
 
 
 def _is_module(path: str) -> bool:
-    """A file, or a folder with Python files in it."""
+    """Is the path a Python file, or a folder with Python files?"""
     if path.endswith(".py"):
         return os.path.isfile(path)
     return os.path.isdir(path) and any(each.endswith(".py") for each in os.listdir(path))
 
 
 def _place(name: str) -> str:
-    """The file or folder that Python imports under this name, `Python itself` for what is built in, empty for none."""
+    """The file or folder that Python imports under this name; `Python itself` for a built-in module, empty for none."""
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError, AttributeError):

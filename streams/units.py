@@ -1,4 +1,4 @@
-"""Durations, sizes and times as the file writes them."""
+"""Parses durations, sizes and times of the file."""
 
 import re
 from datetime import datetime
@@ -14,20 +14,20 @@ _LONGEST = 32
 
 
 def duration(text: str) -> float | None:
-    """Seconds, or None when `text` is no duration."""
+    """Seconds, or None if `text` is not a duration."""
     found = _split(DURATION, text)
     return None if found is None else found[0] / 1000 if found[1] == "ms" else found[0] * _SECONDS[found[1]]
 
 
 def span(text: str) -> tuple[float, float] | None:
-    """`1s..60s` as seconds, or None when `text` is none, or ends before it begins."""
+    """`1s..60s` as two numbers of seconds, or None if `text` is not a range or its end is less than its start."""
     first, dots, last = text.partition("..")
     least, most = duration(first), duration(last)
     return (least, most) if dots and least is not None and most is not None and 0 < least <= most else None
 
 
 def size(text: str) -> int | None:
-    """Whole bytes, or None when `text` is no size or not a whole number of bytes."""
+    """Bytes, or None if `text` is not a size or not a whole number of bytes."""
     found = _split(SIZE, text)
     if found is None:
         return None
@@ -36,7 +36,7 @@ def size(text: str) -> int | None:
 
 
 def moment(text: str) -> float | None:
-    """Seconds since 1970 of an RFC 3339 time, or None when `text` is none."""
+    """Seconds since 1970, or None if `text` is not an RFC 3339 time."""
     if len(text) > _LONGEST + 8 or not re.fullmatch(TIME, text):
         return None
     try:

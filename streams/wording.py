@@ -1,4 +1,4 @@
-"""How numbers are said to people."""
+"""Formats counts for messages."""
 
 
 def counted(number: int, noun: str) -> str:
