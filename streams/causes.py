@@ -1,8 +1,8 @@
 """Describes an exception of the user's code: its message, and the line that raised it.
 
 Dead letters hold the message as it is. Log lines must hold no part of the record, so `Cause.shown` replaces words of
-the message by `<value>`: each word that occurs in the record's key, value or headers, and each word that may be such a part
-in another spelling (a word with digits, a number of more than three digits, an escape sequence). A value that the
+the message by `<value>`: each word that occurs in the record's key, value or headers, and each word that may be such a
+part in another spelling (a word with digits, a number of more than three digits, an escape sequence). A value that the
 handler itself transformed into other plain letters cannot be recognized. Handlers, reducers and codecs all use this.
 """
 
