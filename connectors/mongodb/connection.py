@@ -80,7 +80,7 @@ def client(url: str, driver: DriverInfo | None = None) -> Client:
             f"a certificate file that the MongoDB URL names cannot be read: {error.strerror}"
         ) from None
     if not made.write_concern.acknowledged:
-        raise ConfigurationError("the MongoDB URL asks for w=0: nobody would know whether a commit landed; leave w out")
+        raise ConfigurationError("the MongoDB URL sets w=0: the outcome of a commit would be unknown; leave w out")
     return made
 
 

@@ -33,7 +33,7 @@ class StepRunner:
     def __init__(self, server: connection.Client, data: MongoDatabase) -> None:
         if not data.write_concern.acknowledged:
             raise ConfigurationError(
-                "w=0 tells nobody whether a write landed: the leased contracts need an acknowledged write concern"
+                "w=0 leaves the outcome of a write unknown: the leased contracts need an acknowledged write concern"
             )
         self.server, self.data = server, data
         self._ready = False

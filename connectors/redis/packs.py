@@ -19,7 +19,7 @@ _RATIO = 255  # LZ4 compresses no better
 
 
 class StoredPack(NamedTuple):
-    """A pack of `items` records. `number` is that of the first record in the buffer."""
+    """A pack of `items` records. `number` is the number of the first record in the buffer."""
 
     number: int
     items: int

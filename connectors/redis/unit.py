@@ -76,7 +76,7 @@ def worked(server: RedisServer, pipe: Pipeline, claim_key: str, work: Callable[[
 
 @contextmanager
 def application(server: RedisServer, beginning: str) -> Iterator[RedisSession]:
-    """A transaction outside of any partition. In a cluster its keys lie on one server: that of keys with this
+    """A transaction outside of any partition. In a cluster its keys are on one server: the server of keys with this
     beginning."""
     with transaction(server, beginning) as pipe:
         queue = _queue(pipe)

@@ -62,6 +62,6 @@ def connected(app: App) -> Iterator["Store"]:
 def shared_store(app: App) -> Iterator["Store"]:
     """As `connected`. Raises ConfigurationError for a store in the memory of another process."""
     if app.store.startswith("memory:"):
-        raise ConfigurationError("the state is in the memory of `sluicegate run`: nobody else can reach it")
+        raise ConfigurationError("the state is in the memory of `sluicegate run`: no other process can reach it")
     with connected(app) as store:
         yield store

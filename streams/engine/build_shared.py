@@ -78,4 +78,4 @@ def _handling(
 
 
 def _nobody() -> None:
-    """Wake nobody: the worker's loop turns by itself."""
+    """Do nothing: the worker's loop turns by itself."""

@@ -78,7 +78,8 @@ def check_condition(node: Node, names: Mapping[str, ValueType], source: str | No
 
 
 def _column(node: Node) -> int:
-    """Where the text of a node begins. The node's own column is that of its operator, or of its name after a dot."""
+    """The column at which the text of a node begins. A node's own column is the column of its operator, or of the name
+    after its dot."""
     while (left := left_of(node)) is not None:
         node = left
     return node.column

@@ -1,9 +1,9 @@
-"""The state of a partition whose store was lost, from its input and from what its own messages say of it. Pure.
+"""Rebuilds the state of a partition whose store was lost, from its input and its published results. Pure.
 
-Records of a known result are counted and let go; what is in no result is what was open. A group that the input
-completes and that has no result was decided and never sent: it is decided again, under the same id. Groups of one key
-follow one another without a gap, so records in no result before a later result of their key cannot be open: somebody
-dropped them, or their result is gone.
+Records of a published result are counted and released. Records in no result belong to open groups. If the input
+completes a group without a result, the result was decided but never sent: it is decided again, under the same id.
+Groups of one key follow each other without a gap. So records in no result, before a later result of their key, cannot
+be open: their group was dropped, or its result is gone.
 """
 
 from collections.abc import Iterator, Sequence

@@ -257,8 +257,8 @@ class Plans:
         if gaps and not self._wanted.accept_gaps:
             raise ConfigurationError(
                 f"{place}: {len(gaps)} groups, the first at offset {gaps[0]}, have no result, though later ones are "
-                "there: somebody "
-                "dropped them, their rows died, or the topic was made anew; --accept-gaps forgets them"
+                "there: the groups were dropped, their rows are dead, or the topic was created again; --accept-gaps "
+                "forgets them"
             )
         for first in gaps:
             built.decided.pop(first, None)
@@ -276,8 +276,8 @@ class Plans:
         return last < known.newest.get(self._outputs.partition_of(event.key or b"", count), -1)
 
     def carry_out(self, planned: Planned, person: Person) -> Claim:
-        """Write it, and tell Kafka's group whose offset this is. Raises ConfigurationError when somebody else claims it
-        meanwhile, PersistenceError (unknown: run it again) and SystemNotReady."""
+        """Write the state, and commit its offset to the consumer group. Raises ConfigurationError if another process
+        claims the partition meanwhile, PersistenceError (outcome unknown: run it again) and SystemNotReady."""
         built, facts, agent = planned.built, planned.lost.facts, self._agent
         rows = Rows(built.partition, agent, self._writes, self._outputs, self._most)
         idle = idle_since(None, built.groups.rule, 0, 0.0)  # the rebuilt groups know the time of their last record
@@ -288,7 +288,7 @@ class Plans:
         except Fenced as error:
             place = f"{built.partition.topic}/{built.partition.number}"
             raise ConfigurationError(
-                f"{place} was claimed by somebody else: stop the agent's workers and run this again"
+                f"{place} was claimed by another process: stop the agent's workers and run this again"
             ) from error
         self._history.inform(built.partition.topic, built.partition.number, claim.offset, informational(claim))
         return claim

@@ -176,7 +176,8 @@ class Dispatcher:
         return 1.0 if self._app.outbox is None else self._app.outbox.poll
 
     def _pending(self) -> tuple[int, bool, str]:
-        """In a thread: the number of lanes, whether rows are pending, and why the number is not that of the file."""
+        """Runs in a thread. The number of lanes, whether rows are pending, and the reason if the number differs from the
+        file's."""
         outbox, wanted = self._parts.store.outbox, self._app.outbox.lanes if self._app.outbox else None
         pending = outbox.pending_age() is not None
         count = outbox.lanes()

@@ -115,7 +115,7 @@ class Owner:
         """A later claim of another worker explains a gap. Raises Fenced."""
         view = self._setting.store.read(self.partition)
         if view is None or view.claim.token != self.claim.token:
-            raise Fenced("somebody else claimed the partition while it was taken over") from None
+            raise Fenced("another process claimed the partition during the takeover") from None
 
     def _restore(self) -> Iterator[None]:
         """Apply the changelog (docs/protocol.md, Restore)."""

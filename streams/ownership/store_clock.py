@@ -11,7 +11,7 @@ class StoreClock:
     def __init__(self, store_time: float, monotonic: float) -> None:
         self.last = self._at = store_time
         self._monotonic = monotonic
-        self._took = inf  # nobody measured the call that this comes from
+        self._took = inf  # the duration of the call is unknown
 
     def now(self, monotonic: float) -> float:
         self.last = max(self.last, self._at + monotonic - self._monotonic)

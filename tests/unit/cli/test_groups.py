@@ -223,7 +223,7 @@ def test_who_changed_what_and_why_is_listed_and_survives_compaction(
 def test_state_in_the_memory_of_a_run_is_nobody_elses(tmp_path: Any) -> None:
     (tmp_path / "app.yaml").write_text(FILE.replace("sqlite:///state.db", "memory://"))
     result = CliRunner().invoke(main, ["groups", "ls", str(tmp_path / "app.yaml"), "a"])
-    assert (result.exit_code, "nobody else can reach it" in result.stderr) == (2, True)
+    assert (result.exit_code, "no other process can reach it" in result.stderr) == (2, True)
 
 
 def test_the_groups_of_the_shared_buffer_are_read_from_it_and_ended_by_hand(

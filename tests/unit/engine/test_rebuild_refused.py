@@ -218,7 +218,7 @@ def test_whoever_claims_meanwhile_wins(done: Log, clock: ManualClock) -> None:
         return commit(claim, changes)
 
     lost.commit = claimed  # type: ignore[method-assign]
-    with pytest.raises(ConfigurationError, match="in/0 was claimed by somebody else"):
+    with pytest.raises(ConfigurationError, match="in/0 was claimed by another process"):
         found.carry_out(planned, ANNE)
 
 
