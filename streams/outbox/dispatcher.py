@@ -176,8 +176,8 @@ class Dispatcher:
         return 1.0 if self._app.outbox is None else self._app.outbox.poll
 
     def _pending(self) -> tuple[int, bool, str]:
-        """Runs in a thread. The number of lanes, whether rows are pending, and the reason if the number differs from the
-        file's."""
+        """Runs in a thread. The number of lanes, whether rows are pending, and the reason if the number differs from
+        the file's."""
         outbox, wanted = self._parts.store.outbox, self._app.outbox.lanes if self._app.outbox else None
         pending = outbox.pending_age() is not None
         count = outbox.lanes()
