@@ -1,6 +1,7 @@
 """Who owns a partition, where it begins, and the one way back when anything goes wrong."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -94,6 +95,36 @@ def test_records_in_hand_from_before_a_new_claim_are_void_and_none_is_skipped(
 ) -> None:
     assert [count for _, _, count, _ in effects(log, store, clock)] == [4] * 75
     assert sum(total for *_, total in totals(log)) == sum(range(300))
+
+
+def test_a_record_that_was_polled_before_a_claim_is_not_taken_under_it(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    """The reply of a commit is lost. In the turn that claims the partition again, the poll returns a record that was
+    fetched before the partition was paused. Then another record is in the log at its offset, as after the election of
+    an unclean leader."""
+    losing = [True]
+
+    def lose(claim: Any, changes: Any) -> None:
+        if changes.entries and losing:
+            losing.clear()
+            raise PersistenceError("lost")
+
+    driver = Driver(an_agent(count=1), hooked(store, after=lose), log, clock).give(0).turns()
+    feed(log, ("a", 1))
+    driver.turns(2)
+    assert shown(driver)[0] != []
+    feed(log, ("a", 2))
+    claim = store.claim
+
+    def replaced(*args: Any) -> Any:
+        log.topics["in"][0][1] = replace(log.topics["in"][0][1], v=b'{"amount": 3}')
+        return claim(*args)
+
+    store.claim = replaced  # type: ignore[method-assign]
+    driver.input.paused.clear()
+    driver.later(60).turns()
+    assert [total for *_, total in totals(log)] == [1, 3]
 
 
 def test_records_below_the_offset_are_not_taken_again(log: Log, store: MemoryStore, clock: ManualClock) -> None:
