@@ -1,9 +1,9 @@
-"""The hot path: records into open groups.
+"""The hot path: adds records to open groups.
 
-Three loops, from the quickest: `_fold` for rules whose state has a fixed size, `_gather` for rules that collect,
-`_with_care` for everything a rule can ask. No call per record beside the decoder's and confluent-kafka's own where the
-rule is simple. Measured (tests/bench/hotpath.py): a call per reducer costs about 50 ns, `headers()` 120-350; so numbers
-of one field are folded inline, and headers are read only when a group opens.
+There are three loops. `_fold` is for rules whose state has a fixed size, `_gather` for rules that collect, and
+`_with_care` for all other rules. For simple rules a record costs no call beside those of the decoder and of
+confluent-kafka. Measured (tests/bench/hotpath.py): a call per reducer costs about 50 ns, `headers()` 120 to 350 ns. So
+numbers of one field are added inline, and headers are read only when a group opens.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,9 +24,9 @@ SUM, MIN, MAX = COLUMNS, COLUMNS + 1, COLUMNS + 2
 
 
 def accept(groups: Groups, records: Sequence[Record], now: float) -> None:
-    """Take the records, all of one partition and in order, at the owner's time `now`. Pure: no I/O, no clock.
+    """Add the records, which are of one partition and in order, at the owner's time `now`. Pure: no I/O, no clock.
 
-    Afterwards `groups.events` holds what fired and what was refused. Raises Halt where a limit says stop.
+    Afterwards `groups.events` holds the fires and the refused records. Raises Halt if a limit's action is `stop`.
     """
     plan = groups.rule.plan
     if (
@@ -88,7 +88,7 @@ def _fold(groups: Groups, records: Sequence[Record], now: float) -> None:
 
 
 def _gather(groups: Groups, records: Sequence[Record], now: float) -> None:
-    """One bag that keeps everything; a group that would get too large ends before this record."""
+    """The loop for one bag that keeps every item. A group that would become too large ends before this record."""
     rule, bags = groups.rule, groups.bags
     decode, key_of, until, most, adders = rule.decode, rule.key_of, rule.until, rule.completion.most, rule.plan.adders
     bounds = rule.aggregation
@@ -130,7 +130,7 @@ def _gather(groups: Groups, records: Sequence[Record], now: float) -> None:
 
 
 def _make_room(groups: Groups, key: bytes | None, record: Record, size: int, now: float) -> GroupState | None:
-    """The group to put `size` bytes into, opened if need be; None: the record was refused."""
+    """Return the group to add `size` bytes to, and open it if necessary. None: the record was refused."""
     if key is not None and not groups.admits(key, groups.states.get(key), record, size, now):
         return None
     state = groups.states.get(key) if key is not None else None
@@ -138,7 +138,7 @@ def _make_room(groups: Groups, key: bytes | None, record: Record, size: int, now
 
 
 def _with_care(groups: Groups, records: Sequence[Record], now: float) -> None:
-    """Everything that a rule can ask: any bags, user reducers, limits that refuse, groups that are overdue."""
+    """The loop for all rules: any bags, user reducers, limits that refuse records, and groups that are overdue."""
     for record in records:
         try:
             key, read, items = parsed(groups, record)
@@ -187,7 +187,7 @@ def _add(
 
 
 def refuse(groups: Groups, record: Record, error: Exception) -> None:
-    """Why this record could not be read, in the order in which a person would look."""
+    """Find the reason why this record could not be read, most basic reason first."""
     if isinstance(error, Halt | DecodeWaits):
         raise error
     if record.error() is not None:

@@ -22,14 +22,14 @@ from sluicegate.streams.aggregation.seen import KnownIds, weight
 from sluicegate.streams.errors import ChangelogIncomplete
 
 ENTRY_LIMIT = 4 * 1024 * 1024
-SLICE = 64 * 1024  # least bytes of old state that a commit of a cycle carries
-SLACK = 4 * 1024 * 1024  # bytes of log below which no cycle begins
-GROWTH = 3  # the log over the live state at which one begins
-AMENDED = 30 * 24 * 3600.0  # seconds for which it is known what people changed
+SLICE = 64 * 1024  # minimum bytes of old state in each commit of a cycle
+SLACK = 4 * 1024 * 1024  # no cycle begins while the log has fewer bytes
+GROWTH = 3  # a cycle begins when the log is so many times the live state
+AMENDED = 30 * 24 * 3600.0  # seconds for which amendments are kept
 
 
 class SealedItems(Protocol):
-    """What waits for slow handlers, as the log sees it."""
+    """The sealed items of slow handlers, as the changelog uses them."""
 
     bytes: int
 
@@ -39,7 +39,8 @@ class SealedItems(Protocol):
 
 
 class Changelog:
-    """The log of one partition as its owner keeps it. `numbers` are the entries kept, with their sizes."""
+    """The changelog of one partition in the memory of its owner. `kept` has the numbers and sizes of the entries in the
+    store."""
 
     __slots__ = (
         "_boundary",
@@ -62,7 +63,7 @@ class Changelog:
     ) -> None:
         self.groups, self._seen, self._sealed = groups, seen, sealed
         self.kept: deque[tuple[int, int]] = deque()
-        self.amended: dict[Amendment, None] = {}  # in their order, each once: compaction writes them again
+        self.amended: dict[Amendment, None] = {}  # in order, without repeats: compaction writes them again
         self.last = first - 1
         self.size = 0
         self._compress = bool(groups.rule.plan.bags)
@@ -72,9 +73,10 @@ class Changelog:
         self._refreshed = 0
 
     def entries(self, senders: dict[str, list[int]], all_senders: Any, now: float) -> tuple[list[bytes], int | None]:
-        """The entries of this commit, each at most ENTRY_LIMIT, and the number below which the log may be dropped.
+        """The entries of this commit, each of at most ENTRY_LIMIT bytes, and the number below which the store may drop
+        entries.
 
-        `all_senders()` is called when a cycle ends. Takes what `groups` noted as changed since the last call.
+        `all_senders()` is called when a cycle ends. Takes the changes of `groups` since the last call.
         """
         groups = self.groups
         states, groups.touched = groups.touched, {}
@@ -112,7 +114,7 @@ class Changelog:
         return packed, self._forget(self._boundary) if done else None
 
     def _refresh(self, entry: ChangelogEntry) -> bool:
-        """Put a slice of old state into the entry; True when none is left."""
+        """Add a slice of old state to the entry. True: no slice is left."""
         groups, queue = self.groups, self._queue or deque()
         grown = sum(len(key) + 48 for key in entry.states) + sum(len(i) for b in entry.added.values() for i in b) * 64
         budget = max(SLICE, grown + sum(weight(ids) for _, ids in entry.seen))
@@ -146,7 +148,7 @@ class Changelog:
         return boundary
 
     def _split(self, entry: ChangelogEntry) -> list[bytes]:
-        """The entry as blobs of at most ENTRY_LIMIT, numbered one after the other."""
+        """The entry as blobs of at most ENTRY_LIMIT bytes, numbered consecutively."""
         blobs: list[bytes] = []
         waiting, entry.amended, amended = [entry], [], entry.amended
         if amended:
@@ -162,11 +164,11 @@ class Changelog:
         return blobs
 
     def withdrawal(self, ids: list[bytes], now: float) -> bytes:
-        """The entry that takes ids of this commit's other entries back; it is kept when `withdrawn` is called."""
+        """The entry that withdraws ids of this commit's other entries. It is kept once `withdrawn` is called."""
         return packed(ChangelogEntry(self.last + 1, now, {}, {}, {}, {}, {}, withdrawn=ids), self._compress)
 
     def withdrawn(self, blob: bytes, ids: list[bytes]) -> None:
-        """That entry was committed."""
+        """The entry of `withdrawal` was committed."""
         self.last += 1
         self.kept.append((self.last, len(blob)))
         self.size += len(blob)

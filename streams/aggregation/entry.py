@@ -1,4 +1,4 @@
-"""One changelog entry: its fields, its bytes, and how one that is too large becomes two."""
+"""One changelog entry: its fields, its encoding, and the split of an entry that is too large."""
 
 import zlib
 from typing import Any
@@ -21,8 +21,8 @@ BIG_INT = 1
 
 
 class Section(msgspec.Struct, frozen=True, array_like=True):
-    """What an entry says of sealed items (sluicegate.streams.handlers.sealed): `items` by number (None: ended),
-    attempts that were begun, and why an item is parked (empty: it is not any more)."""
+    """The part of an entry about sealed items (sluicegate.streams.handlers.sealed): `items` by number (None: ended),
+    the attempts that were begun, and the reason why an item is parked (empty: no longer parked)."""
 
     items: dict[int, bytes | None] = {}
     attempts: dict[int, int] = {}
@@ -34,8 +34,8 @@ class Section(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Amendment(msgspec.Struct, frozen=True, array_like=True):
-    """What a person changed: `at` the store's time, `who` user@host, `what` the command, `key` what it was about (text
-    for people), `why`; `detail` is for the command itself."""
+    """A change by an operator. `at` is the store's time, `who` is user@host, `what` the command, `key` its subject as
+    text, `why` the given reason. `detail` is for the command itself."""
 
     at: float
     who: str
@@ -46,8 +46,8 @@ class Amendment(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ChangelogEntry(msgspec.Struct, array_like=True):
-    """One changelog entry. `number` is its place; `at` the owner's time. Fields may be added at the end, with a
-    default: older entries lack them."""
+    """One changelog entry. `number` is its position; `at` the owner's time. New fields are added at the end with a
+    default, because older entries lack them."""
 
     number: int
     at: float
@@ -56,11 +56,11 @@ class ChangelogEntry(msgspec.Struct, array_like=True):
     whole: dict[bytes, Bags]
     senders: dict[str, list[int]]
     all_senders: dict[str, list[Any]]
-    seen: list[SeenIds] = []  # ids accepted, new and old ones; what they were read from
+    seen: list[SeenIds] = []  # accepted ids, new and old ones, and the source of the ids
     seen_source: str = ""
     sealed: Section = Section()
-    withdrawn: list[bytes] = []  # ids that do not count, after all
-    asked: dict[bytes, int] = {}  # groups that a person wants fired, by key: the offset of their first record
+    withdrawn: list[bytes] = []  # ids that are withdrawn
+    asked: dict[bytes, int] = {}  # groups to fire by an operator's command, by key: the offset of their first record
     amended: list[Amendment] = []
 
 
@@ -81,12 +81,12 @@ def packed(entry: ChangelogEntry, compress: bool) -> bytes:
 
 
 def framed(content: bytes) -> bytes:
-    """With its checksum."""
+    """Prepend the checksum."""
     return CHECKED + zlib.crc32(content).to_bytes(4, "big") + content
 
 
 def unpacked(blob: bytes) -> ChangelogEntry:
-    """Raises ChangelogIncomplete."""
+    """Decode an entry. Raises ChangelogIncomplete."""
     if blob == REBUILDING:
         raise ChangelogIncomplete("its rebuild was not finished; run `sluicegate replay FILE AGENT --rebuild` again")
     content = blob[5:] if blob[:1] == CHECKED else blob
@@ -103,7 +103,7 @@ def unpacked(blob: bytes) -> ChangelogEntry:
 
 
 def halves(entry: ChangelogEntry) -> list[ChangelogEntry]:
-    """The same changes as two entries: the ids apart, by keys, or when there is one key, by the items of its bags."""
+    """Split the changes into two entries: ids and the rest; then by keys; for one key, by the items of its bags."""
     if entry.seen:
         return _seen_apart(entry)
     if not entry.sealed.empty:
@@ -137,7 +137,7 @@ def halves(entry: ChangelogEntry) -> list[ChangelogEntry]:
 
 
 def _seen_apart(entry: ChangelogEntry) -> list[ChangelogEntry]:
-    """The ids apart from all else, or in two."""
+    """Split off the ids, or split the ids in two."""
     parts = [entry.seen]
     others = [msgspec.structs.replace(entry, seen=[])]
     if not (entry.states or entry.senders or entry.all_senders or not entry.sealed.empty):
@@ -146,7 +146,7 @@ def _seen_apart(entry: ChangelogEntry) -> list[ChangelogEntry]:
 
 
 def _sender_halves(entry: ChangelogEntry) -> list[ChangelogEntry]:
-    """The one group apart from the senders, or the senders by name."""
+    """Split one group from the senders, or the senders by name."""
     if entry.states:
         states = ChangelogEntry(0, entry.at, entry.states, entry.added, entry.whole, {}, {})
         return [states, ChangelogEntry(0, entry.at, {}, {}, {}, entry.senders, entry.all_senders)]
@@ -165,7 +165,7 @@ def _only(values: dict[Any, Any], keys: set[Any]) -> dict[Any, Any]:
 
 
 def _sealed_apart(entry: ChangelogEntry) -> list[ChangelogEntry]:
-    """The sealed items apart from all else, or in two. What else is said of them follows."""
+    """Split off the sealed items, or split them in two. Their other changes go into the second entry."""
     items, rest = dict(entry.sealed.items), msgspec.structs.replace(entry.sealed, items={})
     if entry.states or entry.senders or entry.all_senders:
         return [
@@ -186,7 +186,7 @@ def _sealed_apart(entry: ChangelogEntry) -> list[ChangelogEntry]:
 
 
 def _with_big_ints(value: Any) -> Any:
-    """msgpack ends at 64 bits; a sum of integers does not."""
+    """Encode integers beyond the 64 bits of msgpack, such as large sums."""
     if isinstance(value, dict):
         return {key: _with_big_ints(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -1,5 +1,5 @@
-"""What an aggregation or a handler decides: a fire, an output, or what cannot be used. All become outbox rows, in the
-order decided."""
+"""The decisions of an aggregation or a handler: fires, outputs, and refused records. All become outbox rows in the
+order of the decisions."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,9 +15,10 @@ COUNT_LOWERED = "count-lowered"
 
 
 class Fire(msgspec.Struct, frozen=True, gc=False):
-    """A completed group. `reason` is count, timeout, until, limit, manual or count-lowered; offsets are those of its
-    first and last record; `values` the computed fields in the order of the file; `removed` the indexes of messages that
-    its handler could not use; `outputs` what goes to which of `Agent.outputs`, None: the whole result to `Agent.to`."""
+    """A completed group. `reason` is count, timeout, until, limit, manual or count-lowered. `first` and `last` are the
+    offsets of its first and last record. `values` are the computed fields in the order of the file. `removed` are the
+    indexes of messages that its handler rejected. `outputs` are pairs of an index in `Agent.outputs` and a document;
+    None means the whole result to `Agent.to`."""
 
     key: bytes
     count: int
@@ -34,9 +35,10 @@ class Fire(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A record for the dead-letter topic. `stage` is decode, key, expression, aggregate, handler, produce or crash;
-    `reason` is stable, `error` says more: what the user's code raised may quote the payload. `where` is the place in
-    the user's code that raised it, or empty. `clause` names the expression that has no answer, or is empty."""
+    """A record for the dead-letter topic. `stage` is decode, key, expression, aggregate, handler, produce or crash.
+    `reason` is a stable word; `error` is the full text and may quote the payload if the user's code raised it. `where`
+    is the place in the user's code that raised, or empty. `clause` is the name of the expression that failed, or empty.
+    """
 
     record: Record
     stage: str
@@ -49,8 +51,8 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Unhandled:
-    """A completed group whose handler failed for good, or for which an expression has no answer: its result document is
-    the dead letter. The rest is as in Refused."""
+    """A completed group whose handler failed its last attempt, or for which an expression failed. Its result document
+    is the dead letter. The other fields are as in Refused."""
 
     fire: Fire
     error: str
@@ -63,7 +65,7 @@ class Unhandled:
 
 @dataclass(frozen=True, slots=True)
 class BadItem:
-    """Message `index` of a completed group, which its handler cannot use: `value` is the dead letter."""
+    """Message `index` of a completed group, rejected by its handler. `value` is the value of the dead letter."""
 
     fire: Fire
     index: int
@@ -73,7 +75,7 @@ class BadItem:
 
 
 class Sent(msgspec.Struct, frozen=True, gc=False):
-    """Output number `index` of a handler; `fire` is the id of the message or batch."""
+    """Output number `index` of a handler. `fire` is the id of the message or batch."""
 
     fire: str
     index: int
@@ -86,7 +88,7 @@ class Sent(msgspec.Struct, frozen=True, gc=False):
 
 
 class Scheduled(msgspec.Struct, frozen=True, gc=False):
-    """A timeout of a handler: due at `at`, or, where that is None, `after` seconds from its commit on."""
+    """A timeout of a handler. It is due at `at`, or `after` seconds after its commit if `at` is None."""
 
     id: UUID
     topic: str
@@ -100,7 +102,7 @@ class Scheduled(msgspec.Struct, frozen=True, gc=False):
 
 
 class Cancelled(msgspec.Struct, frozen=True, gc=False):
-    """A timeout that a handler wants no more."""
+    """A timeout that a handler cancelled."""
 
     id: UUID
     reason: str = "cancelled"

@@ -1,7 +1,7 @@
-"""Where things stand in the state of one open group: a flat list, so that it is written to the changelog as it is.
+"""The columns of an open group's state: a flat list, which the changelog stores as it is.
 
-Reducers own the slots from `COLUMNS` on. What grows with the group (collected items, distinct values) lies beside it in
-bags, so that a changelog entry holds only the new items.
+Reducers own the slots from `COLUMNS` on. Parts that grow with the group (collected items, distinct values) are in bags
+beside the state, so that a changelog entry holds only new items.
 """
 
 from typing import Any

@@ -1,8 +1,8 @@
-"""What `compute` means: each reducer as slots of the group's state, or as a bag beside it.
+"""Compiles `compute`: each reducer is a set of slots in the group's state, or a bag beside it.
 
-Reducers of one numeric field share one accumulator (sum, min, max, and how many): one update a record serves them all,
-which is what makes the number of reducers almost free (see accept.py). User reducers get and give plain JSON values;
-their accumulator is kept encoded, so that they can neither share nor half-change it.
+Reducers of one numeric field share one accumulator (sum, min, max and count). One update per record serves all of them,
+so more reducers of a field cost almost nothing (see accept.py). User reducers get and return JSON values. Their
+accumulator is kept encoded, so that calls cannot share it or change it halfway.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,8 +31,9 @@ _unpack = msgspec.msgpack.decode
 
 
 class Bag(NamedTuple):
-    """What one bag takes of a record: `item(record, value)`, None for nothing; `unique` keeps one of each. `weight` is
-    what an item adds to the bytes of its group; `whole` that this is the record's own length."""
+    """One bag. `item(record, value)` is the item to keep of a record, or None. `unique` keeps equal items once.
+    `weight` is the number of bytes that an item adds to its group; `whole` means that this is the record's own length.
+    """
 
     item: Callable[[Any, bytes], Any]
     unique: bool
@@ -41,15 +42,15 @@ class Bag(NamedTuple):
 
 
 class Fold(NamedTuple):
-    """A user reducer: `function(accumulator or None, message) -> accumulator`, its slot in the state."""
+    """A user reducer: `function(accumulator or None, message) -> accumulator`, and its slot in the state."""
 
     slot: int
     function: Callable[[Any, Any], Any]
 
 
 class Plan(NamedTuple):
-    """All reducers of a rule. `inline` says that the only adder is the accumulator of one required number, which the
-    hot loop does by itself in slots COLUMNS (sum), +1 (min), +2 (max)."""
+    """All reducers of a rule. `inline` means that the only accumulator is for one required number; the hot loop then
+    updates it in slots COLUMNS (sum), +1 (min) and +2 (max)."""
 
     blank: tuple[Any, ...]
     inline: bool
@@ -66,15 +67,15 @@ def plan(
     shown: Callable[[bytes], Any],
     kept: Kept = None,
 ) -> Plan:
-    """`getters` reads the value of each field. With `lenient` (on_missing: ignore) a field may be missing. `shown`
-    turns a collected message into its part of the result. `kept` says what is kept of a message; None: its bytes."""
+    """Compile the reducers. `getters` read the fields. With `lenient` (on_missing: ignore) a field may be missing.
+    `shown` makes the result's part of a collected message. `kept` is the kept form of a message; None: its bytes."""
     blank: list[Any] = []
     adders: list[Add] = []
     bags: list[Bag] = []
     folds: list[Fold] = []
     reads: list[tuple[str, ReadReducer]] = []
     stats: dict[str, int] = {}
-    # the order in the file may change under open groups, slots may not
+    # the order of the file may change while groups are open; the slots may not
     for reducer in sorted(compute, key=lambda r: r.name):
         slot = COLUMNS + len(blank)
         get = getters.get(reducer.field or "", _nothing)
@@ -109,7 +110,7 @@ def _in_order_of_the_file(
 
 
 def imported(path: str) -> Callable[..., Any]:
-    """The function at `module:function`. Raises ConfigurationError."""
+    """Import the function at `module:function`. Raises ConfigurationError."""
     found = loaded(path)
     if not callable(found):
         raise ConfigurationError(f"{path}: is not a function")
@@ -117,12 +118,12 @@ def imported(path: str) -> Callable[..., Any]:
 
 
 def apply(fold: Fold, state: GroupState, message: Any) -> bytes:
-    """The accumulator after this message, encoded. Raises whatever the user's function raises."""
+    """The encoded accumulator after this message. Raises the exceptions of the user's function."""
     return _pack(fold.function(_unpack(state[fold.slot]), message))
 
 
 def plus(total: Any, value: Any) -> float:
-    """The sum where an integer beyond all floats meets a float."""
+    """The sum of an integer beyond the range of floats and a float."""
     return _as_float(total) + _as_float(value)
 
 
@@ -167,7 +168,7 @@ def _stats(slot: int, get: Getter) -> Add:
 
 
 def _lenient_stats(slot: int, get: Getter) -> Add:
-    """Counts by itself, in slot + 3, how many records had the number."""
+    """The accumulator of an optional number. Slot + 3 counts the records that had it."""
     always = _stats(slot, get)
 
     def add(state: GroupState, record: Any) -> None:
@@ -226,7 +227,8 @@ def _base64_length(item: bytes) -> int:
 
 
 def _same(value: Any) -> bytes | None:
-    """Equal values, equal bytes: 1 and 1.0 are one number, objects do not depend on the order of their fields."""
+    """Encode equal values as equal bytes: 1 and 1.0 are one number, and the order of an object's fields does not
+    matter."""
     if value is None:
         return None
     return canonical(int(value) if isinstance(value, float) and value.is_integer() else value)

@@ -1,4 +1,4 @@
-"""What a completed group says: its result document, and what the expressions of an agent say of it."""
+"""Builds the result of a completed group: its document, and the answers of the agent's expressions about it."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -18,13 +18,13 @@ from sluicegate.streams.errors import ExpressionStopped
 
 FIXED = ("key", "key_base64", "count", "reason", "opened_at", "closed_at")
 """The fields of every result."""
-LAST_MOMENT = 253_402_300_799.0  # of the year 9999, in seconds since 1970: a record may claim any time
+LAST_MOMENT = 253_402_300_799.0  # the year 9999 in seconds since 1970: a record may carry any time
 
 ResultFields = dict[str, Any]
 
 
 def document(fire: Fire) -> ResultFields:
-    """The result document: fixed fields, then the computed ones (README.md shows one)."""
+    """Build the result document: fixed fields, then computed ones (README.md shows one)."""
     fixed: ResultFields = {
         "key": None,
         "count": fire.count,
@@ -43,12 +43,12 @@ def document(fire: Fire) -> ResultFields:
 
 @lru_cache(1024)
 def rfc3339(at: float) -> str:
-    """Seconds since 1970 as `2026-11-21T07:42:08.123Z`. Groups of one batch share their times."""
+    """Format seconds since 1970 as `2026-11-21T07:42:08.123Z`. Groups of one batch share their times."""
     return datetime.fromtimestamp(min(max(at, 0.0), LAST_MOMENT), UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
 class Route(NamedTuple):
-    """`where` None takes every result; `select` None is the whole result."""
+    """`where` None takes every result. `select` None means the whole result."""
 
     name: str
     where: Callable[[ResultFields], Any] | None
@@ -57,7 +57,7 @@ class Route(NamedTuple):
 
 
 class Results:
-    """What becomes of the results of an agent: `having` and the routes of `to`."""
+    """`having` and the routes of an agent, compiled."""
 
     def __init__(self, agent: Agent) -> None:
         """Raises ConfigurationError."""
@@ -67,8 +67,8 @@ class Results:
         self._drops, self._stops = agent.unrouted == "drop", agent.on_error.expression == "stop"
 
     def events(self, fire: Fire, outcomes: Counter[tuple[str, str]]) -> Iterator[Fire | Unhandled]:
-        """The group as it is sent or handled, or as a dead letter. Nothing: the file leaves it out. Counts the answers.
-        Raises ExpressionStopped."""
+        """The group as an event to send or handle, or as a dead letter; empty if the file leaves it out. Counts the
+        answers. Raises ExpressionStopped."""
         result = document(fire)
         try:
             if self._having is not None and not _holds("having", self._having, result, outcomes):
@@ -99,7 +99,8 @@ class Results:
 
 
 def results(agent: Agent) -> Results | None:
-    """None where every result goes to its one destination, or handler, as it is. Raises ConfigurationError."""
+    """Compile. None: each result goes as a whole to the only destination, or to the handler. Raises
+    ConfigurationError."""
     if not agent.grouped or not (agent.having or agent.routes or any(each.select for each in agent.outputs)):
         return None
     return Results(agent)

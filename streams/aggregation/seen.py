@@ -1,25 +1,25 @@
-"""The ids that one partition has accepted: part of its changelog, so restored and rewound with the state that they
-protect.
+"""The ids that one partition has accepted. They are part of its changelog, so they are restored and rewound with the
+state that they protect.
 
-An id is known for `horizon` seconds of the owner's time from its first acceptance. What is remembered beyond that, or
-beyond `most` ids, is forgotten from the oldest on, a bounded number per commit. Measured (tests/bench/dedupe.py): 128
-bytes of memory and 38 of the log for an id of 36 bytes.
+An id is kept for `horizon` seconds of the owner's time after its first acceptance. Older ids, and the oldest ids beyond
+`most`, are forgotten, a bounded number per commit. Measured (tests/bench/dedupe.py): an id of 36 bytes takes 128 bytes
+of memory and 38 bytes of the log.
 """
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
 
-LEAST_FORGOTTEN = 1_000  # expired ids per commit, beyond twice as many as are new in it
-LOGGED = 6  # bytes of the log that an id takes beside its own
+LEAST_FORGOTTEN = 1_000  # expired ids to forget per commit, beyond twice the number of new ids
+LOGGED = 6  # bytes of the log for each id, beside its own bytes
 
 SeenIds = tuple[float, list[bytes]]
 """When these ids were accepted, and the ids."""
 
 
 class KnownIds:
-    """`source` says what the ids were read from: those of another one mean something else. `early` counts the ids
-    forgotten before their horizon since it was last set to 0."""
+    """`source` names the part of the records that holds the id; ids of another source do not count. `early` counts the
+    ids that were forgotten before their horizon since it was last set to 0."""
 
     __slots__ = ("_at", "_fresh", "_order", "_when", "bytes", "early", "horizon", "most", "source")
 
@@ -27,14 +27,14 @@ class KnownIds:
         self.source, self.horizon, self.most = source, horizon, most
         self.bytes = self.early = 0
         self._at: dict[bytes, float] = {}
-        # as accepted; an id that was accepted again after its horizon stands in it twice
+        # in order of acceptance; an id that was accepted again after its horizon occurs twice
         self._order: deque[bytes] = deque()
         self._when: deque[float] = deque()
         self._fresh: list[SeenIds] = []
 
     @property
     def size(self) -> int:
-        """How many ids are remembered."""
+        """The number of known ids."""
         return len(self._at)
 
     def holds(self, identity: bytes, now: float) -> bool:
@@ -43,19 +43,19 @@ class KnownIds:
         return at is not None and now - at < self.horizon
 
     def note(self, ids: list[bytes], now: float) -> None:
-        """These were accepted now."""
+        """Add ids that are accepted now."""
         if ids:
             self._append(ids, now)
             self._fresh.append((now, ids))
             self._keep_to_limit(now)
 
     def withdraw(self, ids: Iterable[bytes]) -> None:
-        """These do not count as accepted, after all."""
+        """Remove ids whose records were not accepted after all."""
         for identity in ids:
             self._at.pop(identity, None)
 
     def changes(self, now: float) -> list[SeenIds]:
-        """What was accepted since the last call. Forgets a bounded number of those that are expired."""
+        """The ids accepted since the last call. Forgets a bounded number of expired ids."""
         fresh, self._fresh = self._fresh, []
         budget = LEAST_FORGOTTEN + 2 * sum(len(ids) for _, ids in fresh)
         while budget and self._order and now - self._when[0] >= self.horizon:
@@ -64,11 +64,11 @@ class KnownIds:
         return fresh
 
     def remembered(self) -> deque[bytes]:
-        """All of them as they are now, the oldest first; some may stand there twice."""
+        """All known ids, oldest first; an id may occur twice."""
         return self._order.copy()
 
     def slice(self, queue: deque[bytes], budget: int, now: float) -> list[SeenIds]:
-        """Take ids of about `budget` bytes from the queue: those that are still known, with their times."""
+        """Take about `budget` bytes of ids from the queue: those that are still known, with their times."""
         found: list[SeenIds] = []
         while queue and budget > 0:
             identity = queue.popleft()
@@ -82,13 +82,13 @@ class KnownIds:
         return found
 
     def replay(self, batches: Iterable[SeenIds], source: str) -> None:
-        """Apply what one changelog entry says; `settle` follows the last one."""
+        """Apply one changelog entry. `settle` follows the last one."""
         if source == self.source:
             for at, ids in batches:
                 self._at.update(zip(ids, repeat(at), strict=False))
 
     def settle(self, now: float) -> None:
-        """After the last entry: order by time, as before the crash; `now` is its time."""
+        """After the last entry, restore the order by time; `now` is its time."""
         order = sorted(self._at, key=self._at.__getitem__)
         self._order, self._when = deque(order), deque(map(self._at.__getitem__, order))
         self.bytes = weight(order)
@@ -107,7 +107,7 @@ class KnownIds:
             self.early += at is not None and now - at < self.horizon
 
     def _forget(self) -> float | None:
-        """Drop the oldest; returns when it was accepted, None when it was accepted again since and stays."""
+        """Forget the oldest id. Returns its time, or None if the id was accepted again later and stays."""
         identity, at = self._order.popleft(), self._when.popleft()
         self.bytes -= len(identity) + LOGGED
         if self._at.get(identity) != at:
@@ -117,12 +117,12 @@ class KnownIds:
 
 
 def weight(ids: Iterable[bytes]) -> int:
-    """About the bytes of these ids in the log."""
+    """The approximate size of these ids in the log, in bytes."""
     return sum(len(identity) + LOGGED for identity in ids)
 
 
 def halves(batches: Sequence[SeenIds]) -> Iterator[list[SeenIds]]:
-    """The same as two parts: by batches, or the ids of the only one."""
+    """Split into two parts: by batches, or a single batch by its ids."""
     if len(batches) > 1:
         middle = len(batches) // 2
         yield list(batches[:middle])
