@@ -63,7 +63,7 @@ class _Parser:
         self._tokens = found
         self._at = 0
         self._nodes = 0
-        self._levels = 0
+        self._levels = -1  # the whole expression is no level
 
     def whole(self) -> Node:
         if self._token.kind == "end":
