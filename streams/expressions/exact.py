@@ -39,6 +39,9 @@ _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "_/_": values.divide,
     "_%_": values.remainder,
 }
+_FAILED = 3  # steps of an error that does not count, inside of a loop
+_SHARE = 4  # nodes of a loop's body that are a step for each item
+_FUNCTION = 12  # nodes that the call of a function counts for
 _KEYS = (str, bool, int, float)  # what CEL looks up in a map; only texts are found
 _BARE: dict[str, Callable[[Any, Any], Any]] = {
     "_<_": operator.lt,
@@ -74,8 +77,11 @@ class _Compiler:
         self.costs = False
         self._reader = reader
         self._variables: dict[str, list[Any]] = {}
+        self._loops = 0  # around the node that is compiled
+        self._size = 0  # nodes that were compiled so far
 
     def compile(self, node: Node) -> Evaluate:
+        self._size += 1
         match node:
             case Literal(value=value):
                 return lambda record: value
@@ -161,15 +167,20 @@ class _Compiler:
         operand = self.compile(node.operand)
         outer, cell = self._variables.get(node.variable), [None]
         self._variables[node.variable] = cell
+        self._loops += 1
+        before = self._size
         body = self.compile(node.body)
         condition = None if node.condition is None else self.compile(node.condition)
+        steps = -(-(self._size - before) // _SHARE)
+        self._loops -= 1
         if outer is None:
             del self._variables[node.variable]
         else:
             self._variables[node.variable] = outer
-        return self._over(operand, cell, _LOOPS[node.macro](node.macro, body, condition, cell))
+        loop = _LOOPS[node.macro](node.macro, body, condition, cell, self.budget)
+        return self._over(operand, cell, loop, steps)
 
-    def _over(self, operand: Evaluate, cell: list[Any], loop: "_Loop") -> Evaluate:
+    def _over(self, operand: Evaluate, cell: list[Any], loop: "_Loop", steps: int) -> Evaluate:
         budget = self.budget
 
         def run(record: Any) -> Any:
@@ -178,7 +189,7 @@ class _Compiler:
                 raise refused("a loop", found)
             before = cell[0]
             try:
-                return loop(record, _counted(found, budget))
+                return loop(record, _counted(found, budget, steps))
             finally:
                 cell[0] = before
 
@@ -215,6 +226,7 @@ class _Compiler:
         """`&&` and `||`: an operand that decides makes the errors of the others irrelevant."""
         sign, decides = node.function[1:-1], node.function == "_||_"
         parts = [self.compile(part) for part in _operands(node)]
+        budget, steps = self.budget, _FAILED if self._loops else 0
 
         def evaluate(record: Any) -> bool:
             error: EvaluationError | None = None
@@ -224,6 +236,7 @@ class _Compiler:
                 except TooCostly:
                     raise
                 except EvaluationError as raised:
+                    budget.spend(steps)
                     error = error or raised
                     continue
                 if found is decides:
@@ -272,7 +285,16 @@ class _Compiler:
                 return order(found, number)
 
             return with_number
-        return lambda record: order(one(record), other(record))
+        if not self._loops:
+            return lambda record: order(one(record), other(record))
+        budget = self.budget
+
+        def in_a_loop(record: Any) -> bool:
+            first, second = one(record), other(record)
+            budget.compare(first, second)
+            return order(first, second)
+
+        return in_a_loop
 
     def _computed(self, name: str, one: Evaluate, other: Evaluate) -> Evaluate:
         if name == "_+_":
@@ -301,6 +323,7 @@ class _Compiler:
             if is_map(there):
                 if type(found) not in _KEYS:
                     raise refused("in", found, there)
+                budget.compare(found, found)
                 return type(found) is str and there.get(found) is not None
             if not isinstance(there, list | tuple):
                 raise refused("in", found, there)
@@ -311,11 +334,13 @@ class _Compiler:
 
     def _indexed(self, node: FunctionCall) -> Evaluate:
         operand, index_of = map(self.compile, node.arguments)
-        path = path_text(node)
+        path, budget, in_a_loop = path_text(node), self.budget, self._loops > 0
 
         def indexed(record: Any) -> Any:
             found, index = operand(record), index_of(record)
             if is_map(found):
+                if in_a_loop:
+                    budget.compare(index, index)
                 value = found.get(index) if type(index) is str else None
                 if value is None:
                     raise EvaluationError(f"{path} is missing")
@@ -344,6 +369,7 @@ class _Compiler:
     def _function(self, node: FunctionCall) -> Evaluate:
         function = functions.find(node)
         self.costs = True
+        self._size += _FUNCTION
         given = (() if node.target is None else (node.target,)) + node.arguments
         arguments, budget = [self.compile(argument) for argument in given], self.budget
         if len(arguments) == 1:
@@ -357,10 +383,10 @@ class _Compiler:
 _Loop = Callable[[Any, Any], Any]
 
 
-def _counted(found: Any, budget: StepBudget) -> Any:
-    """The items, each of which is a step before it is looked at."""
+def _counted(found: Any, budget: StepBudget, steps: int) -> Any:
+    """The items. Each costs its steps before it is looked at: one, and more for a large body."""
     for item in found:
-        budget.spend(1)
+        budget.spend(steps)
         yield item
 
 
@@ -370,7 +396,7 @@ def _boolean(sign: str, found: Any) -> bool:
     raise refused(sign, found)
 
 
-def _deciding(macro: str, body: Evaluate, condition: Evaluate | None, cell: list[Any]) -> _Loop:
+def _deciding(macro: str, body: Evaluate, condition: Evaluate | None, cell: list[Any], budget: StepBudget) -> _Loop:
     """`all` and `exists`: an item that decides makes the errors of the others irrelevant."""
     decides = macro == "exists"
 
@@ -383,6 +409,7 @@ def _deciding(macro: str, body: Evaluate, condition: Evaluate | None, cell: list
             except TooCostly:
                 raise
             except EvaluationError as raised:
+                budget.spend(_FAILED)
                 error = error or raised
         if error is not None:
             raise error
@@ -391,7 +418,7 @@ def _deciding(macro: str, body: Evaluate, condition: Evaluate | None, cell: list
     return loop
 
 
-def _exactly_one(macro: str, body: Evaluate, condition: Evaluate | None, cell: list[Any]) -> _Loop:
+def _exactly_one(macro: str, body: Evaluate, condition: Evaluate | None, cell: list[Any], budget: StepBudget) -> _Loop:
     def loop(record: Any, items: Any) -> bool:
         found = 0
         for cell[0] in items:
@@ -401,14 +428,14 @@ def _exactly_one(macro: str, body: Evaluate, condition: Evaluate | None, cell: l
     return loop
 
 
-def _filtered(macro: str, body: Evaluate, condition: Evaluate | None, cell: list[Any]) -> _Loop:
+def _filtered(macro: str, body: Evaluate, condition: Evaluate | None, cell: list[Any], budget: StepBudget) -> _Loop:
     def loop(record: Any, items: Any) -> list[Any]:
         return [cell[0] for cell[0] in items if _boolean(macro, body(record))]
 
     return loop
 
 
-def _mapped(macro: str, body: Evaluate, condition: Evaluate | None, cell: list[Any]) -> _Loop:
+def _mapped(macro: str, body: Evaluate, condition: Evaluate | None, cell: list[Any], budget: StepBudget) -> _Loop:
     def loop(record: Any, items: Any) -> list[Any]:
         return [body(record) for cell[0] in items if condition is None or _boolean(macro, condition(record))]
 

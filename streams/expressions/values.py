@@ -13,7 +13,7 @@ from typing import Any
 from sluicegate.streams.expressions.faults import EvaluationError, TooCostly
 
 MAX_STEPS = 100_000
-"""Steps of one evaluation. An item of a list, an element compared and 100 characters are a step each."""
+"""Steps of one evaluation. An element compared and 100 characters are a step each; an item of a loop is one or more."""
 MAX_LENGTH = 1 << 20
 """Characters of a text, or items of a list, that an expression makes."""
 LONGEST = timedelta(seconds=315_576_000_000)
@@ -53,6 +53,11 @@ class StepBudget:
     def read(self, *texts: str) -> None:
         self.spend(sum(map(len, texts)) // 100)
 
+    def compare(self, one: Any, other: Any) -> None:
+        """Two texts are compared up to the end of the shorter one."""
+        if type(one) is str and type(other) is str:
+            self.spend(min(len(one), len(other)) // 100)
+
 
 def kind(value: Any) -> str:
     """The kind of a value in words."""
@@ -65,13 +70,14 @@ def refused(sign: str, *values: Any) -> EvaluationError:
 
 
 def is_map(value: Any) -> bool:
-    return type(value) is dict or isinstance(value, Mapping)
+    return type(value) is dict or (type(value) not in _KINDS and isinstance(value, Mapping))
 
 
 def equal(left: Any, right: Any, budget: StepBudget) -> bool:
     """Values of different kinds are unequal; numbers are compared by their exact value."""
     one, other = type(left), type(right)
     if one is other and one not in (list, dict):
+        budget.compare(left, right)
         return bool(left == right)
     if one in NUMBERS and other in NUMBERS:
         return bool(left == right)
@@ -79,7 +85,7 @@ def equal(left: Any, right: Any, budget: StepBudget) -> bool:
         budget.spend(len(left))
         return len(left) == len(right) and all(equal(a, b, budget) for a, b in zip(left, right, strict=True))
     if is_map(left) and is_map(right):
-        budget.spend(len(left))
+        budget.spend(2 + 2 * len(left) + sum(map(len, left)) // 100)
         return left.keys() == right.keys() and all(equal(value, right[name], budget) for name, value in left.items())
     return False
 

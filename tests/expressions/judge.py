@@ -82,10 +82,10 @@ def watched() -> Iterator[None]:
             BEYOND.append(True)
         return divide(left, right)
 
-    def counted_noted(found: Any, budget: Any) -> Any:
+    def counted_noted(found: Any, budget: Any, steps: int) -> Any:
         if isinstance(found, dict):
             UNORDERED.append(True)
-        return counted(found, budget)
+        return counted(found, budget, steps)
 
     forms._counted, values.finite = counted_noted, finite_noted
     forms._ARITHMETIC["_/_"] = divide_noted

@@ -71,7 +71,7 @@ def test_no_case_is_listed_twice_and_the_corpus_is_whole() -> None:
     [
         ("values", "integer", lambda value: value),
         ("exact._Compiler", "_not", lambda self, operand: lambda record: not operand(record)),
-        ("exact", "_counted", lambda found, budget: reversed(list(found))),
+        ("exact", "_counted", lambda found, budget, steps: reversed(list(found))),
     ],
     ids=["no bounds", "truth of Python", "items from the end"],
 )

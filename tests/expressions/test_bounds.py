@@ -1,0 +1,44 @@
+"""No record and no expression holds the process for long, and the same pair gives the same result everywhere."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sluicegate.streams.expressions import exact
+from tests.expressions.bounds import MOST, evaluations
+
+PROJECT = Path(__file__).resolve().parents[2]
+DIGEST = "from tests.expressions.bounds import digest; print(digest(5, 2_000))"
+
+
+def test_no_evaluation_takes_100_ms() -> None:
+    """`python -m tests.expressions` takes the other records, too."""
+    found = list(evaluations(("objects", "long texts", "times")))
+    assert [each for each in found if each.seconds > MOST] == []
+    outcomes = {each.outcome for each in found}
+    assert outcomes == {"value", "error", "too costly"}
+
+
+def test_twin_a_loop_whose_body_costs_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exact, "_SHARE", 1_000_000)
+    assert any(each.seconds > MOST for each in evaluations(["objects"]))
+
+
+def test_results_do_not_depend_on_the_hash_seed() -> None:
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"}
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", DIGEST],
+            cwd=PROJECT,
+            env=environ | {"PYTHONHASHSEED": str(seed)},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for seed in range(3)
+    ]
+    digests = [each.communicate(timeout=120)[0] for each in started]
+    assert len(set(digests)) == 1
+    assert len(digests[0].strip()) == 64
