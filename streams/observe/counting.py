@@ -1,7 +1,7 @@
 """Counts the decisions that a commit made durable."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sluicegate.streams.aggregation.events import Event, Fire
 from sluicegate.streams.observe.metrics import Meter
@@ -13,3 +13,10 @@ def count_events(events: Sequence[Event], latency: float, meter: Meter) -> None:
         meter.count("fires" if kind is Fire else "records_dead", times, reason=reason)
         if kind is Fire:
             meter.observe("fire_latency_seconds", latency, times)
+
+
+def count_answers(answers: Mapping[tuple[str, str], int], meter: Meter) -> None:
+    """Counts the answers of expressions, by clause and outcome."""
+    for (clause, outcome), times in answers.items():
+        if times:
+            meter.count("expressions", times, clause=clause, outcome=outcome)

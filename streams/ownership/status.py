@@ -8,6 +8,7 @@ import structlog
 from sluicegate.streams.aggregation.events import Event, Fire
 from sluicegate.streams.contracts.ids import fire_ids
 from sluicegate.streams.contracts.stores import Gauge
+from sluicegate.streams.observe.counting import count_answers
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.observe.report import PartitionReport
 from sluicegate.streams.observe.tracing import Spans
@@ -49,9 +50,7 @@ def count_receipts(owner: Owner, meter: Meter, log: structlog.typing.FilteringBo
     """Count the records since the last call that were duplicates, late, or left out without a dead letter."""
     dropped, late = owner.senders.receipts()
     counts, owner.groups.counts = owner.groups.counts, {"skipped": 0, "discarded": 0}
-    for (clause, outcome), times in owner.groups.outcomes.items():
-        if times:
-            meter.count("expressions", times, clause=clause, outcome=outcome)
+    count_answers(owner.groups.outcomes, meter)
     owner.groups.outcomes.clear()
     passed_over, owner.passed_over = owner.passed_over, 0
     found = {

@@ -35,7 +35,7 @@ from sluicegate.streams.handlers.attempts import (
 )
 from sluicegate.streams.handlers.failures import Failures, Policy
 from sluicegate.streams.handlers.handling import Handling
-from sluicegate.streams.observe.counting import count_events
+from sluicegate.streams.observe.counting import count_answers, count_events
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.shared.shared_firing import HandlerError, Made, SharedFiring
 
@@ -261,6 +261,9 @@ class SharedFires:
                 if self._policy is not None:
                     self._policy.well()
                 count_events(outcome.events, max(0.0, self._clock() - job.since), self._meter)
+                count_answers(outcome.answers, self._meter)
+                if outcome.skipped:
+                    self._meter.count("records_skipped", outcome.skipped)
 
     def _judge(self, job: BatchInHand, raised: HandlerError) -> None:
         """Another attempt, or its dead letter."""

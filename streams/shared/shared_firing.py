@@ -1,6 +1,6 @@
 """Turns a sealed batch of the shared buffer into messages for the outbox: its result, or what its handler sends."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from operator import attrgetter
@@ -64,10 +64,13 @@ class HandlerError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What is to be committed with the end of a batch, and what is counted of it."""
+    """What is to be committed with the end of a batch, and what is counted of it: events, answers of expressions, and
+    records that are left out without a dead letter."""
 
     messages: Sequence[OutboxMessage]
     events: Sequence[Event]
+    answers: Mapping[tuple[str, str], int]
+    skipped: int
 
 
 class _Anywhere:
@@ -100,7 +103,8 @@ class SharedFiring:
         records = unpacked(batch.entries)
         messages: list[OutboxMessage] = []
         counted: list[Event] = []
-        for event in self._groups(batch, records, now):
+        groups = self._groups(batch, records, now)
+        for event in groups.drain():
             if isinstance(event, Refused):
                 record = records[event.record.offset()]
                 real = replace(event, record=record.real)
@@ -118,12 +122,10 @@ class SharedFiring:
             events = self._handled(fire, first, known, cancelled)
             messages += self._messages(events, first, last)
             counted += [fire, *(each for each in events if isinstance(each, Unhandled | BadItem))]
-        return Made(messages, counted)
+        return Made(messages, counted, groups.outcomes, groups.counts["skipped"])
 
-    def _groups(
-        self, batch: SealedBatch, records: Sequence[SharedRecord], now: float
-    ) -> list[Fire | Refused | Unhandled]:
-        """One fire, unless the rule has changed since, or the group is larger than `max_bytes`."""
+    def _groups(self, batch: SealedBatch, records: Sequence[SharedRecord], now: float) -> Groups:
+        """Their events are one fire, unless the rule has changed since, or the group is larger than `max_bytes`."""
         reason = batch.reason
         if reason == "count" and len(records) != self._count:
             reason = "limit" if len(records) < self._count else COUNT_LOWERED
@@ -132,7 +134,7 @@ class SharedFiring:
             accept(groups, records, min(map(_taken_at, records), default=now))
             for key in list(groups.states):
                 groups.fire(key, reason, now)
-            return list(groups.drain())
+            return groups
 
     def _handled(self, fire: Fire, first: SharedRecord, known: Failures, cancelled: IsCancelled) -> Sequence[Event]:
         handling = self._handling
