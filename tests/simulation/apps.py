@@ -5,6 +5,7 @@ from random import Random
 from typing import NamedTuple
 
 from sluicegate.streams.agent import Agent, Aggregation, Deduplication, Destination, Handler, Reducer, Until
+from tests.simulation import routed
 from tests.simulation.handlers import DEADLY
 from tests.unit.aggregation.timelines import POOL
 
@@ -26,7 +27,7 @@ KINDS = (
     "chain",
     "poison",
 )
-MORE_KINDS = ("refused", "gaps", "shared", "killer", "changed")
+MORE_KINDS = ("refused", "gaps", "shared", "killer", "changed", "routed")
 """Not among those that the numbers of seeds choose, so that these go on to mean what they meant."""
 KEYS = (b"a", b"b", b"c", b"d", b"e", b"f", b"\xff\x00")
 BROKEN = (b"{", b"nope", b'{"s":"no number"}', None)
@@ -69,6 +70,8 @@ def agents(kind: str, chance: Random) -> tuple[Agent, ...]:
         deadly = Handler((f"{HANDLERS}:deadly",), attempts=3, backoff_first=0.2, backoff_most=1.0)
         handler = deadly if kind == "killer" else None
         return (Agent("sums", ("in",), rule, Destination("out"), "dead", scope="shared", handler=handler),)
+    if kind == "routed":
+        return (routed.agent(Aggregation(count=count, since_first=first, compute=SUM)),)
     if kind == "dedupe":
         rule = Aggregation(count=count, since_first=first, compute=SUM)
         by = Deduplication("field", "id", on_missing=chance.choice(["accept", "dead-letter"]))

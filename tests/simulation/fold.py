@@ -10,7 +10,7 @@ from sluicegate.streams.agent import Agent
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.testing.log import LogRecord
 from tests.chaos.record import Seen
-from tests.simulation import handlers
+from tests.simulation import handlers, routed
 from tests.unit.aggregation.oracle import Oracle
 from tests.unit.aggregation.timelines import FUNCTIONS
 
@@ -38,7 +38,9 @@ class Fold:
         rule = replace(agent.aggregation, since_first=None, since_last=None) if agent.aggregation else None
         self.failed: list[int] = []
         self.passed: list[LogRecord] = []
-        self.oracle = Oracle(rule, functions=FUNCTIONS | {f"{handlers.__name__}:alive": _counted})
+        self.oracle = Oracle(
+            rule, functions=FUNCTIONS | {f"{handlers.__name__}:alive": _counted}, where=routed.where(agent)
+        )
         self._ids: set[str] = set()
         self.identify = identify
         timeouts = self._timeouts(sent)
@@ -102,7 +104,7 @@ class Fold:
                 document = {"count": count, "reason": reason, **values}
                 if self.agent.handler:
                     document = {"sum": values["total"], "count": count, "reason": reason}
-                found.append((first, key, document, topic))
+                found += [(first, key, document, topic) for topic in routed.topics(self.agent, document)]
         return found
 
     def left(self, world: Any, partition: Partition) -> list[str]:

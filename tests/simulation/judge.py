@@ -143,8 +143,10 @@ def _partition(
     for offset in sorted({*crashed, *(offset for offset, _ in fold.oracle.refused), *fold.failed}):
         record = next(each for each in records if each.o == offset)
         wanted[dead_id(offset)] = Wanted("dead", record.k, record.v, (partition, "dead"), offset, raw=True)
+    outputs = Counter[int]()
     for offset, key, value, topic in fold.outputs():
-        wanted[output_id(identify(offset), 0)] = Wanted(topic, key, value, (partition, key), offset)
+        wanted[output_id(identify(offset), outputs[offset])] = Wanted(topic, key, value, (partition, key), offset)
+        outputs[offset] += 1
     found += fold.left(world, partition)
     if isinstance(fold, Fold):
         found += early(world, agent, partition, fold, sent)

@@ -29,6 +29,7 @@ from tests.simulation.taken_out import (
     zombie_marks,
 )
 from tests.simulation.taken_out_changed import idle_from_the_first, lowered_is_count, named_early, reads_on, still_open
+from tests.simulation.taken_out_routed import all_sent, all_taken, held_back, one_route
 from tests.simulation.taken_out_shared import (
     dead_all_the_same,
     hand_outs,
@@ -121,4 +122,8 @@ MUTANTS = (
     Mutant("idle-from-the-first-record", "changed", idle_from_the_first, 1),
     Mutant("lowered-count-is-called-count", "changed", lowered_is_count),
     Mutant("taken-after-one-more-seek", "until", one_more_seek, 87),
+    Mutant("where-not-asked", "routed", all_taken),
+    Mutant("what-where-leaves-out-moves-no-offset", "routed", held_back),
+    Mutant("having-not-asked", "routed", all_sent),
+    Mutant("first-route-alone", "routed", one_route),
 )

@@ -58,8 +58,9 @@ with_faults_of_its_own = pytest.mark.parametrize(
         ("changed", 60, {"file": 600}),  # each group is ended by the rule that filled it, whoever has which file when
         # what ends its process is a dead letter, and nothing else is
         ("killer", 12, {"shared reply lost": 5, "late call lands": 5}),
+        ("routed", 24, {"kill-at": 20, "fenced": 20}),  # `where`, `having` and two routes
     ],
-    ids=["refused", "gaps", "shared", "changed", "killer"],
+    ids=["refused", "gaps", "shared", "changed", "killer", "routed"],
 )
 
 

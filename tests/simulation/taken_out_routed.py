@@ -1,0 +1,53 @@
+"""What patches `where`, `having` and routes away, for `mutants.py`."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from sluicegate.streams.aggregation import results
+from sluicegate.streams.aggregation.results import Results
+from sluicegate.streams.ownership import owner
+from sluicegate.streams.ownership.owner import Owner
+
+Patch = pytest.MonkeyPatch
+
+
+def all_taken(patch: Patch) -> None:
+    patch.setattr(owner, "taken", lambda groups, records: records)
+
+
+def held_back(patch: Patch) -> None:
+    """Records of which `where` left out every one are not committed."""
+    taken, accept = owner.taken, Owner.accept
+    kept: list[int] = []
+
+    def noted(groups: Any, records: Any) -> Any:
+        found = taken(groups, records)
+        kept.append(len(found))
+        return found
+
+    def accepts(self: Any, records: Any, monotonic: float) -> None:
+        before = self.pending
+        accept(self, records, monotonic)
+        if not kept.pop():
+            self.pending = before
+
+    patch.setattr(owner, "taken", noted)
+    patch.setattr(Owner, "accept", accepts)
+
+
+def all_sent(patch: Patch) -> None:
+    """`having` is true of every result."""
+    holds = results._holds
+    patch.setattr(results, "_holds", lambda name, *rest: name == "having" or holds(name, *rest))
+
+
+def one_route(patch: Patch) -> None:
+    """`continue` is passed over."""
+    outputs = Results._outputs
+
+    def first(self: Any, *rest: Any) -> Iterator[Any]:
+        yield from list(outputs(self, *rest))[:1]
+
+    patch.setattr(Results, "_outputs", first)
