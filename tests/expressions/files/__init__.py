@@ -1,0 +1,1 @@
+"""The example files of the expressions, with tests of their own."""
