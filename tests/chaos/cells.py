@@ -272,6 +272,13 @@ def booked_groups(whole: bool = WHOLE) -> list[Cell]:
     return [cell for cell in ALL if cell.point in ("before-commit", "in-restore", *TIMER) and cell[:3] not in NO_BOOKS]
 
 
+def left_out(whole: bool = WHOLE) -> list[Cell]:
+    """The first commit of a partition, which holds only records that `where` left out."""
+    points, stores = ("before-commit", "commit-sent", "after-commit"), (*STORES, *SERVERS)
+    every = [Cell(point, "kill", store, 1) for store in stores for point in points]
+    return every if whole else [every[3 * n + n % 3] for n in range(len(stores))]
+
+
 def stores() -> tuple[str, ...]:
     """The stores of a scenario that is no cell: both in a whole run, else the one without a server."""
     return STORES if WHOLE else ("redis",)

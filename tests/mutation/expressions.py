@@ -44,6 +44,20 @@ GUARDS = (
         FILES,
     ),
     Guard(
+        "each item of a loop costs steps for what the loop's body does",
+        "streams/expressions/exact.py",
+        "        steps = -(-(self._size - before) // _SHARE)\n",
+        "        steps = 1\n",
+        ("tests/expressions/test_bounds.py",),
+    ),
+    Guard(
+        "the expressions of a shared batch are counted",
+        "streams/shared/shared_fires.py",
+        "                count_answers(outcome.answers, self._meter)\n",
+        "",
+        ("tests/unit/engine/test_expressions_of_results.py",),
+    ),
+    Guard(
         "the fingerprint has the normal forms of computed fields",
         "streams/aggregation/rule.py",
         "    if lets:\n        more.append",

@@ -203,6 +203,13 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
             "        if False:\n            return True",
         ),
     ),
+    "left-out": (
+        Edit(
+            "streams/ownership/owner.py",
+            "        self.pending += len(records)\n",
+            "        self.pending += len(fresh)\n",
+        ),
+    ),
     "dedupe": (
         Edit(
             "streams/reading/dedupe.py",
