@@ -154,7 +154,7 @@ def clock() -> SimpleNamespace:
 
 
 def fires_of(buffer: Refusing, calls: AtOnce, clock: SimpleNamespace) -> SharedFires:
-    firing = SimpleNamespace(made=lambda *of: Made([], []))
+    firing = SimpleNamespace(made=lambda *of: Made([], [], {}, 0))
     backoff = SimpleNamespace(delay=lambda: 1.0, reset=lambda: None)
     meter = SimpleNamespace(count=lambda *of, **labels: None)
     parts: Any = (
