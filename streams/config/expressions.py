@@ -88,7 +88,7 @@ def _parsed(path: Path, text: str) -> Parsed | FileFinding:
     except ExpressionError as error:
         what, _, hint = error.problem.partition("; ")
         if error.column > len(text):
-            hint = "finish the expression; where a comma, bracket or # ends it for YAML, quote the expression"
+            hint = "finish it; where YAML ended it at a comma, a bracket or a #, quote the expression"
         return FileFinding(path, what, hint or "correct the expression", (path,), error.column)
 
 
