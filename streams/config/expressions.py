@@ -5,27 +5,16 @@ from typing import NamedTuple
 
 from sluicegate.streams.aggregation.clauses import MESSAGE, PARTS
 from sluicegate.streams.aggregation.results import FIXED
-from sluicegate.streams.config.models import DROP, AgentModel, Aggregate, FileModel
+from sluicegate.streams.config.models import DROP, AgentModel, FileModel
 from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean
+from sluicegate.streams.config.record_types import message_type, result_type
 from sluicegate.streams.config.scalars import Unknown
 from sluicegate.streams.expressions.check import check, check_condition
 from sluicegate.streams.expressions.faults import ExpressionError
 from sluicegate.streams.expressions.parse import parse
 from sluicegate.streams.expressions.scope import paths, roots
 from sluicegate.streams.expressions.tree import Identifier, Node
-from sluicegate.streams.expressions.types import (
-    DOUBLE,
-    INTEGER,
-    LIST,
-    NUMBER,
-    TEXT,
-    TIME,
-    UNKNOWN,
-    ValueType,
-    map_of,
-    nullable,
-    record_of,
-)
+from sluicegate.streams.expressions.types import UNKNOWN, ValueType
 
 OF_MESSAGE = "ask for message.key, message.headers, message.timestamp or message.topic"
 
@@ -64,7 +53,7 @@ def findings(file: FileModel) -> Iterator[FileFinding]:
         yield from (each for each in found if isinstance(each, FileFinding))
         clauses = [each for each in found if isinstance(each, Parsed)]
         lets = {each.name: each for each in clauses if _is_let(each.path)}
-        types: dict[str, ValueType] = {MESSAGE: _MESSAGE}
+        types: dict[str, ValueType] = {MESSAGE: message_type(UNKNOWN)}
         for clause in clauses:
             yield from _of_record(agent, clause, lets)
             yield from _typed(clause, types, None, (clause.path, (*path, "let")))
@@ -122,27 +111,6 @@ def _typed(
             yield FileFinding(clause.path, what, hint or "correct the expression", needs, found.column)
 
 
-_MESSAGE = record_of(
-    {
-        "value": UNKNOWN,
-        "key": nullable(TEXT),
-        "headers": map_of(TEXT),
-        "timestamp": nullable(TIME),
-        "topic": TEXT,
-        "partition": INTEGER,
-        "offset": INTEGER,
-    }
-)
-_OF_REDUCERS = {"count": INTEGER, "distinct": INTEGER, "mean": nullable(DOUBLE), "collect": LIST}
-_OF_REDUCERS |= dict.fromkeys(("sum", "min", "max"), nullable(NUMBER))
-
-
-def _result(rule: Aggregate) -> dict[str, ValueType]:
-    """The fields of a result and their types."""
-    fixed = {name: INTEGER if name == "count" else nullable(TEXT) if "key" in name else TEXT for name in FIXED}
-    return fixed | {name: _OF_REDUCERS.get(each.kind, UNKNOWN) for name, each in rule.compute.items()}
-
-
 def _names(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
     """A computed field must have a name that expressions can write."""
     for name in agent.let or ():
@@ -197,7 +165,9 @@ def _of_results(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
         if isinstance(found, FileFinding):
             yield found
             continue
-        yield from _typed(found, _result(agent.aggregate), "the result", (place, aggregate))
+        yield from _typed(
+            found, result_type(agent.aggregate, agent.aggregate.compute), "the result", (place, aggregate)
+        )
 
 
 def _of_outputs(agent: AgentModel, path: Path) -> Iterator[tuple[Path, str]]:
