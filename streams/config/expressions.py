@@ -15,7 +15,10 @@ from sluicegate.streams.expressions.parse import parse
 from sluicegate.streams.expressions.scope import paths, roots
 from sluicegate.streams.expressions.tree import Identifier, Node
 from sluicegate.streams.expressions.types import UNKNOWN, ValueType
+from sluicegate.streams.expressions.words import normal
 
+EVERYTHING = "true"
+"""The condition of a route without `where`."""
 OF_MESSAGE = "ask for message.key, message.headers, message.timestamp or message.topic"
 
 
@@ -207,18 +210,37 @@ def _list_of_routes(agent: AgentModel, to: Path, path: Path) -> Iterator[FileFin
     if agent.handler is not None:
         hint = "write one destination: a handler names other topics itself"
         yield FileFinding(to, "is a list, but a handler sends the results", hint, (to, (*path, "handler")))
-    all_taken = None
+    yield from _never_reached(agent, to)
     for number, route in enumerate(agent.routes):
-        if all_taken is not None:
-            hint = "give the route before it a `where`, or `continue: true`"
-            what = f"is never reached: {all_taken} takes everything"
-            yield FileFinding((*to, number), what, hint, (to,))
-            break
-        if route is not DROP and route.where is None and not route.continue_:
-            all_taken = route.topic
         if route is not DROP and route.format == "avro":
             form = (*to, number, "format")
             yield FileFinding(form, "is not possible in a list of routes yet", "use format: json", (form,))
+
+
+def _never_reached(agent: AgentModel, to: Path) -> Iterator[FileFinding]:
+    """Routes that get nothing, or the same as another one."""
+    conditions = [_condition(route.where) for route in agent.routes]
+    for number, route in enumerate(agent.routes):
+        for before, other in enumerate(agent.routes[:number]):
+            same = route is not DROP and conditions[number] == conditions[before]
+            if not other.continue_ and conditions[before] == EVERYTHING:
+                hint = "give the route before it a `where`, or `continue: true`"
+                yield FileFinding((*to, number), f"is never reached: {other.topic} takes everything", hint, (to,))
+                return
+            if same and not other.continue_:
+                what = f"is never reached: route {before + 1}, {other.topic}, has the same `where`"
+                yield FileFinding((*to, number), what, "give it another `where`, or leave it out", (to,))
+            elif same and (route.topic, route.select) == (other.topic, other.select):
+                what = f"is the same as route {before + 1}: every result would be written twice"
+                yield FileFinding((*to, number), what, "leave one of them out", (to,))
+
+
+def _condition(where: str | None) -> str:
+    """A canonical text. Text that is no expression stays as it is."""
+    try:
+        return EVERYTHING if where is None else normal(parse(where))
+    except ExpressionError:
+        return str(where)
 
 
 def _used(fields: "Iterator[str | None] | list[str | None]") -> set[str]:

@@ -53,6 +53,22 @@ WRONG = [
         grouped(to="to: [{topic: t}, {topic: u}]"),
         "10:22: agents.a.to[1]: is never reached: t takes everything; give the route before it a `where`",
     ),
+    (
+        grouped(to='to: [{topic: t, where: "true"}, {topic: u, where: spent > 1}]'),
+        "10:37: agents.a.to[1]: is never reached: t takes everything; ",
+    ),
+    (
+        grouped(to="to: [{topic: t, where: spent > 1}, {topic: v}, {topic: u, where: spent>1}]"),
+        "agents.a.to[2]: is never reached: v takes everything; ",
+    ),
+    (
+        grouped(to="to: [{topic: t, where: spent > 1}, {topic: u, where: spent>1}, drop]"),
+        "10:40: agents.a.to[1]: is never reached: route 1, t, has the same `where`; give it another ",
+    ),
+    (
+        grouped(to="to: [{topic: t, continue: true, select: [key]}, {topic: t, select: [key]}]"),
+        "10:53: agents.a.to[1]: is the same as route 1: every result would be written twice; leave one of them out",
+    ),
     (grouped(to="to: [{topic: t}, drop]"), "agents.a.to[1]: is never reached: t takes everything"),
     (
         grouped(to="to: {topic: t, select: [key, spent, key]}"),
@@ -135,6 +151,15 @@ RIGHT = [
     (
         grouped(to="to: [{topic: t, where: spent > 1, continue: true}, {topic: u, where: count > 3}, drop]"),
         "route 1: writes what it takes to t as json where spent is more than 1, and asks the next route, too",
+    ),
+    (
+        grouped(to="to: [{topic: t, continue: true}, {topic: u}]"),
+        "route 1: writes what it takes to t as json, and asks",
+    ),
+    (grouped(to="to: [{topic: t, continue: true}, {topic: t, select: [key]}]"), "route 2: writes "),
+    (
+        grouped(to="to: [{topic: t, where: spent > 1, continue: true}, {topic: u, where: spent > 1}, drop]"),
+        "route 2: writes ",
     ),
     (grouped(to="to: [{topic: u, where: count > 3}]"), "makes a dead letter of what no route takes"),
     (grouped("on_error: {expression: stop}"), "stops the partition at a record for which an expression has no answer"),
