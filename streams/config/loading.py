@@ -16,6 +16,7 @@ from sluicegate.streams.config import (
     build,
     cases,
     checks,
+    declared,
     document,
     expressions,
     kafka,
@@ -120,6 +121,7 @@ def _judge(
         whole = [
             *checks.findings(model),
             *expressions.findings(model),
+            *declared.findings(model),
             *(() if tolerant else transport.findings(model)),
         ]
         return model, findings + list(_known([*whole, *avro.findings(model, folder, unreadable)], unknown))

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from sluicegate.streams.config.cases import Tests
+from sluicegate.streams.config.declared import DeclaredFields
 from sluicegate.streams.config.dedupe import DedupeField
 from sluicegate.streams.config.fields import (
     FIELD,
@@ -308,6 +309,7 @@ class AgentModel(BaseModel):
     writer_schemas: Text | None = None
     framing: Framing | None = None
     schema_id: SchemaId | None = None
+    fields: DeclaredFields | None = None
     where: ClauseField = None
     let: Annotated[dict[str, Expression], unless_unknown(dict)] | None = None
     key: Annotated[KeyModel | None, BeforeValidator(_as_key), WithJsonSchema(_KEY_SCHEMA)] = None

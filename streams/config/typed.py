@@ -11,7 +11,7 @@ from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.aggregation.clauses import MESSAGE
 from sluicegate.streams.aggregation.reducers import STATS
 from sluicegate.streams.config.models import AgentModel, FileModel
-from sluicegate.streams.config.problems import FileFinding, Path
+from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean
 from sluicegate.streams.config.record_types import (
     RecordFields,
     RecordType,
@@ -49,6 +49,8 @@ def judged(app: App, file: FileModel | None = None) -> Iterator[Judged]:
         path: Path = ("agents", agent.rekeys or agent.name)
         model = None if file is None else file.agents[str(path[1])]
         record = record_type(agent, None if model is None else model.schema_)
+        if model is not None and model.fields is not None:
+            record = RecordType(model.fields, "fields")
         types = _types(agent, record)
         yield from _of_record(agent, path, record, types)
         if file is not None and model is not None and record.source is None:
@@ -77,21 +79,33 @@ def _clauses(agent: Agent, path: Path) -> Iterator[PlacedExpression]:
 def _of_record(agent: Agent, path: Path, record: RecordType, types: RecordFields) -> Iterator[Judged]:
     for text in _clauses(agent, path):
         yield from map(_found(text), text.findings(types, record.source))
+    if record.source is not None:
+        yield from _named(agent, path, record)
     for let in agent.let if record.source is not None else ():
         if let.name in record.fields:
             what = f"hides the field {let.name} of {record.source}"
             yield Judged(FileFinding((*path, "let", let.name), what, "give the computed field another name"), False)
-    computed = {let.name for let in agent.let}
     for reducer in agent.aggregation.compute if agent.aggregation is not None else ():
         found = field_type(types, reducer.field)
-        if reducer.kind in STATS and str(reducer.field).partition(".")[0] in computed and not _is_number(found.kind):
+        if reducer.kind in STATS and not (found.kind in NUMBERS or found.kind == "unknown"):
             what = f"needs a number, but {reducer.field} is {found}"
             at = (*path, "aggregate", "compute", reducer.name)
-            yield Judged(FileFinding(at, what, "compute something else, or another field"), False)
+            yield Judged(FileFinding(at, what, "compute something else, or take another field"), False)
 
 
-def _is_number(kind: str) -> bool:
-    return kind in NUMBERS or kind == "unknown"
+def _named(agent: Agent, path: Path, record: RecordType) -> Iterator[Judged]:
+    """Names of fields in other keys than expressions, where all fields of a record are known."""
+    rule, known = agent.aggregation, [*record.fields, *(let.name for let in agent.let)]
+    named: dict[Path, str | None] = {(*path, "key"): rule.key} if rule is not None else {}
+    if agent.dedupe is not None and agent.dedupe.by == "field":
+        named[*path, "dedupe", "id"] = agent.dedupe.name
+    if rule is not None and not agent.rekeys:
+        named |= {(*path, "aggregate", "compute", each.name): each.field for each in rule.compute}
+        named[*path, "aggregate", "until", "field"] = rule.until.field if rule.until else None
+    for at, field in named.items():
+        if field is not None and field.partition(".")[0] not in known:
+            what = f"wants {field}, but {record.source} has no such field"
+            yield Judged(FileFinding(at, what, did_you_mean(field, known)), False)
 
 
 def _of_result(agent: Agent, path: Path, types: RecordFields) -> Iterator[Judged]:

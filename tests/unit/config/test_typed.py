@@ -420,6 +420,80 @@ def test_names_of_the_handlers_type_need_not_be_sent(handlers: Path) -> None:
     assert "no field other in the values that the tests send" in found
 
 
+# -- fields that the file declares -------------------------------------------------------------------------------------
+
+DECLARED = """from: orders
+fields: {country: text, qty: integer or null, total: number, due: time, paid: boolean, any: map, some: list,
+  tags: [text], customer: {tier: text, at: time or null}, items: [{price: number}]}
+"""
+OF_FIELDS = [
+    ("where: countri == 'DE'", "10:12: agents.a.where: no field countri in fields; did you mean country?"),
+    ("where: due > message.timestamp", "agents.a.where: > takes two values of one type, due is text (a time) and "),
+    ("where: qty > 1", f"agents.a.where: warning: qty {NULL.format('qty')}"),
+    ("where: customer.at == 'x'", f"agents.a.where: warning: customer.at {NULL.format('customer.at')}"),
+    ("where: paid > 1", "agents.a.where: > takes two values of one type, paid is boolean and 1 is integer"),
+    ("where: any > 1", "agents.a.where: > takes two values of one type, any is map"),
+    ("where: some > 1", "agents.a.where: > takes two values of one type, some is list"),
+    ("where: 1 in tags", "agents.a.where: in compares values of one type, 1 is integer and tags holds text"),
+    ("where: customer.teir == 'x'", "agents.a.where: no field teir in customer; did you mean tier?"),
+    ("where: items.exists(i, i.prize > 1)", "agents.a.where: no field prize in i; did you mean price?"),
+    ("let: {total: qty}", "10:11: agents.a.let.total: hides the field total of fields; "),
+    ("key: contry", "10:5: agents.a.key: wants contry, but fields has no such field; did you mean country?"),
+    ("dedupe: {id: order, horizon: 1h}", "agents.a.dedupe.id: wants order, but fields has no such field; "),
+    ("aggregate: {count: 9, compute: {s: {sum: totl}}}", "agents.a.aggregate.compute.s: wants totl, but fields "),
+    (
+        "aggregate: {count: 9, compute: {s: {sum: due}}}",
+        "agents.a.aggregate.compute.s: needs a number, but due is text ",
+    ),
+    (
+        "aggregate: {until: {field: pay, equals: 1}}",
+        "agents.a.aggregate.until.field: wants pay, but fields has no such field",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), OF_FIELDS, ids=[text for text, *_ in OF_FIELDS])
+def test_declared_fields_are_checked_like_those_of_a_schema(text: str, expected: str, tmp_path: Path) -> None:
+    rest = "to: {topic: totals}" if text.startswith("aggregate") else TO
+    found = [
+        each for each in said(tmp_path, agent(f"{DECLARED}{text}\n{rest}")) if "is not the message key" not in each
+    ]
+    assert len(found) == 1
+    assert expected in found[0]
+
+
+def test_declared_fields_refuse_nothing_that_can_work(tmp_path: Path) -> None:
+    where = "default(qty, 1) * total > 1 && any.x.y == 1 && some[0] == 2 && timestamp(due) < message.timestamp"
+    let = "let: {c: customer.tier}\naggregate: {count: 9, compute: {s: {sum: qty}, l: {last: c}}}"
+    assert (
+        said(tmp_path, agent(f"{DECLARED}where: {where}\n{let}\nto: {{topic: totals}}") + sending("value: {a: 1}"))
+        == []
+    )
+
+
+UNDECLARED = [
+    ("fields: {a: txet}", "8:14: agents.a.fields.a: has txet, which is no type; did you mean text?"),
+    ("fields: {a: {b: 5}}", "agents.a.fields.a: has no type; write a type, such as number, a mapping of fields, or "),
+    ("fields: {a: []}", "agents.a.fields.a: has no type; "),
+    ("fields: {a: }", "agents.a.fields.a: has no type; "),
+    ("fields: [a]", "agents.a.fields: must be a mapping; "),
+    (
+        "format: raw\nfields: {a: text}",
+        "9:5: agents.a.fields: is not for format: raw: raw records have none; leave it ",
+    ),
+    (
+        "format: avro\nschema: invoice.avsc\nfields: {a: text}",
+        "agents.a.fields: is not for format: avro: the schema has",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), UNDECLARED, ids=[text for text, *_ in UNDECLARED])
+def test_what_is_no_declaration_is_refused(text: str, expected: str, folder: Path) -> None:
+    [found] = said(folder, agent(f"from: orders\n{text}\n{TO}"))
+    assert expected in found
+
+
 # -- values built in Python --------------------------------------------------------------------------------------------
 
 
