@@ -6,7 +6,7 @@ from typing import NamedTuple
 from sluicegate.streams.aggregation.clauses import MESSAGE, PARTS
 from sluicegate.streams.aggregation.results import FIXED
 from sluicegate.streams.config.models import DROP, AgentModel, FileModel
-from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean
+from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean, printable
 from sluicegate.streams.config.record_types import message_type, result_type
 from sluicegate.streams.config.scalars import Unknown
 from sluicegate.streams.expressions.check import check, check_condition
@@ -110,7 +110,7 @@ def _typed(
     judge = check_condition(clause.node, names, source) if clause.condition else check(clause.node, names, source)[1]
     for found in judge:
         if not found.is_warning:
-            what, _, hint = found.problem.partition("; ")
+            what, _, hint = printable(found.problem).partition("; ")
             yield FileFinding(clause.path, what, hint or "correct the expression", needs, found.column)
 
 

@@ -3,15 +3,17 @@
 What can never work is a problem. What may have no answer for some records is a warning.
 """
 
-import json
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+import msgspec
+
+from sluicegate.schemas.json import document
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.aggregation.clauses import MESSAGE
 from sluicegate.streams.aggregation.reducers import STATS
 from sluicegate.streams.config.models import AgentModel, FileModel
-from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean
+from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean, printable
 from sluicegate.streams.config.record_types import (
     RecordFields,
     RecordType,
@@ -127,7 +129,7 @@ def _of_result(agent: Agent, path: Path, types: RecordFields) -> Iterator[Judged
 
 def _found(text: PlacedExpression) -> Callable[[Finding], Judged]:
     def finding(found: Finding) -> Judged:
-        what, _, hint = found.problem.partition("; ")
+        what, _, hint = printable(found.problem).partition("; ")
         of_file = FileFinding(text.path, what, hint or "correct the expression", (text.path,), found.column)
         return Judged(of_file, found.is_warning)
 
@@ -154,8 +156,8 @@ def sent(file: FileModel, agent: AgentModel) -> list[dict[str, Any]]:
 
 def _decoded(value: bytes) -> object:
     try:
-        return json.loads(value)
-    except ValueError:
+        return document(value)
+    except (msgspec.MsgspecError, RecursionError):
         return None
 
 

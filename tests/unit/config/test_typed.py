@@ -2,6 +2,7 @@
 
 import json
 import sys
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import indent
@@ -381,6 +382,19 @@ def test_a_name_that_no_test_sends_is_a_warning(text: str, expected: str, tmp_pa
     column = text.index("[") if "[" in text else text.index(expected.split()[2])
     assert f"agents.a.where: warning: character {column + 1} of the expression: " in found
     assert expected in found
+
+
+def test_a_record_that_no_decoder_takes_shows_no_names(tmp_path: Path) -> None:
+    deep = b64encode(b'{"a": ' + b"[" * 100_000).decode(), b64encode(b'{"a":' + b"[" * 99 + b"]" * 99 + b"}").decode()
+    values = (f"value_base64: {each}" for each in deep)
+    assert said(tmp_path, agent(f"from: orders\nwhere: zzz > 1\n{TO}") + sending(*values)) == []
+
+
+def test_a_name_that_cannot_be_printed_is_escaped(tmp_path: Path) -> None:
+    text = agent(f'from: orders\nwhere: >-\n  message.value["a\\nb"] == 1\n{TO}') + sending('value: {"a\\nc": 1}')
+    [found] = said(tmp_path, text)
+    assert "\n" not in found
+    assert "did you mean a\\nc?" in found
 
 
 ALL_SENT = "country == 'DE' && total > 1 && encoded == 1 && has(customer.tier) && items.all(i, i.price > 1 || i.n > 1)"
