@@ -12,6 +12,8 @@ from sluicegate.streams.contracts.record import Headers, Record
 
 COUNT_LOWERED = "count-lowered"
 """The reason of a group that held more records than `count` at a claim: the count was higher before."""
+REASONS = ("count", "timeout", "until", "limit", "manual", COUNT_LOWERED)
+"""Why a group is complete."""
 
 
 class Fire(msgspec.Struct, frozen=True, gc=False):

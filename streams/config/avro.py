@@ -12,10 +12,9 @@ from sluicegate.streams import formats
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.config.document import Unreadable, read
 from sluicegate.streams.config.models import AgentModel, DestinationModel, FileModel
-from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean, printable
+from sluicegate.streams.config.problems import FileFinding, Path, printable
 
 KEYS = {name: name for name in ("writer_schema", "writer_schemas", "framing", "schema_id")} | {"schema": "schema_"}
-NUMERIC = ("int", "long", "float", "double")
 Unreadability = Callable[[FilePath, str], str | None]
 FIXED = ("key", "key_base64", "count", "reason", "opened_at", "closed_at")
 
@@ -169,11 +168,9 @@ def _written(topic: str, agents: tuple[Agent, ...]) -> list[Avro | None]:
 
 
 def judged(agent: Agent, path: Path) -> Iterator[FileFinding]:
-    """Schemas that are none or do not fit each other, and fields that the input's does not have."""
+    """Schemas that are none or do not fit each other."""
     if agent.format == "avro" and not agent.rekeys:
         yield from _compiled(lambda: formats.reads(agent), agent.avro, path, (*path, "schema"))
-        if agent.avro is not None:
-            yield from _fields(agent, agent.avro, (*path, "aggregate"))
     if agent.to is not None and agent.to.format == "avro":
         to = (*path, "to")
         yield from _compiled(lambda: formats.writes(agent), agent.to.avro, to, (*to, "schema"))
@@ -220,41 +217,6 @@ def _misfits(schema: str, file: FilePath) -> list[str]:
         return [error.message]
     except ValueError as error:
         return [str(error)]
-
-
-def _fields(agent: Agent, avro: Avro, path: Path) -> Iterator[FileFinding]:
-    """Fields that no record will have, and numbers that are none."""
-    try:
-        from sluicegate.schemas.avro import least_bytes, parsed
-
-        schema, named = parsed(avro.schema), dict[str, Any]()
-        least_bytes(schema, named, ())
-    except (ValueError, ImportError):
-        return
-    rule = agent.aggregation
-    if rule is None:
-        return
-    computed = {each.name for each in agent.let}
-    wanted = [
-        ((*path, "compute", each.name), each.field, each.kind in ("sum", "min", "max", "mean")) for each in rule.compute
-    ]
-    wanted.append(((*path[:-1], "key"), rule.key, False))
-    wanted += [((*path, "until", "field"), rule.until.field, False)] if rule.until else []
-    top = [field["name"] for field in schema.get("fields", ())] if isinstance(schema, dict) else []
-    for at, field, numeric in wanted:
-        if field is not None and field.partition(".")[0] in computed:
-            continue
-        if field is None or not (top and field.partition(".")[0] not in top):
-            found = formats.field_type(schema, field, named) if field is not None and numeric else None
-            kind = found["type"] if isinstance(found, dict) else found
-            if found is not None and (kind not in NUMERIC or (isinstance(found, dict) and "logicalType" in found)):
-                yield FileFinding(
-                    at,
-                    f"needs a number, but {field} is none in the schema",
-                    "compute something else, or take another field",
-                )
-            continue
-        yield FileFinding(at, f"wants {field}, but the schema has no such field", did_you_mean(field, top))
 
 
 def _result(agent: Agent, avro: Avro, path: Path) -> Iterator[FileFinding]:

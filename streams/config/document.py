@@ -1,5 +1,6 @@
 """One YAML file as plain values, with the place of every key; nothing in it is executed or constructed."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
@@ -13,6 +14,7 @@ LARGEST = 1024 * 1024
 MOST_ALIASES = 100
 MOST_VALUES = 20_000
 DEEPEST = 32
+_OF_EXPRESSIONS = re.compile(r"(?:^|[\s{,])(?:where|let|having|until|select)[ ]*:")
 
 LineColumn = tuple[int, int]
 """Line and column, from 1."""
@@ -24,6 +26,10 @@ class Unreadable(Exception):
     def __init__(self, message: str, hint: str, place: LineColumn = (1, 1)) -> None:
         super().__init__(message)
         self.message, self.hint, self.place = message, hint, place
+
+
+class _Tag(Unreadable):
+    """A word that begins with `!`."""
 
 
 @dataclass(slots=True)
@@ -57,7 +63,7 @@ class _Composer(yaml.SafeLoader):
         if isinstance(event, yaml.AliasEvent):
             self.aliases += 1
         elif getattr(event, "tag", None) is not None:
-            raise Unreadable(
+            raise _Tag(
                 "a tag is not allowed", "remove the word that begins with '!'; quote text that must stay text", place
             )
         if self.depth > DEEPEST:
@@ -105,12 +111,30 @@ def _compose(text: str) -> yaml.Node | None:
     except yaml.reader.ReaderError as error:
         place = (text[: error.position].count("\n") + 1, 1)
         raise Unreadable("has a character that YAML does not allow", "remove it", place) from None
+    except _Tag as error:
+        if not _is_in_an_expression(text, error.place[0]):
+            raise
+        what = "YAML takes the '!' at the beginning for a tag"
+        raise Unreadable(what, "quote the expression, such as where: '!paid'", error.place) from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         problem = " ".join((error.problem or error.context or "cannot be parsed").split())
-        raise Unreadable(
-            f"is not valid YAML ({problem})", "correct the syntax here or just above", _place(mark)
-        ) from None
+        hint = "correct the syntax here or just above"
+        if _is_in_an_expression(text, _place(mark)[0]):
+            hint = f"quote the expression, or {hint}"
+        raise Unreadable(f"is not valid YAML ({problem})", hint, _place(mark)) from None
+
+
+def _is_in_an_expression(text: str, line: int) -> bool:
+    """Whether the line, or a key that it stands below, has a key whose values are expressions."""
+    depth: int | None = None
+    for each in reversed(text.splitlines()[:line]):
+        indent = len(each) - len(each.lstrip())
+        if each.strip() and (depth is None or indent < depth):
+            depth = indent
+            if _OF_EXPRESSIONS.search(each):
+                return True
+    return False
 
 
 def _place(mark: yaml.Mark | None) -> LineColumn:

@@ -5,28 +5,20 @@ from typing import NamedTuple
 
 from sluicegate.streams.aggregation.clauses import MESSAGE, PARTS
 from sluicegate.streams.aggregation.results import FIXED
-from sluicegate.streams.config.models import DROP, AgentModel, Aggregate, FileModel
-from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean
+from sluicegate.streams.config.models import DROP, AgentModel, FileModel
+from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean, printable
+from sluicegate.streams.config.record_types import message_type, result_type
 from sluicegate.streams.config.scalars import Unknown
 from sluicegate.streams.expressions.check import check, check_condition
 from sluicegate.streams.expressions.faults import ExpressionError
 from sluicegate.streams.expressions.parse import parse
 from sluicegate.streams.expressions.scope import paths, roots
 from sluicegate.streams.expressions.tree import Identifier, Node
-from sluicegate.streams.expressions.types import (
-    DOUBLE,
-    INTEGER,
-    LIST,
-    NUMBER,
-    TEXT,
-    TIME,
-    UNKNOWN,
-    ValueType,
-    map_of,
-    nullable,
-    record_of,
-)
+from sluicegate.streams.expressions.types import UNKNOWN, ValueType
+from sluicegate.streams.expressions.words import normal
 
+EVERYTHING = "true"
+"""The condition of a route without `where`."""
 OF_MESSAGE = "ask for message.key, message.headers, message.timestamp or message.topic"
 
 
@@ -64,7 +56,7 @@ def findings(file: FileModel) -> Iterator[FileFinding]:
         yield from (each for each in found if isinstance(each, FileFinding))
         clauses = [each for each in found if isinstance(each, Parsed)]
         lets = {each.name: each for each in clauses if _is_let(each.path)}
-        types: dict[str, ValueType] = {MESSAGE: _MESSAGE}
+        types: dict[str, ValueType] = {MESSAGE: message_type(UNKNOWN)}
         for clause in clauses:
             yield from _of_record(agent, clause, lets)
             yield from _typed(clause, types, None, (clause.path, (*path, "let")))
@@ -88,7 +80,7 @@ def _parsed(path: Path, text: str) -> Parsed | FileFinding:
     except ExpressionError as error:
         what, _, hint = error.problem.partition("; ")
         if error.column > len(text):
-            hint = "finish the expression; where a comma, bracket or # ends it for YAML, quote the expression"
+            hint = "finish it; where YAML ended it at a comma, a bracket or a #, quote the expression"
         return FileFinding(path, what, hint or "correct the expression", (path,), error.column)
 
 
@@ -118,29 +110,8 @@ def _typed(
     judge = check_condition(clause.node, names, source) if clause.condition else check(clause.node, names, source)[1]
     for found in judge:
         if not found.is_warning:
-            what, _, hint = found.problem.partition("; ")
+            what, _, hint = printable(found.problem).partition("; ")
             yield FileFinding(clause.path, what, hint or "correct the expression", needs, found.column)
-
-
-_MESSAGE = record_of(
-    {
-        "value": UNKNOWN,
-        "key": nullable(TEXT),
-        "headers": map_of(TEXT),
-        "timestamp": nullable(TIME),
-        "topic": TEXT,
-        "partition": INTEGER,
-        "offset": INTEGER,
-    }
-)
-_OF_REDUCERS = {"count": INTEGER, "distinct": INTEGER, "mean": nullable(DOUBLE), "collect": LIST}
-_OF_REDUCERS |= dict.fromkeys(("sum", "min", "max"), nullable(NUMBER))
-
-
-def _result(rule: Aggregate) -> dict[str, ValueType]:
-    """The fields of a result and their types."""
-    fixed = {name: INTEGER if name == "count" else nullable(TEXT) if "key" in name else TEXT for name in FIXED}
-    return fixed | {name: _OF_REDUCERS.get(each.kind, UNKNOWN) for name, each in rule.compute.items()}
 
 
 def _names(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
@@ -197,7 +168,9 @@ def _of_results(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
         if isinstance(found, FileFinding):
             yield found
             continue
-        yield from _typed(found, _result(agent.aggregate), "the result", (place, aggregate))
+        yield from _typed(
+            found, result_type(agent.aggregate, agent.aggregate.compute), "the result", (place, aggregate)
+        )
 
 
 def _of_outputs(agent: AgentModel, path: Path) -> Iterator[tuple[Path, str]]:
@@ -237,18 +210,37 @@ def _list_of_routes(agent: AgentModel, to: Path, path: Path) -> Iterator[FileFin
     if agent.handler is not None:
         hint = "write one destination: a handler names other topics itself"
         yield FileFinding(to, "is a list, but a handler sends the results", hint, (to, (*path, "handler")))
-    all_taken = None
+    yield from _never_reached(agent, to)
     for number, route in enumerate(agent.routes):
-        if all_taken is not None:
-            hint = "give the route before it a `where`, or `continue: true`"
-            what = f"is never reached: {all_taken} takes everything"
-            yield FileFinding((*to, number), what, hint, (to,))
-            break
-        if route is not DROP and route.where is None and not route.continue_:
-            all_taken = route.topic
         if route is not DROP and route.format == "avro":
             form = (*to, number, "format")
             yield FileFinding(form, "is not possible in a list of routes yet", "use format: json", (form,))
+
+
+def _never_reached(agent: AgentModel, to: Path) -> Iterator[FileFinding]:
+    """Routes that get nothing, or the same as another one."""
+    conditions = [_condition(route.where) for route in agent.routes]
+    for number, route in enumerate(agent.routes):
+        for before, other in enumerate(agent.routes[:number]):
+            same = route is not DROP and conditions[number] == conditions[before]
+            if not other.continue_ and conditions[before] == EVERYTHING:
+                hint = "give the route before it a `where`, or `continue: true`"
+                yield FileFinding((*to, number), f"is never reached: {other.topic} takes everything", hint, (to,))
+                return
+            if same and not other.continue_:
+                what = f"is never reached: route {before + 1}, {other.topic}, has the same `where`"
+                yield FileFinding((*to, number), what, "give it another `where`, or leave it out", (to,))
+            elif same and (route.topic, route.select) == (other.topic, other.select):
+                what = f"is the same as route {before + 1}: every result would be written twice"
+                yield FileFinding((*to, number), what, "leave one of them out", (to,))
+
+
+def _condition(where: str | None) -> str:
+    """A canonical text. Text that is no expression stays as it is."""
+    try:
+        return EVERYTHING if where is None else normal(parse(where))
+    except ExpressionError:
+        return str(where)
 
 
 def _used(fields: "Iterator[str | None] | list[str | None]") -> set[str]:

@@ -105,6 +105,12 @@ Function = Annotated[
 
 def _expression(value: object) -> object:
     """`true` and `3` are expressions, too."""
+    if isinstance(value, list | dict):
+        kind = "list" if isinstance(value, list) else "mapping"
+        raise refused(f"must be text, and YAML takes this for a {kind}", "quote the expression")
+    if value is None:
+        hint = "write an expression; if this is the rest of one that YAML ended at a comma, quote the expression"
+        raise refused("is empty", hint)
     return ("true" if value else "false") if isinstance(value, bool) else value
 
 

@@ -16,6 +16,7 @@ from sluicegate.streams.config import (
     build,
     cases,
     checks,
+    declared,
     document,
     expressions,
     kafka,
@@ -23,6 +24,7 @@ from sluicegate.streams.config import (
     rules,
     secrets,
     transport,
+    typed,
     words,
 )
 from sluicegate.streams.config.cases import ExpectRowsStep, ExpectStep, SendStep, StepModel
@@ -83,6 +85,8 @@ def load(path: str | FilePath, environ: Mapping[str, str], tolerant: bool = Fals
     if app is not None and not unset:
         problems += [_problem(name, found, f) for f in rules.findings(app)]
     warnings = [_problem(name, found, f) for f in _warnings(found, model, app, tolerant)]
+    for each in typed.judged(app, model) if app is not None and not unset and not problems else ():
+        (warnings if each.is_warning else problems).append(_problem(name, found, each.finding))
     tests = cases.cases(model.tests, found.places) if model is not None and not problems else ()
     return Loaded(
         None if problems else app, sort(problems), sort(warnings), sort(unset), vague, _place(found, ("store",)), tests
@@ -117,6 +121,7 @@ def _judge(
         whole = [
             *checks.findings(model),
             *expressions.findings(model),
+            *declared.findings(model),
             *(() if tolerant else transport.findings(model)),
         ]
         return model, findings + list(_known([*whole, *avro.findings(model, folder, unreadable)], unknown))

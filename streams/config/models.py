@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from sluicegate.streams.config.cases import Tests
+from sluicegate.streams.config.declared import DeclaredFields
 from sluicegate.streams.config.dedupe import DedupeField
 from sluicegate.streams.config.fields import (
     FIELD,
@@ -34,7 +35,7 @@ from sluicegate.streams.config.fields import (
     unless_unknown,
 )
 from sluicegate.streams.config.leased import OutboxModel, OutboxOrOff, TimeoutsModel, TimeoutsOrOff
-from sluicegate.streams.config.problems import Path, did_you_mean
+from sluicegate.streams.config.problems import Path, did_you_mean, printable
 from sluicegate.streams.config.scalars import Unknown, as_written
 
 _CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -210,8 +211,11 @@ ClauseField = Annotated[Expression | None, BeforeValidator(_written)]
 def _as_selected(value: object) -> object:
     """`[names]` are the fields of these names; with an expression each: computed."""
     if isinstance(value, dict) and None in value.values():
-        raise refused("has a field without an expression", "write {NAME: EXPRESSION}, or a list of names")
+        hint = "write {NAME: EXPRESSION}, or a list of names; if YAML ended one at a comma, quote the expression"
+        raise refused("has a field without an expression", hint)
     if isinstance(value, list) and value:
+        if twice := [each for each in value if isinstance(each, str) and value.count(each) > 1]:
+            raise refused(f"names {printable(twice[0])} twice", "keep one of them")
         return dict.fromkeys(map(as_written, value)) if all(isinstance(as_written(v), str) for v in value) else value
     return value
 
@@ -305,6 +309,7 @@ class AgentModel(BaseModel):
     writer_schemas: Text | None = None
     framing: Framing | None = None
     schema_id: SchemaId | None = None
+    fields: DeclaredFields | None = None
     where: ClauseField = None
     let: Annotated[dict[str, Expression], unless_unknown(dict)] | None = None
     key: Annotated[KeyModel | None, BeforeValidator(_as_key), WithJsonSchema(_KEY_SCHEMA)] = None

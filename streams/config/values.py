@@ -12,7 +12,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from sluicegate.schemas.options import Avro
 from sluicegate.streams import agent as run
-from sluicegate.streams.config import loading, rules
+from sluicegate.streams.config import loading, rules, typed
 from sluicegate.streams.config.document import FileDocument
 from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean, dotted
 from sluicegate.streams.config.scalars import Native
@@ -30,7 +30,8 @@ def check(app: run.App) -> None:
         found = loading.judged(
             FileDocument(tree=_tree(app)), FilePath(app.folder), unreadable=lambda folder, name: None
         )
-    if found := found or list(rules.findings(app)):
+    found = found or list(rules.findings(app))
+    if found := found or [each.finding for each in typed.judged(app) if not each.is_warning]:
         raise ConfigurationError(
             "\n".join(f"{dotted(each.path) or 'app'}: {each.message}; {each.hint}" for each in found)
         )

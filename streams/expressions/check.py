@@ -47,11 +47,13 @@ _LONGEST_NAME = 40  # characters of an operand in a message
 
 
 class Finding(NamedTuple):
-    """What is wrong with an expression, and the column where. A warning does not make the expression wrong."""
+    """What is wrong with an expression, and the column where. A warning does not make the expression wrong.
+    `is_name`: the problem is a name that its source does not have."""
 
     column: int
     problem: str
     is_warning: bool = False
+    is_name: bool = False
 
 
 def check(
@@ -128,8 +130,8 @@ class _Checker:
         """A problem of a value, which is shown where its text begins."""
         return self._wrong_at(_column(node), problem)
 
-    def _wrong_at(self, column: int, problem: str) -> ValueType:
-        self.findings[Finding(column, problem)] = None
+    def _wrong_at(self, column: int, problem: str, is_name: bool = False) -> ValueType:
+        self.findings[Finding(column, problem, is_name=is_name)] = None
         return UNKNOWN
 
     def _used(self, node: Node, found: ValueType) -> ValueType:
@@ -220,15 +222,15 @@ class _Checker:
             return scope.variables[name]
         if name in self._names or self._source is None:
             return self._names.get(name, UNKNOWN)
-        return self._wrong(node, f"no field {name} in {self._source}{_meant(name, self._names)}")
+        return self._wrong_at(node.column, f"no field {name} in {self._source}{_meant(name, self._names)}", True)
 
     def _member(self, node: Node, left: Node, found: ValueType, name: str) -> ValueType:
         if found.kind not in ("map", "unknown"):
             return self._wrong_at(node.column, f"{_name(left)} is {found} and has no field {name}")
-        if found.fields is None or name in found.fields:
-            member = found.items if found.fields is None else found.fields[name]
+        if found.fields is None or found.of is not None or name in found.fields:
+            member = (found.fields or {}).get(name, found.items)
             return nullable(member) if found.nullable else member  # one warning will name the whole path
-        return self._wrong_at(node.column, f"no field {name} in {_name(left)}{_meant(name, found.fields)}")
+        return self._wrong_at(node.column, f"no field {name} in {_name(left)}{_meant(name, found.fields)}", True)
 
     def _index(self, left: Node, found: ValueType, index: Node, scope: Presence) -> ValueType:
         its = self._value(index, scope)

@@ -52,6 +52,8 @@ TAKES = {
 """What a message says of an operator. The others compare two values of one type."""
 NEEDS = {"_-_": "number", "_*_": "number", "_/_": "number", "_%_": "integer"}
 """The kind that both operands can be converted to."""
+_CONVERTED = {"a decimal": ("number", "double"), "a time": ("time",)}
+"""The kinds that text with a note can be converted to."""
 
 
 def result(function: str, left: ValueType, right: ValueType) -> ValueType | None:
@@ -73,6 +75,8 @@ def fits(function: str, operand: ValueType, is_left: bool) -> bool:
 
 def conversion(found: ValueType, kind: str) -> str | None:
     """The function that makes the wanted kind out of such a value; None when there is none."""
+    if found.note and kind not in _CONVERTED.get(found.note, ()):
+        return None
     if kind == "text" and found.kind in NUMBERS | {"time", "duration", "boolean"}:
         return "string"
     if kind == "integer" and found.kind == "double":

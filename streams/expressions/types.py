@@ -21,9 +21,9 @@ class ValueType:
 
     kind: ValueKind
     of: "ValueType | None" = None
-    """The type of a list's items, or of a map's values. None: unknown."""
+    """The type of a list's items, or of a map's values whose names are not in `fields`. None: unknown."""
     fields: Mapping[str, "ValueType"] | None = None
-    """The fields of a map when all of its names are known."""
+    """The fields of a map whose names are known: all of them, where `of` is None."""
     nullable: bool = False
     """The value may be null or missing, and the type's source says so."""
     note: str = ""
@@ -64,6 +64,11 @@ def map_of(values: ValueType) -> ValueType:
 def record_of(fields: Mapping[str, ValueType]) -> ValueType:
     """A map that has these names and no others."""
     return ValueType("map", fields=fields)
+
+
+def open_record_of(fields: Mapping[str, ValueType]) -> ValueType:
+    """A map that has these names, and may have others."""
+    return ValueType("map", UNKNOWN, fields)
 
 
 def nullable(found: ValueType) -> ValueType:

@@ -7,7 +7,23 @@ TAKEN, PROCESSOR = "        fresh = taken(self.groups, fresh)\n", "        proce
 WHERE = ("tests/unit/engine/test_where.py",)
 FILES = ("tests/unit/testing/test_expressions.py",)
 
+TYPED = ("tests/unit/config/test_typed.py",)
+
 GUARDS = (
+    Guard(
+        "a schema has all names of its records",
+        "streams/config/record_types.py",
+        "    return RecordType(found.fields, file or f\"the schema {schema['name']}\") if",
+        "    return RecordType(found.fields, None) if",
+        TYPED,
+    ),
+    Guard(
+        "a warning of `check` is no problem",
+        "streams/config/typed.py",
+        "        return Judged(of_file, found.is_warning)",
+        "        return Judged(of_file, False)",
+        TYPED,
+    ),
     Guard(
         "the offset moves with what `where` leaves out",
         "streams/ownership/owner.py",

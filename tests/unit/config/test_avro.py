@@ -219,10 +219,11 @@ WRONG = [
         f"{IN}\nschema: schemas/order.avsc\nkey: "
         f"custmer\n{COMPUTE % 'a: {sum: amout}, b: {mean: customer}, c: {sum: at}'}\n{TO}",
         [
-            "10:5: agents.a.key: wants custmer, but the schema has no such field; did you mean customer?",
-            "11:38: agents.a.aggregate.compute.a: wants amout, but the schema has no such field; did you mean amount?",
-            f"11:55: agents.a.aggregate.compute.b: needs a number, but customer is none in the schema; {ELSE}",
-            f"11:76: agents.a.aggregate.compute.c: needs a number, but at is none in the schema; {ELSE}",
+            "10:5: agents.a.key: wants custmer, but schemas/order.avsc has no such field; did you mean customer?",
+            "11:38: agents.a.aggregate.compute.a: wants amout, but schemas/order.avsc has no such field; did you mean "
+            "amount?",
+            f"11:55: agents.a.aggregate.compute.b: needs a number, but customer is text; {ELSE}",
+            f"11:76: agents.a.aggregate.compute.c: needs a number, but at is text (a time); {ELSE}",
         ],
     ),
     (

@@ -53,7 +53,27 @@ WRONG = [
         grouped(to="to: [{topic: t}, {topic: u}]"),
         "10:22: agents.a.to[1]: is never reached: t takes everything; give the route before it a `where`",
     ),
+    (
+        grouped(to='to: [{topic: t, where: "true"}, {topic: u, where: spent > 1}]'),
+        "10:37: agents.a.to[1]: is never reached: t takes everything; ",
+    ),
+    (
+        grouped(to="to: [{topic: t, where: spent > 1}, {topic: v}, {topic: u, where: spent>1}]"),
+        "agents.a.to[2]: is never reached: v takes everything; ",
+    ),
+    (
+        grouped(to="to: [{topic: t, where: spent > 1}, {topic: u, where: spent>1}, drop]"),
+        "10:40: agents.a.to[1]: is never reached: route 1, t, has the same `where`; give it another ",
+    ),
+    (
+        grouped(to="to: [{topic: t, continue: true, select: [key]}, {topic: t, select: [key]}]"),
+        "10:53: agents.a.to[1]: is the same as route 1: every result would be written twice; leave one of them out",
+    ),
     (grouped(to="to: [{topic: t}, drop]"), "agents.a.to[1]: is never reached: t takes everything"),
+    (
+        grouped(to="to: {topic: t, select: [key, spent, key]}"),
+        "10:20: agents.a.to.select: names key twice; keep one of them",
+    ),
     (grouped(to="to: [drop]"), "10:5: agents.a.to: names no route; write {topic: NAME}, or a list of "),
     (grouped(to="to: [drop, {topic: t}]"), "10:5: agents.a.to: has drop before another route; write drop as the last"),
     (grouped(to="to: [{topic: orders}]"), "10:11: agents.a.to[0].topic: is a topic that this agent reads"),
@@ -85,6 +105,40 @@ def test_a_mistake_in_an_expression_is_named(text, expected, tmp_path):
     assert [each for each in found if expected in each], found
 
 
+SYNTAX = "file: is not valid YAML"
+UNQUOTED = [
+    ("where: !paid", "8:12: file: YAML takes the '!' at the beginning for a tag; "),
+    ("let:\n  late: !paid", "9:13: file: YAML takes the '!' at the beginning for a tag; "),
+    ("where: !has(a) && b", f"8:21: {SYNTAX} (expected alphabetic or numeric character, but found '&'); "),
+    ("let: {t: !paid}", f"8:19: {SYNTAX} (expected ' ', but found '}}'); "),
+    ('where: "x" == y', f"8:16: {SYNTAX} (expected <block end>, but found '<scalar>'); "),
+    ('where: a == "b: c"', f"8:19: {SYNTAX} (mapping values are not allowed here); "),
+    ('let: {t: a in ["DE"]}', f"8:19: {SYNTAX} (expected ',' or '}}', but got '['); "),
+    ("let: {t: items[0]}", f"8:19: {SYNTAX} (expected ',' or '}}', but got '['); "),
+    ('let:\n  t: x\n  u: "a" + b', f"10:14: {SYNTAX} (expected <block end>, but found '<scalar>'); "),
+    ("let: {t: default(qty, 1)}", "8:25: agents.a.let.t: ends too early; finish it; where YAML ended it at a comma, "),
+    ("let: {t: default(qty, 1)}", "8:27: agents.a.let.1): is empty; write an expression; if this is the rest of one "),
+    ("let: {t: [a, b]}", "8:11: agents.a.let.t: must be text, and YAML takes this for a list; "),
+    ("where: {a: 1}", "8:5: agents.a.where: must be text, and YAML takes this for a mapping; "),
+    ("to: {topic: t, select: {a: f(x, y)}}", "8:20: agents.a.to.select: has a field without an expression; "),
+    ("to: [{topic: t, where: size(key, 1) > 2}]", "8:36: agents.a.to[0].where: ends too early; "),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), UNQUOTED)
+def test_an_expression_that_yaml_cuts_must_be_quoted(text, expected, tmp_path):
+    to = "" if text.startswith("to:") else TO
+    found = lines(loaded(tmp_path, agent(f"from: orders\n{text}\naggregate: {{count: 10}}\n{to}")).problems, tmp_path)
+    assert [each for each in found if expected in each and "quote the expression" in each], found
+
+
+def test_where_no_expression_stands_nothing_is_said_of_one(tmp_path):
+    text = agent(f"from: orders\nwhere: paid\naggregate: {{count: 10]\n{TO}")
+    [found] = lines(loaded(tmp_path, text).problems, tmp_path)
+    assert "is not valid YAML" in found
+    assert "quote" not in found
+
+
 RIGHT = [
     (grouped("where: true"), "takes only records where "),
     (
@@ -97,6 +151,15 @@ RIGHT = [
     (
         grouped(to="to: [{topic: t, where: spent > 1, continue: true}, {topic: u, where: count > 3}, drop]"),
         "route 1: writes what it takes to t as json where spent is more than 1, and asks the next route, too",
+    ),
+    (
+        grouped(to="to: [{topic: t, continue: true}, {topic: u}]"),
+        "route 1: writes what it takes to t as json, and asks",
+    ),
+    (grouped(to="to: [{topic: t, continue: true}, {topic: t, select: [key]}]"), "route 2: writes "),
+    (
+        grouped(to="to: [{topic: t, where: spent > 1, continue: true}, {topic: u, where: spent > 1}, drop]"),
+        "route 2: writes ",
     ),
     (grouped(to="to: [{topic: u, where: count > 3}]"), "makes a dead letter of what no route takes"),
     (grouped("on_error: {expression: stop}"), "stops the partition at a record for which an expression has no answer"),

@@ -61,6 +61,14 @@ def test_an_editor_sees_what_is_wrong(errors, old, new):
     assert errors(GOOD.replace(old, new)) != []
 
 
+def test_an_editor_knows_the_types_of_fields(errors):
+    good = GOOD.replace(
+        "from: orders", "from: orders\n    fields: {a: number, b: text or null, c: [text], d: {e: time}}"
+    )
+    assert errors(good) == []
+    assert errors(good.replace("a: number", "a: nmber")) != []
+
+
 AVRO = ("format: avro", "schema: o.avsc", "writer_schema: p.avsc", "framing: confluent", "schema_id: 7")
 
 

@@ -20,6 +20,7 @@ from sluicegate.streams.expressions.types import (
     list_of,
     map_of,
     nullable,
+    open_record_of,
     record_of,
 )
 
@@ -158,7 +159,9 @@ FINE = [
 
 @pytest.mark.parametrize(("text", "column", "problem"), WRONG, ids=[text for text, *_ in WRONG])
 def test_check_says(text: str, column: int, problem: str) -> None:
-    assert check(parse(text), NAMES, "invoice.avsc")[1] == (Finding(column, problem),)
+    assert check(parse(text), NAMES, "invoice.avsc")[1] == (
+        Finding(column, problem, is_name=problem.startswith("no field ")),
+    )
 
 
 @pytest.mark.parametrize(("text", "column", "name"), WARNED, ids=[text for text, *_ in WARNED])
@@ -166,6 +169,13 @@ def test_check_warns_of_values_that_may_be_null(text: str, column: int, name: st
     names = {**NAMES, "i": record_of({"rebate": nullable(DOUBLE)})}
     found = Finding(column, f"{name} {NULLS.format(name)}", is_warning=True)
     assert check_condition(parse(text), names, "invoice.avsc") == (found,)
+
+
+def test_a_record_that_may_have_other_names_has_fields_of_known_types() -> None:
+    names = {"order": open_record_of({"total": TEXT})}
+    assert check(parse("order.other * 2 > 1"), names, "invoice.avsc")[1] == ()
+    [found] = check(parse("order.total * 2 > 1"), names, "invoice.avsc")[1]
+    assert found.problem == "* takes numbers, order.total is text; write double(order.total)"
 
 
 @pytest.mark.parametrize("text", FINE)

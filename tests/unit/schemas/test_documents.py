@@ -11,7 +11,7 @@ import pytest
 from sluicegate.schemas import Avro, codec
 from sluicegate.schemas.avro_check import strict
 from sluicegate.streams.agent import Reducer, Until
-from sluicegate.streams.aggregation.events import COUNT_LOWERED, Fire
+from sluicegate.streams.aggregation.events import COUNT_LOWERED, REASONS, Fire
 from tests.unit.engine.driver import Driver, Log, ManualClock, memory
 from tests.unit.engine.scene import a_log, an_agent, feed
 
@@ -76,9 +76,10 @@ def test_the_headers_of_every_dead_letter_keep_to_their_schema(written: Log) -> 
 
 
 def test_every_reason_is_in_the_schema(written: Log) -> None:
-    listed = (Fire.__doc__ or "").partition("`reason` is ")[2].partition(";")[0].replace(" or ", " ")
+    listed = (Fire.__doc__ or "").partition("`reason` is ")[2].partition(".")[0].replace(" or ", " ")
     reasons = re.findall(r"[a-z]+(?:-[a-z]+)?", listed)
     assert set(reasons) == set(RESULT["properties"]["reason"]["enum"]) == {*BY_RECORDS, "manual", COUNT_LOWERED}
+    assert set(reasons) == set(REASONS)
     document = json.loads(written.topics["out"][0][0].v or b"")
     jsonschema.validate(document | {"reason": COUNT_LOWERED}, RESULT)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.config.files import loaded
 from tests.unit.testing.files import crashed, played
 
 HEAD = """\
@@ -140,9 +141,17 @@ PAGE = (Path(__file__).parents[3] / "docs" / "clauses.md").read_text()
 
 
 def test_the_file_of_the_page_does_what_its_tests_say(tmp_path: Path) -> None:
-    (shown,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.S)
+    shown, _ = re.findall(r"```yaml\n(.*?)```", PAGE, re.S)
     head, _, steps = shown.partition("  paid orders of a region:\n")
     assert played(tmp_path, textwrap.dedent(steps), f"{head}  it:\n") is None
+
+
+def test_the_declared_fields_of_the_page_are_those_that_its_expressions_use(tmp_path: Path) -> None:
+    _, shown = re.findall(r"```yaml\n(.*?)```", PAGE, re.S)
+    found = loaded(tmp_path, shown)
+    assert (found.problems, found.warnings) == ((), ())
+    misspelt = loaded(tmp_path, shown.replace("where: status", "where: stats"))
+    assert "no field stats in fields" in str(misspelt.problems)
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -1,0 +1,265 @@
+"""What is known of the values of an agent's records before any record is read.
+
+The sources are the agent's Avro schema, the type of its handler's `value`, and the values that the file's tests send.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from msgspec import inspect
+
+from sluicegate.streams.agent import Agent, Aggregation, Reducer
+from sluicegate.streams.aggregation.events import REASONS
+from sluicegate.streams.aggregation.results import FIXED
+from sluicegate.streams.config.models import Aggregate, ReducerModel
+from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.expressions.types import (
+    BOOLEAN,
+    DOUBLE,
+    INTEGER,
+    LIST,
+    NULL,
+    NUMBER,
+    TEXT,
+    TIME,
+    UNKNOWN,
+    ValueType,
+    common,
+    list_of,
+    map_of,
+    nullable,
+    open_record_of,
+    present,
+    record_of,
+)
+
+RecordFields = Mapping[str, ValueType]
+
+
+class RecordType(NamedTuple):
+    """The fields of a record. `source` holds all of its names, such as `invoice.avsc`. None: there may be others."""
+
+    fields: RecordFields
+    source: str | None = None
+
+
+NOTHING = RecordType({})
+
+
+def record_type(agent: Agent, schema_file: str | None) -> RecordType:
+    """What the agent's schema or its handler says. `schema_file` is the name of the schema in messages."""
+    if agent.format == "avro" and agent.avro is not None:
+        return _of_schema(agent.avro.schema, schema_file)
+    return _of_handler(agent) if agent.format == "json" else NOTHING
+
+
+def message_type(value: ValueType) -> ValueType:
+    """`message` of a record whose value has this type."""
+    return record_of(
+        {
+            "value": value,
+            "key": nullable(TEXT),
+            "headers": map_of(nullable(TEXT)),
+            "timestamp": TIME,
+            "topic": TEXT,
+            "partition": INTEGER,
+            "offset": INTEGER,
+        }
+    )
+
+
+def result_type(
+    rule: Aggregation | Aggregate, compute: Mapping[str, Reducer | ReducerModel], fields: RecordFields = NOTHING.fields
+) -> dict[str, ValueType]:
+    """The fields of a result, computed of records with these fields."""
+    found = {name: _noted("a time") if name.endswith("_at") else TEXT for name in FIXED}
+    found |= {"count": INTEGER, "key_base64": nullable(TEXT), "reason": replace(TEXT, symbols=REASONS)}
+    for name, each in compute.items():
+        its = field_type(fields, each.field)
+        found[name] = (
+            nullable(_of_reducer(each.kind, its)) if rule.on_missing == "ignore" else _of_reducer(each.kind, its)
+        )
+    return found
+
+
+def _of_reducer(kind: str, field: ValueType) -> ValueType:
+    """What a reducer gives for a field of this type. A sum of doubles may be an integer in JSON."""
+    if kind in ("count", "distinct"):
+        return INTEGER
+    if kind == "mean":
+        return DOUBLE
+    if kind in ("sum", "min", "max"):
+        return INTEGER if field.kind == "integer" else NUMBER
+    if kind == "collect":
+        return list_of(field)
+    return field if kind in ("first", "last") else UNKNOWN
+
+
+def field_type(fields: RecordFields, path: str | None) -> ValueType:
+    """The type of the field at `a.b`, which is there."""
+    found = record_of(fields) if path else UNKNOWN
+    for name in path.split(".") if path else ():
+        found = (found.fields or {}).get(name, found.items)
+    return present(found)
+
+
+# -- Avro --------------------------------------------------------------------------------------------------------------
+
+
+def _noted(note: str) -> ValueType:
+    return replace(TEXT, note=note)
+
+
+_PRIMITIVES = {
+    "null": NULL,
+    "boolean": BOOLEAN,
+    "int": INTEGER,
+    "long": INTEGER,
+    "float": DOUBLE,
+    "double": DOUBLE,
+    "bytes": _noted("base64"),
+    "string": TEXT,
+}
+_LOGICAL = {
+    ("bytes", "decimal"): _noted("a decimal"),
+    ("fixed", "decimal"): _noted("a decimal"),
+    ("long", "timestamp-millis"): _noted("a time"),
+    ("long", "timestamp-micros"): _noted("a time"),
+    ("long", "local-timestamp-millis"): _noted("a time without a zone"),
+    ("long", "local-timestamp-micros"): _noted("a time without a zone"),
+    ("int", "date"): _noted("a date"),
+    ("int", "time-millis"): _noted("a time of day"),
+    ("long", "time-micros"): _noted("a time of day"),
+    ("string", "uuid"): _noted("a UUID"),
+}
+
+
+def _of_schema(text: str, file: str | None) -> RecordType:
+    from sluicegate.schemas.avro import least_bytes, parsed
+
+    schema: Any = parsed(text)
+    named: dict[str, Any] = {}
+    least_bytes(schema, named, ())
+    found = _of_avro(schema, named)
+    return RecordType(found.fields, file or f"the schema {schema['name']}") if found.fields is not None else NOTHING
+
+
+def _of_avro(schema: Any, named: Mapping[str, Any]) -> ValueType:
+    """The type of the JSON value that stands for a value of the schema."""
+    if isinstance(schema, list):
+        return common(_of_avro(branch, named) for branch in schema)
+    if isinstance(schema, str):
+        return _PRIMITIVES[schema] if schema in _PRIMITIVES else _of_avro(named[schema], named)
+    kind = schema["type"]
+    logical = _LOGICAL.get((kind, schema.get("logicalType"))) if isinstance(kind, str) else None
+    if logical is not None:
+        return logical
+    match kind:
+        case "record" | "error":
+            return record_of({field["name"]: _of_avro(field["type"], named) for field in schema["fields"]})
+        case "enum":
+            return replace(TEXT, symbols=tuple(schema["symbols"]))
+        case "fixed":
+            return _PRIMITIVES["bytes"]
+        case "array":
+            return list_of(_of_avro(schema["items"], named))
+        case "map":
+            return map_of(_of_avro(schema["values"], named))
+    return _of_avro(kind, named)
+
+
+# -- the type of a handler's `value` -----------------------------------------------------------------------------------
+
+
+def _of_handler(agent: Agent) -> RecordType:
+    """The type of `value` of a handler that gets each record. A handler of groups gets results."""
+    from sluicegate.streams.handlers.functions import functions
+
+    if agent.handler is None or agent.aggregation is not None:
+        return NOTHING
+    try:
+        kind = functions(agent.handler.functions, "message", lambda coroutine: None, agent.handler.session).value_type
+        found = _of_type(inspect.type_info(kind), ())
+    except (ConfigurationError, TypeError):
+        return NOTHING
+    closed = found.of is None
+    return RecordType(found.fields, kind.__name__ if closed else None) if found.fields is not None else NOTHING
+
+
+_OF_PYTHON: dict[type[inspect.Type], ValueType] = {
+    inspect.NoneType: NULL,
+    inspect.BoolType: BOOLEAN,
+    inspect.IntType: INTEGER,
+    inspect.FloatType: NUMBER,  # JSON has 3 for 3.0
+    inspect.StrType: TEXT,
+    inspect.BytesType: _noted("base64"),
+    inspect.ByteArrayType: _noted("base64"),
+    inspect.DateTimeType: _noted("a time"),
+    inspect.DateType: _noted("a date"),
+    inspect.TimeType: _noted("a time of day"),
+    inspect.TimeDeltaType: _noted("a duration of ISO 8601"),
+    inspect.UUIDType: _noted("a UUID"),
+}
+
+
+def _of_type(info: inspect.Type, inside: tuple[type, ...]) -> ValueType:
+    """The type of the JSON that msgspec takes for a Python type. `inside` has the classes around it."""
+    match info:
+        case inspect.Metadata(type=inner):
+            return _of_type(inner, inside)
+        case inspect.UnionType(types=branches):
+            return common([_of_type(branch, inside) for branch in branches])
+        case inspect.EnumType(cls=cls):
+            return _one_of([each.value for each in cls])
+        case inspect.LiteralType(values=values):
+            return _one_of(values)
+        case inspect.CollectionType(item_type=item):
+            return list_of(_of_type(item, inside))
+        case inspect.TupleType() | inspect.NamedTupleType():
+            return LIST
+        case inspect.DictType(value_type=value):
+            return map_of(_of_type(value, inside))
+        case inspect.StructType() | inspect.DataclassType() | inspect.TypedDictType():
+            return _of_class(info, inside)
+    return _OF_PYTHON.get(type(info), UNKNOWN)
+
+
+def _one_of(values: Iterable[object]) -> ValueType:
+    """The type of a value that is one of these."""
+    found = list(values)
+    kinds = {type(each) for each in found}
+    if kinds == {str}:
+        return replace(TEXT, symbols=tuple(map(str, found)))
+    return INTEGER if kinds == {int} else UNKNOWN
+
+
+def _of_class(
+    info: inspect.StructType | inspect.DataclassType | inspect.TypedDictType, inside: tuple[type, ...]
+) -> ValueType:
+    """A field with a default may be missing. A Struct ignores other names unless it forbids them."""
+    if info.cls in inside or (isinstance(info, inspect.StructType) and info.array_like):
+        return UNKNOWN
+    fields: dict[str, ValueType] = {}
+    for each in info.fields:
+        found = _of_type(each.type, (*inside, info.cls))
+        fields[each.encode_name] = found if each.required else nullable(found)
+    if not isinstance(info, inspect.StructType) or not info.forbid_unknown_fields:
+        return open_record_of(fields)
+    return record_of(fields | ({info.tag_field: UNKNOWN} if info.tag_field else {}))
+
+
+# -- the values of tests -----------------------------------------------------------------------------------------------
+
+
+def of_values(values: Iterable[object]) -> ValueType:
+    """A type with every name that one of the values has. Of the values themselves, nothing is known."""
+    found = [each for each in values if each is not None]
+    objects = [each for each in found if isinstance(each, dict)]
+    lists = [each for each in found if isinstance(each, list)]
+    if objects and len(objects) == len(found):
+        names = dict.fromkeys(name for each in objects for name in each)
+        return record_of({name: of_values(each.get(name) for each in objects) for name in names})
+    if lists and len(lists) == len(found):
+        return list_of(of_values(item for each in lists for item in each))
+    return UNKNOWN

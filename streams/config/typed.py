@@ -1,0 +1,173 @@
+"""What is wrong with the expressions of an app, by what is known of its records and results: the last check of them.
+
+What can never work is a problem. What may have no answer for some records is a warning.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from sluicegate.schemas.json import document
+from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.aggregation.clauses import MESSAGE
+from sluicegate.streams.aggregation.reducers import STATS
+from sluicegate.streams.config.models import AgentModel, FileModel
+from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean, printable
+from sluicegate.streams.config.record_types import (
+    RecordFields,
+    RecordType,
+    field_type,
+    message_type,
+    of_values,
+    record_type,
+    result_type,
+)
+from sluicegate.streams.expressions.check import Finding, check, check_condition
+from sluicegate.streams.expressions.parse import parse
+from sluicegate.streams.expressions.types import NUMBERS, UNKNOWN, open_record_of, record_of
+
+
+class Judged(NamedTuple):
+    finding: FileFinding
+    is_warning: bool
+
+
+class PlacedExpression(NamedTuple):
+    """An expression with its place in the file."""
+
+    path: Path
+    expression: str
+    is_condition: bool
+
+    def findings(self, names: RecordFields, source: str | None) -> tuple[Finding, ...]:
+        node = parse(self.expression)
+        return check_condition(node, names, source) if self.is_condition else check(node, names, source)[1]
+
+
+def judged(app: App, file: FileModel | None = None) -> Iterator[Judged]:
+    """`file` has what an app does not know: the names of schema files, and the tests."""
+    for agent in app.agents:
+        path: Path = ("agents", agent.rekeys or agent.name)
+        model = None if file is None else file.agents[str(path[1])]
+        record = record_type(agent, None if model is None else model.schema_)
+        if model is not None and model.fields is not None:
+            record = RecordType(model.fields, "fields")
+        types = _types(agent, record)
+        yield from _of_record(agent, path, record, types)
+        if file is not None and model is not None and record.source is None:
+            yield from _not_in_tests(agent, path, record, sent(file, model))
+        if agent.aggregation is not None and not agent.rekeys:
+            yield from _of_result(agent, path, types)
+
+
+def _types(agent: Agent, record: RecordType) -> RecordFields:
+    """The names that expressions of a record can ask for."""
+    whole = open_record_of(record.fields) if record.source is None else record_of(record.fields)
+    types = {**record.fields, MESSAGE: message_type(whole)}
+    for let in agent.let:
+        types[let.name] = check(parse(let.expression), types)[0]
+    return types
+
+
+def _clauses(agent: Agent, path: Path) -> Iterator[PlacedExpression]:
+    """The expressions of a record."""
+    for let in agent.let:
+        yield PlacedExpression((*path, "let", let.name), let.expression, False)
+    if agent.where:
+        yield PlacedExpression((*path, "where"), agent.where, True)
+
+
+def _of_record(agent: Agent, path: Path, record: RecordType, types: RecordFields) -> Iterator[Judged]:
+    for text in _clauses(agent, path):
+        yield from map(_found(text), text.findings(types, record.source))
+    if record.source is not None:
+        yield from _named(agent, path, record)
+    for let in agent.let if record.source is not None else ():
+        if let.name in record.fields:
+            what = f"hides the field {let.name} of {record.source}"
+            yield Judged(FileFinding((*path, "let", let.name), what, "give the computed field another name"), False)
+    for reducer in agent.aggregation.compute if agent.aggregation is not None else ():
+        found = field_type(types, reducer.field)
+        if reducer.kind in STATS and not (found.kind in NUMBERS or found.kind == "unknown"):
+            what = f"needs a number, but {reducer.field} is {found}"
+            at = (*path, "aggregate", "compute", reducer.name)
+            yield Judged(FileFinding(at, what, "compute something else, or take another field"), False)
+
+
+def _named(agent: Agent, path: Path, record: RecordType) -> Iterator[Judged]:
+    """Names of fields in other keys than expressions, where all fields of a record are known."""
+    rule, known = agent.aggregation, [*record.fields, *(let.name for let in agent.let)]
+    named: dict[Path, str | None] = {(*path, "key"): rule.key} if rule is not None else {}
+    if agent.dedupe is not None and agent.dedupe.by == "field":
+        named[*path, "dedupe", "id"] = agent.dedupe.name
+    if rule is not None and not agent.rekeys:
+        named |= {(*path, "aggregate", "compute", each.name): each.field for each in rule.compute}
+        named[*path, "aggregate", "until", "field"] = rule.until.field if rule.until else None
+    for at, field in named.items():
+        if field is not None and field.partition(".")[0] not in known:
+            what = f"wants {field}, but {record.source} has no such field"
+            yield Judged(FileFinding(at, what, did_you_mean(field, known)), False)
+
+
+def _of_result(agent: Agent, path: Path, types: RecordFields) -> Iterator[Judged]:
+    """`having`, and `where` and `select` of each destination."""
+    assert agent.aggregation is not None
+    names = result_type(agent.aggregation, {each.name: each for each in agent.aggregation.compute}, types)
+    texts = [PlacedExpression((*path, "having"), agent.having, True)] if agent.having else []
+    for number, to in enumerate(agent.outputs):
+        at: Path = (*path, "to", number) if agent.routes else (*path, "to")
+        texts += [PlacedExpression((*at, "where"), to.where, True)] if to.where else []
+        texts += [
+            PlacedExpression((*at, "select", each.name), each.expression, False)
+            for each in to.select
+            if each.expression
+        ]
+    for text in texts:
+        yield from map(_found(text), text.findings(names, "the result"))
+
+
+def _found(text: PlacedExpression) -> Callable[[Finding], Judged]:
+    def finding(found: Finding) -> Judged:
+        what, _, hint = printable(found.problem).partition("; ")
+        of_file = FileFinding(text.path, what, hint or "correct the expression", (text.path,), found.column)
+        return Judged(of_file, found.is_warning)
+
+    return finding
+
+
+# -- names that no test sends ------------------------------------------------------------------------------------------
+
+
+def sent(file: FileModel, agent: AgentModel) -> list[dict[str, Any]]:
+    """The objects that the tests send to the agent. Empty where one of its topics gets none, or gets results of other
+    agents: then the tests do not show what its records have."""
+    topics = {source.topic for source in agent.from_}
+    found: dict[str, list[dict[str, Any]]] = {}
+    for step in [step.send for steps in file.tests.values() for step in steps if step.send is not None]:
+        value = step.value if step.value_base64 is None else _decoded(step.value_base64)
+        if isinstance(value, dict):
+            found.setdefault(step.topic, []).append(value)
+    written = {to.topic for each in file.agents.values() for to in each.outputs.values()}
+    if topics & written or not topics <= found.keys():
+        return []
+    return [value for topic in sorted(topics) for value in found[topic]]
+
+
+def _decoded(value: bytes) -> object:
+    try:
+        return document(value)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+
+
+def _not_in_tests(agent: Agent, path: Path, record: RecordType, values: list[dict[str, Any]]) -> Iterator[Judged]:
+    """Names that neither a test nor the type of the handler's `value` has."""
+    whole = of_values(values)
+    if whole.fields is None or agent.format in ("avro", "raw"):
+        return
+    fields = {**whole.fields, **record.fields}
+    names = {**fields, MESSAGE: message_type(record_of(fields)), **{let.name: UNKNOWN for let in agent.let}}
+    for text in _clauses(agent, path):
+        found = [each for each in text.findings(names, "the values that the tests send") if each.is_name]
+        yield from (each._replace(is_warning=True) for each in map(_found(text), found))
