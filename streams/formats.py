@@ -7,7 +7,9 @@ from typing import Any
 
 from sluicegate.schemas import Avro, Codec, codec
 from sluicegate.schemas.avro_values import JSON_TEXT
+from sluicegate.schemas.json import encode
 from sluicegate.streams.agent import Agent, Reducer
+from sluicegate.streams.errors import ConfigurationError
 
 AVRO_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _SIMPLE = ("boolean", "int", "long", "float", "double", "bytes", "string")
@@ -16,6 +18,19 @@ _SIMPLE = ("boolean", "int", "long", "float", "double", "bytes", "string")
 def reads(agent: Agent) -> Codec:
     """The codec of the agent's records. Raises ValueError with a hint."""
     return codec(agent.format, agent.avro)
+
+
+def record_value(agent: Agent, value: object) -> bytes | None:
+    """The value of a record that the agent can read; bytes as they are. Raises ConfigurationError, and what the
+    format's `encode` raises."""
+    if value is None or isinstance(value, bytes):
+        return value
+    if agent.format == "raw" and isinstance(value, str):
+        return value.encode()
+    written = encode(value) if agent.format in ("json", "raw") else reads(agent).encode(value)
+    if not isinstance(written, bytes):
+        raise ConfigurationError(f"agent {agent.name}: encode of {agent.format} gave no bytes; send bytes")
+    return written
 
 
 def writes(agent: Agent) -> Codec:

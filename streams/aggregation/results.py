@@ -57,13 +57,13 @@ class Route(NamedTuple):
 
 
 class Results:
-    """`having` and the routes of an agent, compiled."""
+    """`having` and the routes of an agent, compiled. `routes` is None where every result goes whole to one place."""
 
     def __init__(self, agent: Agent) -> None:
         """Raises ConfigurationError."""
-        self._having = of_result(clause("having", agent.having)) if agent.having else None
+        self.having = of_result(clause("having", agent.having)) if agent.having else None
         chosen = agent.routes or any(each.select for each in agent.outputs)
-        self._routes = [_route(each) for each in agent.outputs] if chosen else None
+        self.routes = [_route(each) for each in agent.outputs] if chosen else None
         self._drops, self._stops = agent.unrouted == "drop", agent.on_error.expression == "stop"
 
     def events(self, fire: Fire, outcomes: Counter[tuple[str, str]]) -> Iterator[Fire | Unhandled]:
@@ -71,11 +71,11 @@ class Results:
         answers. Raises ExpressionStopped."""
         result = document(fire)
         try:
-            if self._having is not None and not _holds("having", self._having, result, outcomes):
+            if not self.takes(result, outcomes):
                 return
-            if self._routes is None:
+            if (outputs := self.outputs(result, outcomes)) is None:
                 yield fire
-            elif outputs := tuple(self._outputs(self._routes, result, outcomes)):
+            elif outputs:
                 yield replace(fire, outputs=outputs)
             elif not self._drops:
                 yield Unhandled(fire, "no route of `to` takes it", 1, "unrouted", stage="expression")
@@ -87,6 +87,17 @@ class Results:
                     "on_error.expression is stop; let it be dead-letter, or correct the expression, and restart"
                 ) from failed
             yield Unhandled(fire, str(failed), 1, "expression-failed", stage="expression", clause=failed.clause)
+
+    def takes(self, result: ResultFields, outcomes: Counter[tuple[str, str]]) -> bool:
+        """Whether `having` lets the result go on. Counts the answer. Raises ClauseFailed."""
+        return self.having is None or _holds("having", self.having, result, outcomes)
+
+    def outputs(
+        self, result: ResultFields, outcomes: Counter[tuple[str, str]]
+    ) -> tuple[tuple[int, ResultFields], ...] | None:
+        """What goes to which of `Agent.outputs`; None where every result goes to the one destination as it is. Counts
+        the answers. Raises ClauseFailed."""
+        return None if self.routes is None else tuple(self._outputs(self.routes, result, outcomes))
 
     def _outputs(
         self, routes: Sequence[Route], result: ResultFields, outcomes: Counter[tuple[str, str]]

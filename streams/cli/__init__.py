@@ -9,6 +9,7 @@ from sluicegate.streams.cli.check import check
 from sluicegate.streams.cli.commands import Commands
 from sluicegate.streams.cli.dead import dead
 from sluicegate.streams.cli.demo import demo
+from sluicegate.streams.cli.evaluate import evaluate
 from sluicegate.streams.cli.explain import explain
 from sluicegate.streams.cli.groups import groups
 from sluicegate.streams.cli.migrate import migrate
@@ -33,6 +34,7 @@ main.callback()(options)
 for command in (run, check, topics, migrate, status, explain, accept_gap, audit, replay, demo, version):
     main.command()(command)
 main.command("test")(play_tests)
+main.command("eval")(evaluate)
 main.add_typer(groups)
 main.add_typer(timeouts)
 main.add_typer(outbox)

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sluicegate.streams.agent import App
 from sluicegate.streams.cli import extras
 from sluicegate.streams.cli.files import connected
 from sluicegate.streams.cli.outcome import DONE, SYSTEM, USAGE, complain
 from sluicegate.streams.cli.output import print_json
 from sluicegate.streams.cli.parameters import AsJson, FileArgument
-from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.cli.sample import in_words, samples
+from sluicegate.streams.errors import ConfigurationError, SystemNotReady
 from sluicegate.streams.wording import counted
 
 if TYPE_CHECKING:
@@ -19,26 +21,53 @@ if TYPE_CHECKING:
     from sluicegate.streams.config import Loaded, Problem
 
 
+SampleOption = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=1, help="With --connect: what expressions answer for the newest N records."),
+]
+
+
 def check(
     file: FileArgument,
     connect: Annotated[bool, typer.Option("--connect", help="Ask store and brokers whether they are ready.")] = False,
+    sample: SampleOption = None,
     json: AsJson = False,
 ) -> int:
     """Check the file; say in words what it means and what is unsafe."""
     from sluicegate.streams.config import load
 
+    if sample is not None and not connect:
+        raise ConfigurationError("--sample reads records from the brokers: write --connect, too")
     loaded = _with_spans(file, _with_store(file, load(file, os.environ, tolerant=not connect)))
     found: list[SystemFinding] = []
+    answers: list[dict[str, Any]] | None = None
     if connect and loaded.app is not None:
         from sluicegate.streams.cli.systems import inspect
 
         found = inspect(loaded.app)
+        if sample is not None:
+            answers = _sampled(loaded.app, file, sample, found)
     code = USAGE if loaded.problems else DONE if all(f.ok for f in found) else SYSTEM
     if json:
-        print_json(_document(loaded, found if connect else None, code))
+        more = {} if answers is None else {"samples": answers}
+        print_json({**_document(loaded, found if connect else None, code), **more})
     else:
         _in_words(loaded, found)
+        print(*in_words(answers or ()), sep="\n", end="\n" if answers else "")
     return code
+
+
+def _sampled(app: App, file: str, most: int, found: "list[SystemFinding]") -> list[dict[str, Any]]:
+    """What the expressions answer for the newest records. Adds what Kafka lacks to `found`."""
+    from sluicegate.streams.cli.finding import SystemFinding
+
+    if not any(each.ok for each in found if each.system == "kafka"):
+        return []
+    try:
+        return samples(app, file, most)
+    except SystemNotReady as error:
+        found.append(SystemFinding("kafka", False, f"the records of --sample cannot be read: {error}"))
+        return []
 
 
 def _with_store(file: str, loaded: "Loaded") -> "Loaded":

@@ -137,15 +137,18 @@ def _document(output: "ExplainedOutput", made: "Explained") -> dict[str, object]
         "first": first,
         "last": last,
         "offsets": made.offsets,
+        "left_out": made.left_out,
         "complete": not made.notes,
         "notes": made.notes,
     }
 
 
 def _print(document: dict[str, object], made: "Explained") -> None:
-    lists = ("offsets", "notes", "complete")
+    lists = ("offsets", "left_out", "notes", "complete")
     print_table(("field", "value"), [item for item in document.items() if item[0] not in lists and item[1] is not None])
     place = f"{document['topic']}/{document['partition']}"
     print(f"{counted(len(made.offsets), 'record')} of {place}: {' '.join(map(str, made.offsets))}")
+    if made.left_out is not None:
+        print(f"{counted(made.left_out, 'record')} of this key left out by where between the first and the last")
     for note in made.notes:
         complain(f"sluicegate: {note}")

@@ -47,10 +47,13 @@ class ExplainedOutput(NamedTuple):
 
 
 class Explained(NamedTuple):
-    """`offsets` of the input partition, ascending; `notes` say what is missing or uncertain."""
+    """`offsets` of the input partition, ascending; `notes` say what is missing or uncertain. `left_out` counts the
+    records of the key between the first and the last offset that `where` left out; None: the agent has no `where`, or
+    the records were not read."""
 
     offsets: list[int]
     notes: list[str]
+    left_out: int | None = None
 
 
 def output(records: Iterable[Record], id: str) -> ExplainedOutput | None:
@@ -124,7 +127,7 @@ def explained(
             f"the result counts {found.counted} records up to {last}, the rule as it is now finds {len(offsets)} up to "
             f"{(offsets or [first])[-1]}: it was changed since, or duplicates of records that are gone are among them"
         )
-    return Explained(offsets, notes)
+    return Explained(offsets, notes, reader.left_out if agent.where else None)
 
 
 def looks_back(agent: Agent) -> bool:
@@ -133,7 +136,8 @@ def looks_back(agent: Agent) -> bool:
 
 
 class GroupHistory:
-    """Applies the rule from the group's first record on, for one key (None: the key of the first record)."""
+    """Applies the rule from the group's first record on, for one key (None: the key of the first record). `left_out`
+    counts the records of that key which `where` left out since."""
 
     def __init__(self, partition: Partition, agent: Agent, first: int, key: bytes | None) -> None:
         codec = reads(agent)
@@ -143,6 +147,7 @@ class GroupHistory:
         self._senders = ReceivedShards(partition.topic) if partition.topic in agent.receive else None
         self._partition = partition
         self._key, self._first, self._opens = key, first, key is None
+        self.left_out = 0
 
     def takes(self, record: Record) -> bool:
         """Is it one of the group?"""
@@ -151,7 +156,9 @@ class GroupHistory:
             return False
         if self._senders is not None and not self._senders.drop_repeats([record], now):
             return False
-        if not taken(Groups(self._rule), [record]):
+        asked = Groups(self._rule)
+        if not taken(asked, [record]):
+            self._count(record, asked)
             return False
         if self._dedupe is None:
             return self._accept(record)
@@ -160,6 +167,12 @@ class GroupHistory:
             accept(scratch, run, 0.0)  # refused records do not count as seen
             fresh = True
         return fresh and self._accept(record)
+
+    def _count(self, record: Record, asked: Groups) -> None:
+        """A record that `where` did not take. One for which it has no answer is a dead letter, not left out."""
+        if asked.outcomes["where", "false"] and record.offset() > self._first and self._key is not None:
+            key = record.key() if self._rule.key_of is None else self._key_of(record)
+            self.left_out += key == self._key
 
     def _accept(self, record: Record) -> bool:
         if record.offset() < self._first:

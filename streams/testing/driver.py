@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, cast
 
-from sluicegate.schemas import json
 from sluicegate.streams import formats
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.config.problems import did_you_mean
@@ -102,7 +101,8 @@ class TestDriver:
         number = partition if partition is not None else partition_of(name, count) if name is not None else 0
         if not 0 <= number < count:
             raise ConfigurationError(f"{topic} has {count} partitions, there is none numbered {number}")
-        written, at = _written(reader, value), int((self.clock.time() if timestamp is None else timestamp) * 1000)
+        written = formats.record_value(reader, value)
+        at = int((self.clock.time() if timestamp is None else timestamp) * 1000)
         for _ in range(times):
             self.log.append(topic, number, name, written, _headers(headers), at)
         self._workers.settle()
@@ -209,17 +209,6 @@ class TestDriver:
     def _check_crashes(self) -> None:
         if self.deaths.planned:
             raise AssertionError(f"a crash was asked for at {', '.join(self.deaths.planned)}, which was never reached")
-
-
-def _written(agent: Agent, value: object) -> bytes | None:
-    if value is None or isinstance(value, bytes):
-        return value
-    if agent.format == "raw" and isinstance(value, str):
-        return value.encode()
-    written = json.encode(value) if agent.format in ("json", "raw") else formats.reads(agent).encode(value)
-    if not isinstance(written, bytes):
-        raise ConfigurationError(f"agent {agent.name}: encode of {agent.format} gave no bytes; send bytes")
-    return written
 
 
 def _headers(headers: HeaderValues) -> Headers:

@@ -60,7 +60,8 @@ def test_the_version_is_that_of_the_distribution(invoke):
 def test_help_names_what_is_built_and_nothing_else(invoke):
     text = invoke("--help").stdout
     assert all(
-        f"\n  {command} " in text for command in [*COMMANDS, "version", "dead", "explain", "accept-gap", "replay"]
+        f"\n  {command} " in text
+        for command in [*COMMANDS, "version", "dead", "explain", "eval", "accept-gap", "replay"]
     )
     assert "init" not in text
 
@@ -247,6 +248,14 @@ def test_the_command_is_quick_to_say_what_it_can_do():
         "rich",
         "prometheus_client",
     }
+
+
+def test_the_command_loads_no_expressions_before_one_is_asked():
+    code = "import sluicegate.streams.cli, sys; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "sluicegate.streams.cli.evaluate" in loaded
+    rooms = ("sluicegate.streams.expressions", "sluicegate.streams.aggregation", "sluicegate.streams.operations")
+    assert [name for name in loaded if name.startswith(rooms)] == []
 
 
 def test_a_reader_that_leaves_early_is_no_error(tmp_path):

@@ -149,3 +149,23 @@ def test_an_id_of_nobody_is_said_to_be_that(file: str, log: Log, explain: Explai
     fed(file, log)
     result = explain("2f6b8f0e-0000-5000-8000-000000000000")
     assert (result.exit_code, "no output has the id 2f6b8f0e-" in result.stderr) == (2, True), result.stderr
+
+
+@pytest.mark.parametrize("key", ["", "    key: key\n"])
+def test_records_of_the_key_that_where_left_out_are_counted(
+    file: str, log: Log, explain: Explain, tmp_path: Any, key: str
+) -> None:
+    """Before, between and after the first and the last record of the group; of another key; and one that fails."""
+    text = FILE.replace("    key: key\n", f"    where: v > 1\n{key}").replace('    dedupe: {id: "id"}\n', "")
+    (tmp_path / "app.yaml").write_text(text)
+    made = driver(file, log)
+    for offset, (name, v) in enumerate([("a", 1), *[("a", 2), ("a", 1), ("b", 1), ("a", "x"), ("a", 0)] * 4]):
+        log.append("in", 0, name.encode(), json.dumps({"n": offset, "key": name, "v": v}).encode())
+    made.turns(6)
+    [result] = log.topics["out"][0]
+    said = json.loads(explain(header(result, "sluicegate-id"), "--json").stdout)
+    assert (said["offsets"], said["left_out"], said["notes"]) == ([1, 6, 11, 16], 6, [])
+    shown = explain(header(result, "sluicegate-id")).stdout
+    assert "6 records of this key left out by where between the first and the last" in shown
+    (tmp_path / "app.yaml").write_text(FILE)
+    assert json.loads(explain(header(result, "sluicegate-id"), "--json").stdout)["left_out"] is None

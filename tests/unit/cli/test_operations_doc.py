@@ -15,7 +15,7 @@ KINDS = ("groups", "parked", "outbox", "timeouts", "dead")
 def named() -> set[tuple[str, ...]]:
     """Commands in the text, as `sluicegate groups ls FILE`, or shorter beside one: their words up to the arguments."""
     found = re.findall(
-        r"`(?:sluicegate )?((?:{}) [a-z]+|status|audit|explain|accept-gap)\b[^`]*`".format("|".join(KINDS)), TEXT
+        r"`(?:sluicegate )?((?:{}) [a-z]+|status|audit|explain|eval|accept-gap)\b[^`]*`".format("|".join(KINDS)), TEXT
     )
     return {tuple(each.split()) for each in found}
 
@@ -29,4 +29,4 @@ def test_every_command_of_the_page_exists() -> None:
 def test_every_command_about_state_is_on_the_page() -> None:
     groups = get_command(main).commands  # type: ignore[attr-defined]
     there = {(kind, name) for kind in KINDS for name in groups[kind].commands}
-    assert there | {("status",), ("audit",), ("explain",), ("accept-gap",)} == named()
+    assert there | {("status",), ("audit",), ("explain",), ("eval",), ("accept-gap",)} == named()

@@ -1,0 +1,213 @@
+"""`sluicegate eval`: what each clause of an agent answers for one record, or for one result."""
+
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.cli.changing import AgentName
+from sluicegate.streams.cli.files import agent_of, loaded
+from sluicegate.streams.cli.outcome import DONE
+from sluicegate.streams.cli.output import print_json
+from sluicegate.streams.cli.parameters import AsJson, FileArgument
+from sluicegate.streams.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from sluicegate.streams.contracts.record import Header, Record
+    from sluicegate.streams.operations.answering import ClauseAnswer, Verdict
+
+AtOption = Annotated[
+    str | None, typer.Option(metavar="TOPIC/PARTITION/OFFSET", help="Read this record of the agent's input.")
+]
+ValueOption = Annotated[
+    str | None, typer.Option(metavar="JSON", help="The value of a record that is in no topic; its time is now.")
+]
+KeyOption = Annotated[str | None, typer.Option(metavar="K", help="The key of that record.")]
+HeaderOption = Annotated[list[str] | None, typer.Option(metavar="N=V", help="A header of that record; repeatable.")]
+ResultOption = Annotated[
+    str | None, typer.Option(metavar="JSON", help="A result document, for `having` and what is under `to`.")
+]
+
+
+def evaluate(
+    file: FileArgument,
+    name: AgentName,
+    at: AtOption = None,
+    value: ValueOption = None,
+    key: KeyOption = None,
+    header: HeaderOption = None,
+    result: ResultOption = None,
+    json: AsJson = False,
+) -> int:
+    """What every expression of an agent answers for one record, or one result: shows values; claims nothing."""
+    if (at is None) == (value is None) and (at is not None or result is None):
+        raise ConfigurationError("give the record with --at or with --value, or a result with --result")
+    if value is None and (key is not None or header):
+        raise ConfigurationError("--key and --header belong to --value")
+    app = loaded(file)
+    agent = agent_of(app, name)
+    document: dict[str, Any] = {"agent": name, "record": None, "result": None}
+    if at is not None:
+        document["record"] = _of_record(app, *_at(app, agent, at))
+    elif value is not None:
+        document["record"] = _of_record(app, *_given(app, agent, value, key, header or []))
+    document["result"] = _of_result(agent, result)
+    print_json(document) if json else _print(document, at or "the record")
+    return DONE
+
+
+def _at(app: App, agent: Agent, at: str) -> "tuple[Agent, Record]":
+    from sluicegate.streams.cli.letters import BrokerTopics
+
+    topic, number, offset = _place(at)
+    reader = _reader(app, agent, topic)
+    topics, place = BrokerTopics(app), (topic, number)
+    if place not in topics.places([topic]):
+        raise ConfigurationError(f"--at {at}: the brokers have no partition {topic}/{number}")
+    low, high = topics.bounds([place])[place]
+    if not low <= offset < high:
+        holds = f"holds offsets {low} to {high - 1}" if low < high else "is empty"
+        raise ConfigurationError(f"--at {at}: the partition {holds}")
+    for record in topics.read({place: (offset, offset + 1)}):
+        return reader, record
+    raise ConfigurationError(f"--at {at}: there is no record: it was compacted, or its transaction was aborted")
+
+
+def _place(at: str) -> tuple[str, int, int]:
+    match at.rsplit("/", 2):
+        case [topic, number, offset] if topic and number.isdecimal() and offset.isdecimal():
+            return topic, int(number), int(offset)
+    raise ConfigurationError(f"--at {at}: write TOPIC/PARTITION/OFFSET, such as orders/0/17")
+
+
+def _reader(app: App, agent: Agent, topic: str | None) -> Agent:
+    """The agent that reads the topic: one with `repartition` is two. None: the topic of the file's `from`."""
+    halves = [*(each for each in app.agents if each.rekeys == agent.name), agent]
+    for each in halves:
+        if topic is None or topic in each.topics:
+            return each
+    names = ", ".join(name for each in halves for name in each.topics)
+    raise ConfigurationError(f"agent {agent.name} does not read {topic}; it reads {names}")
+
+
+def _given(app: App, agent: Agent, value: str, key: str | None, header: list[str]) -> "tuple[Agent, Record]":
+    from sluicegate.schemas.codecs import Unwritable
+    from sluicegate.streams.formats import record_value
+    from sluicegate.streams.testing.log import LogRecord
+
+    reader = _reader(app, agent, None)
+    plain = reader.format in ("json", "raw")
+    try:
+        written = value.encode() if plain else record_value(reader, _json("--value", value))
+    except Unwritable as error:
+        raise ConfigurationError(f"--value cannot be written as {reader.format}: {error}") from error
+    name = None if key is None else key.encode()
+    return reader, LogRecord(reader.topics[0], 0, 0, name, written, [*map(_header, header)], int(time.time() * 1000))
+
+
+def _header(text: str) -> "Header":
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise ConfigurationError(f"--header {text}: write NAME=VALUE")
+    return name, value.encode()
+
+
+def _json(option: str, text: str) -> Any:
+    from json import loads
+
+    try:
+        return loads(text)
+    except ValueError as error:
+        raise ConfigurationError(f"{option} is no JSON: {error}") from None
+
+
+def _of_record(app: App, agent: Agent, record: "Record") -> dict[str, Any]:
+    from sluicegate.streams.operations.answering import RecordClauses, becomes
+
+    clauses = RecordClauses(agent)
+    answers = [_answer(clauses.answer(name, record)) for name in clauses.names]
+    return {"clauses": answers, **_verdict(becomes(app.name, agent, record))}
+
+
+def _of_result(agent: Agent, result: str | None) -> dict[str, Any] | None:
+    """None where no clause sees a result and none is given."""
+    from sluicegate.streams.operations.answering import result_answers, result_becomes, result_clauses
+
+    if result is None:
+        names = result_clauses(agent)
+        return {"clauses": [{"clause": name} for name in names], "becomes": None} if names else None
+    if not agent.grouped:
+        raise ConfigurationError(f"agent {agent.name} has no results: only an agent with `aggregate` has")
+    document = _json("--result", result)
+    if not isinstance(document, dict):
+        raise ConfigurationError("--result is no JSON object")
+    answers = [_answer(each) for each in result_answers(agent, document)]
+    return {"clauses": answers, **_verdict(result_becomes(agent, document))}
+
+
+def _answer(answer: "ClauseAnswer") -> dict[str, Any]:
+    if answer.problem:
+        return {"clause": answer.clause, "problem": answer.problem, "reason": answer.reason, "failed": answer.failed}
+    return {"clause": answer.clause, "answer": _shown(answer.value)}
+
+
+def _shown(value: Any) -> Any:
+    """A key is bytes."""
+    from sluicegate.schemas.codecs import base64_text
+
+    if not isinstance(value, bytes):
+        return value
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return f"base64:{base64_text(value)}"
+
+
+def _verdict(verdict: "Verdict") -> dict[str, Any]:
+    found: dict[str, Any] = {"becomes": verdict.outcome}
+    found |= {name: text for name in ("reason", "error", "clause") if (text := getattr(verdict, name))}
+    if verdict.outputs:
+        found["outputs"] = [{"topic": topic, "value": value} for topic, value in verdict.outputs]
+    return found
+
+
+def _print(document: dict[str, Any], record: str) -> None:
+    for title, part in ((record, document["record"]), ("the result", document["result"])):
+        if part is None:
+            continue
+        print(f"{title}:" if part["becomes"] is None else f"{title}: {_in_words(part)}")
+        for each in part["clauses"]:
+            print(f"  {each['clause']}: {_line(each)}")
+        for output in part.get("outputs", ()):
+            print(f"  -> {output['topic']}: {_text(output['value'])}")
+
+
+def _line(answer: dict[str, Any]) -> str:
+    if "answer" in answer:
+        return _text(answer["answer"])
+    if "problem" not in answer:
+        return "not asked: it sees results, give one with --result"
+    other = f"{answer['failed']}: " if answer["failed"] not in ("", answer["clause"]) else ""
+    return f"failed ({answer['reason']}): {other}{answer['problem']}"
+
+
+def _text(value: Any) -> str:
+    from json import dumps
+
+    return dumps(value, ensure_ascii=False)
+
+
+def _in_words(part: dict[str, Any]) -> str:
+    clause = f"{part['clause']}: " if part.get("clause") else ""
+    match part["becomes"]:
+        case "left-out":
+            return f"left out by {part['clause']}"
+        case "dead-letter":
+            return f"a dead letter, {part['reason']} ({clause}{part['error']})"
+        case "halted":
+            return f"the partition halts: {part['error']}"
+        case "passed-over":
+            return "passed over: `sluicegate dead retry` wrote it for another agent"
+        case outcome:
+            return str(outcome)

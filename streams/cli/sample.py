@@ -1,0 +1,83 @@
+"""`sluicegate check --connect --sample N`: what the expressions of the file answer for the newest records."""
+
+import shlex
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.wording import counted
+
+if TYPE_CHECKING:
+    from sluicegate.streams.cli.letters import BrokerTopics
+    from sluicegate.streams.operations.sampling import ClauseSample
+
+REASONS = 3  # shown of one clause
+
+
+def samples(app: App, file: str, most: int) -> list[dict[str, Any]]:
+    """For each agent with expressions: the number of records, and the counts of each clause. Raises SystemNotReady, and
+    ConfigurationError for the embedded broker."""
+    from sluicegate.streams.cli.letters import BrokerTopics
+    from sluicegate.streams.operations.answering import result_clauses
+
+    topics = BrokerTopics(app)
+    return [
+        {"agent": agent.name, **_of_records(app, topics, reader, file, most), "not_sampled": result_clauses(agent)}
+        for reader, agent in _agents(app)
+        if reader.where or reader.let or result_clauses(agent)
+    ]
+
+
+def _agents(app: App) -> Iterator[tuple[Agent, Agent]]:
+    """Each agent, after the one that reads the topics of its `from`: another one with `repartition`."""
+    rekeying = {each.rekeys: each for each in app.agents if each.rekeys}
+    return ((rekeying.get(each.name, each), each) for each in app.agents if not each.rekeys)
+
+
+def _of_records(app: App, topics: "BrokerTopics", agent: Agent, file: str, most: int) -> dict[str, Any]:
+    from sluicegate.streams.operations.sampling import newest, sampled
+
+    if not (agent.where or agent.let):
+        return {"records": 0, "clauses": []}
+    parts = newest(topics.bounds(topics.places(agent.topics)), most)
+    number, found = sampled(app.name, agent, topics.read(parts))
+    name = agent.rekeys or agent.name
+    return {"records": number, "clauses": [_document(each, file, name) for each in found]}
+
+
+def _document(sample: "ClauseSample", file: str, agent: str) -> dict[str, Any]:
+    found: dict[str, Any] = {"clause": sample.clause, **sample.outcomes}
+    if sample.example is not None:
+        place = "/".join(map(str, sample.example))
+        found["problems"] = dict(sample.problems.most_common())
+        found["example"] = place
+        found["command"] = shlex.join(["sluicegate", "eval", file, agent, "--at", place])
+    return found
+
+
+def in_words(samples: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """The lines about them."""
+    for each in samples:
+        number = f" the newest {counted(each['records'], 'record')}" if each["clauses"] else ""
+        yield f"{each['agent']}:{number}"
+        for clause in each["clauses"]:
+            yield f"  {clause['clause']}: {_counts(clause)}"
+            if "command" in clause:
+                yield f"    the first failure: {clause['command']}"
+        if each["not_sampled"]:
+            yield f"  {', '.join(each['not_sampled'])}: not sampled, because they see results"
+
+
+def _counts(clause: dict[str, Any]) -> str:
+    always = ("true", "false") if clause["clause"] == "where" else ("computed",)
+    counts = [f"{clause.get(name, 0)} {name}" for name in always]
+    counts += [f"{clause[name]} {name}" for name in ("missing", "failed") if name in clause]
+    return ", ".join(counts) + _problems(clause.get("problems", {}))
+
+
+def _problems(problems: dict[str, int]) -> str:
+    if len(problems) < 2:
+        return "".join(f" ({text})" for text in problems)
+    shown = [f"{number} {text}" for text, number in list(problems.items())[:REASONS]]
+    more = [f"{len(problems) - REASONS} more reasons"] if len(problems) > REASONS else []
+    return f" ({'; '.join([*shown, *more])})"

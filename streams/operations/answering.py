@@ -1,0 +1,191 @@
+"""What each clause of an agent answers for one record or one result, by the code that the engine runs.
+
+Pure: the caller reads the record. Nothing is claimed or written.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple
+
+from sluicegate.schemas import Codec
+from sluicegate.streams.agent import Agent, OnError
+from sluicegate.streams.aggregation.accept import accept, refuse
+from sluicegate.streams.aggregation.clauses import ClauseFailed, Fields, Where, answered, as_field, clause
+from sluicegate.streams.aggregation.events import Refused
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.results import ResultFields, Results, Route, results
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.aggregation.taking import taken
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.contracts.values import Partition
+from sluicegate.streams.errors import DecodeWaits, Halt
+from sluicegate.streams.formats import reads
+from sluicegate.streams.reading.addressed import for_us
+from sluicegate.streams.reading.dedupe import DuplicateFilter, IdRule
+
+
+class ClauseAnswer(NamedTuple):
+    """What one clause answers: a `value`, or the `problem` why it has none, with the `reason` of a dead letter.
+    `failed` is the clause that failed: this one, or a computed field that it names. It is empty where the record cannot
+    be read; the problem may then quote the payload."""
+
+    clause: str
+    value: Any = None
+    problem: str = ""
+    reason: str = ""
+    failed: str = ""
+
+
+class Verdict(NamedTuple):
+    """What becomes of a record or a result. `reason` and `error` are those of the dead letter; `error` alone says why
+    the partition halts. `outputs` are the topics that a result goes to, each with its value."""
+
+    outcome: Literal["taken", "left-out", "dead-letter", "skipped", "halted", "passed-over"]
+    reason: str = ""
+    error: str = ""
+    clause: str = ""
+    outputs: tuple[tuple[str, ResultFields], ...] = ()
+
+
+class RecordClauses:
+    """The clauses of an agent that see a record: `where`, each `let`, and the key of an agent that has one."""
+
+    def __init__(self, agent: Agent) -> None:
+        """Raises ConfigurationError, and ValueError where the format cannot be read."""
+        codec = reads(agent)
+        self._rule = Rule(_refusing(agent), codec)
+        self._asks = dict(_asks(agent, codec, self._rule))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._asks)
+
+    def answer(self, name: str, record: Record) -> ClauseAnswer:
+        try:
+            value = record.value()
+            if value is None or len(value) > self._rule.max_record_bytes:
+                raise OverflowError
+            return ClauseAnswer(name, self._asks[name](record, value))
+        except Exception as error:
+            groups = Groups(self._rule)
+            refuse(groups, record, error)
+            [refused] = (event for event in groups.drain() if isinstance(event, Refused))
+            return ClauseAnswer(name, None, refused.error, refused.reason, refused.clause)
+
+
+def _refusing(agent: Agent) -> Agent:
+    """The agent with a dead letter for everything that it cannot use, so that each refusal has a reason."""
+    rule = agent.aggregation
+    if rule is not None:
+        on_missing = "dead-letter" if rule.on_missing == "skip" else rule.on_missing
+        rule = replace(rule, on_null="dead-letter", on_missing=on_missing)
+    return replace(_without_results(agent), aggregation=rule, on_error=OnError())
+
+
+def _without_results(agent: Agent) -> Agent:
+    """The agent as far as records are concerned: a group that one record completes is asked nothing."""
+    return replace(agent, having="", routes=(), to=None)
+
+
+def _asks(agent: Agent, codec: Codec, rule: Rule) -> Iterator[tuple[str, Callable[[Record, bytes], Any]]]:
+    for let in agent.let:
+        name = f"let.{let.name}"
+        yield name, _computes(Fields([clause(name, let.expression)], agent.let, codec), name, let.expression)
+    if agent.where:
+        yield "where", Where(agent.where, agent.let, codec).takes
+    if agent.aggregation is not None:
+        key_of = rule.key_of
+        yield "key", lambda record, value: record.key() if key_of is None else key_of(rule.read(record))
+
+
+def _computes(fields: Fields, name: str, expression: str) -> Callable[[Record, bytes], Any]:
+    compute = fields.function(clause(name, expression))
+    return lambda record, value: as_field(compute(fields.read(record, value)))
+
+
+def becomes(app: str, agent: Agent, record: Record) -> Verdict:
+    """What the agent does with the record. What depends on earlier records is not judged: repeats, and full groups."""
+    if not for_us([record], Partition(app, agent.name, record.topic(), record.partition())):
+        return Verdict("passed-over")
+    codec = reads(agent)
+    groups = Groups(Rule(_without_results(agent), codec))
+    dedupe = DuplicateFilter(IdRule(agent, codec)) if agent.dedupe else None
+    try:
+        kept = taken(groups, [record])
+        for run in dedupe.runs(kept, 0.0, groups) if dedupe else (kept,):
+            if agent.aggregation is not None:
+                accept(groups, run, 0.0)
+    except (Halt, DecodeWaits) as error:
+        return Verdict("halted", error=str(error))
+    for event in groups.drain():
+        if isinstance(event, Refused):
+            return Verdict("dead-letter", event.reason, event.error, event.clause)
+    if groups.counts["skipped"]:
+        return Verdict("skipped")
+    return Verdict("taken" if kept else "left-out", clause="" if kept else "where")
+
+
+def result_clauses(agent: Agent) -> list[str]:
+    """The clauses of an agent that see a result, in the order in which they are asked."""
+    made = results(agent)
+    return [] if made is None else [name for name, _ in _of_results(made)]
+
+
+def result_answers(agent: Agent, result: ResultFields) -> list[ClauseAnswer]:
+    """What each of these clauses answers, also those that the engine would not ask after an earlier answer."""
+    made = results(agent)
+    return [] if made is None else [_answer(name, ask, result) for name, ask in _of_results(made)]
+
+
+def _of_results(made: Results) -> Iterator[tuple[str, Callable[[ResultFields], Any]]]:
+    if made.having is not None:
+        yield "having", _condition("having", made.having)
+    for route in made.routes or ():
+        if route.where is not None:
+            yield route.name, _condition(route.name, route.where)
+        yield from _selects(route)
+
+
+def _selects(route: Route) -> Iterator[tuple[str, Callable[[ResultFields], Any]]]:
+    for name, ask in route.select:
+        if ask is not None:
+            yield f"select.{name}", _as_field(ask)
+
+
+def _condition(name: str, ask: Callable[[ResultFields], Any]) -> Callable[[ResultFields], Any]:
+    return lambda result: answered(name, ask(result))
+
+
+def _as_field(ask: Callable[[ResultFields], Any]) -> Callable[[ResultFields], Any]:
+    return lambda result: as_field(ask(result))
+
+
+def _answer(name: str, ask: Callable[[ResultFields], Any], result: ResultFields) -> ClauseAnswer:
+    try:
+        return ClauseAnswer(name, ask(result))
+    except ClauseFailed as failed:
+        return ClauseAnswer(name, None, str(failed), "expression-failed", failed.clause)
+
+
+def result_becomes(agent: Agent, result: ResultFields) -> Verdict:
+    """What the agent does with a result."""
+    made = results(agent)
+    to = ((agent.to.topic, result),) if agent.to is not None else ()
+    if made is None:
+        return Verdict("taken", outputs=to)
+    uncounted: Counter[tuple[str, str]] = Counter()
+    try:
+        if not made.takes(result, uncounted):
+            return Verdict("left-out", clause="having")
+        outputs = made.outputs(result, uncounted)
+    except ClauseFailed as failed:
+        if agent.on_error.expression == "stop":
+            return Verdict("halted", error=f"{failed.clause} has no answer ({failed})", clause=failed.clause)
+        return Verdict("dead-letter", "expression-failed", str(failed), failed.clause)
+    if outputs is None:
+        return Verdict("taken", outputs=to)
+    if not outputs:
+        drops = agent.unrouted == "drop"
+        return Verdict("left-out", clause="to") if drops else Verdict("dead-letter", "unrouted", "no route takes it")
+    return Verdict("taken", outputs=tuple((agent.outputs[number].topic, value) for number, value in outputs))

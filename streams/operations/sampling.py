@@ -1,0 +1,77 @@
+"""Counts what the clauses of an agent answer for many records. Pure: the caller reads the records.
+
+The counts hold no value of a record: a problem is in the words of a failed clause, or the reason of a dead letter.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from sluicegate.streams.agent import Agent
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.contracts.stores import TopicPartition
+from sluicegate.streams.contracts.values import Partition
+from sluicegate.streams.operations.answering import ClauseAnswer, RecordClauses
+from sluicegate.streams.reading.addressed import for_us
+
+
+@dataclass(slots=True)
+class ClauseSample:
+    """`outcomes` counts true, false, computed, missing (a computed null) and failed; `problems` counts why clauses
+    failed; `example` is topic, partition and offset of the first failure."""
+
+    clause: str
+    outcomes: Counter[str] = field(default_factory=Counter)
+    problems: Counter[str] = field(default_factory=Counter)
+    example: tuple[str, int, int] | None = None
+
+    def add(self, answer: ClauseAnswer, record: Record) -> None:
+        if not answer.problem:
+            self.outcomes[_outcome(self.clause, answer.value)] += 1
+            return
+        self.outcomes["failed"] += 1
+        self.problems[_problem(answer)] += 1
+        place = record.topic() or "", record.partition(), record.offset()
+        self.example = place if self.example is None else min(self.example, place)
+
+
+def sampled(app: str, agent: Agent, records: Iterable[Record]) -> tuple[int, list[ClauseSample]]:
+    """The number of records, and the answers of `where` and of each `let`. A computed field is asked only of records
+    that `where` takes. Records that `sluicegate dead retry` wrote for other agents do not count."""
+    clauses, number = RecordClauses(agent), 0
+    made = {name: ClauseSample(name) for name in sorted(clauses.names, key="where".__ne__) if name != "key"}
+    for record in records:
+        if not for_us([record], Partition(app, agent.name, record.topic(), record.partition())):
+            continue
+        number += 1
+        for name, sample in made.items():
+            answer = clauses.answer(name, record)
+            sample.add(answer, record)
+            if name == "where" and answer.value is not True:
+                break
+    return number, list(made.values())
+
+
+def newest(bounds: Mapping[TopicPartition, tuple[int, int]], most: int) -> dict[TopicPartition, tuple[int, int]]:
+    """The newest offsets of each partition, up to `most` in all: the same number of each, where each holds as many."""
+    found, left = {}, most
+    places = sorted(bounds, key=lambda place: (bounds[place][1] - bounds[place][0], place))
+    for index, place in enumerate(places):
+        low, high = bounds[place]
+        share = min(high - low, -(-left // (len(places) - index)))
+        found[place] = high - share, high
+        left -= share
+    return found
+
+
+def _outcome(clause: str, value: object) -> str:
+    if clause == "where":
+        return "true" if value else "false"
+    return "missing" if value is None else "computed"
+
+
+def _problem(answer: ClauseAnswer) -> str:
+    """What the user's own code or a decoder says may quote the payload: only the reason is kept of it."""
+    if not answer.failed:
+        return f"cannot be read: {answer.reason}"
+    return answer.problem if answer.failed == answer.clause else f"{answer.failed}: {answer.problem}"

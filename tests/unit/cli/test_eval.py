@@ -1,0 +1,285 @@
+"""`sluicegate eval`: what each clause answers for one record, or one result."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from sluicegate.connectors import open_store
+from sluicegate.streams.cli import letters, main
+from sluicegate.streams.cli.files import loaded
+from sluicegate.streams.formats import record_value
+from tests.unit.cli.log_topics import LogTopics
+from tests.unit.engine.driver import Driver, Log, ManualClock, header
+from tests.unit.engine.scene import a_log
+
+FILE = """\
+app: shop
+kafka: {bootstrap.servers: "127.0.0.1:1"}
+store: sqlite:///state.db
+dead_letters: dead
+http: false
+agents:
+  sums:
+    from: orders
+    where: paid && country in ["DE", "FR"]
+    let:
+      total: amount * default(qty, 1)
+      region: country + "/" + default(message.headers.tier, "none")
+      late: timestamp("2026-01-01T00:00:00Z")
+    key: region
+    aggregate: {count: 1, compute: {spent: {sum: total}}}
+    having: spent > 10
+    to:
+      - {topic: large, where: spent >= 1000, select: {spent: spent, half: spent / 2, late: reason == "timeout"}}
+      - {topic: small, where: spent < 100, select: [key, spent]}
+  stock:
+    from: levels
+    where: op != "d"
+    let: {sku: after.sku, left: after.left + 0}
+    key: sku
+    repartition: by-sku
+    aggregate: {count: 2, compute: {least: {min: left}}}
+    to: {topic: low}
+  calls: {from: orders, where: amount > 3, handler: "builtins:len"}
+  lines: {from: lines, format: raw, where: message.key == "a", aggregate: {count: 2}, to: {topic: pairs}}
+  avro:
+    {from: invoices, format: avro, schema: invoice.avsc, where: double(total) >= 100, aggregate: {count: 2},
+     to: {topic: bills}}
+"""
+SCHEMA = """\
+{"type": "record", "name": "Invoice", "fields": [{"name": "id", "type": "string"},
+ {"name": "total", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}}]}
+"""
+Eval = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    (tmp_path / "shop.yaml").write_text(FILE)
+    (tmp_path / "invoice.avsc").write_text(SCHEMA)
+    return str(tmp_path / "shop.yaml")
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> Log:
+    made = a_log("orders", "levels", "by-sku", "lines", "invoices", "large", "small", "dead")
+    monkeypatch.setattr(LogTopics, "log", made)
+    monkeypatch.setattr(letters, "BrokerTopics", LogTopics)
+    return made
+
+
+@pytest.fixture
+def plain(file: str) -> Callable[..., Result]:
+    return lambda *args: CliRunner().invoke(main, ["eval", file, *args])
+
+
+@pytest.fixture
+def judged(plain: Callable[..., Result]) -> Eval:
+    def run(*args: str) -> dict[str, Any]:
+        done = plain(*args, "--json")
+        assert done.exit_code == 0, done.output
+        return dict(json.loads(done.stdout))
+
+    return run
+
+
+def order(**fields: Any) -> str:
+    return json.dumps({"paid": True, "country": "DE", "amount": 6, **fields})
+
+
+SMALL = order(amount=60)
+
+
+def answers(part: dict[str, Any]) -> dict[str, Any]:
+    """By clause: its answer, or the reason, the clause that failed and the problem."""
+    return {
+        each["clause"]: each["answer"] if "answer" in each else (each["reason"], each["failed"], each["problem"])
+        for each in part["clauses"]
+    }
+
+
+def test_every_clause_of_a_record_is_answered(judged: Eval) -> None:
+    found = judged("sums", "--value", order(qty=2), "--header", "tier=silver", "--header", "tier=gold=1", "--key", "k")
+    assert found["record"]["becomes"] == "taken"
+    assert answers(found["record"]) == {
+        "let.total": 12,
+        "let.region": "DE/gold=1",
+        "let.late": "2026-01-01T00:00:00Z",
+        "where": True,
+        "key": "DE/gold=1",
+    }
+    assert [each["clause"] for each in found["result"]["clauses"]] == [
+        *("having", "to.large", "select.spent", "select.half", "select.late", "to.small")
+    ]
+
+
+def test_a_clause_without_an_answer_says_why_and_names_the_clause_that_failed(judged: Eval) -> None:
+    record = judged("sums", "--value", order(amount="6"))["record"]
+    failed = ("expression-failed", "let.total", "* of text and integer")
+    assert answers(record) | {"let.late": 0} == {
+        "let.total": failed,
+        "let.region": "DE/none",
+        "let.late": 0,
+        "where": True,
+        "key": failed,
+    }
+    assert (record["becomes"], record["clause"], record["error"]) == ("dead-letter", *failed[1:])
+
+
+@pytest.mark.parametrize(
+    ("on_error", "value", "becomes", "clause"),
+    [
+        ("{}", order(country="US"), "left-out", "where"),
+        ("{}", order(paid=1), "dead-letter", "where"),
+        ("{expression: skip}", order(paid=1), "skipped", None),
+        ("{expression: stop}", order(paid=1), "halted", None),
+        ("{}", "{", "dead-letter", None),
+        ("{decode: wait}", "{", "halted", None),
+    ],
+)
+def test_what_becomes_of_a_record_is_what_the_file_says(
+    judged: Eval, file: str, on_error: str, value: str, becomes: str, clause: str | None
+) -> None:
+    Path(file).write_text(FILE.replace("    key: region\n", f"    key: region\n    on_error: {on_error}\n"))
+    record = judged("sums", "--value", value)["record"]
+    assert (record["becomes"], record.get("clause")) == (becomes, clause)
+    assert answers(record)["where"] is False or answers(record)["where"][0] in ("expression-failed", "undecodable")
+
+
+@pytest.mark.parametrize(
+    "value", [SMALL, order(amount=60, country="US"), order(amount=None), order(paid=None), "{", "3", '"x"']
+)
+@pytest.mark.parametrize("agent", ["sums", "calls"])
+def test_the_verdict_is_what_the_engine_does(log: Log, file: str, judged: Eval, agent: str, value: str) -> None:
+    """A record at its place, first judged and then given to an owner."""
+    app = loaded(file)
+    log.append("orders", 0, b"k", value.encode(), [("tier", b"gold")])
+    record = judged(agent, "--at", "orders/0/0")["record"]
+    [chosen] = (each for each in app.agents if each.name == agent)
+    open_store(app.store, app.folder).migrate()
+    driver = Driver(chosen, open_store(app.store, app.folder), log, ManualClock()).give(0)
+    driver.turns(4)
+    dead = [
+        (header(each, "sluicegate-dead-reason"), header(each, "sluicegate-dead-clause"))
+        for each in log.topics["dead"][0]
+    ]
+    if record["becomes"] == "dead-letter":
+        assert dead == [(record["reason"], record.get("clause"))]
+        assert not log.topics["small"][0]
+    elif agent == "calls":  # it judges no type of the handler
+        assert {reason for reason, _ in dead} <= {"undecodable"}
+    else:
+        assert (dead, len(log.topics["small"][0])) == ([], int(record["becomes"] == "taken"))
+
+
+def test_a_result_is_answered_by_having_and_every_route(judged: Eval) -> None:
+    result = judged("sums", "--result", '{"key": "DE", "spent": 1201, "reason": "count"}')["result"]
+    assert answers(result) == {
+        "having": True,
+        "to.large": True,
+        "select.spent": 1201,
+        "select.half": 600,
+        "select.late": False,
+        "to.small": False,
+    }
+    assert result["outputs"] == [{"topic": "large", "value": {"spent": 1201, "half": 600, "late": False}}]
+
+
+@pytest.mark.parametrize(
+    ("result", "becomes", "reason", "clause"),
+    [
+        ({"spent": 1}, "left-out", None, "having"),
+        ({"spent": 500}, "dead-letter", "unrouted", None),
+        ({"spent": 5000}, "dead-letter", "expression-failed", "select.late"),
+        ({}, "dead-letter", "expression-failed", "having"),
+        ({"spent": 50}, "taken", None, None),
+    ],
+)
+def test_what_becomes_of_a_result(
+    judged: Eval, result: dict[str, Any], becomes: str, reason: str | None, clause: str | None
+) -> None:
+    found = judged("sums", "--result", json.dumps(result))["result"]
+    assert (found["becomes"], found.get("reason"), found.get("clause")) == (becomes, reason, clause)
+
+
+def test_a_record_is_read_at_its_place_in_the_format_of_the_agent(log: Log, file: str, judged: Eval) -> None:
+    [avro] = (each for each in loaded(file).agents if each.name == "avro")
+    log.append("invoices", 0, b"k", record_value(avro, {"id": "i", "total": "99.50"}))
+    log.append("invoices", 0, b"k", record_value(avro, {"id": "i", "total": "100.00"}))
+    log.append("lines", 0, b"a", b"\xff")
+    assert answers(judged("avro", "--at", "invoices/0/0")["record"])["where"] is False
+    assert answers(judged("avro", "--at", "invoices/0/1")["record"]) == {"where": True, "key": "k"}
+    assert answers(judged("avro", "--value", '{"id": "i", "total": "100.00"}')["record"])["where"] is True
+    assert answers(judged("lines", "--at", "lines/0/0")["record"]) == {"where": True, "key": "a"}
+    assert answers(judged("lines", "--value", "any text")["record"])["where"][0] == "expression-failed"
+
+
+def test_with_repartition_each_half_reads_its_topic(log: Log, judged: Eval) -> None:
+    value = b'{"op": "u", "after": {"sku": "s-1", "left": 4}}'
+    log.append("levels", 0, b"k", value)
+    log.append("by-sku", 0, b"s-1", value)
+    first = judged("stock", "--at", "levels/0/0")
+    assert answers(first["record"]) == {"let.sku": "s-1", "let.left": 4, "where": True, "key": "s-1"}
+    assert answers(judged("stock", "--at", "by-sku/0/0")["record"]) == {"let.sku": "s-1", "let.left": 4, "key": "s-1"}
+    assert answers(judged("stock", "--value", value.decode())["record"]) == answers(first["record"])
+
+
+def test_a_record_that_was_retried_for_another_agent_is_passed_over(log: Log, judged: Eval) -> None:
+    log.append("orders", 0, b"k", order().encode(), [("sluicegate-retried-for", b"shop/calls")])
+    assert judged("sums", "--at", "orders/0/0")["record"]["becomes"] == "passed-over"
+    assert judged("calls", "--at", "orders/0/0")["record"]["becomes"] == "taken"
+
+
+def test_in_words(plain: Callable[..., Result]) -> None:
+    said = plain("sums", "--value", order(amount="6"), "--result", '{"key": "DE", "spent": 50}').stdout.splitlines()
+    assert said[:3] == [
+        "the record: a dead letter, expression-failed (let.total: * of text and integer)",
+        "  let.total: failed (expression-failed): * of text and integer",
+        '  let.region: "DE/none"',
+    ]
+    assert said[5:7] == ["  key: failed (expression-failed): let.total: * of text and integer", "the result: taken"]
+    assert said[-1] == '  -> small: {"key": "DE", "spent": 50}'
+    assert "having: not asked: it sees results, give one with --result" in plain("sums", "--value", "{}").stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ([], "give the record with --at or with --value, or a result with --result"),
+        (["--at", "orders/0/0", "--value", "{}"], "give the record with --at or with --value"),
+        (["--result", "{}", "--key", "k"], "--key and --header belong to --value"),
+        (["--value", "{}", "--header", "x"], "--header x: write NAME=VALUE"),
+        (["--at", "orders/0"], "--at orders/0: write TOPIC/PARTITION/OFFSET"),
+        (["--at", "orders/0/x"], "--at orders/0/x: write TOPIC/PARTITION/OFFSET"),
+        (["--at", "lines/0/0"], "agent sums does not read lines; it reads orders"),
+        (["--at", "orders/7/0"], "the brokers have no partition orders/7"),
+        (["--at", "orders/0/1"], "--at orders/0/1: the partition holds offsets 0 to 0"),
+        (["--result", "[]"], "--result is no JSON object"),
+        (["--result", "{"], "--result is no JSON: "),
+    ],
+)
+def test_what_cannot_be_judged_is_usage(log: Log, plain: Callable[..., Result], args: list[str], said: str) -> None:
+    log.append("orders", 0, b"k", order().encode())
+    done = plain("sums", *args)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert said in done.stderr
+
+
+def test_what_only_one_agent_lacks_is_usage(log: Log, plain: Callable[..., Result]) -> None:
+    for args, said in (
+        (("calls", "--result", "{}"), "agent calls has no results"),
+        (("nobody", "--value", "{}"), "there is no agent 'nobody'"),
+        (("avro", "--value", '{"id": 3}'), "--value cannot be written as avro"),
+        (("avro", "--value", "{"), "--value is no JSON"),
+    ):
+        done = plain(*args)
+        assert (done.exit_code, said in done.stderr) == (2, True), done.output
+
+
+def test_brokers_that_do_not_answer_end_with_3(plain: Callable[..., Result]) -> None:
+    done = plain("sums", "--at", "orders/0/0")
+    assert (done.exit_code, "Kafka" in done.stderr) == (3, True), done.output

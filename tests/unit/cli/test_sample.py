@@ -1,0 +1,172 @@
+"""`sluicegate check --connect --sample N`: what expressions answer for the newest records."""
+
+import json
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from sluicegate.streams.cli import letters, main, systems
+from sluicegate.streams.cli.finding import SystemFinding
+from sluicegate.streams.errors import SystemNotReady
+from sluicegate.streams.operations.sampling import newest
+from tests.unit.cli.log_topics import LogTopics
+from tests.unit.engine.driver import Log
+from tests.unit.engine.scene import a_log
+
+FILE = """\
+app: shop
+kafka: {bootstrap.servers: "127.0.0.1:1"}
+store: sqlite:///state.db
+dead_letters: dead
+http: false
+agents:
+  sums:
+    from: orders
+    where: amount > 10
+    let: {total: price * 2, remark: "default(note, null)"}
+    aggregate: {count: 5, compute: {spent: {sum: total}}}
+    having: spent > 10
+    to: [{topic: large, where: spent >= 1000}, drop]
+  stock:
+    from: levels
+    where: op != "d"
+    let: {sku: after.sku}
+    key: sku
+    repartition: by-sku
+    aggregate: {count: 2}
+    to: {topic: low}
+  results: {from: orders, aggregate: {count: 5}, having: count > 2, to: {topic: large}}
+  plain: {from: orders, aggregate: {count: 5}, to: {topic: large}}
+"""
+CANARY = "canary-4711"
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> Log:
+    made = a_log("orders", "levels", partitions=3)
+    monkeypatch.setattr(LogTopics, "log", made)
+    monkeypatch.setattr(letters, "BrokerTopics", LogTopics)
+    monkeypatch.setattr(systems, "inspect", lambda app: [SystemFinding("kafka", True, "answers")])
+    return made
+
+
+@pytest.fixture
+def check(tmp_path: Path) -> Callable[..., Result]:
+    (tmp_path / "shop.yaml").write_text(FILE)
+    return lambda *args: CliRunner().invoke(main, ["check", str(tmp_path / "shop.yaml"), *args])
+
+
+def filled(log: Log) -> None:
+    """In partition 0: 6 records that are taken; in 1: 3 that are left out; in 2: 4 that fail, 3 for each reason."""
+    for number in range(6):
+        log.append("orders", 0, b"k", json.dumps({"amount": 11 + number, "price": 1, "note": number or None}).encode())
+    for _ in range(3):
+        log.append("orders", 1, b"k", json.dumps({"amount": 1, "price": CANARY}).encode())
+    for value in ({"price": CANARY}, {"amount": CANARY}, {"price": 1}, {"amount": 12, "price": CANARY}):
+        log.append("orders", 2, b"k", json.dumps(value).encode())
+    log.append("orders", 2, b"k", b"{" + CANARY.encode())
+    log.append("orders", 2, b"k", b"{}", [("sluicegate-retried-for", b"shop/plain")])
+
+
+def test_each_clause_is_counted_with_the_first_failure_and_its_command(log: Log, check: Callable[..., Result]) -> None:
+    filled(log)
+    done = check("--connect", "--sample", "1000", "--json")
+    assert done.exit_code == 0, done.output
+    sums, stock, results = json.loads(done.stdout)["samples"]
+    where, total, note = sums["clauses"]
+    assert (sums["agent"], sums["records"], sums["not_sampled"]) == ("sums", 14, ["having", "to.large"])
+    counts = {"true": 7, "false": 3, "failed": 4}
+    problems = {"amount is missing": 2, "> of text and integer": 1, "cannot be read: undecodable": 1}
+    assert counts.items() <= where.items()
+    assert where["problems"] == problems
+    assert where["example"] == "orders/2/0"
+    assert (total["computed"], total["failed"], total["problems"]) == (6, 1, {"* of text and integer": 1})
+    assert (note["computed"], note["missing"]) == (5, 2)
+    assert "example" not in note
+    assert (stock["agent"], stock["records"], [each["clause"] for each in stock["clauses"]]) == (
+        *("stock", 0),
+        ["where", "let.sku"],
+    )
+    assert results == {"agent": "results", "records": 0, "clauses": [], "not_sampled": ["having"]}
+    words = shlex.split(total["command"])
+    assert words[0] == "sluicegate"
+    shown = CliRunner().invoke(main, [*words[1:]])
+    assert "  let.total: failed (expression-failed): * of text and integer" in shown.stdout
+
+
+def test_in_words_without_any_value_of_a_record(log: Log, check: Callable[..., Result]) -> None:
+    filled(log)
+    log.append("levels", 0, b"k", b'{"op": "u"}')
+    done = check("--connect", "--sample", "1000")
+    lines = done.stdout.splitlines()
+    begin = lines.index("sums: the newest 14 records")
+    assert lines[begin + 1] == (
+        "  where: 7 true, 3 false, 4 failed "
+        "(2 amount is missing; 1 > of text and integer; 1 cannot be read: undecodable)"
+    )
+    assert lines[begin + 2].startswith("    the first failure: sluicegate eval ")
+    assert lines[begin + 2].endswith("shop.yaml sums --at orders/2/0")
+    assert lines[begin + 3] == "  let.total: 6 computed, 1 failed (* of text and integer)"
+    assert lines[begin + 5 : begin + 10] == [
+        "  let.remark: 5 computed, 2 missing",
+        "  having, to.large: not sampled, because they see results",
+        "stock: the newest 1 record",
+        "  where: 1 true, 0 false",
+        "  let.sku: 0 computed, 1 failed (after is missing)",
+    ]
+    assert lines[-2:] == ["results:", "  having: not sampled, because they see results"]
+    assert CANARY not in done.output
+
+
+def test_only_so_many_of_the_newest_records_are_read(log: Log, check: Callable[..., Result]) -> None:
+    filled(log)
+    [sums, *_] = json.loads(check("--connect", "--sample", "3", "--json").stdout)["samples"]
+    assert sums["records"] == 2  # one of each partition; that of the last one is for another agent
+    assert [sums["clauses"][0].get(name, 0) for name in ("true", "false", "failed")] == [1, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "most", "shares"),
+    [
+        ((10, 10, 10), 6, (2, 2, 2)),
+        ((1, 10, 10), 9, (1, 4, 4)),
+        ((0, 2, 100), 50, (0, 2, 48)),
+        ((3, 3, 3), 100, (3, 3, 3)),
+        ((9, 9, 9), 2, (1, 1, 0)),
+    ],
+)
+def test_the_newest_are_shared_out_over_the_partitions(
+    lengths: tuple[int, ...], most: int, shares: tuple[int, ...]
+) -> None:
+    found = newest({("t", number): (5, 5 + length) for number, length in enumerate(lengths)}, most)
+    assert tuple(high - low for _, (low, high) in sorted(found.items())) == shares
+    assert all(high == 5 + length for (_, (_, high)), length in zip(sorted(found.items()), lengths, strict=True))
+
+
+def test_without_connect_or_with_the_embedded_broker_it_is_usage(
+    check: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = check("--sample", "10")
+    assert (done.exit_code, "write --connect, too" in done.stderr) == (2, True)
+    assert check("--connect", "--sample", "0").exit_code == 2
+    (tmp_path / "shop.yaml").write_text(FILE.replace('"127.0.0.1:1"', "embedded"))
+    done = check("--connect", "--sample", "10")
+    assert (done.exit_code, "the embedded broker answers only its own run" in done.stderr) == (2, True)
+
+
+def test_brokers_that_fail_meanwhile_end_with_3(
+    log: Log, check: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any) -> None:
+        raise SystemNotReady("reading orders/0: nothing came for 30 s")
+
+    monkeypatch.setattr(LogTopics, "read", fails)
+    done = check("--connect", "--sample", "10")
+    assert (done.exit_code, "kafka: the records of --sample cannot be read: reading orders/0" in done.stderr) == (
+        3,
+        True,
+    )
