@@ -67,6 +67,7 @@ ARROWS: dict[str, set[str]] = {
     "calling": set(),
     "demo": set(),
     "expressions": set(),
+    "rules": {"expressions"},
     "aggregation": {"contracts", "expressions"},
     "observe": _VALUES,
     "journal": _VALUES,
