@@ -68,7 +68,7 @@ class Rows:
         self._letters = _target(agent.dead_letters, named_codec("json") if chosen else codec)
         self._to = _target(agent.to.topic, codec) if agent.to else None
         self._name = agent.name.encode()
-        self._rule: Header = ("sluicegate-rule", rule_of(agent).header)
+        self._rule: Header = ("sluicegate-rule", rule_of(agent).short.encode())
         self.under_rule = True
         self.begin("", 0, "")
 

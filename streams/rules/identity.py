@@ -35,9 +35,9 @@ class AgentRule(NamedTuple):
     digest: str
 
     @property
-    def header(self) -> bytes:
-        """The value of the header `sluicegate-rule`."""
-        return self.digest[:SHOWN].encode()
+    def short(self) -> str:
+        """As people and the header `sluicegate-rule` have it."""
+        return self.digest[:SHOWN]
 
 
 def rule_of(agent: Agent) -> AgentRule:

@@ -52,7 +52,7 @@ def test_results_name_the_rule_that_made_them(log: Log, store: MemoryStore, cloc
     feed(log, ("a", 7))
     driver.turns().later(60).turns()
     rules = [(header(each, "sluicegate-reason"), header(each, "sluicegate-rule")) for each in distinct(log, "out")]
-    assert sorted(rules) == [("manual", None), ("manual", None), ("timeout", rule_of(an_agent(**OTHER)).digest[:8])]
+    assert sorted(rules) == [("manual", None), ("manual", None), ("timeout", rule_of(an_agent(**OTHER)).short)]
 
 
 def test_a_group_that_goes_on_under_another_count_has_the_new_rule(
@@ -60,7 +60,7 @@ def test_a_group_that_goes_on_under_another_count_has_the_new_rule(
 ) -> None:
     changed(log, store, clock, "refuse", count=2).turns()
     [result] = distinct(log, "out")
-    assert header(result, "sluicegate-rule") == rule_of(an_agent(count=2)).digest[:8] != rule_of(an_agent()).digest[:8]
+    assert header(result, "sluicegate-rule") == rule_of(an_agent(count=2)).short != rule_of(an_agent()).short
 
 
 def test_missing_fields_that_are_now_ignored_are_another_rule(log: Log, store: MemoryStore, clock: ManualClock) -> None:

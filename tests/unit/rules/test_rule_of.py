@@ -150,11 +150,11 @@ def test_each_part_of_what_is_no_rule_changes_the_document(kind, table):
         assert rule_of(changed) == rule_of(usual)
 
 
-def test_the_digest_is_the_sha_256_of_canonical_json_and_the_header_its_beginning():
+def test_the_digest_is_the_sha_256_of_canonical_json_and_what_is_shown_its_beginning():
     rule = rule_of(PLAIN)
     assert rule.document == {"aggregate": {"count": 10}, "to": {"topic": "totals"}}
     assert rule.digest == sha256(b'{"aggregate":{"count":10},"to":{"topic":"totals"}}').hexdigest()
-    assert rule.header == rule.digest[:8].encode()
+    assert rule.short == rule.digest[:8]
 
 
 def test_another_version_of_the_program_gives_the_same_digest(tmp_path):
