@@ -393,6 +393,7 @@ def test_the_policies_of_a_class(tmp_path, name):
             ("convert", "rewind", "flush", "drop"),
         ),
     ],
+    ids=["no code", "reduce", "a handler", "a codec"],
 )
 def test_the_code_of_an_older_revision_is_gone_where_there_is_code(tmp_path, functions, expected):
     one, other = (f"from: t\nrevision: {each}\n{functions}" for each in (1, 2))

@@ -174,6 +174,7 @@ def test_another_version_of_the_program_gives_the_same_digest(tmp_path):
         ("aggregate: {count: 200000, max_items: 200000}", "aggregate: {count: 200000}"),
         ("revision: 7\naggregate: {count: 2}", "revision: '7'\naggregate: {count: 2}"),
     ],
+    ids=["defaults", "a timeout", "where", "let", "the order of keys", "max_items", "a revision"],
 )
 def test_how_a_rule_is_written_changes_no_digest(tmp_path, one, other):
     first, second = (_agent(tmp_path, each) for each in (one, other))
