@@ -122,7 +122,7 @@ def _print(found: Sequence["AgentPlan"], beside: Sequence[str], policy: OpenPoli
 
 
 def _print_agent(each: "AgentPlan", policy: OpenPolicy | None) -> None:
-    print(f"{each.name}: {_heading(each):<60} class: {each.kind.text if each.kind else ''}")
+    print(f"{each.name}: {_heading(each):<40} class: {each.kind.text if each.kind else ''}")
     for change in each.changes:
         print(f"  change        {change.path} {_shown(change.old)} -> {_shown(change.new)}")
     if each.now is not None and each.outcomes:

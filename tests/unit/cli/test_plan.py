@@ -398,14 +398,21 @@ def test_the_form_for_machines(plan: Plan, old: str) -> None:
     }
 
 
-def test_the_flights_with_another_count(plan: Plan, tmp_path: Path) -> None:
-    (tmp_path / "one.yaml").write_text(flights("127.0.0.1:1"))
-    result = plan(flights("127.0.0.1:1").replace("count: 100 ", "count: 50 "), against=str(tmp_path / "one.yaml"))
+def test_the_flights_with_another_count_say_what_the_page_shows(plan: Plan, tmp_path: Path) -> None:
+    text = flights("127.0.0.1:1").replace("http: {port: 0}", "http: false").replace("after: 3s", "after: 1h")
+    one, other = tmp_path / "flights.yaml", tmp_path / "new.yaml"
+    one.write_text(text)
+    log = a_log("flights", "delays", "flights.dead")
+    for carrier, number in (("UA", 60), ("AA", 40), ("DL", 70)):
+        for _ in range(number):
+            log.append("flights", 0, carrier.encode(), b'{"dep_delay": 4, "dest": "SFO"}')
+    Driver(loaded(str(one)).agents[0], migrated(str(one)), log, ManualClock(), app="flights").give(0).turns()
+    result = plan(text.replace("count: 100 ", "count: 50 "), against=str(one))
     assert result.exit_code == 0
-    assert [line.partition(" class: ")[2] or line for line in said(result)[:2]] == [
-        "end of a group",
-        "change aggregate.count 100 -> 50",
-    ]
+    assert "2 of them fire at once" in result.stdout
+    page = (Path(__file__).parents[3] / "docs" / "changing-rules.md").read_text()
+    assert result.stdout.rstrip() in page
+    assert loaded(str(other)).agents[0].aggregation.count == 50
 
 
 def test_a_long_value_is_cut(plan: Plan) -> None:
