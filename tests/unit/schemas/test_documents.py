@@ -83,7 +83,7 @@ def test_the_headers_of_every_dead_letter_keep_to_their_schema(written: Log) -> 
 
 
 def test_every_reason_is_in_the_schema(written: Log) -> None:
-    listed = (Fire.__doc__ or "").partition("`reason` is ")[2].partition(";")[0].replace(" or ", " ")
+    listed = (Fire.__doc__ or "").partition("`reason` is ")[2].partition(". ")[0].replace(" or ", " ")
     reasons = re.findall(r"[a-z]+(?:-[a-z]+)?", listed)
     assert set(reasons) == set(RESULT["properties"]["reason"]["enum"]) == {*BY_RECORDS, "manual", COUNT_LOWERED}
     document = json.loads(written.topics["out"][0][0].v or b"")
