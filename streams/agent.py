@@ -175,6 +175,7 @@ class Agent:
       reducers and `until` may name them.
     - `having`: an expression; only results for which it is true are sent or handled.
     - `routes`: replaces `to`. A result goes to the first route that takes it; `unrouted` is the action if none does.
+    - `revision`: names the code of the agent's functions. Another revision is another rule.
     """
 
     name: str
@@ -198,6 +199,7 @@ class Agent:
     having: str = ""
     routes: tuple[Destination, ...] = ()
     unrouted: Literal["dead-letter", "drop"] = "dead-letter"
+    revision: str = ""
 
     @property
     def outputs(self) -> tuple[Destination, ...]:

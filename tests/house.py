@@ -59,7 +59,7 @@ COMMON = "(files)"  # the files beside the rooms: streams/errors.py, streams/age
 DOOR = "streams"  # streams/__init__.py
 # Which room of streams/ may import which. Every room may import COMMON, which imports no room.
 _VALUES = {"aggregation", "contracts"}
-_BELOW_HANDLERS = _VALUES | {"calling", "journal", "observe", "outbox", "reading"}
+_BELOW_HANDLERS = _VALUES | {"calling", "journal", "observe", "outbox", "reading", "rules"}
 ARROWS: dict[str, set[str]] = {
     COMMON: set(),
     DOOR: {"contracts"},
@@ -68,10 +68,11 @@ ARROWS: dict[str, set[str]] = {
     "demo": set(),
     "expressions": set(),
     "aggregation": {"contracts", "expressions"},
+    "rules": {"aggregation", "expressions"},
     "observe": _VALUES,
     "journal": _VALUES,
     "reading": _VALUES,
-    "outbox": _VALUES | {"calling", "observe", DOOR},
+    "outbox": _VALUES | {"calling", "observe", "rules", DOOR},
     "handlers": _BELOW_HANDLERS,
     "shared": _BELOW_HANDLERS | {"handlers"},
     "ownership": _BELOW_HANDLERS | {"handlers", "shared"},

@@ -15,6 +15,7 @@ from sluicegate.streams.cli.groups import groups
 from sluicegate.streams.cli.migrate import migrate
 from sluicegate.streams.cli.outbox import outbox
 from sluicegate.streams.cli.parked import parked
+from sluicegate.streams.cli.plan import plan
 from sluicegate.streams.cli.replay import replay
 from sluicegate.streams.cli.run import run
 from sluicegate.streams.cli.status import status
@@ -31,7 +32,7 @@ main = Commands(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 main.callback()(options)
-for command in (run, check, topics, migrate, status, explain, accept_gap, audit, replay, demo, version):
+for command in (run, check, plan, topics, migrate, status, explain, accept_gap, audit, replay, demo, version):
     main.command()(command)
 main.command("test")(play_tests)
 main.command("eval")(evaluate)

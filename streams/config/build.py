@@ -105,6 +105,7 @@ def _agent(file: FileModel, name: str, agent: AgentModel, written: set[str], fol
         routes=tuple(_destination(each, folder) for each in agent.routes if each is not DROP),
         unrouted="drop" if DROP in agent.routes else "dead-letter",
         let=tuple(run.Let(each, expression) for each, expression in (agent.let or {}).items()),
+        revision=agent.revision or "",
     )
 
 

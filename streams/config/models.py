@@ -336,6 +336,7 @@ class AgentModel(BaseModel):
     dedupe: DedupeField | None = None
     on_error: Annotated[OnErrorModel, unless_unknown(OnErrorModel)] = Field(default_factory=OnErrorModel)
     delivery: Delivery = "at-least-once"
+    revision: Text | None = None
 
     @property
     def outputs(self) -> dict[Path, DestinationModel]:

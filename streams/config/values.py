@@ -189,6 +189,7 @@ def _agent(agent: run.Agent, first: run.Agent | None) -> Tree:
         having=agent.having or None,
         let={each.name: each.expression for each in source.let} or None,
         delivery=agent.delivery,
+        revision=agent.revision or None,
     )
     found["from"] = [
         _given(topic=topic, dedupe="sluicegate" if topic in source.receive else None) for topic in source.topics

@@ -61,6 +61,8 @@ def meaning(agent: Agent) -> list[str]:
         sentences.append(f"drops repeats of what Sluicegate agents write to {_listed(agent.receive)}")
     if agent.dedupe:
         sentences.append(duplicates(agent.dedupe, agent.scope))
+    if agent.revision:
+        sentences.append(f"is revision {agent.revision} of its code")
     return sentences + _unusable(agent)
 
 

@@ -20,6 +20,7 @@ from sluicegate.streams.contracts.record import headers as headers_of
 from sluicegate.streams.contracts.stores import OutputFacts
 from sluicegate.streams.contracts.values import OutboxRow, Partition
 from sluicegate.streams.errors import ProduceStopped
+from sluicegate.streams.rules import rule_of
 
 LONGEST_WHERE = 300  # characters of a position in the user's code
 OVERHEAD = 1024  # bytes that headers and framing may add to a message
@@ -38,7 +39,8 @@ class Target(NamedTuple):
 
 
 class Rows:
-    """Makes the rows of one claim of a partition. `number` is the last number that was given."""
+    """Makes the rows of one claim of a partition. `number` is the last number that was given. `under_rule` False: the
+    groups were filled under an earlier rule, whose digest is not known."""
 
     __slots__ = (
         "_agent",
@@ -49,11 +51,13 @@ class Rows:
         "_most",
         "_name",
         "_partition",
+        "_rule",
         "_shards",
         "_targets",
         "_to",
         "fire_id",
         "number",
+        "under_rule",
     )
 
     def __init__(self, partition: Partition, agent: Agent, codec: Codec, facts: OutputFacts, most: int) -> None:
@@ -64,6 +68,8 @@ class Rows:
         self._letters = _target(agent.dead_letters, named_codec("json") if chosen else codec)
         self._to = _target(agent.to.topic, codec) if agent.to else None
         self._name = agent.name.encode()
+        self._rule: Header = ("sluicegate-rule", rule_of(agent).short.encode())
+        self.under_rule = True
         self.begin("", 0, "")
 
     def begin(self, lineage: str, number: int, topic_id: str) -> None:
@@ -141,6 +147,8 @@ class Rows:
             ("sluicegate-last", b"%s%d" % (where, fire.last)),
             ("sluicegate-agent", self._name),
         ]
+        if self.under_rule:
+            headers.append(self._rule)
         if fire.trace is not None:
             headers.append(("traceparent", fire.trace.encode("ascii", "replace")))
         return headers

@@ -149,6 +149,7 @@ class Owner:
             self.groups.idle = idle
             self.groups.rearm()
         self._rows.begin(claim.token, claim.number, self._source.name)
+        self._rows.under_rule = not changed
         self.offset, self.epoch = claim.offset, claim.epoch
         if claim.offset < 0:
             self.offset = start(self.partition, setting.agent.start, self.facts, setting.store, setting.input)
@@ -176,6 +177,7 @@ class Owner:
             yield events or ()
         if changed:
             self.groups = self._changelog.groups = Groups(setting.rule)
+            self._rows.under_rule = True
 
     def _idle_begins(self, before: Source | None) -> bool:
         """Do open groups count from this claim on? Then no later claim may move that moment."""

@@ -11,6 +11,7 @@ from sluicegate.streams import failpoints
 from sluicegate.streams.agent import Reducer
 from sluicegate.streams.aggregation import groups
 from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.rules import rule_of
 from tests.unit.engine.driver import Driver, Log, ManualClock, distinct, header
 from tests.unit.engine.scene import an_agent, feed, totals
 
@@ -43,6 +44,23 @@ def test_flushed_groups_fire_as_they_were_computed(log: Log, store: MemoryStore,
     driver = changed(log, store, clock, "flush", **OTHER).turns()
     driver.later(60).turns()
     assert totals(log) == [("a", "manual", 2, 3), ("b", "manual", 1, 5)]
+
+
+def test_results_name_the_rule_that_made_them(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+    """Groups that --flush ends were filled under a rule that the store does not name."""
+    driver = changed(log, store, clock, "flush", **OTHER).turns()
+    feed(log, ("a", 7))
+    driver.turns().later(60).turns()
+    rules = [(header(each, "sluicegate-reason"), header(each, "sluicegate-rule")) for each in distinct(log, "out")]
+    assert sorted(rules) == [("manual", None), ("manual", None), ("timeout", rule_of(an_agent(**OTHER)).short)]
+
+
+def test_a_group_that_goes_on_under_another_count_has_the_new_rule(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    changed(log, store, clock, "refuse", count=2).turns()
+    [result] = distinct(log, "out")
+    assert header(result, "sluicegate-rule") == rule_of(an_agent(count=2)).short != rule_of(an_agent()).short
 
 
 def test_missing_fields_that_are_now_ignored_are_another_rule(log: Log, store: MemoryStore, clock: ManualClock) -> None:

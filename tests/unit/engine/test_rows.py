@@ -14,6 +14,7 @@ from sluicegate.streams.aggregation.results import rfc3339
 from sluicegate.streams.contracts.ids import NAMESPACE
 from sluicegate.streams.contracts.values import OutboxRow, Partition
 from sluicegate.streams.outbox.rows import Rows
+from sluicegate.streams.rules import rule_of
 from tests.mutation.twins import without
 from tests.unit.engine.driver import LogRecord
 from tests.unit.engine.scene import an_agent
@@ -89,6 +90,7 @@ def test_a_result_has_all_its_headers_in_ascii() -> None:
         "sluicegate-first": "in/3/10",
         "sluicegate-last": "in/3/17",
         "sluicegate-agent": "sums",
+        "sluicegate-rule": rule_of(an_agent()).short,
         "traceparent": "00-trace-?",
     }
     assert all((value or b"").isascii() and name.isascii() for name, value in row.headers)

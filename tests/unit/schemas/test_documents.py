@@ -22,7 +22,7 @@ def schema(name: str) -> dict[str, Any]:
     return json.loads((files("sluicegate.schemas") / "documents" / f"{name}.schema.json").read_text())
 
 
-RESULT, LETTER = schema("result"), schema("dead-letter-headers")
+RESULT, LETTER, HEADERS = schema("result"), schema("dead-letter-headers"), schema("result-headers")
 ROWS = (Reducer("total", "sum", "amount"), Reducer("rows", "collect"), Reducer("kinds", "distinct", "amount"))
 
 
@@ -62,6 +62,13 @@ def test_every_result_keeps_to_its_schema(written: Log) -> None:
         jsonschema.validate(document, RESULT)
 
 
+def test_the_headers_of_every_result_keep_to_their_schema(written: Log) -> None:
+    results = [texts(message) for message in written.topics["out"][0]]
+    assert {name for each in results for name in each} | {"traceparent"} == {*HEADERS["properties"]}
+    for result in results:
+        jsonschema.validate(result, HEADERS)
+
+
 def test_the_headers_of_every_dead_letter_keep_to_their_schema(written: Log) -> None:
     letters = [texts(message) for message in written.topics["dead"][0]]
     assert {x["sluicegate-dead-reason"] for x in letters} == {
@@ -76,7 +83,7 @@ def test_the_headers_of_every_dead_letter_keep_to_their_schema(written: Log) -> 
 
 
 def test_every_reason_is_in_the_schema(written: Log) -> None:
-    listed = (Fire.__doc__ or "").partition("`reason` is ")[2].partition(".")[0].replace(" or ", " ")
+    listed = (Fire.__doc__ or "").partition("`reason` is ")[2].partition(". ")[0].replace(" or ", " ")
     reasons = re.findall(r"[a-z]+(?:-[a-z]+)?", listed)
     assert set(reasons) == set(RESULT["properties"]["reason"]["enum"]) == {*BY_RECORDS, "manual", COUNT_LOWERED}
     assert set(reasons) == set(REASONS)
@@ -102,7 +109,15 @@ def test_a_dead_letter_without_one_of_its_headers_does_not_pass(written: Log, na
         jsonschema.validate(letter, LETTER)
 
 
-@pytest.mark.parametrize("name", ["result", "dead-letter-headers"])
+@pytest.mark.parametrize("name", HEADERS["required"])
+def test_a_result_without_one_of_its_headers_does_not_pass(written: Log, name: str) -> None:
+    result = texts(written.topics["out"][0][0])
+    del result[name]
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(result, HEADERS)
+
+
+@pytest.mark.parametrize("name", ["result", "result-headers", "dead-letter-headers"])
 def test_the_schema_itself_is_one(name: str) -> None:
     jsonschema.Draft202012Validator.check_schema(schema(name))
 
@@ -119,13 +134,14 @@ def test_the_avro_schema_of_a_result_has_its_fields_and_those_that_must_be_there
     assert [field["name"] for field in fields("result") if "default" not in field] == RESULT["required"]
 
 
-def test_the_avro_schema_of_a_dead_letter_has_its_headers_under_names_that_avro_allows() -> None:
-    assert [field["header"] for field in fields("dead-letter")] == list(LETTER["properties"])
-    assert [field["header"] for field in fields("dead-letter") if "default" not in field] == LETTER["required"]
-    assert all(field["name"] == field["header"].replace("-", "_") for field in fields("dead-letter"))
+@pytest.mark.parametrize(("name", "headers"), [("dead-letter", LETTER), ("result-headers", HEADERS)])
+def test_the_avro_schema_of_headers_has_them_under_names_that_avro_allows(name: str, headers: dict[str, Any]) -> None:
+    assert [field["header"] for field in fields(name)] == list(headers["properties"])
+    assert [field["header"] for field in fields(name) if "default" not in field] == headers["required"]
+    assert all(field["name"] == field["header"].replace("-", "_") for field in fields(name))
 
 
-@pytest.mark.parametrize("name", ["result", "dead-letter"])
+@pytest.mark.parametrize("name", ["result", "result-headers", "dead-letter"])
 def test_the_avro_schema_itself_is_one_and_takes_what_is_written(name: str, written: Log) -> None:
     text = (files("sluicegate.schemas") / "documents" / f"{name}.avsc").read_text()
     form = codec("avro", Avro(text))
@@ -135,10 +151,10 @@ def test_the_avro_schema_itself_is_one_and_takes_what_is_written(name: str, writ
         documents = [json.loads(message.v or b"") for message in written.topics["out"][0]]
         documents = [{key: value for key, value in document.items() if key in names} for document in documents]
     else:
-        letters = [texts(message) for message in written.topics["dead"][0]]
+        topic, known = ("dead", LETTER) if name == "dead-letter" else ("out", HEADERS)
         documents = [
-            {key.replace("-", "_"): text for key, text in letter.items() if key in LETTER["properties"]}
-            for letter in letters
+            {key.replace("-", "_"): text for key, text in texts(message).items() if key in known["properties"]}
+            for message in written.topics[topic][0]
         ]
     assert len(documents) > 3
     for document in documents:

@@ -13,6 +13,7 @@ from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Agent, Aggregation, App, Deduplication, Destination, Handler, Outbox, Reducer
 from sluicegate.streams.contracts.values import Changes, Partition
 from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.rules import rule_of
 from sluicegate.streams.testing.deaths import SHARED, Deaths
 from sluicegate.streams.testing.driver import TestDriver
 from tests.mutation.twins import without
@@ -59,6 +60,7 @@ def test_partitions_and_workers_fill_one_group_of_a_key() -> None:
     assert (first.key, first.value["total"], first.value["reason"], first.value["count"]) == ("k", 3, "count", 3)
     assert (first.headers["sluicegate-first"], first.headers["sluicegate-last"]) == ("in/0/0", "in/2/0")
     assert (second.headers["sluicegate-first"], second.headers["sluicegate-last"]) == ("in/3/0", "in/1/1")
+    assert {each.headers["sluicegate-rule"] for each in (first, second)} == {rule_of(an_app().agents[0]).short}
 
 
 def test_what_came_within_the_time_fires_without_another_record() -> None:

@@ -1,0 +1,205 @@
+"""What a changed file does to each agent: compared without a claim, with the open groups that the store holds now."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.aggregation.rule import fingerprint
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.operations.open_groups import PartitionContents, held
+from sluicegate.streams.operations.shared_groups import shared_groups
+from sluicegate.streams.rules import AgentRule, rule_of
+from sluicegate.streams.rules.changes import Change, changes, kind_of, policies_of
+from sluicegate.streams.rules.classes import CONVERT, DROP, ELSEWHERE, FLUSH, KEPT, TOPICS, ChangeClass
+from sluicegate.streams.rules.document import document
+from sluicegate.streams.wording import counted
+
+CHOICES = (CONVERT, FLUSH, DROP)
+"""The policies that `run` has: it converts the groups that can go on. `--flush` and `--drop` end all others."""
+
+
+class Holding(NamedTuple):
+    """What the store holds of an agent: open groups in so many partitions, items that wait for slow handlers, and
+    unsent rows. `fire`: groups that end at once under the new rule; None: not known."""
+
+    groups: int = 0
+    partitions: int = 0
+    items: int = 0
+    rows: int = 0
+    fire: int | None = None
+
+    @property
+    def empty(self) -> bool:
+        return not (self.groups or self.items or self.rows)
+
+    def __str__(self) -> str:
+        parts = ((self.groups, "open group"), (self.items, "sealed item"), (self.rows, "unsent row"))
+        return " and ".join(counted(number, noun) for number, noun in parts if number) or "nothing"
+
+
+class PolicyOutcome(NamedTuple):
+    """What a policy does to the open groups: `fire` of them fire at once. `refused` says why it cannot be."""
+
+    groups: int
+    fire: int | None
+    refused: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class AgentPlan:
+    """`old` or `new` None: the agent is added or removed. `now` is what the store holds in the partitions that go on,
+    `left` what stays in the store and nobody takes care of; both are None when the store was not asked."""
+
+    name: str
+    old: AgentRule | None
+    new: AgentRule | None
+    changes: Sequence[Change]
+    kind: ChangeClass | None
+    outcomes: Mapping[str, PolicyOutcome]
+    refused: Sequence[str]
+    now: Holding | None
+    left: Holding | None
+
+
+def elsewhere(old: App, new: App) -> list[Change]:
+    """The app or the store is another one: nothing of the old one is carried over."""
+    pairs = (("app", old.name, new.name), ("store", _address(old.store), _address(new.store)))
+    return [Change(path, one, other, ELSEWHERE, ()) for path, one, other in pairs if one != other]
+
+
+def of_the_file(old: App, new: App) -> list[str]:
+    """The keys beside the agents whose values differ, and hold from the restart on. Values may be secret."""
+    keys = ("kafka", "accept_level", "auto_migrate", "allow_plaintext", "start_timeout", "http", "outbox", "timeouts")
+    found = [key for key in keys if getattr(old, key) != getattr(new, key)]
+    return [*found, "store"] if old.store != new.store and _address(old.store) == _address(new.store) else found
+
+
+def planned(old: App, new: App, names: Sequence[str], choice: str | None, store: Store | None) -> list[AgentPlan]:
+    """The agents of these names, in the order of the new file, then those that are removed. `choice` is one of CHOICES;
+    None: as `run` does. `store` is the old app's; None: it is not asked. Raises PersistenceError, ExpressionError, and
+    what `held` raises."""
+    before, after = ({each.name: each for each in app.agents} for app in (old, new))
+    moved = elsewhere(old, new)
+    chosen = [name for name in {**after, **before} if name in names]
+    return [
+        _both(old.name, before[name], after[name], moved, choice, store)
+        if name in before and name in after
+        else _one(old.name, before.get(name), after.get(name), store)
+        for name in chosen
+    ]
+
+
+def _both(
+    app: str, old: Agent, new: Agent, moved: Sequence[Change], choice: str | None, store: Store | None
+) -> AgentPlan:
+    found = [*moved, *changes(document(old), document(new))]
+    going_on = [topic for topic in old.topics if topic in new.topics and not moved]
+    gone = [topic for topic in old.topics if topic not in going_on]
+    now = None if store is None else _holding(store, app, old, new, going_on)
+    left = None if store is None else _holding(store, app, old, None, gone, buffer=not going_on)
+    policies = _policies(old, new, found)
+    judged = {each: _outcome(each, policies, now) for each in CHOICES} if now and old.grouped and not moved else {}
+    refused = [] if moved else _refused(old, policies, choice, found, now)
+    refused += _leaving("nothing is carried over" if moved else f"no longer reads {', '.join(gone)}", left)
+    kind = kind_of(found) if found else None
+    return AgentPlan(old.name, rule_of(old), rule_of(new), found, kind, judged, refused, now, left)
+
+
+def _one(app: str, old: Agent | None, new: Agent | None, store: Store | None) -> AgentPlan:
+    """An agent that is in one of the files only."""
+    before, after = (None if each is None else rule_of(each) for each in (old, new))
+    left = _holding(store, app, old, None, old.topics) if old is not None and store is not None else None
+    name = old.name if old is not None else new.name if new is not None else ""
+    return AgentPlan(name, before, after, (), TOPICS, {}, _leaving("is removed", left), None, left)
+
+
+def _policies(old: Agent, new: Agent, found: Sequence[Change]) -> tuple[str, ...]:
+    """Those of CHOICES that suit the changes. Groups that can go on do so: `--flush` and `--drop` end only others."""
+    suited = policies_of([each for each in found if each.kind != TOPICS])
+    shared = old.scope == new.scope == "shared"
+    if CONVERT in suited and (shared or fingerprint(old) == fingerprint(new)):
+        return (CONVERT,)
+    return tuple(each for each in (FLUSH, DROP) if each in suited)
+
+
+def _outcome(policy: str, policies: Sequence[str], now: Holding) -> PolicyOutcome:
+    refused = None if policy in policies else _why_not(policy, policies)
+    fires = {CONVERT: now.fire, FLUSH: now.groups, DROP: 0}[policy]
+    return PolicyOutcome(now.groups, None if refused else fires, refused)
+
+
+def _why_not(policy: str, policies: Sequence[str]) -> str:
+    if CONVERT in policies:
+        return "they go on under the new rule; `run --flush` and `run --drop` end only groups that cannot"
+    if not policies:
+        return "the shared buffer cannot be read under the new rule; run the old file until it is empty"
+    return f"they cannot go on under the new rule; add {' or '.join(f'--open {each}' for each in policies)}"
+
+
+def _refused(
+    old: Agent, policies: Sequence[str], choice: str | None, found: Sequence[Change], now: Holding | None
+) -> list[str]:
+    """Why the agent cannot be started with its open groups; where the store was not asked, with any."""
+    wanted = choice or CONVERT
+    if wanted in policies or not found or not old.grouped or (now is not None and not now.groups):
+        return []
+    if choice is not None and CONVERT in policies:
+        return []  # nothing is left for --flush and --drop to end
+    groups = "where groups are open" if now is None else counted(now.groups, "open group")
+    named = [each.path for each in found if wanted not in each.policies and each.kind != TOPICS]
+    named = named or [each.path for each in found if each.kind == KEPT]
+    return [f"{groups}, {', '.join(named)} changed: {_why_not(wanted, policies)}"]
+
+
+def _leaving(what: str, left: Holding | None) -> list[str]:
+    if left is None or left.empty:
+        return []
+    return [f"{what}: {left} stay in the store, and nobody fires or sends them; run the old file until they are gone"]
+
+
+def _holding(
+    store: Store, app: str, old: Agent, new: Agent | None, topics: Sequence[str], buffer: bool = True
+) -> Holding:
+    """What the store holds of the old agent in the partitions of these topics, and in its shared buffer. `new`: the
+    agent whose rule the groups would go on under, where they can."""
+    goes_on = new is not None and new.scope == "partition" and fingerprint(old) == fingerprint(new)
+    groups = partitions = items = rows = fire = 0
+    for partition in store.partitions(app):
+        view = store.read(partition) if partition.agent == old.name and partition.topic in topics else None
+        if view is None:
+            continue
+        found = held(new if goes_on and new is not None else old, partition, view)
+        _judge_deployed(old, found)
+        rows, items = rows + view.unsent, items + len(found.sealed.held)
+        groups, partitions = groups + len(found.groups.states), partitions + bool(found.groups.states)
+        fire += _ending(found) if goes_on else 0
+    if old.scope == "shared" and buffer:
+        buffered = shared_groups(store.buffer, app, old, 0.0)
+        groups, partitions = groups + len(buffered), partitions + len({each.partition for each in buffered})
+    return Holding(groups, partitions, items, rows, fire if goes_on else None)
+
+
+def _ending(found: PartitionContents) -> int:
+    """How many groups end before the next record: by the count, a limit, or a deadline that has passed."""
+    now, groups = found.claim.store_time, found.groups
+    return len(
+        {key for key, _ in groups.judge()} | {key for key, each in groups.states.items() if groups.due(each) <= now}
+    )
+
+
+def _judge_deployed(old: Agent, found: PartitionContents) -> None:
+    """Raises ConfigurationError where another file than the old one filled the groups."""
+    if found.groups.states and found.rule.fingerprint != fingerprint(old):
+        topic, number = found.partition[2:]
+        raise ConfigurationError(
+            f"agent {old.name}: the open groups of {topic}/{number} were filled under another key, compute, format or "
+            "scope than the file of --against has; name the file that runs"
+        )
+
+
+def _address(url: str) -> str:
+    """The URL without the user and the password, which may change on the way to one store."""
+    scheme, separator, rest = url.partition("://")
+    return f"{scheme}{separator}{rest.rpartition('@')[2]}"

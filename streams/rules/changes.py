@@ -1,0 +1,193 @@
+"""What differs between two documents of an agent, and what each difference means for groups that are open."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sluicegate.streams.aggregation.reducers import STATS
+from sluicegate.streams.expressions.parse import parse
+from sluicegate.streams.expressions.scope import roots
+from sluicegate.streams.rules.classes import (
+    COMPUTED,
+    CONVERT,
+    DROP,
+    FILE,
+    INPUT,
+    KEPT,
+    OF_AN_AGENT,
+    POLICIES,
+    TOPICS,
+    ChangeClass,
+    severity,
+)
+from sluicegate.streams.rules.document import AgentDocument
+
+FUNCTIONS = ("reduce",)
+
+
+class Change(NamedTuple):
+    """A key whose value differs; `old` or `new` None: the file does not give it. `policies` as in ChangeClass."""
+
+    path: str
+    old: Any
+    new: Any
+    kind: ChangeClass
+    policies: tuple[str, ...]
+
+
+def changes(old: AgentDocument, new: AgentDocument) -> list[Change]:
+    """By path. Both are what `document` gives of an agent. Raises ExpressionError."""
+    found = [
+        each for name in sorted({*old, *new}) if old.get(name) != new.get(name) for each in _of_key(name, old, new)
+    ]
+    return [_policies(each, old, new) for each in found]
+
+
+def kind_of(found: Sequence[Change]) -> ChangeClass:
+    """The class of all these changes together: the one that demands most."""
+    return min((each.kind for each in found), key=severity, default=FILE)
+
+
+def policies_of(found: Sequence[Change]) -> tuple[str, ...]:
+    """The policies that suit each of these changes."""
+    return tuple(policy for policy in POLICIES if all(policy in each.policies for each in found))
+
+
+def _of_key(name: str, old: AgentDocument, new: AgentDocument) -> Iterator[Change]:
+    one, other = old.get(name), new.get(name)
+    match name:
+        case "from":
+            yield from _of_topics(one or [], other or [])
+        case "aggregate" if one is not None and other is not None:
+            yield from _of_aggregate(one, other)
+        case "let":
+            yield from _of_lets(old, new)
+        case _:
+            yield from _differences(name, one, other)
+
+
+def _differences(path: str, old: Any, new: Any) -> Iterator[Change]:
+    """The deepest keys that differ. A list whose length differs is one value."""
+    if isinstance(old, dict) and isinstance(new, dict) and _known(path, {*old, *new}):
+        for name in sorted({*old, *new}):
+            yield from _differences(f"{path}.{name}", old.get(name), new.get(name))
+    elif path == "to" and isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for number, (one, other) in enumerate(zip(old, new, strict=True)):
+            yield from _of_route(f"to[{number}]", one, other)
+    elif old != new:
+        yield _change(path, old, new, OF_AN_AGENT[path])
+
+
+def _known(path: str, names: set[str]) -> bool:
+    return all(f"{path}.{name}" in OF_AN_AGENT for name in names)
+
+
+def _of_route(path: str, old: Any, new: Any) -> Iterator[Change]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for name in sorted({*old, *new}):
+            if old.get(name) != new.get(name):
+                yield _change(f"{path}.{name}", old.get(name), new.get(name), OF_AN_AGENT[f"to.{name}"])
+    elif old != new:
+        yield _change(path, old, new, OF_AN_AGENT["to"])
+
+
+def _of_topics(old: Sequence[Any], new: Sequence[Any]) -> Iterator[Change]:
+    before, after = _by_topic(old), _by_topic(new)
+    for topic in sorted({*before, *after}):
+        one, other = before.get(topic), after.get(topic)
+        if one is None or other is None:
+            yield _change("from", topic if one is not None else None, topic if other is not None else None, TOPICS)
+        elif one != other:
+            yield _change(f"from.{topic}.dedupe", one or None, other or None, OF_AN_AGENT["from.dedupe"])
+
+
+def _by_topic(sources: Sequence[Any]) -> dict[str, str]:
+    return dict((each, "") if isinstance(each, str) else (each["topic"], each["dedupe"]) for each in sources)
+
+
+def _of_aggregate(old: AgentDocument, new: AgentDocument) -> Iterator[Change]:
+    for name in sorted({*old, *new}):
+        one, other = old.get(name), new.get(name)
+        if name == "compute":
+            yield from _of_compute(_named(one), _named(other))
+        elif name == "on_missing" and "ignore" in (one, other) and one != other:
+            yield _change("aggregate.on_missing", one, other, COMPUTED)  # numbers are counted in other slots
+        else:
+            yield from _differences(f"aggregate.{name}", one, other)
+
+
+def _of_compute(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+    for name in sorted({*old, *new}):
+        if old.get(name) != new.get(name):
+            kept = name not in new or _is_kept(new[name], old.values())
+            yield _change(f"aggregate.compute.{name}", old.get(name), new.get(name), KEPT if kept else COMPUTED)
+    if old == new and [*old] != [*new]:
+        yield _change("aggregate.compute", [*old], [*new], KEPT)
+
+
+def _is_kept(reducer: Any, held: Any) -> bool:
+    """Can the field be computed from what the groups hold already?"""
+    if reducer == "count" or reducer in held:
+        return True
+    kind, field = _reducer(reducer)
+    return kind in STATS and any(name in STATS and field == other for name, other in map(_reducer, held))
+
+
+def _reducer(reducer: Any) -> tuple[str, Any]:
+    return next(iter(reducer.items())) if isinstance(reducer, dict) else (reducer, None)
+
+
+def _of_lets(old: AgentDocument, new: AgentDocument) -> Iterator[Change]:
+    """A computed field that the key or a reducer reads is part of what groups were filled with."""
+    before, after = _named(old.get("let")), _named(new.get("let"))
+    filled = _filling(old, before) | _filling(new, after)
+    for name in sorted({*before, *after}):
+        if before.get(name) != after.get(name):
+            kind = COMPUTED if name in filled else OF_AN_AGENT["let"]
+            yield _change(f"let.{name}", before.get(name), after.get(name), kind)
+    if before == after and [*before] != [*after]:
+        moved = [name for name in before if name in filled] != [name for name in after if name in filled]
+        yield _change("let", [*before], [*after], COMPUTED if moved else OF_AN_AGENT["let"])
+
+
+def _filling(document: AgentDocument, lets: dict[str, str]) -> set[str]:
+    """The names that the key and the reducers read, with the computed fields that these read."""
+    reducers = _named(document.get("aggregate", {}).get("compute")).values()
+    fields = [field for kind, field in map(_reducer, reducers) if field and kind not in FUNCTIONS]
+    wanted = {path.partition(".")[0] for path in (*fields, document.get("key", ""))}
+    for name in reversed(lets):
+        if name in wanted:
+            wanted |= roots(parse(lets[name]))
+    return wanted
+
+
+def _named(items: Sequence[Mapping[str, Any]] | None) -> dict[str, Any]:
+    return {name: value for each in items or () for name, value in each.items()}
+
+
+def _change(path: str, old: Any, new: Any, kind: ChangeClass) -> Change:
+    return Change(path, old, new, kind, kind.policies)
+
+
+def _policies(change: Change, old: AgentDocument, new: AgentDocument) -> Change:
+    """A shared buffer holds records, not groups: they are folded again whatever changed, and nothing else can be done
+    to them."""
+    if change.path == "scope":
+        return change._replace(policies=(DROP,)) if old.get("scope") == "shared" else change
+    if old.get("scope") == new.get("scope") == "shared" and change.kind != TOPICS:
+        return change._replace(policies=() if change.kind == INPUT else (CONVERT,))
+    if change.path == "revision" and not (has_functions(old) or has_functions(new)):
+        return change._replace(policies=POLICIES)
+    return change
+
+
+def has_functions(document: AgentDocument) -> bool:
+    """Does the agent call code of the application?"""
+    reducers = _named(document.get("aggregate", {}).get("compute")).values()
+    outputs = document.get("to", ())
+    routes = outputs if isinstance(outputs, list) else (outputs,)
+    formats = [each.get("format", "") for each in (document, *routes) if isinstance(each, dict)]
+    return bool(
+        document.get("handler")
+        or any(kind in FUNCTIONS for kind, _ in map(_reducer, reducers))
+        or any(":" in each for each in formats)
+    )

@@ -1,0 +1,70 @@
+"""The class of each key of the file: what a change of it means for groups that are open."""
+
+from typing import NamedTuple
+
+FINISH, CONVERT, REWIND, FLUSH, DROP = "finish", "convert", "rewind", "flush", "drop"
+POLICIES = (FINISH, CONVERT, REWIND, FLUSH, DROP)
+"""What may become of an open group: it ends under its own rule; it goes on under the new rule; it ends without a
+result, and its records are read again; it fires as it is; it is forgotten."""
+ENDS = (FLUSH, DROP)
+"""The policies that do not ask what the group was filled with."""
+
+
+class ChangeClass(NamedTuple):
+    """`text` is what people read. `policies` are those under which a group that is open can stay correct."""
+
+    text: str
+    policies: tuple[str, ...]
+
+
+ELSEWHERE = ChangeClass("app or store", ())
+TOPICS = ChangeClass("topics or agents", ())
+INPUT = ChangeClass("how the input is read", ENDS)
+COMPUTED = ChangeClass("key or compute", (FINISH, REWIND, *ENDS))
+REVISION = ChangeClass("revision", (CONVERT, REWIND, *ENDS))
+KEPT = ChangeClass("compute, from what groups hold", POLICIES)
+DUPLICATES = ChangeClass("duplicates", POLICIES)
+OUTPUT = ChangeClass("what is sent", POLICIES)
+TAKEN = ChangeClass("which records count", POLICIES)
+END = ChangeClass("end of a group", POLICIES)
+FILE = ChangeClass("the file", POLICIES)
+CLASSES = (ELSEWHERE, TOPICS, INPUT, COMPUTED, REVISION, KEPT, DUPLICATES, OUTPUT, TAKEN, END, FILE)
+"""Those that demand most of a person come first. A change of the class FILE is no change of the rule: it holds from the
+restart on."""
+
+_AGGREGATE = {
+    **dict.fromkeys(("count", "on_timeout", "on_missing", "on_null", "on_full"), END),
+    **dict.fromkeys(("max_items", "max_bytes", "max_groups", "max_buffered_bytes"), END),
+    **dict.fromkeys((f"timeout.{each}" for each in ("after", "since", "first", "last")), END),
+    **dict.fromkeys(("timeout", "until", "until.field", "until.equals"), END),
+    **dict.fromkeys(("compute", "compute.kind", "compute.field", "compute.function"), COMPUTED),
+}
+_TO = ("topic", "where", "select", "continue", "format", "schema", "framing", "schema_id")
+_HANDLED = ("handler", "session", "concurrency", "then", "retry", "retry.attempts", "retry.backoff")
+OF_AN_AGENT = {
+    **dict.fromkeys(("from", "from.topic"), TOPICS),
+    **dict.fromkeys(("format", "schema", "writer_schema", "framing", "schema_id", "scope", "repartition"), INPUT),
+    "aggregate": INPUT,
+    **{f"aggregate.{name}": found for name, found in _AGGREGATE.items()},
+    **dict.fromkeys(("key", "key.field"), COMPUTED),
+    "revision": REVISION,
+    **dict.fromkeys(("where", "let"), TAKEN),
+    **dict.fromkeys(("having", "to", *(f"to.{name}" for name in _TO)), OUTPUT),
+    **dict.fromkeys(("dedupe", "dedupe.id", "dedupe.id.header", "dedupe.id.field"), DUPLICATES),
+    **dict.fromkeys(("dedupe.horizon", "dedupe.on_missing", "dedupe.max_ids"), DUPLICATES),
+    **dict.fromkeys((*_HANDLED, "retry.isolate_after", "from.dedupe", "writer_schemas", "dead_letters"), FILE),
+    **dict.fromkeys(("start", "max_record_bytes", "delivery", "on_error"), FILE),
+    **dict.fromkeys((f"on_error.{stage}" for stage in ("decode", "produce", "expression")), FILE),
+}
+"""By the keys of an agent, nested ones with a dot, without the names that the file chooses itself."""
+_SYSTEMS = ("kafka", "accept_level", "auto_migrate", "allow_plaintext", "start_timeout", "http", "outbox", "timeouts")
+OF_THE_FILE = {
+    **dict.fromkeys(("app", "store"), ELSEWHERE),
+    "agents": TOPICS,
+    **dict.fromkeys((*_SYSTEMS, "dead_letters", "tests"), FILE),
+}
+
+
+def severity(found: ChangeClass) -> int:
+    """The lower, the more it demands."""
+    return CLASSES.index(found)

@@ -1,0 +1,149 @@
+"""An agent as a JSON document in the words of the file, without the values that are defaults.
+
+A mapping whose order counts (`let`, `compute`, `select`) is a list here. Expressions are in their normal form,
+durations are seconds, and a schema is the JSON of its file without the texts for readers (`doc`).
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from sluicegate.schemas.json import decode_any
+from sluicegate.schemas.options import Avro
+from sluicegate.streams import formats
+from sluicegate.streams.agent import Agent, Aggregation, Deduplication, Destination, Handler, OnError, Reducer, Selected
+from sluicegate.streams.expressions.parse import parse
+from sluicegate.streams.expressions.words import normal
+
+AgentDocument = dict[str, Any]
+
+_AGENT = ("format", "scope", "delivery", "start", "max_record_bytes", "revision")
+_GROUP = ("count", "on_timeout", "on_missing", "on_null", "on_full", "max_bytes", "max_groups", "max_buffered_bytes")
+_DEDUPE = ("horizon", "on_missing", "max_ids")
+_ON_ERROR = ("decode", "produce", "expression")
+
+
+def document(agent: Agent) -> AgentDocument:
+    """Everything that the file says of the agent. Raises ExpressionError."""
+    rule = agent.aggregation
+    found = _besides_defaults(agent, Agent(agent.name, (), None, None, ""), _AGENT)
+    found["from"] = [
+        {"topic": each, "dedupe": "sluicegate"} if each in agent.receive else each for each in agent.topics
+    ]
+    found["dead_letters"] = agent.dead_letters
+    found |= {name: _normal(text) for name, text in (("where", agent.where), ("having", agent.having)) if text}
+    if agent.let:
+        found["let"] = [{each.name: _normal(each.expression)} for each in agent.let]
+    if rule is not None:
+        found |= {"aggregate": _aggregate(rule), **({"key": rule.key} if rule.key else {})}
+    if agent.outputs:
+        found["to"] = _to(agent)
+    if agent.dedupe is not None:
+        found["dedupe"] = _dedupe(agent.dedupe)
+    if on_error := _besides_defaults(agent.on_error, OnError(), _ON_ERROR):
+        found["on_error"] = on_error
+    return found | _avro(agent.avro) | (_handler(agent.handler) if agent.handler else {})
+
+
+def _aggregate(rule: Aggregation) -> AgentDocument:
+    found = _besides_defaults(rule, Aggregation(), _GROUP)
+    times = {"first": rule.since_first, "last": rule.since_last}
+    if any(each is not None for each in times.values()):
+        found["timeout"] = {name: _number(each) for name, each in times.items() if each is not None}
+    if rule.until is not None:
+        found["until"] = {"field": rule.until.field, "equals": rule.until.equals}
+    if rule.compute:
+        found["compute"] = [{each.name: _reducer(each)} for each in rule.compute]
+    if rule.max_items != max(Aggregation().max_items, rule.count or 0):
+        found["max_items"] = rule.max_items
+    return found
+
+
+def _reducer(reducer: Reducer) -> object:
+    argument = reducer.function if reducer.kind == "reduce" else reducer.field
+    return reducer.kind if argument is None else {reducer.kind: argument}
+
+
+def _to(agent: Agent) -> object:
+    if agent.to is not None and not agent.routes:
+        return _destination(agent.to, agent)
+    drop = ["drop"] if agent.unrouted == "drop" else []
+    return [*(_destination(each, agent) for each in agent.outputs), *drop]
+
+
+def _destination(to: Destination, agent: Agent) -> AgentDocument:
+    """A schema that is made of what is computed is not written: the computed fields say it."""
+    found: AgentDocument = {"topic": to.topic} | ({} if to.format == "json" else {"format": to.format})
+    found |= {"where": _normal(to.where)} if to.where else {}
+    found |= {"select": [_selected(each) for each in to.select]} if to.select else {}
+    found |= {"continue": True} if to.goes_on else {}
+    avro = _avro(to.avro)
+    if to.avro is not None and to.avro.schema == _own_schema(agent):
+        del avro["schema"]
+    return found | avro
+
+
+def _selected(field: Selected) -> object:
+    return {field.name: _normal(field.expression)} if field.expression else field.name
+
+
+def _own_schema(agent: Agent) -> str | None:
+    try:
+        return formats.result_schema(agent)
+    except ValueError:
+        return None
+
+
+def _avro(avro: Avro | None) -> AgentDocument:
+    if avro is None:
+        return {}
+    found: AgentDocument = {} if avro.framing == "none" else {"framing": avro.framing}
+    found |= {"schema": _schema(avro.schema)} if avro.schema else {}
+    found |= {} if avro.writer_schema is None else {"writer_schema": _schema(avro.writer_schema)}
+    found |= {} if avro.schema_id is None else {"schema_id": avro.schema_id}
+    return found | ({} if avro.writers is None else {"writer_schemas": avro.writers})
+
+
+def _schema(text: str) -> Any:
+    """The JSON of a schema. What is no JSON stays text; the checks of the file refuse it."""
+    try:
+        return _without_texts(decode_any(text.encode()))
+    except ValueError:
+        return text
+
+
+def _without_texts(schema: Any) -> Any:
+    if isinstance(schema, dict):
+        return {
+            name: each if name == "default" else _without_texts(each) for name, each in schema.items() if name != "doc"
+        }
+    return [_without_texts(each) for each in schema] if isinstance(schema, list) else schema
+
+
+def _dedupe(dedupe: Deduplication) -> AgentDocument:
+    identity = "key" if dedupe.by == "key" else {str(dedupe.by): dedupe.name}
+    return {"id": identity, **_besides_defaults(dedupe, Deduplication("key"), _DEDUPE)}
+
+
+def _handler(handler: Handler) -> AgentDocument:
+    usual = Handler(handler.functions)
+    found: AgentDocument = {"handler": list(handler.functions)}
+    found |= _besides_defaults(handler, usual, ("session", "concurrency", "then"))
+    retry = _besides_defaults(handler, usual, ("attempts", "isolate_after"))
+    backoff = handler.backoff_first, handler.backoff_most
+    if backoff != (usual.backoff_first, usual.backoff_most):
+        retry["backoff"] = [_number(each) for each in backoff]
+    return found | ({"retry": retry} if retry else {})
+
+
+def _besides_defaults(value: Any, usual: Any, names: Iterable[str]) -> AgentDocument:
+    """These attributes where they differ from the usual value."""
+    return {name: _number(found) for name in names if (found := getattr(value, name)) != getattr(usual, name)}
+
+
+def _number(value: Any) -> Any:
+    """30 and 30.0 are one number."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _normal(text: str) -> str:
+    return normal(parse(text))

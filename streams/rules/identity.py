@@ -1,0 +1,47 @@
+"""Which rule an agent has: the keys of its document that belong to the rule, and their digest."""
+
+from hashlib import sha256
+from typing import NamedTuple
+
+from sluicegate.schemas.json import canonical
+from sluicegate.streams.agent import Agent
+from sluicegate.streams.rules.document import AgentDocument, document
+
+SHOWN = 8  # hex digits of the digest that a result carries
+KEYS = (
+    "aggregate",
+    "key",
+    "format",
+    "schema",
+    "writer_schema",
+    "framing",
+    "schema_id",
+    "where",
+    "let",
+    "having",
+    "to",
+    "dedupe",
+    "scope",
+    "revision",
+)
+"""The keys of an agent that are its rule. A change of any other key holds from the restart on and is no other rule."""
+
+
+class AgentRule(NamedTuple):
+    """`digest` is the SHA-256 of the document's canonical JSON, in hex digits. Agents with equal digests have one
+    rule."""
+
+    document: AgentDocument
+    digest: str
+
+    @property
+    def short(self) -> str:
+        """As people and the header `sluicegate-rule` have it."""
+        return self.digest[:SHOWN]
+
+
+def rule_of(agent: Agent) -> AgentRule:
+    """Raises ExpressionError for an expression that cannot be parsed."""
+    found = document(agent)
+    rule = {name: found[name] for name in KEYS if name in found}
+    return AgentRule(rule, sha256(canonical(rule)).hexdigest())

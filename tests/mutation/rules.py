@@ -1,0 +1,93 @@
+"""Guards of the rule of an agent, its digest, and what a change of it means."""
+
+from tests.mutation.guard import NEVER, Guard
+
+RULE_OF, CLASSES = ("tests/unit/rules/test_rule_of.py",), ("tests/unit/rules/test_classes.py",)
+PLAN = ("tests/unit/cli/test_plan.py",)
+
+GUARDS = (
+    Guard(
+        "a result of a group that an earlier rule filled does not name the new rule",
+        "streams/ownership/owner.py",
+        "        self._rows.under_rule = not changed\n",
+        "        self._rows.under_rule = True\n",
+        ("tests/unit/engine/test_changed_rule.py",),
+    ),
+    Guard(
+        "after the last group of an earlier rule results name theirs",
+        "streams/ownership/owner.py",
+        "            self._rows.under_rule = True\n",
+        "",
+        ("tests/unit/engine/test_changed_rule.py",),
+    ),
+    Guard(
+        "a value that is the default changes no digest",
+        "streams/rules/document.py",
+        " if (found := getattr(value, name)) != getattr(usual, name)}",
+        " if (found := getattr(value, name)) is not usual}",
+        RULE_OF,
+    ),
+    Guard(
+        "how an expression is written changes no digest",
+        "streams/rules/document.py",
+        "    return normal(parse(text))",
+        "    return text if normal(parse(text)) else text",
+        RULE_OF,
+    ),
+    Guard(
+        "a schema that the program makes changes no digest",
+        "streams/rules/document.py",
+        "    if to.avro is not None and to.avro.schema == _own_schema(agent):",
+        f"    {NEVER}",
+        RULE_OF,
+    ),
+    Guard(
+        "a computed field that the key or a reducer reads is not converted",
+        "streams/rules/changes.py",
+        "COMPUTED if name in filled else",
+        "COMPUTED if not filled else",
+        CLASSES,
+    ),
+    Guard(
+        "a reducer of a field that groups do not hold is not converted",
+        "streams/rules/changes.py",
+        " and any(name in STATS and field == other",
+        " and any(name in STATS",
+        CLASSES,
+    ),
+    Guard(
+        "missing fields that are now ignored are not converted",
+        "streams/rules/changes.py",
+        '        elif name == "on_missing" and "ignore" in (one, other) and one != other:',
+        f"        el{NEVER}",
+        CLASSES,
+    ),
+    Guard(
+        "the groups of an older revision cannot finish where functions are called",
+        "streams/rules/changes.py",
+        "not (has_functions(old) or has_functions(new))",
+        "not has_functions({})",
+        CLASSES,
+    ),
+    Guard(
+        "plan refuses what run refuses",
+        "streams/operations/planning.py",
+        " and (shared or fingerprint(old) == fingerprint(new))",
+        "",
+        PLAN,
+    ),
+    Guard(
+        "plan judges no groups that another file filled",
+        "streams/operations/planning.py",
+        "    if found.groups.states and found.rule.fingerprint != fingerprint(old):",
+        f"    {NEVER}",
+        PLAN,
+    ),
+    Guard(
+        "plan counts groups whose deadline has passed",
+        "streams/operations/planning.py",
+        "if groups.due(each) <= now",
+        "if groups.due(each) < 0",
+        PLAN,
+    ),
+)
