@@ -9,7 +9,7 @@ from typing import Any
 
 from sluicegate.schemas import Avro
 from sluicegate.streams import formats
-from sluicegate.streams.agent import Agent
+from sluicegate.streams.agent import Agent, Until
 from sluicegate.streams.config.document import Unreadable, read
 from sluicegate.streams.config.models import AgentModel, DestinationModel, FileModel
 from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean, printable
@@ -239,7 +239,7 @@ def _fields(agent: Agent, avro: Avro, path: Path) -> Iterator[FileFinding]:
         ((*path, "compute", each.name), each.field, each.kind in ("sum", "min", "max", "mean")) for each in rule.compute
     ]
     wanted.append(((*path[:-1], "key"), rule.key, False))
-    wanted += [((*path, "until", "field"), rule.until.field, False)] if rule.until else []
+    wanted += [((*path, "until", "field"), rule.until.field, False)] if isinstance(rule.until, Until) else []
     top = [field["name"] for field in schema.get("fields", ())] if isinstance(schema, dict) else []
     for at, field, numeric in wanted:
         if field is not None and field.partition(".")[0] in computed:
