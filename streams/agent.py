@@ -40,9 +40,10 @@ class Aggregation:
     """The conditions that complete a group, and the fields of its result. At one record, count precedes until, and
     until precedes timeout.
 
-    `key` is a field path; None means the message key. Text in `until` is an expression. `since_first` and `since_last` are timeouts in seconds; both may
-    be set. `max_items` and `max_bytes` limit one group; the bytes are those of the collected values. `max_groups` and
-    `max_buffered_bytes` limit one partition, and `on_full` is the action at these limits.
+    `key` is a field path; None means the message key. `until` is a field's value, or an expression. `since_first` and
+    `since_last` are timeouts in seconds; both may be set. `max_items` and `max_bytes` limit one group; the bytes are
+    those of the collected values. `max_groups` and `max_buffered_bytes` limit one partition, and `on_full` is the
+    action at these limits.
     """
 
     key: str | None = None

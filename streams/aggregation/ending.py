@@ -1,5 +1,6 @@
 """`until` as an expression: whether a group ends with a record."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from sluicegate.schemas import Codec
@@ -11,6 +12,7 @@ from sluicegate.streams.aggregation.results import plain
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.expressions.scope import paths
 from sluicegate.streams.expressions.tree import Node
+from sluicegate.streams.expressions.words import normal
 
 ASKED = ("count", "sum", "min", "max", "mean", "distinct")
 """The reducers whose values `until` may ask for. `group.count` is the number of records as well."""
@@ -51,6 +53,13 @@ class Ending:
             if any(name not in group for name in self._names):
                 return False
             raise
+
+
+def waiting(until: str, values: Mapping[str, Any]) -> str:
+    """`weight is 461.5, ends at group.weight >= 500`"""
+    node = clause("until", until).node
+    known = [f"{name} is {values.get(name, 'not known yet')}" for name in of_group(node)]
+    return ", ".join([*known, f"ends at {normal(node)}"])
 
 
 def with_items(held: Bags, items: list[Any]) -> Bags:

@@ -7,15 +7,13 @@ from typing import Any, NamedTuple
 from sluicegate.streams import formats
 from sluicegate.streams.agent import Agent, Until
 from sluicegate.streams.aggregation.changelog import Changelog
-from sluicegate.streams.aggregation.ending import of_group
+from sluicegate.streams.aggregation.ending import waiting
 from sluicegate.streams.aggregation.entry import Amendment
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, LAST, OPENED, GroupState
 from sluicegate.streams.aggregation.rule import Rule, restored
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Claim, Partition, PartitionView
-from sluicegate.streams.expressions.parse import parse
-from sluicegate.streams.expressions.words import normal
 from sluicegate.streams.handlers.sealed import Sealed
 from sluicegate.streams.journal.amending import Person, amend
 from sluicegate.streams.ownership.beginning import idle_since
@@ -109,9 +107,7 @@ def why(group: OpenGroup, agent: Agent) -> str:
     if isinstance(until, Until):
         said.append(f"waits for a record whose {until.field} ends it")
     elif until is not None:
-        condition, values = parse(until), {**group.values, "count": group.records}
-        said += [f"{name} is {values.get(name, 'not known yet')}" for name in of_group(condition)]
-        said.append(f"ends at {normal(condition)}")
+        said.append(waiting(until, {**group.values, "count": group.records}))
     said.append(f"oldest {group.age:.0f} s")
     if group.fires_in is None:
         said.append("no timeout")
