@@ -65,6 +65,14 @@ def test_any_cut_and_any_crash_give_the_fires_of_a_predicate(
     assert differences(t.run(agent, timeline, cuts), t.expected(agent, timeline, ends=UNTILS[until])) == []
 
 
+@pytest.mark.parametrize("until", UNTILS)
+def test_a_long_run_gives_the_fires_of_a_predicate(until: str) -> None:
+    agent, timeline = t.an_agent(with_until(Aggregation(count=9, since_first=90.0), until)), t.long_timeline(11, 300)
+    assert (
+        differences(t.run(agent, timeline, [2, 0, 1, 3, 2] * 90), t.expected(agent, timeline, ends=UNTILS[until])) == []
+    )
+
+
 @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(t.rules(), t.timelines(), choices, st.sampled_from(sorted(UNTILS)))
 def test_a_format_of_the_users_own_gives_the_same_fires(
