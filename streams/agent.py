@@ -40,16 +40,17 @@ class Aggregation:
     """The conditions that complete a group, and the fields of its result. At one record, count precedes until, and
     until precedes timeout.
 
-    `key` is a field path; None means the message key. `since_first` and `since_last` are timeouts in seconds; both may
-    be set. `max_items` and `max_bytes` limit one group; the bytes are those of the collected values. `max_groups` and
-    `max_buffered_bytes` limit one partition, and `on_full` is the action at these limits.
+    `key` is a field path; None means the message key. `until` is a field's value, or an expression. `since_first` and
+    `since_last` are timeouts in seconds; both may be set. `max_items` and `max_bytes` limit one group; the bytes are
+    those of the collected values. `max_groups` and `max_buffered_bytes` limit one partition, and `on_full` is the
+    action at these limits.
     """
 
     key: str | None = None
     count: int | None = None
     since_first: float | None = None
     since_last: float | None = None
-    until: Until | None = None
+    until: Until | str | None = None
     compute: tuple[Reducer, ...] = ()
     on_timeout: Literal["fire", "discard", "dead-letter"] = "fire"
     on_missing: Literal["dead-letter", "skip", "ignore"] = "dead-letter"

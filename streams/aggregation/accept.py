@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from sluicegate.streams.aggregation.clauses import ClauseFailed
+from sluicegate.streams.aggregation.ending import with_items
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import BYTES, COLUMNS, COUNT, LAST, SEEN, GroupState
 from sluicegate.streams.aggregation.reducers import plus
@@ -32,6 +33,7 @@ def accept(groups: Groups, records: Sequence[Record], now: float) -> None:
     if (
         plan.folds
         or groups.rule.lets
+        or groups.rule.ending
         or groups.behind
         or groups.full
         or groups.rule.aggregation.on_full != "fire-oldest"
@@ -145,16 +147,14 @@ def _with_care(groups: Groups, records: Sequence[Record], now: float) -> None:
         except Exception as e:
             refuse(groups, record, e)
             continue
-        value: bytes = record.value()  # type: ignore[assignment]
         state = groups.states.get(key) if key is not None else None
         if key is not None and state is not None and groups.behind and groups.due(state) <= now:
             groups.fire(key, "timeout", now)
         if key in groups.full and not groups.relieve(record, now, f"max_items {groups.rule.aggregation.max_items}"):
             continue
         state = _make_room(groups, key, record, groups.growth(key, items), now)
-        if key is None or state is None or (groups.rule.plan.folds and not groups.fold(key, state, record, value)):
-            continue
-        _add(groups, key, state, record, read, items, now)
+        if key is not None and state is not None:
+            _add(groups, key, state, record, read, items, now)
 
 
 def parsed(groups: Groups, record: Record) -> tuple[bytes | None, Any, list[Any]]:
@@ -172,18 +172,33 @@ def parsed(groups: Groups, record: Record) -> tuple[bytes | None, Any, list[Any]
 def _add(
     groups: Groups, key: bytes, state: GroupState, record: Record, read: Any, items: list[Any], now: float
 ) -> None:
-    rule = groups.rule
-    state[COUNT] += 1
-    state[LAST] = record.offset()
+    """All of the record, or nothing: the user's reducers and an `until` expression can refuse it, and that one sees
+    the group as it is with the record."""
+    rule, value = groups.rule, record.value()
+    with_it = state if rule.ending is None else state.copy()
+    if rule.plan.folds and not groups.fold(key, with_it, record, value):  # type: ignore[arg-type]
+        return
+    with_it[COUNT] += 1
+    with_it[LAST] = record.offset()
     for add in rule.plan.adders:
-        add(state, read)
+        add(with_it, read)
+    ends = rule.until is not None and rule.until(read)
+    if rule.ending is not None:
+        try:
+            ends = rule.ending.holds(record, with_it, with_items(groups.bags.get(key, []), items))
+        except Exception as error:
+            groups.unopen(key, state)
+            refuse(groups, record, error)
+            return
+        groups.outcomes["until", "true" if ends else "false"] += 1
+        state[:] = with_it
     if items:
         groups.collect(key, state, items)
     if rule.completion.since_last < inf:
         state[SEEN] = now
     groups.touched[key] = state
-    if state[COUNT] >= rule.completion.most or (rule.until is not None and rule.until(read)):
-        groups.complete(key, state, read, now)
+    if ends or state[COUNT] >= rule.completion.most:
+        groups.end(key, state, ends, now)
 
 
 def refuse(groups: Groups, record: Record, error: Exception) -> None:

@@ -5,14 +5,16 @@ A clause is one expression of the file, named by its place in the agent: `where`
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from sluicegate.schemas import Codec
 from sluicegate.schemas.codecs import as_json
 from sluicegate.schemas.json import DEEPEST, Field, deep, document, encode, walk, wanted, well_formed
-from sluicegate.streams.agent import Agent, Let
+from sluicegate.streams.agent import Agent, Let, Until
 from sluicegate.streams.contracts.record import Record, headers
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.expressions.exact import Evaluate, ReaderOf, exact
@@ -24,6 +26,8 @@ from sluicegate.streams.expressions.times import duration_text, time_text
 from sluicegate.streams.expressions.tree import Node
 
 MESSAGE = "message"
+GROUP = "group"
+NO_GROUP: Mapping[str, Any] = MappingProxyType({})
 PARTS = ("value", "key", "headers", "timestamp", "topic", "partition", "offset")
 """What expressions may ask of `message`."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -45,11 +49,13 @@ class Clause(NamedTuple):
 
 
 class Seen(msgspec.Struct, gc=False):
-    """One record, as clauses see it that ask for more than its fields. `memo` has what was computed of it already."""
+    """One record, for clauses that ask for more than its fields. `memo` has its computed fields so far, `group` the
+    values of its group."""
 
     read: Any
     record: Record
     memo: dict[str, Any]
+    group: Mapping[str, Any] = NO_GROUP
 
 
 def clause(name: str, text: str) -> Clause:
@@ -109,8 +115,8 @@ class Fields:
         """Raises ConfigurationError for fields of a format that has none."""
         used = computed(lets, {name for each in clauses for name in roots(each.node)})
         asked = {path for each in (*clauses, *used.values()) for path in paths(each.node) if path[0] not in used}
-        self.plain = not used and not any(path[0] == MESSAGE for path in asked)
-        self._paths = [path for path in asked if path[0] != MESSAGE]
+        self._paths = [path for path in asked if path[0] not in (MESSAGE, GROUP)]
+        self.plain = not used and len(self._paths) == len(asked)
         fields = sorted({path[0] for path in self._paths})
         if fields and not codec.fields:
             raise ConfigurationError(
@@ -137,6 +143,13 @@ class Fields:
             self._bound(found)
         return found if self.plain else Seen(found, record, {})
 
+    def in_group(self, record: Record, value: bytes, group: Mapping[str, Any]) -> Any:
+        """As `read`, with the values of the record's group. The value is known to be one of the format."""
+        if not self._paths:
+            return Seen(None, record, {}, group)
+        found = self.read(record, value)
+        return found if self.plain else replace(found, group=group)
+
     def _bound(self, found: Any) -> None:
         for name, *inside in self._paths:
             value = self._getters[name](found)
@@ -150,6 +163,8 @@ class Fields:
     def _reader(self, name: str) -> Callable[[Any], Any]:
         if name == MESSAGE:
             return lambda seen: self._message(seen.record)
+        if name == GROUP:
+            return lambda seen: seen.group
         if name in self._lets:
             return _remembered(name, self._lets[name])
         get = self._getters[name]
@@ -232,7 +247,8 @@ def needed(agent: Agent) -> set[str]:
     rule, dedupe = agent.aggregation, agent.dedupe
     found = [dedupe.name] if dedupe is not None and dedupe.by == "field" else []
     if rule is not None:
-        found += [rule.key, *(each.field for each in rule.compute), rule.until.field if rule.until else None]
+        found += [rule.key, *(each.field for each in rule.compute)]
+        found += [rule.until.field] if isinstance(rule.until, Until) else []
     return {path.partition(".")[0] for path in found if path} & {each.name for each in agent.let}
 
 

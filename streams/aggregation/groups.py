@@ -165,9 +165,13 @@ class Groups:
 
     def complete(self, key: bytes, state: GroupState, read: Any, now: float) -> None:
         """The group ends with this record: by its count, its `until`, or by a limit."""
+        self.end(key, state, self.rule.until is not None and self.rule.until(read), now)
+
+    def end(self, key: bytes, state: GroupState, until: bool, now: float) -> None:
+        """As `complete`, with the answer of `until`."""
         if state[COUNT] >= self.rule.completion.count:
             self.fire(key, "count", now)
-        elif self.rule.until is not None and self.rule.until(read):
+        elif until:
             self.fire(key, "until", now)
         else:
             self.limit(key, now)
@@ -218,28 +222,30 @@ class Groups:
             accumulators = [apply(fold, state, message) for fold in folds]
         except Exception as e:
             raised = cause(e)
-            return self._unopened(
+            return self._refused(
                 key, state, record, "reducer", f"a reducer of this agent raised {raised.text}", raised.where
             )
         size, most = sum(map(len, accumulators)), min(self.rule.aggregation.max_bytes, LARGEST_ITEM)
         if size > most:
-            return self._unopened(
+            return self._refused(
                 key, state, record, "too-large", f"its reducers would hold {size} bytes, more than max_bytes {most}"
             )
         for fold, accumulator in zip(folds, accumulators, strict=True):
             state[fold.slot] = accumulator
         return True
 
-    def _unopened(
-        self, key: bytes, state: GroupState, record: Record, reason: str, error: str, where: str = ""
-    ) -> bool:
-        """Refuse a record that its reducers cannot take; a group that was opened for it never was. Always False."""
+    def _refused(self, key: bytes, state: GroupState, record: Record, reason: str, error: str, where: str = "") -> bool:
+        """Refuse a record that its reducers cannot take. Always False."""
         self.refuse(record, "aggregate", reason, error, where)
+        self.unopen(key, state)
+        return False
+
+    def unopen(self, key: bytes, state: GroupState) -> None:
+        """A group that was opened for a record that is refused never was."""
         if not state[COUNT]:
             del self.states[key]
             self.bags.pop(key, None)
             self.touched[key] = None
-        return False
 
     def next_due(self) -> float:
         """The nearest deadline on the owner's clock, infinity for none; may be early, never late."""

@@ -151,10 +151,10 @@ def of_result(clause: Clause) -> Callable[[ResultFields], Any]:
 
 
 def _field(name: str) -> Callable[[ResultFields], Any]:
-    return lambda result: _plain(result.get(name))
+    return lambda result: plain(result.get(name))
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """As a reader of the result finds it: what only the encoder understands is written and read."""
     if isinstance(value, str | bool | int) or value is None:
         return value

@@ -10,6 +10,7 @@ from sluicegate.schemas.json import Field, FieldDecoder, bounded, canonical, dec
 from sluicegate.streams.agent import Agent, Aggregation, Let, Reducer, Until
 from sluicegate.streams.aggregation.clauses import Lets, Where, computed, needed
 from sluicegate.streams.aggregation.completion import Completion, completion
+from sluicegate.streams.aggregation.ending import Ending
 from sluicegate.streams.aggregation.layout import Bags, GroupState
 from sluicegate.streams.aggregation.reducers import ABSENT, STATS, Plan, plan
 from sluicegate.streams.aggregation.results import results
@@ -22,9 +23,10 @@ class Rule:
     """What the hot loop needs of an agent, each part ready to be called.
 
     `decode(bytes)` gives a record or raises; `key_of(record)` gives the key as bytes (None: the message key);
-    `until(record)` says that the group ends here; `utf8` says that values go into results as they came;
-    `grouped` that there is an aggregation, which has its own words for null values and missing fields. `where` is None
-    when the agent takes every record, `results` when every result goes as a whole to the one destination.
+    `until(record)` says that the group ends here, `ending` is an `until` expression; `utf8` says that values go into
+    results as they came; `grouped` that there is an aggregation, which has its own words for null values and missing
+    fields. `where` is None when the agent takes every record, `results` when every result goes as a whole to the one
+    destination.
     """
 
     __slots__ = (
@@ -32,6 +34,7 @@ class Rule:
         "aggregation",
         "completion",
         "decode",
+        "ending",
         "fingerprint",
         "grouped",
         "key_of",
@@ -71,7 +74,11 @@ class Rule:
         if self.plan.inline and want.attributes[0] != "f0":
             self.plan = self.plan._replace(inline=False)
         self.key_of = _key_of(getters[aggregation.key]) if aggregation.key else None
-        self.until = _until(aggregation.until, getters)
+        until = aggregation.until
+        self.until = _until(until, getters) if isinstance(until, Until) else None
+        self.ending = (
+            Ending(until, aggregation.compute, agent.let, codec, self.plan) if isinstance(until, str) else None
+        )
         self.utf8 = codec.name == "json" and any(r.kind == "collect" and r.field is None for r in aggregation.compute)
         self.fingerprint, self.shared = fingerprint(agent), agent.scope == "shared"
         self.where = Where(agent.where, agent.let, codec) if agent.where else None
@@ -133,7 +140,7 @@ def _fields(aggregation: Aggregation, lenient: bool) -> list[Field]:
             found[reducer.field] = known._replace(kind="number") if is_number else known
     if aggregation.key:
         found[aggregation.key] = found.get(aggregation.key, Field(aggregation.key))._replace(required=True)
-    if aggregation.until and aggregation.until.field not in found:
+    if isinstance(aggregation.until, Until) and aggregation.until.field not in found:
         found[aggregation.until.field] = Field(aggregation.until.field, required=False)
     return list(found.values())
 
@@ -175,8 +182,6 @@ def _key_of(get: Callable[[Any], Any]) -> Callable[[Any], bytes]:
     return key_of
 
 
-def _until(until: Until | None, getters: dict[str, Callable[[Any], Any]]) -> Callable[[Any], bool] | None:
-    if until is None:
-        return None
+def _until(until: Until, getters: dict[str, Callable[[Any], Any]]) -> Callable[[Any], bool]:
     get, equals, boolean = getters[until.field], until.equals, isinstance(until.equals, bool)
     return lambda record: (value := get(record)) == equals and isinstance(value, bool) == boolean

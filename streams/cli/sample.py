@@ -18,14 +18,21 @@ def samples(app: App, file: str, most: int) -> list[dict[str, Any]]:
     """For each agent with expressions: the number of records, and the counts of each clause. Raises SystemNotReady, and
     ConfigurationError for the embedded broker."""
     from sluicegate.streams.cli.letters import BrokerTopics
-    from sluicegate.streams.operations.answering import result_clauses
 
     topics = BrokerTopics(app)
     return [
-        {"agent": agent.name, **_of_records(app, topics, reader, file, most), "not_sampled": result_clauses(agent)}
+        {"agent": agent.name, **_of_records(app, topics, reader, file, most), "not_sampled": _not_sampled(agent)}
         for reader, agent in _agents(app)
-        if reader.where or reader.let or result_clauses(agent)
+        if reader.where or reader.let or _not_sampled(agent)
     ]
+
+
+def _not_sampled(agent: Agent) -> list[str]:
+    """The clauses that see a group or a result."""
+    from sluicegate.streams.operations.answering import result_clauses
+
+    rule = agent.aggregation
+    return [*(["until"] if rule is not None and isinstance(rule.until, str) else []), *result_clauses(agent)]
 
 
 def _agents(app: App) -> Iterator[tuple[Agent, Agent]]:
@@ -65,7 +72,7 @@ def in_words(samples: Iterable[dict[str, Any]]) -> Iterator[str]:
             if "command" in clause:
                 yield f"    the first failure: {clause['command']}"
         if each["not_sampled"]:
-            yield f"  {', '.join(each['not_sampled'])}: not sampled, because they see results"
+            yield f"  {', '.join(each['not_sampled'])}: not sampled, because they see groups or results"
 
 
 def _counts(clause: dict[str, Any]) -> str:

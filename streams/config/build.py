@@ -9,7 +9,15 @@ from sluicegate.streams.config import avro, kafka
 from sluicegate.streams.config.checks import dead_letters, rekeying
 from sluicegate.streams.config.dedupe import DeduplicationModel
 from sluicegate.streams.config.leased import OutboxModel
-from sluicegate.streams.config.models import DROP, AgentModel, Aggregate, DestinationModel, FileModel, ReducerModel
+from sluicegate.streams.config.models import (
+    DROP,
+    AgentModel,
+    Aggregate,
+    DestinationModel,
+    FileModel,
+    ReducerModel,
+    UntilModel,
+)
 from sluicegate.streams.config.scalars import Unknown
 
 DEFAULT_MAX_ITEMS = 100_000
@@ -142,7 +150,7 @@ def _aggregation(key: str | None, rule: Aggregate) -> run.Aggregation:
         count=rule.count,
         since_first=None if timeout is None else timeout.first if after is None else None if idle else after,
         since_last=None if timeout is None else timeout.last if after is None else after if idle else None,
-        until=run.Until(rule.until.field, rule.until.equals) if rule.until else None,
+        until=run.Until(rule.until.field, rule.until.equals) if isinstance(rule.until, UntilModel) else rule.until,
         compute=tuple(_reducer(name, reducer) for name, reducer in rule.compute.items()),
         on_timeout=rule.on_timeout,
         on_missing=rule.on_missing,

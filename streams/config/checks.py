@@ -7,7 +7,7 @@ from ipaddress import ip_address
 from sluicegate.streams.config import cases
 from sluicegate.streams.config.fields import LONGEST_NAME, NAME
 from sluicegate.streams.config.kafka import EMBEDDED
-from sluicegate.streams.config.models import RESERVED, AgentModel, Aggregate, FileModel
+from sluicegate.streams.config.models import RESERVED, AgentModel, Aggregate, FileModel, UntilModel
 from sluicegate.streams.config.problems import FileFinding, Path
 from sluicegate.streams.observe.report import DISPATCHER
 
@@ -246,7 +246,7 @@ def _raw(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
         )
     if agent.aggregate is None:
         return
-    if agent.aggregate.until is not None:
+    if isinstance(agent.aggregate.until, UntilModel):
         until = (*path, "aggregate", "until")
         yield FileFinding(until, "needs a field, but raw records have none", hint, (form, until))
     for name, reducer in agent.aggregate.compute.items():

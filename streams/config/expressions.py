@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from sluicegate.streams.aggregation.clauses import MESSAGE, PARTS
+from sluicegate.streams.aggregation.clauses import GROUP, MESSAGE, PARTS
+from sluicegate.streams.aggregation.ending import ASKED, of_group
 from sluicegate.streams.aggregation.results import FIXED
-from sluicegate.streams.config.models import DROP, AgentModel, FileModel
+from sluicegate.streams.config.models import DROP, AgentModel, Aggregate, FileModel, UntilModel
 from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean, printable
-from sluicegate.streams.config.record_types import message_type, result_type
+from sluicegate.streams.config.record_types import group_type, message_type, result_type
 from sluicegate.streams.config.scalars import Unknown
 from sluicegate.streams.expressions.check import check, check_condition
 from sluicegate.streams.expressions.faults import ExpressionError
@@ -19,6 +20,9 @@ from sluicegate.streams.expressions.words import normal
 
 EVERYTHING = "true"
 """The condition of a route without `where`."""
+
+OF_THE_FIRST_RECORD = {"key", "timestamp", "topic", "partition", "offset"}
+"""Parts of `message` that a record of `repartition` no longer has."""
 OF_MESSAGE = "ask for message.key, message.headers, message.timestamp or message.topic"
 
 
@@ -52,6 +56,8 @@ def findings(file: FileModel) -> Iterator[FileFinding]:
         texts = {(*path, "let", each): text for each, text in (agent.let or {}).items()}
         if agent.where is not None:
             texts[*path, "where"] = agent.where
+        if agent.aggregate is not None and isinstance(agent.aggregate.until, str):
+            texts[*path, "aggregate", "until"] = agent.aggregate.until
         found = [_parsed(at, text) for at, text in texts.items()]
         yield from (each for each in found if isinstance(each, FileFinding))
         clauses = [each for each in found if isinstance(each, Parsed)]
@@ -59,6 +65,13 @@ def findings(file: FileModel) -> Iterator[FileFinding]:
         types: dict[str, ValueType] = {MESSAGE: message_type(UNKNOWN)}
         for clause in clauses:
             yield from _of_record(agent, clause, lets)
+            if _is_until(clause.path) and agent.aggregate is not None:
+                yield from _of_group(agent, agent.aggregate, clause, lets)
+                needs: tuple[Path, ...] = (clause.path, (*path, "let"), (*path, "aggregate"))
+                yield from _typed(
+                    clause, types | {GROUP: group_type(agent.aggregate, agent.aggregate.compute)}, None, needs
+                )
+                continue
             yield from _typed(clause, types, None, (clause.path, (*path, "let")))
             if _is_let(clause.path):
                 types[clause.name] = check(clause.node, types)[0]
@@ -70,6 +83,10 @@ def findings(file: FileModel) -> Iterator[FileFinding]:
 
 def _is_let(path: Path) -> bool:
     return len(path) == 4 and path[2] == "let"
+
+
+def _is_until(path: Path) -> bool:
+    return path[2:] == ("aggregate", "until")
 
 
 def _parsed(path: Path, text: str) -> Parsed | FileFinding:
@@ -89,7 +106,7 @@ def _of_record(agent: AgentModel, clause: Parsed, lets: LetClauses) -> Iterator[
     path, names = clause.path, clause.names
     for part in sorted(clause.parts - {*PARTS}):
         yield FileFinding(path, f"message has no {part}", did_you_mean(part, PARTS), (path,))
-    if "group" in names:
+    if GROUP in names and not _is_until(path):
         hint = "ask for a field of the record, or of message"
         yield FileFinding(path, "names group, which only `until` can ask", hint, (path,))
     order = list(agent.let or ())
@@ -97,10 +114,29 @@ def _of_record(agent: AgentModel, clause: Parsed, lets: LetClauses) -> Iterator[
     for name in sorted(names & {*later}):
         what = "names itself" if name == clause.name else f"names {name}, which is computed after it"
         yield FileFinding(path, what, "name only fields of the record and what is computed before it", (path,))
-    fields = sorted(names - {MESSAGE, "group", *order})
+    fields = sorted(names - {MESSAGE, GROUP, *order})
     if fields and agent.format == "raw":
         needs = (path, (*path[:2], "format"))
         yield FileFinding(path, f"needs the field {fields[0]}, but raw records have none", OF_MESSAGE, needs)
+
+
+def _of_group(agent: AgentModel, rule: Aggregate, clause: Parsed, lets: LetClauses) -> Iterator[FileFinding]:
+    """What an `until` expression may ask."""
+    path, aggregate = clause.path, (*clause.path[:2], "aggregate")
+    if (GROUP,) in paths(clause.node):
+        hint = "write group.count, or group.NAME with a name of compute"
+        yield FileFinding(path, "names group as a whole", hint, (path,))
+    for name in of_group(clause.node):
+        if name in rule.compute and rule.compute[name].kind not in ASKED:
+            what = f"asks for group.{name}, which is computed by {rule.compute[name].kind}"
+            yield FileFinding(path, what, f"ask for a value of {', '.join(ASKED)}", (path, aggregate))
+    if agent.repartition is not None:
+        before = _with_those_before(lets)
+        parts = clause.parts.union(*(before[name] for name in clause.names if name in before))
+        for part in sorted(parts & OF_THE_FIRST_RECORD):
+            what = f"asks for message.{part}, but is asked of the record that repartition wrote anew"
+            hint = "ask for fields or headers, or leave out repartition"
+            yield FileFinding(path, what, hint, (path, (*path[:2], "repartition"), (*path[:2], "let")))
 
 
 def _typed(
@@ -118,7 +154,7 @@ def _names(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
     """A computed field must have a name that expressions can write."""
     for name in agent.let or ():
         at = (*path, "let", name)
-        if name in (MESSAGE, "group"):
+        if name in (MESSAGE, GROUP):
             yield FileFinding(at, "is a reserved name of expressions", "give the field another name", (at,))
             continue
         try:
@@ -136,11 +172,12 @@ def _elsewhere(agent: AgentModel, path: Path, lets: LetClauses) -> Iterator[File
         _used(agent.aggregate.compute[name].field for name in agent.aggregate.compute) if agent.aggregate else set()
     )
     kept = _used([agent.dedupe.id.field if agent.dedupe else None])
-    until = _used([agent.aggregate.until.field if agent.aggregate and agent.aggregate.until else None])
+    ends = agent.aggregate.until if agent.aggregate else None
+    until = _used([ends.field if isinstance(ends, UntilModel) else None])
     for name, parts in _with_those_before(lets).items():
         at = (*path, "let", name)
         if agent.repartition is not None and name in grouped | kept | until:
-            for part in sorted(parts & {"key", "timestamp", "topic", "partition", "offset"}):
+            for part in sorted(parts & OF_THE_FIRST_RECORD):
                 what = f"asks for message.{part}, but is computed of the record that repartition wrote anew"
                 hint = "compute it from fields or headers, or leave out repartition"
                 yield FileFinding(at, what, hint, (at, (*path, "repartition"), (*path, "aggregate"), (*path, "dedupe")))

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, WithJsonSchema, model_validator
 
 from sluicegate.streams.config.cases import Tests
 from sluicegate.streams.config.declared import DeclaredFields
@@ -38,6 +38,7 @@ from sluicegate.streams.config.leased import OutboxModel, OutboxOrOff, TimeoutsM
 from sluicegate.streams.config.problems import Path, did_you_mean, printable
 from sluicegate.streams.config.scalars import Unknown, as_written
 
+_EXPRESSION_SCHEMA = {"type": "string", "minLength": 1, "maxLength": LONGEST_EXPRESSION}
 _CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
 RESERVED = ("key", "key_base64", "count", "reason", "opened_at", "closed_at")
 OF_A_FIELD = ("sum", "min", "max", "mean", "first", "last", "distinct", "collect")
@@ -81,6 +82,15 @@ class UntilModel(BaseModel):
     model_config = _CLOSED
     field: FieldPath
     equals: ValueField
+
+
+_UNTIL_FORM = "{field, equals}"
+UntilField = Annotated[
+    Annotated[UntilModel, Tag(_UNTIL_FORM)] | Annotated[Expression, Tag("expression")],
+    Discriminator(lambda value: _UNTIL_FORM if isinstance(value, dict | UntilModel) else "expression"),
+    unless_unknown(lambda: UntilModel.model_construct(field="unknown", equals=None)),
+    WithJsonSchema({"anyOf": [_EXPRESSION_SCHEMA, UntilModel.model_json_schema()]}),
+]
 
 
 class ReducerModel(BaseModel):
@@ -133,9 +143,7 @@ class Aggregate(BaseModel):
     model_config = _CLOSED
     count: Count | None = None
     timeout: Annotated[TimeoutModel, unless_unknown(lambda: TimeoutModel.model_construct(after=1.0))] | None = None
-    until: (
-        Annotated[UntilModel, unless_unknown(lambda: UntilModel.model_construct(field="unknown", equals=None))] | None
-    ) = None
+    until: UntilField | None = None
     compute: Annotated[dict[str, ReducerSpec], unless_unknown(dict)] = Field(default_factory=dict)
     on_timeout: OnTimeout = "fire"
     on_missing: OnMissing = "dead-letter"
@@ -220,7 +228,6 @@ def _as_selected(value: object) -> object:
     return value
 
 
-_EXPRESSION_SCHEMA = {"type": "string", "minLength": 1, "maxLength": LONGEST_EXPRESSION}
 _SELECT_SCHEMA = {
     "anyOf": [
         {"type": "array", "minItems": 1, "items": {"type": "string"}},

@@ -1,10 +1,14 @@
 """What the expressions of an agent mean, in words: one sentence each."""
 
+import re
 from collections.abc import Sequence
 
 from sluicegate.streams.agent import Agent, Destination
 from sluicegate.streams.expressions.parse import parse
 from sluicegate.streams.expressions.words import in_words, normal
+
+_GROUP = re.compile(r"""("(?:\\.|[^"\\])*")|(?<![.\w])group\.""")
+"""A text, which stays as it is, or the name before a value of the group."""
 
 
 def of_records(agent: Agent) -> list[str]:
@@ -42,6 +46,12 @@ def condition(text: str) -> str:
     """In words, or the expression itself where it has no short ones."""
     node = parse(text)
     return in_words(node) or f"`{normal(node)}`"
+
+
+def of_group(until: str) -> str:
+    """`its weight is at least 500`"""
+    said = in_words(parse(until))
+    return _GROUP.sub(lambda found: found[1] or "its ", said) if said else condition(until)
 
 
 def _route(number: int, to: Destination) -> str:

@@ -83,6 +83,14 @@ def result_type(
     return found
 
 
+def group_type(
+    rule: Aggregation | Aggregate, compute: Mapping[str, Reducer | ReducerModel], fields: RecordFields = NOTHING.fields
+) -> ValueType:
+    """`group` in an `until` expression, which is false while a value does not exist: so none is null."""
+    found = result_type(rule, compute, fields)
+    return record_of({"count": INTEGER, **{name: present(found[name]) for name in compute}})
+
+
 def _of_reducer(kind: str, field: ValueType) -> ValueType:
     """What a reducer gives for a field of this type. A sum of doubles may be an integer in JSON."""
     if kind in ("count", "distinct"):

@@ -36,7 +36,7 @@ _EXAMPLES = {
     "having": "write an expression of the result, such as count > 1",
     "let": "write NAME: EXPRESSION for each computed field",
     "where": "write an expression, such as amount > 100",
-    "until": "write {field: PATH, equals: VALUE}",
+    "until": "write an expression, such as group.total >= 500, or {field: PATH, equals: VALUE}",
 }
 _KINDS = {
     "string_type": "must be text",

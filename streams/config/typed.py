@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from sluicegate.schemas.json import document
-from sluicegate.streams.agent import Agent, App
-from sluicegate.streams.aggregation.clauses import MESSAGE
+from sluicegate.streams.agent import Agent, App, Until
+from sluicegate.streams.aggregation.clauses import GROUP, MESSAGE
 from sluicegate.streams.aggregation.reducers import STATS
 from sluicegate.streams.config.models import AgentModel, FileModel
 from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean, printable
@@ -18,6 +18,7 @@ from sluicegate.streams.config.record_types import (
     RecordFields,
     RecordType,
     field_type,
+    group_type,
     message_type,
     of_values,
     record_type,
@@ -78,9 +79,17 @@ def _clauses(agent: Agent, path: Path) -> Iterator[PlacedExpression]:
         yield PlacedExpression((*path, "where"), agent.where, True)
 
 
+def _until(agent: Agent, path: Path) -> PlacedExpression | None:
+    until = agent.aggregation.until if agent.aggregation is not None and not agent.rekeys else None
+    return PlacedExpression((*path, "aggregate", "until"), until, True) if isinstance(until, str) else None
+
+
 def _of_record(agent: Agent, path: Path, record: RecordType, types: RecordFields) -> Iterator[Judged]:
     for text in _clauses(agent, path):
         yield from map(_found(text), text.findings(types, record.source))
+    if (until := _until(agent, path)) is not None and (rule := agent.aggregation) is not None:
+        group = group_type(rule, {each.name: each for each in rule.compute}, types)
+        yield from map(_found(until), until.findings({**types, GROUP: group}, record.source))
     if record.source is not None:
         yield from _named(agent, path, record)
     for let in agent.let if record.source is not None else ():
@@ -103,7 +112,7 @@ def _named(agent: Agent, path: Path, record: RecordType) -> Iterator[Judged]:
         named[*path, "dedupe", "id"] = agent.dedupe.name
     if rule is not None and not agent.rekeys:
         named |= {(*path, "aggregate", "compute", each.name): each.field for each in rule.compute}
-        named[*path, "aggregate", "until", "field"] = rule.until.field if rule.until else None
+        named[*path, "aggregate", "until", "field"] = rule.until.field if isinstance(rule.until, Until) else None
     for at, field in named.items():
         if field is not None and field.partition(".")[0] not in known:
             what = f"wants {field}, but {record.source} has no such field"

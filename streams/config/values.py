@@ -55,7 +55,7 @@ def _kinds(value: Any, path: Path) -> Iterator[FileFinding]:
 
 
 def _kind(value: object, path: Path, kinds: Sequence[Any]) -> Iterator[FileFinding]:
-    if value is None and NoneType in kinds:
+    if (value is None and NoneType in kinds) or (isinstance(value, str) and str in kinds):
         return
     for kind in kinds:
         if is_dataclass(kind) and isinstance(kind, type):
@@ -246,11 +246,12 @@ def _handler(handler: run.Handler) -> Tree:
 
 
 def _aggregate(rule: run.Aggregation) -> Tree:
+    until = rule.until
     times = _given(first=rule.since_first, last=rule.since_last)
     return _given(
         count=rule.count,
         timeout={name: Native(each) for name, each in times.items()} or None,
-        until=None if rule.until is None else {"field": rule.until.field, "equals": rule.until.equals},
+        until={"field": until.field, "equals": until.equals} if isinstance(until, run.Until) else until,
         compute={each.name: _reducer(each) for each in rule.compute},
         on_timeout=rule.on_timeout,
         on_missing=rule.on_missing,

@@ -14,7 +14,7 @@ from sluicegate.streams.agent import (
     Threshold,
     Timeouts,
 )
-from sluicegate.streams.config.phrases import of_records, of_results, unanswered
+from sluicegate.streams.config.phrases import of_group, of_records, of_results, unanswered
 from sluicegate.streams.config.problems import FileFinding, Path
 from sluicegate.streams.units import spoken_duration
 
@@ -188,13 +188,15 @@ def firing(rule: Aggregation) -> str:
     ends = []
     if rule.count is not None:
         ends.append(f"at exactly {rule.count} {'record' if rule.count == 1 else 'records'} of one key")
-    if rule.until is not None:
+    if isinstance(rule.until, str):
+        ends.append(f"when {of_group(rule.until)}")
+    elif rule.until is not None:
         ends.append(f"with the record whose {rule.until.field} equals {json.dumps(rule.until.equals)}")
     timed = [(rule.since_first, "first"), (rule.since_last, "last")]
     ends += [f"{spoken_duration(seconds)} after the {which}" for seconds, which in timed if seconds is not None]
     if not ends:
         return f"ends a group only at a limit: {rule.max_items} records of one key, or {rule.max_bytes} collected bytes"
-    text = "fires " + ", or ".join(ends)
+    text = ("ends a group " if isinstance(rule.until, str) else "fires ") + ", or ".join(ends)
     if any(seconds is not None for seconds, _ in timed):
         text += ", by the worker's clock, even if no record follows; a late record starts a new group"
     return text

@@ -49,7 +49,8 @@ class Verdict(NamedTuple):
 
 
 class RecordClauses:
-    """The clauses of an agent that see a record: `where`, each `let`, and the key of an agent that has one."""
+    """The clauses of an agent that see a record: each `let`, `where`, the key, and an `until` expression. `until` sees
+    a group of this record alone."""
 
     def __init__(self, agent: Agent) -> None:
         """Raises ConfigurationError, and ValueError where the format cannot be read."""
@@ -62,16 +63,18 @@ class RecordClauses:
         return tuple(self._asks)
 
     def answer(self, name: str, record: Record) -> ClauseAnswer:
+        groups, found = Groups(self._rule), None
         try:
             value = record.value()
             if value is None or len(value) > self._rule.max_record_bytes:
                 raise OverflowError
-            return ClauseAnswer(name, self._asks[name](record, value))
+            found = self._asks[name](record, value, groups)
         except Exception as error:
-            groups = Groups(self._rule)
             refuse(groups, record, error)
-            [refused] = (event for event in groups.drain() if isinstance(event, Refused))
-            return ClauseAnswer(name, None, refused.error, refused.reason, refused.clause)
+        for event in groups.drain():
+            if isinstance(event, Refused):
+                return ClauseAnswer(name, None, event.error, event.reason, event.clause)
+        return ClauseAnswer(name, found)
 
 
 def _refusing(agent: Agent) -> Agent:
@@ -88,20 +91,33 @@ def _without_results(agent: Agent) -> Agent:
     return replace(agent, having="", routes=(), to=None)
 
 
-def _asks(agent: Agent, codec: Codec, rule: Rule) -> Iterator[tuple[str, Callable[[Record, bytes], Any]]]:
+AskRecord = Callable[[Record, bytes, Groups], Any]
+"""What a clause answers for a record and its value. The groups hold nothing yet."""
+
+
+def _asks(agent: Agent, codec: Codec, rule: Rule) -> Iterator[tuple[str, AskRecord]]:
     for let in agent.let:
         name = f"let.{let.name}"
         yield name, _computes(Fields([clause(name, let.expression)], agent.let, codec), name, let.expression)
     if agent.where:
-        yield "where", Where(agent.where, agent.let, codec).takes
+        where = Where(agent.where, agent.let, codec)
+        yield "where", lambda record, value, groups: where.takes(record, value)
     if agent.aggregation is not None:
         key_of = rule.key_of
-        yield "key", lambda record, value: record.key() if key_of is None else key_of(rule.read(record))
+        yield "key", lambda record, value, groups: record.key() if key_of is None else key_of(rule.read(record))
+    if rule.ending is not None:
+        yield "until", _ends
 
 
-def _computes(fields: Fields, name: str, expression: str) -> Callable[[Record, bytes], Any]:
+def _ends(record: Record, value: bytes, groups: Groups) -> bool:
+    """Whether a group of this record alone ends with it."""
+    accept(groups, [record], 0.0)
+    return groups.outcomes["until", "true"] > 0
+
+
+def _computes(fields: Fields, name: str, expression: str) -> AskRecord:
     compute = fields.function(clause(name, expression))
-    return lambda record, value: as_field(compute(fields.read(record, value)))
+    return lambda record, value, groups: as_field(compute(fields.read(record, value)))
 
 
 def becomes(app: str, agent: Agent, record: Record) -> Verdict:

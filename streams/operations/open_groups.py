@@ -5,8 +5,9 @@ from math import inf
 from typing import Any, NamedTuple
 
 from sluicegate.streams import formats
-from sluicegate.streams.agent import Agent
+from sluicegate.streams.agent import Agent, Until
 from sluicegate.streams.aggregation.changelog import Changelog
+from sluicegate.streams.aggregation.ending import waiting
 from sluicegate.streams.aggregation.entry import Amendment
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, LAST, OPENED, GroupState
@@ -102,8 +103,11 @@ def why(group: OpenGroup, agent: Agent) -> str:
         if rule is not None and rule.count
         else f"{group.records} so far, no count ends it"
     ]
-    if rule is not None and rule.until is not None:
-        said.append(f"waits for a record whose {rule.until.field} ends it")
+    until = rule.until if rule is not None else None
+    if isinstance(until, Until):
+        said.append(f"waits for a record whose {until.field} ends it")
+    elif until is not None:
+        said.append(waiting(until, {**group.values, "count": group.records}))
     said.append(f"oldest {group.age:.0f} s")
     if group.fires_in is None:
         said.append("no timeout")

@@ -97,6 +97,15 @@ class RebuildIntake:
             self.dedupe.seen.changes(self.now)
 
 
+class UnendingGroups(Groups):
+    """Open groups that take records and do not end with one: `Rebuild` decides that."""
+
+    __slots__ = ()
+
+    def end(self, key: bytes, state: GroupState, until: bool, now: float) -> None:
+        """Nothing."""
+
+
 class Rebuild:
     """Takes the records of one partition from `known.begin` on, in order."""
 
@@ -104,7 +113,9 @@ class Rebuild:
         self, agent: Agent, reads: Codec, ids: IdRule | None, known: KnownOutputs, reach: Reach, latest: float
     ) -> None:
         self._rule, self._known, self._reach = Rule(agent, reads), known, reach
-        self._groups = Groups(Rule(replace(agent, aggregation=_unending(agent.aggregation or Aggregation())), reads))
+        self._groups = UnendingGroups(
+            Rule(replace(agent, aggregation=_unending(agent.aggregation or Aggregation())), reads)
+        )
         self._intake = RebuildIntake(known.partition, agent, ids, known, latest)
         self._decided: dict[int, Event] = {}
         self._again: dict[bytes, list[int]] = {}  # first offsets of the decided fires of a key
@@ -163,7 +174,7 @@ class Rebuild:
             if offset == crosses:
                 del self._crossing[key]
                 self._settle(key)
-        elif (reason := self._ends(state, record)) is not None:
+        elif (reason := self._ends(key, state, record)) is not None:
             self._groups.fire(key, reason, self._intake.now)
             self._drain()
 
@@ -171,11 +182,13 @@ class Rebuild:
         self._let_go(key)
         self._settled.add(key)
 
-    def _ends(self, state: GroupState, record: Record) -> str | None:
+    def _ends(self, key: bytes, state: GroupState, record: Record) -> str | None:
         rule = self._rule
         if state[COUNT] >= rule.completion.count:
             return "count"
         if rule.until is not None and record.value() is not None and rule.until(rule.read(record)):
+            return "until"
+        if rule.ending is not None and rule.ending.holds(record, state, self._groups.bags.get(key, [])):
             return "until"
         return "limit" if state[COUNT] >= rule.completion.most and rule.aggregation.on_full == "fire-oldest" else None
 
@@ -226,7 +239,7 @@ def _unending(aggregation: Aggregation) -> Aggregation:
     return replace(
         aggregation,
         count=None,
-        until=None,
+        until=aggregation.until if isinstance(aggregation.until, str) else None,  # it may refuse a record
         on_timeout="discard",
         max_items=maxsize,
         max_groups=maxsize,

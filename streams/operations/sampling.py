@@ -14,6 +14,9 @@ from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.operations.answering import ClauseAnswer, RecordClauses
 from sluicegate.streams.reading.addressed import for_us
 
+ALONE = ("key", "until")
+"""Not sampled: a key is no expression, and `until` sees a group."""
+
 
 @dataclass(slots=True)
 class ClauseSample:
@@ -39,7 +42,7 @@ def sampled(app: str, agent: Agent, records: Iterable[Record]) -> tuple[int, lis
     """The number of records, and the answers of `where` and of each `let`. A computed field is asked only of records
     that `where` takes. Records that `sluicegate dead retry` wrote for other agents do not count."""
     clauses, number = RecordClauses(agent), 0
-    made = {name: ClauseSample(name) for name in sorted(clauses.names, key="where".__ne__) if name != "key"}
+    made = {name: ClauseSample(name) for name in sorted(clauses.names, key="where".__ne__) if name not in ALONE}
     for record in records:
         if not for_us([record], Partition(app, agent.name, record.topic(), record.partition())):
             continue

@@ -53,7 +53,7 @@ OF_AN_AGENT = {
     **dict.fromkeys(("dedupe", "dedupe.id", "dedupe.id.header", "dedupe.id.field"), DUPLICATES),
     **dict.fromkeys(("dedupe.horizon", "dedupe.on_missing", "dedupe.max_ids"), DUPLICATES),
     **dict.fromkeys((*_HANDLED, "retry.isolate_after", "from.dedupe", "writer_schemas", "dead_letters"), FILE),
-    **dict.fromkeys(("start", "max_record_bytes", "delivery", "on_error"), FILE),
+    **dict.fromkeys(("fields", "start", "max_record_bytes", "delivery", "on_error"), FILE),
     **dict.fromkeys((f"on_error.{stage}" for stage in ("decode", "produce", "expression")), FILE),
 }
 """By the keys of an agent, nested ones with a dot, without the names that the file chooses itself."""

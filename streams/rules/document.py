@@ -10,7 +10,17 @@ from typing import Any
 from sluicegate.schemas.json import decode_any
 from sluicegate.schemas.options import Avro
 from sluicegate.streams import formats
-from sluicegate.streams.agent import Agent, Aggregation, Deduplication, Destination, Handler, OnError, Reducer, Selected
+from sluicegate.streams.agent import (
+    Agent,
+    Aggregation,
+    Deduplication,
+    Destination,
+    Handler,
+    OnError,
+    Reducer,
+    Selected,
+    Until,
+)
 from sluicegate.streams.expressions.parse import parse
 from sluicegate.streams.expressions.words import normal
 
@@ -49,8 +59,10 @@ def _aggregate(rule: Aggregation) -> AgentDocument:
     times = {"first": rule.since_first, "last": rule.since_last}
     if any(each is not None for each in times.values()):
         found["timeout"] = {name: _number(each) for name, each in times.items() if each is not None}
-    if rule.until is not None:
+    if isinstance(rule.until, Until):
         found["until"] = {"field": rule.until.field, "equals": rule.until.equals}
+    elif rule.until is not None:
+        found["until"] = _normal(rule.until)
     if rule.compute:
         found["compute"] = [{each.name: _reducer(each)} for each in rule.compute]
     if rule.max_items != max(Aggregation().max_items, rule.count or 0):

@@ -1,4 +1,4 @@
-"""`where`, `let`, `having` and routes on a real broker and a real store, with a worker that is killed on the way."""
+"""`where`, `let`, `until`, `having` and routes on a real broker and a real store, with a worker that is killed."""
 
 import json
 import os
@@ -118,3 +118,87 @@ def test_filters_sums_and_routes_survive_a_kill(
     assert len(dead) == failed
     assert {dict(each.headers())["sluicegate-dead-clause"] for each in dead.values()} == {b"where"}
     assert all(json.loads(each.value()).keys() == {"key", "spent"} for each in everything.values())
+
+
+PALLETS = """\
+app: NS
+kafka: {bootstrap.servers: "KAFKA"}
+store: STORE
+accept_level: volatile
+auto_migrate: true
+dead_letters: NS-dead
+http: {port: 0}
+agents:
+  pallets:
+    from: NS-parcels
+    aggregate:
+      until: group.weight >= limit
+      compute: {weight: {sum: kg}, kinds: {distinct: kind}}
+    to: {topic: NS-pallets}
+"""
+
+
+def parcel(number: int) -> dict[str, Any]:
+    """Every 19th has no limit."""
+    value = {"kg": number % 53, "kind": number % 5}
+    return value if number % 19 == 0 else {**value, "limit": 150 + number % 3}
+
+
+def pallets() -> tuple[dict[str, list[tuple[int, int, int]]], int]:
+    """Count, weight and kinds of each group that is complete, by key, and how many records `until` cannot answer."""
+    found: defaultdict[str, list[tuple[int, int, int]]] = defaultdict(list)
+    groups: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+    refused = 0
+    for number in range(RECORDS):
+        key, value = f"k{number % 7}", parcel(number)
+        if "limit" not in value:
+            refused += 1
+            continue
+        groups[key].append(value)
+        weight = sum(each["kg"] for each in groups[key])
+        if weight >= value["limit"]:
+            found[key].append((len(groups[key]), weight, len({each["kind"] for each in groups.pop(key)})))
+    return dict(found), refused
+
+
+@pytest.mark.parametrize("store", ["sqlite", "postgres_url"])
+def test_groups_that_end_by_their_weight_survive_a_kill(
+    tmp_path: Path, kafka: str, ns: str, store: str, request: pytest.FixtureRequest
+) -> None:
+    url = f"sqlite:///{tmp_path / 'state.db'}" if store == "sqlite" else request.getfixturevalue(store)
+    create(kafka, *(f"{ns}-{name}" for name in ("parcels", "pallets", "dead")))
+    path = tmp_path / "pallets.yaml"
+    path.write_text(PALLETS.replace("NS", ns).replace("KAFKA", kafka).replace("STORE", url))
+    producer = Producer({"bootstrap.servers": kafka, "log_level": 0})
+    wanted, refused = pallets()
+    outputs, letters = [reader(kafka, f"{ns}-{name}") for name in ("pallets", "dead")]
+    found: dict[bytes, Message] = {}
+    dead: dict[bytes, Message] = {}
+    run = Run(str(Path(sys.executable).with_name("sluicegate")), "run", str(path))
+    try:
+        for number in range(RECORDS):
+            producer.produce(f"{ns}-parcels", json.dumps(parcel(number)), key=f"k{number % 7}")
+            if number == RECORDS // 2:
+                assert producer.flush(20) == 0
+                wait_until(lambda: taken(outputs, found) > 3, 60, "the first results")
+                os.kill(run.pids(1)[0], signal.SIGKILL)
+        assert producer.flush(20) == 0
+        complete = sum(map(len, wanted.values()))
+        wait_until(lambda: taken(outputs, found) >= complete and taken(letters, dead) >= refused, 90, "all results")
+        run.wait("worker.started", 2)
+        run.signal(signal.SIGTERM)
+        assert run.exit_code(40) == 0
+        for consumer, into in ((outputs, found), (letters, dead)):
+            wait_until(lambda each=consumer, all=into: len(all) == taken(each, all), 20, "what is left")
+    finally:
+        run.close()
+        outputs.close()
+        letters.close()
+    got: defaultdict[str, list[tuple[int, int, int]]] = defaultdict(list)
+    for message in sorted(found.values(), key=lambda each: (each.partition(), each.offset())):
+        document = json.loads(message.value())
+        assert document["reason"] == "until"
+        got[message.key().decode()].append((document["count"], document["weight"], document["kinds"]))
+    assert got == wanted
+    assert len(dead) == refused
+    assert {dict(each.headers())["sluicegate-dead-clause"] for each in dead.values()} == {b"until"}

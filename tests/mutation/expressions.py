@@ -6,6 +6,7 @@ RUNS = "        for run in self.dedupe.runs(fresh, now, self.groups, self._inbox
 TAKEN, PROCESSOR = "        fresh = taken(self.groups, fresh)\n", "        processor = self._setting.processor\n"
 WHERE = ("tests/unit/engine/test_where.py",)
 FILES = ("tests/unit/testing/test_expressions.py",)
+UNTIL = ("tests/unit/aggregation/test_until.py",)
 
 TYPED = ("tests/unit/config/test_typed.py",)
 
@@ -72,6 +73,27 @@ GUARDS = (
         "                count_answers(outcome.answers, self._meter)\n",
         "",
         ("tests/unit/engine/test_expressions_of_results.py",),
+    ),
+    Guard(
+        "a record that `until` cannot answer is in no group",
+        "streams/aggregation/accept.py",
+        "state if rule.ending is None else state.copy()",
+        "state",
+        UNTIL,
+    ),
+    Guard(
+        "`until` is false while a value of the group does not exist",
+        "streams/aggregation/ending.py",
+        "            if any(name not in group for name in self._names):",
+        f"            {NEVER}",
+        UNTIL,
+    ),
+    Guard(
+        "`until` sees the group with the record",
+        "streams/aggregation/ending.py",
+        "range(len(bag) + (item is not None and item not in bag))",
+        "range(len(bag))",
+        UNTIL,
     ),
     Guard(
         "the fingerprint has the normal forms of computed fields",

@@ -1,8 +1,9 @@
 """The agents that a seed may run, and the records that they get."""
 
 import json
+from collections.abc import Mapping
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sluicegate.streams.agent import Agent, Aggregation, Deduplication, Destination, Handler, Reducer, Until
 from tests.simulation import routed
@@ -27,10 +28,16 @@ KINDS = (
     "chain",
     "poison",
 )
-MORE_KINDS = ("refused", "gaps", "shared", "killer", "changed", "routed")
+MORE_KINDS = ("refused", "gaps", "shared", "killer", "changed", "routed", "expression")
 """Not among those that the numbers of seeds choose, so that these go on to mean what they meant."""
+UNTIL = "done || group.total >= 150"
 KEYS = (b"a", b"b", b"c", b"d", b"e", b"f", b"\xff\x00")
 BROKEN = (b"{", b"nope", b'{"s":"no number"}', None)
+
+
+def ends(document: Any, group: Mapping[str, Any]) -> bool:
+    """What UNTIL means. Raises LookupError where it has no answer."""
+    return bool(group["total"] >= 150 or document["done"])
 
 
 class Entry(NamedTuple):
@@ -94,6 +101,7 @@ def _rule(kind: str, chance: Random, count: int, first: float, last: float) -> A
         "until": Aggregation(
             until=Until("done", True), since_first=first, compute=(*SUM, Reducer("all", "collect", "n"))
         ),
+        "expression": Aggregation(until=UNTIL, since_first=first, compute=(*SUM, Reducer("all", "collect", "n"))),
         "reducers": Aggregation(count=count, since_first=first, since_last=last, compute=some),
         "limits": Aggregation(count=9, max_groups=4, max_items=6, compute=SUM),
         "poison": Aggregation(count=count, since_first=first, compute=(*SUM, ALIVE)),
@@ -126,7 +134,7 @@ def _value(kind: str, chance: Random, number: int) -> bytes:
     }
     if kind == "changed":
         fields["m"] = 10_000 + number
-    if kind == "until":
+    if kind == "until" or (kind == "expression" and number % 11):
         fields["done"] = chance.random() < 0.2
     if kind == "reducers":
         fields["d"] = {"x": chance.randrange(4)}

@@ -11,6 +11,7 @@ from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.testing.log import LogRecord
 from tests.chaos.record import Seen
 from tests.simulation import handlers, routed
+from tests.simulation.apps import UNTIL, ends
 from tests.unit.aggregation.oracle import Oracle
 from tests.unit.aggregation.timelines import FUNCTIONS
 
@@ -41,6 +42,8 @@ class Fold:
         self.oracle = Oracle(
             rule, functions=FUNCTIONS | {f"{handlers.__name__}:alive": _counted}, where=routed.where(agent)
         )
+        if rule is not None and rule.until == UNTIL:
+            self.oracle.ends = ends
         self._ids: set[str] = set()
         self.identify = identify
         timeouts = self._timeouts(sent)

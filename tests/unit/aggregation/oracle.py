@@ -48,6 +48,9 @@ class Oracle:
     fields: bool = True
     where: Any = None
     """A function of the document: whether the record is taken. It raises LookupError where it has no answer."""
+    ends: Any = None
+    """What an `until` expression means: a function of the document and of the group's values by their names, whether
+    the group ends. It raises LookupError where it has no answer."""
 
     def advance(self, now: float) -> None:
         for key in [key for key, group in self.groups.items() if self.due(group) <= now]:
@@ -78,11 +81,13 @@ class Oracle:
         if (group := self.room(offset, key, value or b"", now)) is None:
             return
         group.records.append((value or b"", document))
+        if (ends := self.until(offset, key, document, group)) is None:
+            return
         group.last, group.seen = offset, now
         group.size += len(value or b"") if self.collects else 0
         if self.rule.count is not None and len(group.records) >= self.rule.count:
             self.end(key, "count", now)
-        elif self.rule.until is not None and same(at(document, self.rule.until.field), self.rule.until.equals):
+        elif ends:
             self.end(key, "until", now)
         elif len(group.records) >= self.rule.max_items and self.rule.on_full == "fire-oldest":
             self.end(key, "limit", now)
@@ -96,6 +101,22 @@ class Oracle:
             return False
         except ValueError:
             return True
+
+    def until(self, offset: int, key: bytes, document: Any, group: Group) -> bool | None:
+        """Whether the group ends with its newest record. None: the record was refused and is in no group."""
+        if self.rule.until is None:
+            return False
+        if self.ends is None:
+            return same(at(document, self.rule.until.field), self.rule.until.equals)
+        values = {r.name: self.value(r, group) for r in self.rule.compute} | {"count": len(group.records)}
+        try:
+            return bool(self.ends(document, {name: v for name, v in values.items() if v not in (None, MISSING)}))
+        except LookupError:
+            self.refused.append((offset, "expression-failed"))
+            group.records.pop()
+            if not group.records:
+                del self.groups[key]
+            return None
 
     @property
     def collects(self) -> bool:
@@ -118,7 +139,7 @@ class Oracle:
         """(path, kind) of what must be there; kind `any` only asks that the record is an object."""
         lenient = self.rule.on_missing == "ignore"
         found = [(r.field, "any" if lenient else r.kind) for r in self.rule.compute if r.field is not None]
-        found += [(self.rule.until.field, "any")] if self.rule.until else []
+        found += [(self.rule.until.field, "any")] if self.rule.until and self.ends is None else []
         return found + ([(self.rule.key, "key")] if self.rule.key is not None else [])
 
     def turn_away(self, offset: int, reason: str, policy: str) -> Any:

@@ -44,6 +44,10 @@ agents:
     repartition: by-sku
     aggregate: {count: 2, compute: {least: {min: left}}}
     to: {topic: low}
+  pallets:
+    from: orders
+    aggregate: {until: "default(last, false) || group.sum >= 500", compute: {sum: {sum: amount}}}
+    to: {topic: full}
   calls: {from: orders, where: amount > 3, handler: "builtins:len"}
   lines: {from: lines, format: raw, where: message.key == "a", aggregate: {count: 2}, to: {topic: pairs}}
   avro:
@@ -115,6 +119,21 @@ def test_every_clause_of_a_record_is_answered(judged: Eval) -> None:
     assert [each["clause"] for each in found["result"]["clauses"]] == [
         *("having", "to.large", "select.spent", "select.half", "select.late", "to.small")
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "answer"),
+    [
+        ({"amount": 499}, False),
+        ({"amount": 500}, True),
+        ({"amount": 1, "last": True}, True),
+        ({"amount": 1, "last": "x"}, ("expression-failed", "until", "|| of text")),
+        ({}, ("missing-field", "", "Object missing required field `amount`")),
+    ],
+)
+def test_until_is_asked_of_a_group_with_this_record_only(judged: Eval, value: Any, answer: object) -> None:
+    record = judged("pallets", "--value", json.dumps(value), "--key", "p")["record"]
+    assert answers(record)["until"] == answer
 
 
 def test_a_clause_without_an_answer_says_why_and_names_the_clause_that_failed(judged: Eval) -> None:

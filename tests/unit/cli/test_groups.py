@@ -86,6 +86,16 @@ def test_it_lists_shows_and_explains_what_is_open(file: str, groups: Callable[..
     assert "12" in groups("show", "x").stdout
 
 
+def test_it_says_how_far_a_group_is_from_an_until_expression(file: str, groups: Callable[..., Result]) -> None:
+    until = "      until: group.total >= 500 || group.count > 9\n      timeout:"
+    Path(file).write_text(FILE.replace("      count: 3\n      timeout:", until))
+    filled(file)
+    said = (
+        "2 so far, no count ends it, count is 2, total is 12, ends at group.total >= 500 || group.count > 9, oldest 0 s"
+    )
+    assert said in groups("why", "x").stdout
+
+
 def test_a_key_that_is_not_open_is_refused(file: str, groups: Callable[..., Result]) -> None:
     filled(file)
     for what in ("show", "why", "fire", "drop"):

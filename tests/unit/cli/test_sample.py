@@ -39,7 +39,7 @@ agents:
     repartition: by-sku
     aggregate: {count: 2}
     to: {topic: low}
-  results: {from: orders, aggregate: {count: 5}, having: count > 2, to: {topic: large}}
+  results: {from: orders, aggregate: {until: amount > 5}, having: count > 2, to: {topic: large}}
   plain: {from: orders, aggregate: {count: 5}, to: {topic: large}}
 """
 CANARY = "canary-4711"
@@ -91,7 +91,7 @@ def test_each_clause_is_counted_with_the_first_failure_and_its_command(log: Log,
         *("stock", 0),
         ["where", "let.sku"],
     )
-    assert results == {"agent": "results", "records": 0, "clauses": [], "not_sampled": ["having"]}
+    assert results == {"agent": "results", "records": 0, "clauses": [], "not_sampled": ["until", "having"]}
     words = shlex.split(total["command"])
     assert words[0] == "sluicegate"
     shown = CliRunner().invoke(main, [*words[1:]])
@@ -113,12 +113,12 @@ def test_in_words_without_any_value_of_a_record(log: Log, check: Callable[..., R
     assert lines[begin + 3] == "  let.total: 6 computed, 1 failed (* of text and integer)"
     assert lines[begin + 5 : begin + 10] == [
         "  let.remark: 5 computed, 2 missing",
-        "  having, to.large: not sampled, because they see results",
+        "  having, to.large: not sampled, because they see groups or results",
         "stock: the newest 1 record",
         "  where: 1 true, 0 false",
         "  let.sku: 0 computed, 1 failed (after is missing)",
     ]
-    assert lines[-2:] == ["results:", "  having: not sampled, because they see results"]
+    assert lines[-2:] == ["results:", "  until, having: not sampled, because they see groups or results"]
     assert CANARY not in done.output
 
 

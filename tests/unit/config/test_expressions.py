@@ -17,6 +17,13 @@ def handled(*more: str, to: str = TO) -> str:
     return agent("\n".join(["from: orders", "handler: operator:neg", *more, to]))
 
 
+def ended(until: str, *more: str) -> str:
+    """With an `until` that begins in column 14 of line 10."""
+    return grouped(
+        *more, aggregate=f"aggregate:\n  until: {until}\n  compute: {{spent: {{sum: total}}, rows: collect}}"
+    )
+
+
 WRONG = [
     (grouped("where: status = 1"), "9:19: agents.a.where: unexpected '='; write == to compare"),
     (grouped('where: "status = 1"'), "9:20: agents.a.where: unexpected '='; write == to compare"),
@@ -32,6 +39,38 @@ WRONG = [
     (
         grouped("where: amount > 1", form="raw", aggregate="aggregate: {count: 10}"),
         "9:5: agents.a.where: needs the field amount, but raw records have none; ask for message.key",
+    ),
+    (ended("group.spent = 1"), "10:26: agents.a.aggregate.until: unexpected '='; write == to compare"),
+    (ended("group.spent + 1"), "10:14: agents.a.aggregate.until: must be boolean, group.spent + 1 is number"),
+    (ended("group.spend > 1"), "10:20: agents.a.aggregate.until: no field spend in group; did you mean spent?"),
+    (ended("group.counts > 1"), "10:20: agents.a.aggregate.until: no field counts in group; did you mean count?"),
+    (ended("size(group) > 1"), "10:7: agents.a.aggregate.until: names group as a whole; write group.count, or "),
+    (
+        ended("size(group.rows) > 1"),
+        "10:7: agents.a.aggregate.until: asks for group.rows, which is computed by collect; ask for a value of count, ",
+    ),
+    (ended('group.spent > "x"'), "agents.a.aggregate.until: > takes two values of one type"),
+    (ended("message.keys == 1"), "10:7: agents.a.aggregate.until: message has no keys; did you mean key?"),
+    (ended("message.offset > 1", "scope: shared"), "agents.a.aggregate.until: needs scope partition; "),
+    (
+        ended("message.timestamp > timestamp('2026-01-01T00:00:00Z')", "key: customer", "repartition: by-customer"),
+        "agents.a.aggregate.until: asks for message.timestamp, but is asked of the record that repartition wrote anew",
+    ),
+    (
+        ended("at > 1", "key: customer", "repartition: by-customer", "let: {at: message.offset}"),
+        "agents.a.aggregate.until: asks for message.offset, but is asked of the record that repartition wrote anew; ",
+    ),
+    (
+        agent(f"from: orders\nformat: raw\naggregate: {{until: amount > 1}}\n{TO}"),
+        "9:17: agents.a.aggregate.until: needs the field amount, but raw records have none; ask for message.key",
+    ),
+    (
+        agent(f"from: orders\naggregate: {{until: [1]}}\n{TO}"),
+        "8:17: agents.a.aggregate.until: must be text, and YAML takes this for a list; quote the expression",
+    ),
+    (
+        agent(f"from: orders\naggregate: {{until: {{field: x, equal: 1}}}}\n{TO}"),
+        "agents.a.aggregate.until.equal: unknown key; did you mean equals?",
     ),
     (grouped("let: {total: amount *}"), "9:26: agents.a.let.total: "),
     (
@@ -162,6 +201,9 @@ RIGHT = [
         "route 2: writes ",
     ),
     (grouped(to="to: [{topic: u, where: count > 3}]"), "makes a dead letter of what no route takes"),
+    (ended("group.spent >= 500"), "ends a group when its spent is at least 500"),
+    (ended('group.count > 3 && kind == "group.x"'), 'ends a group when its count is more than 3 and kind is "group.x"'),
+    (ended("'group.spent * 2 > total ? true : false'"), "ends a group when `group.spent * 2 > total ? true : false`"),
     (grouped("on_error: {expression: stop}"), "stops the partition at a record for which an expression has no answer"),
     (grouped("key: customer", "repartition: by-customer", "where: paid"), "takes only records where paid"),
 ]

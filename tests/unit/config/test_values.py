@@ -117,7 +117,7 @@ WRONG = {
         "agents.a.aggregate.on_full: must be fire-oldest, dead-letter or stop; write one of these words",
     ),
     "until": (
-        ruled(until="done"),
+        ruled(until=5),
         "agents.a.aggregation.until: must be a value of Until; build it with sluicegate.streams.agent.Until(...)",
     ),
     "equals": (

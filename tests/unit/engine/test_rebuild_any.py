@@ -21,6 +21,7 @@ RULES: dict[str, dict[str, Any]] = {
     "timeout": {"count": 4, "since_first": 20.0},
     "idle": {"count": None, "since_last": 15.0, "since_first": None},
     "until": {"count": 5, "since_first": 40.0, "until": Until("end", True)},
+    "expression": {"count": None, "since_first": 40.0, "until": "end || group.total >= 40 && group.count > 2"},
     "limit": {"count": None, "since_first": 60.0, "max_items": 3},
     "letters": {"count": 3, "since_first": 20.0, "on_timeout": "dead-letter"},
 }

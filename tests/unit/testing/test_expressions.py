@@ -119,6 +119,37 @@ UNROUTED = """\
 - expect: {topic: shop.dead, key: d, reason: expression-failed, headers: {sluicegate-dead-clause: to.noted}}
 - expect_nothing: audit
 """
+PALLETS = """\
+  pallets:
+    from: parcels
+    aggregate:
+      until: group.weight >= 500
+      timeout: {after: 10m, since: last}
+      compute: {weight: {sum: kg}, parcels: count}
+    to: {topic: pallets}
+"""
+WEIGHED = """\
+- send: {topic: parcels, key: p, value: {kg: 461.5}}
+- send: {topic: parcels, key: q, value: {kg: 500}}
+- expect: {topic: pallets, key: q, reason: until, value: {weight: 500, parcels: 1}}
+- expect_nothing: pallets
+- send: {topic: parcels, key: p, value: {kg: 38.5}}
+- expect: {topic: pallets, key: p, reason: until, value: {weight: 500, parcels: 2}}
+- send: {topic: parcels, key: p, value: {kg: 1}}
+- advance: 10m
+- expect: {topic: pallets, key: p, reason: timeout, value: {weight: 1, parcels: 1}}
+"""
+LIMITED = PALLETS.replace(">= 500", ">= limit * double(message.headers.share)")
+UNLIMITED = """\
+- send: {topic: parcels, key: p, value: {kg: 60, limit: 100}, headers: {share: "1"}}
+- send: {topic: parcels, key: p, value: {kg: 70}, headers: {share: "1"}}
+- expect: {topic: shop.dead, key: p, reason: expression-failed, headers: {sluicegate-dead-clause: until}}
+- send: {topic: parcels, key: p, value: {kg: 80, limit: 100}, headers: {share: none}}
+- expect: {topic: shop.dead, key: p, reason: expression-failed, headers: {sluicegate-dead-clause: until}}
+- send: {topic: parcels, key: p, value: {kg: 40, limit: 200}, headers: {share: "0.5"}}
+- expect: {topic: pallets, key: p, reason: until, value: {weight: 100, parcels: 2}}
+"""
+REKEYED_PALLETS = PALLETS.replace("    aggregate", "    key: truck\n    repartition: by-truck\n    aggregate")
 LEASE = "- advance: 11s\n"  # of a batch that a dead process has in hand
 EXPECT = "- expect: {topic: baskets"
 FILES = {
@@ -133,6 +164,9 @@ FILES = {
     "select": (SELECT, SELECTED),
     "routes": (f"{ROUTES}      - drop\n", ROUTED),
     "routes of which none fits": (ROUTES.replace("continue: true", "where: spent > 2, continue: true"), UNROUTED),
+    "until": (PALLETS, WEIGHED),
+    "until that re-keys": (REKEYED_PALLETS, re.sub(r"key: (.), value: {kg", r"key: x, value: {truck: \1, kg", WEIGHED)),
+    "until without an answer": (LIMITED, UNLIMITED),
     "where of scope shared": (SHARED, PAID.replace(EXPECT, LEASE + EXPECT)),
 }
 

@@ -1,0 +1,67 @@
+"""`until` as an expression: whether a group ends with a record."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sluicegate.schemas import Codec
+from sluicegate.streams.agent import Let, Reducer
+from sluicegate.streams.aggregation.clauses import GROUP, ClauseFailed, Fields, answered, clause
+from sluicegate.streams.aggregation.layout import COUNT, Bags, GroupState
+from sluicegate.streams.aggregation.reducers import ABSENT, Plan
+from sluicegate.streams.aggregation.results import plain
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.expressions.scope import paths
+from sluicegate.streams.expressions.tree import Node
+from sluicegate.streams.expressions.words import normal
+
+ASKED = ("count", "sum", "min", "max", "mean", "distinct")
+"""The reducers whose values `until` may ask for. `group.count` is the number of records as well."""
+
+
+def of_group(node: Node) -> list[str]:
+    """The names that an expression asks `group` for."""
+    return sorted({path[1] for path in paths(node) if path[0] == GROUP and len(path) > 1})
+
+
+class Ending:
+    """An `until` expression. It sees the record, and the group as it is with that record."""
+
+    __slots__ = ("_answer", "_fields", "_names", "_reads")
+
+    def __init__(self, text: str, compute: tuple[Reducer, ...], lets: tuple[Let, ...], codec: Codec, plan: Plan):
+        """Raises ConfigurationError."""
+        until = clause("until", text)
+        self._fields = Fields([until], lets, codec)
+        self._answer = self._fields.function(until)
+        self._names = of_group(until.node)
+        can_be_asked = {each.name for each in compute if each.kind in ASKED}
+        self._reads = [(name, read) for name, read in plan.reads if name in self._names and name in can_be_asked]
+
+    def holds(self, record: Record, state: GroupState, bags: Bags) -> bool:
+        """Whether the group ends with this record, which `state` and `bags` have already. False where the expression
+        has no answer while a value of the group that it names does not exist yet. Raises ClauseFailed otherwise, and
+        what decoders raise."""
+        group = {"count": state[COUNT]}
+        for name, read in self._reads:
+            value = read(state, bags)
+            if value is not ABSENT and (value := plain(value)) is not None:
+                group[name] = value
+        seen = self._fields.in_group(record, record.value() or b"", group)
+        try:
+            return answered("until", self._answer(seen))
+        except ClauseFailed:
+            if any(name not in group for name in self._names):
+                return False
+            raise
+
+
+def waiting(until: str, values: Mapping[str, Any]) -> str:
+    """`weight is 461.5, ends at group.weight >= 500`"""
+    node = clause("until", until).node
+    known = [f"{name} is {values.get(name, 'not known yet')}" for name in of_group(node)]
+    return ", ".join([*known, f"ends at {normal(node)}"])
+
+
+def with_items(held: Bags, items: list[Any]) -> Bags:
+    """The bags with the items of one more record, as far as a reducer of ASKED reads them: their sizes."""
+    return [range(len(bag) + (item is not None and item not in bag)) for bag, item in zip(held, items, strict=True)]
