@@ -60,14 +60,17 @@ class Commits:
         """Seconds that the poll may still wait for more records."""
         return max(0.0, self._gather_until - now)
 
-    def due(self, now: float, idle: bool, behind: bool = False) -> bool:
-        """Is it time to commit? `idle`: this turn read nothing; `behind`: it read a full batch, so more may wait."""
+    def turned(self, behind: bool) -> None:
+        """Note that a turn has read its records. `behind`: it read a full batch, so more records may wait."""
+        self._behind = self._behind and behind
+
+    def due(self, now: float, idle: bool) -> bool:
+        """Whether it is time to commit. `idle`: this turn read nothing."""
         events = sum(len(owner.groups.events) for owner in self._claims.owners.values())
         if any(owner.items_ready for owner in self._claims.owners.values()):
             return True
         if not self.pending:
             return idle or bool(events)
-        self._behind = self._behind and behind
         passed = now - self._committed_at >= (self._behind_every if self._behind else self._every)
         full = self.pending >= self._most or self._processor.held >= SHARED_BYTES
         return idle or full or passed or events >= COMMIT_EVENTS

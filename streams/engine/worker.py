@@ -114,7 +114,8 @@ class Worker:
         self._expire(now)
         if batch:
             self._accept(batch, now)
-        if self._commits.due(now, not batch, len(batch) >= CHUNK):
+            self._commits.turned(len(batch) >= CHUNK)
+        if self._commits.due(now, not batch):
             self._commits.all(now)
         self._processor.turn(now)
         self._relay.turn(self._shards(), now)

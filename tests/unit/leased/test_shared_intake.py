@@ -104,9 +104,12 @@ def turns() -> Any:
     made = Commits(setting, claims, None, lambda: now[0], lambda owner, error: None)  # type: ignore[arg-type]
     made.all(now[0])
     made.pending = 1
-    return SimpleNamespace(
-        due=lambda passed, behind: made.due(now[0] + passed, False, behind), commits=made, intake=intake
-    )
+
+    def due(passed: float, behind: bool) -> bool:
+        made.turned(behind)
+        return made.due(now[0] + passed, False)
+
+    return SimpleNamespace(due=due, commits=made, intake=intake)
 
 
 def test_while_more_waits_than_is_read_records_gather_longer(turns: Any) -> None:
@@ -115,7 +118,7 @@ def test_while_more_waits_than_is_read_records_gather_longer(turns: Any) -> None
     assert turns.commits.due(100.0, True)
 
 
-def test_who_caught_up_once_since_the_last_commit_waits_no_longer(turns: Any) -> None:
+def test_one_turn_that_read_less_than_a_full_batch_ends_the_longer_wait(turns: Any) -> None:
     assert not turns.due(commits.SHARED_EVERY - 0.1, False)
     assert turns.due(commits.SHARED_EVERY, True)
     turns.commits.all(100.0)
