@@ -173,9 +173,10 @@ def _int(budget: StepBudget, value: Any) -> int:
     if type(value) is datetime:
         return times.seconds(value)
     if type(value) is str:
-        if not _INTEGER.fullmatch(value):
+        text = value.strip(times.SPACES)
+        if not _INTEGER.fullmatch(text):
             raise EvaluationError("the text is no integer")
-        return integer(int(value))
+        return integer(int(text))
     raise refused("int", value)
 
 
@@ -183,9 +184,10 @@ def _double(budget: StepBudget, value: Any) -> float:
     if type(value) in NUMBERS:
         return float(integer(value) if type(value) is int else value)
     if type(value) is str:
-        if len(value) > 1000 or not _NUMBER.fullmatch(value):
+        text = value.strip(times.SPACES)
+        if len(text) > 1000 or not _NUMBER.fullmatch(text):
             raise EvaluationError("the text is no number")
-        return finite(float(value))
+        return finite(float(text))
     raise refused("double", value)
 
 

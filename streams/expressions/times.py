@@ -11,11 +11,13 @@ _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|z|[
 _PART = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(h|ms|m|s|us|µs|ns)")
 _UNITS = {"h": 3_600_000_000, "m": 60_000_000, "s": 1_000_000, "ms": 1_000, "us": 1, "µs": 1}
 _ZONE = re.compile(r"([+-]?)([0-9]{2}):([0-9]{2})")
+SPACES = " \t\n\v\f\r"
+"""Characters around the text of a number or of a time that do not count."""
 
 
 def time_of(text: str) -> datetime:
     """The time that an RFC 3339 text names, in UTC. Raises EvaluationError."""
-    match = _TIME.fullmatch(text)
+    match = _TIME.fullmatch(text.strip(SPACES))
     if match is None:
         raise EvaluationError("the text is no RFC 3339 time")
     date, clock, fraction, offset = match.groups()

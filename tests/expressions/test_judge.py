@@ -9,7 +9,7 @@ from sluicegate.streams.expressions import parse as parsing
 from sluicegate.streams.expressions import values
 from sluicegate.streams.expressions.parse import parse
 from tests.expressions.broken import misread
-from tests.expressions.judge import differences
+from tests.expressions.judge import ERROR, Judge, differences, ours, same
 from tests.expressions.pairs import FIELDS
 from tests.selection import today
 
@@ -66,3 +66,14 @@ def test_twin_a_sign_that_is_passed_over_is_found(monkeypatch: pytest.MonkeyPatc
 
 def test_the_fields_of_the_pairs_are_no_words_of_the_language() -> None:
     assert all(parse(name) for name in FIELDS)
+
+
+@pytest.mark.parametrize("function", ["int", "double", "timestamp", "bool", "duration"])
+def test_characters_around_a_text_count_as_in_cel_cpp(function: str) -> None:
+    judge = Judge()
+    for text in ("12", "-1.5", "2026-01-01T00:00:00Z", "true", "1s", ""):
+        for around in (" ", "\t", "\n", "\v", "\f", "\r", "\x1c", "\x85", "\xa0", "\u2003", "  \n", "_"):
+            for given in (around + text, text + around, around + text + around):
+                theirs = judge.answer(f"{function}(s)", {"s": given})
+                mine, _ = ours(f"{function}(s)", {"s": given})
+                assert (ERROR in (mine, theirs) and mine == theirs) or same(mine, theirs), given
