@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 from sluicegate.streams import formats
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.contracts.record import Record
-from sluicegate.streams.shadow.fold import Codecs, ShadowFold
+from sluicegate.streams.shadow.fold import ShadowFold
 from sluicegate.streams.shadow.verdicts import Shadowed
-from sluicegate.streams.shadow.witness import Witness
+from sluicegate.streams.shadow.witness import Codecs, Witness
 
 MESSAGE_BYTES = 1_000_000  # librdkafka's default of message.max.bytes
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 MILLISECOND = 0.001  # the documents leave out what is below
 
 
-class Bounds(NamedTuple):
+class ClockBounds(NamedTuple):
     """The moment lies between these two, seconds since 1970."""
 
     low: float
@@ -29,22 +29,22 @@ class OwnerClock:
     them."""
 
     def __init__(self, moments: Iterable[tuple[int, float]], latest: float = inf) -> None:
-        found: dict[int, Bounds] = {}
+        found: dict[int, ClockBounds] = {}
         for offset, at in moments:
-            known = found.get(offset, Bounds(at, at + MILLISECOND))
-            found[offset] = Bounds(min(known.low, at), max(known.high, at + MILLISECOND))
+            known = found.get(offset, ClockBounds(at, at + MILLISECOND))
+            found[offset] = ClockBounds(min(known.low, at), max(known.high, at + MILLISECOND))
         self.offsets = sorted(found)
         self._bounds = [found[offset] for offset in self.offsets]
         self._latest = latest
 
-    def at(self, offset: int) -> Bounds:
+    def at(self, offset: int) -> ClockBounds:
         """The bounds of the record at this offset."""
         index = bisect_left(self.offsets, offset)
         if index < len(self.offsets) and self.offsets[index] == offset:
             return self._bounds[index]
         low = self._bounds[index - 1].low if index else -inf
         high = self._bounds[index].high if index < len(self.offsets) else self._latest
-        return Bounds(low, high) if low <= high else Bounds(-inf, inf)
+        return ClockBounds(low, high) if low <= high else ClockBounds(-inf, inf)
 
     @property
     def span(self) -> float:

@@ -5,7 +5,7 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 from sluicegate.streams.aggregation.completion import Completion
-from sluicegate.streams.shadow.clock import Bounds
+from sluicegate.streams.shadow.clock import ClockBounds
 
 
 class GroupTimes(NamedTuple):
@@ -13,8 +13,8 @@ class GroupTimes(NamedTuple):
     the records' own timestamps say them."""
 
     first: int
-    opened: Bounds
-    seen: Bounds
+    opened: ClockBounds
+    seen: ClockBounds
     guessed: float
     guessed_seen: float
 
@@ -28,7 +28,7 @@ class Deadlines:
         self._heap: list[tuple[float, bytes, int]] = []
         self.doubtful: set[bytes] = set()
 
-    def note(self, key: bytes, first: int, now: Bounds, opened: float, seen: float) -> None:
+    def note(self, key: bytes, first: int, now: ClockBounds, opened: float, seen: float) -> None:
         """The group took a record within these bounds. `opened` and `seen` are the moments of its first and its newest
         record, as their own timestamps say; `opened` counts for a new group only."""
         times = self._times.get(key)
@@ -43,7 +43,7 @@ class Deadlines:
         self._times.pop(key, None)
         self.doubtful.discard(key)
 
-    def due(self, now: Bounds, waits: Callable[[int], bool]) -> Iterator[bytes]:
+    def due(self, now: ClockBounds, waits: Callable[[int], bool]) -> Iterator[bytes]:
         """The keys of the groups that surely timed out before a record within these bounds. Those that may have timed
         out become `doubtful`. `waits` says of a group's first record that the group certainly goes on."""
         later: list[tuple[float, bytes, int]] = []

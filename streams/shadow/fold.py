@@ -14,9 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
 from sys import maxsize
-from typing import NamedTuple
 
-from sluicegate.schemas import Codec
 from sluicegate.streams.agent import Agent, Aggregation, Deduplication
 from sluicegate.streams.aggregation.accept import accept
 from sluicegate.streams.aggregation.completion import completion
@@ -31,12 +29,13 @@ from sluicegate.streams.outbox.rows import timestamp
 from sluicegate.streams.reading.addressed import for_us
 from sluicegate.streams.reading.dedupe import DuplicateFilter, IdRule
 from sluicegate.streams.reading.receive import ReceivedShards
-from sluicegate.streams.shadow.clock import MILLISECOND, Bounds, OwnerClock
+from sluicegate.streams.shadow.clock import MILLISECOND, ClockBounds, OwnerClock
 from sluicegate.streams.shadow.deadlines import Deadlines
-from sluicegate.streams.shadow.judge import OPEN, Judge, OpenExtent
+from sluicegate.streams.shadow.judge import OPEN, OpenExtent, ShadowJudge
 from sluicegate.streams.shadow.published import PublishedResult
 from sluicegate.streams.shadow.verdicts import Extent, Shadowed
 from sluicegate.streams.shadow.witness import (
+    Codecs,
     LiveGroup,
     Witness,
     crossing,
@@ -51,14 +50,6 @@ TURN = 1.0  # seconds: a deadline so shortly before the last commit may have bee
 CUT, MOMENT, BEGIN = 0, 1, 2  # what happens before the record at an offset, in this order
 
 
-class Codecs(NamedTuple):
-    """`most` bytes may be in a message."""
-
-    reads: Codec
-    writes: Codec
-    most: int
-
-
 class ShadowFold:
     """`rule` is judged against results that were published under `live`; `only` is the one key to judge."""
 
@@ -66,7 +57,7 @@ class ShadowFold:
         published, comparable = witness.published, same_key(rule, live)
         self._agent, self._witness, self._published = rule, witness, published
         self._audits, self._witnessed, self._traces = rule == live, same_ends(rule, live), leaves_traces(rule)
-        self._judge = Judge(rule, codecs.writes, witness.topic_id, published, codecs.most, only, witness.letters_from)
+        self._judge = ShadowJudge(rule, codecs, witness, only)
         self._judge.found.comparable = comparable
         self._limits = rule.aggregation or Aggregation()
         self._groups = Groups(Rule(_untimed(rule), codecs.reads))
@@ -336,11 +327,11 @@ class ShadowFold:
             self._judge_open()
         return self._judge.finish(witness.begin, witness.end, self._is_unsure)
 
-    def _at_the_end(self) -> Bounds:
+    def _at_the_end(self) -> ClockBounds:
         witness, now = self._witness, self._clock.at(self._witness.end)
         if witness.end < witness.offset or witness.latest is None:
             return now
-        return Bounds(max(now.low, witness.latest - TURN), witness.now)
+        return ClockBounds(max(now.low, witness.latest - TURN), witness.now)
 
     def _judge_open(self) -> None:
         groups, live = self._groups, self._witness.open
@@ -398,5 +389,5 @@ def _finite(moment: float) -> float:
     return moment if -inf < moment < inf else 0.0
 
 
-def _within(moment: float, bounds: Bounds) -> float:
+def _within(moment: float, bounds: ClockBounds) -> float:
     return min(max(moment, bounds.low), bounds.high)

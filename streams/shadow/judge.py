@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from sluicegate.schemas import Codec
 from sluicegate.schemas.json import decode_any, encode
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.aggregation.events import Event, Fire, Refused
@@ -14,8 +13,9 @@ from sluicegate.streams.aggregation.results import results
 from sluicegate.streams.contracts.ids import dead_ids, fire_ids
 from sluicegate.streams.contracts.values import OutboxRow
 from sluicegate.streams.outbox.rows import Rows
-from sluicegate.streams.shadow.published import Published, PublishedOutput, PublishedResult
+from sluicegate.streams.shadow.published import PublishedOutput, PublishedResult
 from sluicegate.streams.shadow.verdicts import Example, Extent, Figures, Shadowed
+from sluicegate.streams.shadow.witness import Codecs, Witness
 
 OPEN = "open"
 """The reason of a group that did not end."""
@@ -41,28 +41,19 @@ class OnePartition:
         return 0
 
 
-class Judge:
-    """Compares with `published`. `most` is the largest message that the broker takes, `only` the one key to judge; None
-    judges all keys. Dead letters of records below `letters_from` may be gone from their topic."""
+class ShadowJudge:
+    """Compares what `agent` gives with what `witness` knows. `only` is the one key to judge; None judges all keys."""
 
-    def __init__(
-        self,
-        agent: Agent,
-        writes: Codec,
-        topic_id: str,
-        published: Published,
-        most: int,
-        only: bytes | None,
-        letters_from: float,
-    ) -> None:
+    def __init__(self, agent: Agent, codecs: Codecs, witness: Witness, only: bytes | None) -> None:
         self.found = Shadowed()
-        self._partition, self._only, self._letters_from = published.partition, only, letters_from
+        published, place = witness.published, (witness.published.partition, witness.topic_id)
+        self._partition, self._only, self._letters_from = published.partition, only, witness.letters_from
         self._live, self._letters = dict(published.results), dict(published.letters)
         self._results = results(agent)
         self._on_timeout = agent.aggregation.on_timeout if agent.aggregation else "fire"
-        self._rows = Rows(published.partition, agent, writes, OnePartition(), most)
-        self._rows.begin("", 0, topic_id)
-        self._fire_id, self._dead_id = fire_ids(published.partition, topic_id), dead_ids(published.partition, topic_id)
+        self._rows = Rows(published.partition, agent, codecs.writes, OnePartition(), codecs.most)
+        self._rows.begin("", 0, witness.topic_id)
+        self._fire_id, self._dead_id = fire_ids(*place), dead_ids(*place)
 
     def _judges(self, key: bytes | None) -> bool:
         return self._only is None or key == self._only

@@ -5,6 +5,7 @@ from dataclasses import replace
 from math import inf
 from typing import NamedTuple
 
+from sluicegate.schemas import Codec
 from sluicegate.streams.agent import Agent, Aggregation
 from sluicegate.streams.shadow.published import Published
 
@@ -37,6 +38,14 @@ class Witness(NamedTuple):
     now: float = inf
     whole: bool = False
     letters_from: float = -inf
+
+
+class Codecs(NamedTuple):
+    """`most` bytes may be in a message."""
+
+    reads: Codec
+    writes: Codec
+    most: int
 
 
 def same_ends(rule: Agent, live: Agent) -> bool:
