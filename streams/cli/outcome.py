@@ -1,6 +1,7 @@
-"""The exit codes: 0 done, 1 unexpected, 2 file or usage, 3 a system, 5 refused because it was done before.
+"""The exit codes: 0 done, 1 unexpected, 2 file or usage, 3 a system, 4 a comparison found a difference, 5 refused
+because it was done before.
 
-An error is one line on stderr. 4 is kept for commands that judge a change.
+An error is one line on stderr.
 """
 
 import os
@@ -16,7 +17,7 @@ from sluicegate.streams.cli import extras
 
 P = ParamSpec("P")
 
-DONE, UNEXPECTED, USAGE, SYSTEM, DONE_BEFORE = 0, 1, 2, 3, 5
+DONE, UNEXPECTED, USAGE, SYSTEM, DIFFERS, DONE_BEFORE = 0, 1, 2, 3, 4, 5
 DEBUG = "SLUICEGATE_LOG_LEVEL"
 
 

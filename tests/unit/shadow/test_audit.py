@@ -1,4 +1,4 @@
-"""The shadow of the rule that made the results: all of it is identical, and whatever is not as the input says is found."""
+"""The shadow of the rule that made the results: all is identical, and whatever the input does not give is found."""
 
 import json
 from dataclasses import replace
