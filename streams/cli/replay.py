@@ -1,4 +1,5 @@
-"""`sluicegate replay --rebuild`: restore the state of an agent whose store was lost, from its input and its results."""
+"""`sluicegate replay --rebuild`: restore the state of an agent whose store was lost, from its input and its results.
+With `--shadow` (streams/cli/shadow.py): compare the results with the input."""
 
 import time
 from collections.abc import Iterator
@@ -12,6 +13,8 @@ from sluicegate.streams.cli.changing import AgentName, Why, opened, person
 from sluicegate.streams.cli.outcome import DONE, complain
 from sluicegate.streams.cli.output import print_json, print_table
 from sluicegate.streams.cli.parameters import AsJson, FileArgument
+from sluicegate.streams.cli.shadow import DEFAULT_FAILING, wanted_range
+from sluicegate.streams.cli.shadow import shadow as compared
 from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -20,32 +23,54 @@ if TYPE_CHECKING:
 
 COLUMNS = ("topic", ">partition", ">offset", ">read", ">results found", ">groups restored", ">sent anew")
 
+RebuildOption = Annotated[bool, typer.Option("--rebuild", help="Restore the state of an agent whose store was lost.")]
+ShadowOption = Annotated[
+    bool, typer.Option("--shadow", help="Compare what was published with what the input gives; write nothing.")
+]
+StartOption = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="OFFSET|TIME|earliest",
+        help="The first record. With --rebuild: what lies before is done, no group was open there.",
+    ),
+]
+FailOnOption = Annotated[str, typer.Option(metavar="LIST", help="Shadow: exit with 4 when one of these is found.")]
+AcceptGapsOption = Annotated[
+    bool,
+    typer.Option(
+        "--accept-gaps", help="Forget records in no result before a later one: groups dropped by hand, dead rows."
+    ),
+]
+
 
 def replay(
     file: FileArgument,
     name: AgentName,
-    rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Restore the state of an agent whose store was lost.")
-    ] = False,
-    since: Annotated[
-        str | None,
-        typer.Option(
-            "--from", metavar="OFFSET|TIME|earliest", help="What lies before is done: no group was open there."
-        ),
-    ] = None,
-    accept_gaps: Annotated[
-        bool,
-        typer.Option(
-            "--accept-gaps", help="Forget records in no result before a later one: groups dropped by hand, dead rows."
-        ),
-    ] = False,
+    rebuild: RebuildOption = False,
+    shadow: ShadowOption = False,
+    since: StartOption = None,
+    until: Annotated[str | None, typer.Option("--to", metavar="OFFSET|TIME", help="Shadow: the end.")] = None,
+    last: Annotated[str | None, typer.Option(metavar="DURATION", help="Shadow: the newest records, as 1h.")] = None,
+    key: Annotated[str | None, typer.Option(help="Shadow: judge only this key.")] = None,
+    fail_on: FailOnOption = DEFAULT_FAILING,
+    rate: Annotated[int | None, typer.Option(min=1, help="Shadow: read at most so many records a second.")] = None,
+    accept_gaps: AcceptGapsOption = False,
     why: Why = "",
     json: AsJson = False,
 ) -> int:
-    """Restore lost state from the input, and from what the results say was done; nothing is sent twice."""
-    if not rebuild:
-        raise ConfigurationError("add --rebuild: `replay FILE AGENT --rebuild` restores the state of a lost store")
-    wanted = _wanted(since, accept_gaps)
+    """Restore lost state from input and results (--rebuild), or compare the results with the input (--shadow)."""
+    if shadow and not rebuild:
+        return compared(file, name, wanted_range(last, since, until), key, fail_on, rate, json)
+    if not rebuild or shadow:
+        raise ConfigurationError(
+            "add --rebuild or --shadow: `replay FILE AGENT --rebuild` restores the state of a lost store, `--shadow` "
+            "compares what was published with the input"
+        )
+    return _rebuild(file, name, _wanted(since, accept_gaps), why, json)
+
+
+def _rebuild(file: str, name: str, wanted: "RebuildRange", why: str, json: bool) -> int:
     with opened(file, name) as (app, agent, store), _plans(app, agent, store, wanted) as plans:
         plans.inform_again()
         planned = plans.plan(time.time(), lambda text: None if json else complain(text))

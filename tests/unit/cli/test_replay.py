@@ -13,7 +13,19 @@ from tests.unit.cli.files import FILE, written
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ([], "add --rebuild: `replay FILE AGENT --rebuild` restores the state of a lost store"),
+        (
+            [],
+            "add --rebuild or --shadow: `replay FILE AGENT --rebuild` restores the state of a lost store, `--shadow` "
+            "compares what was published with the input",
+        ),
+        (["--shadow", "--from", "yesterday"], "--from yesterday: write an offset or an RFC 3339 time, or earliest"),
+        (["--shadow", "--to", "soon"], "--to soon: write an offset or an RFC 3339 time"),
+        (["--shadow", "--last", "1 hour"], "--last 1 hour: write a duration, such as 1h or 30m"),
+        (["--shadow", "--last", "1h", "--from", "0"], "--last and --from both name the start: use one of them"),
+        (
+            ["--shadow", "--fail-on", "changed,lost"],
+            "--fail-on lost: use changed, missing, extra, dead, uncertain, with commas between them",
+        ),
         (["--rebuild", "--from", "yesterday"], "--from yesterday: write an offset, an RFC 3339 time, or earliest"),
     ],
 )
@@ -34,3 +46,10 @@ def test_without_kafka_it_says_so_and_writes_no_state(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["replay", written(tmp_path), "totals", "--rebuild"])
     assert result.exit_code == 3
     assert "Kafka" in result.stderr
+
+
+def test_the_embedded_broker_has_nothing_to_compare(tmp_path: Path) -> None:
+    file = written(tmp_path, text=FILE.replace("BOOTSTRAP", "embedded"))
+    result = CliRunner().invoke(main, ["replay", file, "totals", "--shadow"])
+    assert result.exit_code == 2
+    assert "the embedded broker forgets everything when its run ends" in result.stderr

@@ -1,0 +1,54 @@
+"""The owner's clock at each record, as far as the published results tell it.
+
+A result names the moment at which its first record was taken and, if its last record completed it, the moment of that
+record. The moment of a record between two of them lies between theirs. Bounds that contradict each other, since the
+store's clock jumped, bound nothing.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from math import inf
+from typing import NamedTuple
+
+MILLISECOND = 0.001  # the documents leave out what is below
+
+
+class ClockBounds(NamedTuple):
+    """The moment lies between these two, seconds since 1970."""
+
+    low: float
+    high: float
+
+    @property
+    def known(self) -> bool:
+        return self.low > -inf and self.high < inf
+
+
+class OwnerClock:
+    """`moments` are pairs of an offset and the moment of its record; `latest` is a moment after all of
+    them."""
+
+    def __init__(self, moments: Iterable[tuple[int, float]], latest: float = inf) -> None:
+        found: dict[int, ClockBounds] = {}
+        for offset, at in moments:
+            known = found.get(offset, ClockBounds(at, at + MILLISECOND))
+            found[offset] = ClockBounds(min(known.low, at), max(known.high, at + MILLISECOND))
+        self.offsets = sorted(found)
+        self._bounds = [found[offset] for offset in self.offsets]
+        self._latest = latest
+
+    def at(self, offset: int) -> ClockBounds:
+        """The bounds of the record at this offset."""
+        index = bisect_left(self.offsets, offset)
+        if index < len(self.offsets) and self.offsets[index] == offset:
+            return self._bounds[index]
+        low = self._bounds[index - 1].low if index else -inf
+        high = self._bounds[index].high if index < len(self.offsets) else self._latest
+        return ClockBounds(low, high) if low <= high else ClockBounds(-inf, inf)
+
+    @property
+    def span(self) -> float:
+        """Seconds between the first and the last known moment."""
+        if not self._bounds:
+            return 0.0
+        return max(each.high for each in self._bounds) - min(each.low for each in self._bounds)

@@ -1,0 +1,393 @@
+"""The input of one partition under a rule, with its state in memory, judged against what was published. Pure.
+
+The groups are those of the product's own aggregation. What the records do not decide is taken from the published
+results, or from the bounds that they set to the owner's clock:
+
+- For the same rule (an audit), and where only the contents of results change, a group that ended by a timeout, by a
+  limit or by hand ends behind the record that its published result names.
+- Where the rule ends groups otherwise, a timeout is decided from the bounds. If they leave it open, the record's own
+  timestamp decides, and what the key's groups are is uncertain until one begins where a published one does.
+"""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import replace
+from math import inf
+from sys import maxsize
+
+from sluicegate.streams.agent import Agent, Aggregation, Deduplication
+from sluicegate.streams.aggregation.accept import accept
+from sluicegate.streams.aggregation.completion import completion
+from sluicegate.streams.aggregation.events import Fire, Refused
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.layout import COUNT, FIRST, LAST, GroupState
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.aggregation.taking import taken
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.errors import ConfigurationError, DecodeWaits, Halt
+from sluicegate.streams.outbox.rows import timestamp
+from sluicegate.streams.reading.addressed import for_us
+from sluicegate.streams.reading.dedupe import DuplicateFilter, IdRule
+from sluicegate.streams.reading.receive import ReceivedShards
+from sluicegate.streams.shadow.clock import MILLISECOND, ClockBounds, OwnerClock
+from sluicegate.streams.shadow.deadlines import Deadlines
+from sluicegate.streams.shadow.judge import OPEN, OpenExtent, ShadowJudge
+from sluicegate.streams.shadow.published import PublishedResult
+from sluicegate.streams.shadow.verdicts import Extent, Shadowed
+from sluicegate.streams.shadow.witness import (
+    Codecs,
+    LiveGroup,
+    Witness,
+    crossing,
+    leaves_traces,
+    moments,
+    outside,
+    same_ends,
+    same_key,
+)
+
+TURN = 1.0  # seconds: a deadline so shortly before the last commit may have been too late for it
+CUT, MOMENT, BEGIN = 0, 1, 2  # what happens before the record at an offset, in this order
+
+
+class ShadowFold:
+    """`rule` is judged against results that were published under `live`; `only` is the one key to judge."""
+
+    def __init__(self, rule: Agent, live: Agent, codecs: Codecs, witness: Witness, only: bytes | None = None) -> None:
+        published, comparable = witness.published, same_key(rule, live)
+        self._agent, self._witness, self._published = rule, witness, published
+        self._audits, self._witnessed, self._traces = rule == live, same_ends(rule, live), leaves_traces(rule)
+        self._judge = ShadowJudge(rule, codecs, witness, only)
+        self._judge.found.comparable = comparable
+        self._limits = rule.aggregation or Aggregation()
+        self._groups = Groups(Rule(_untimed(rule), codecs.reads))
+        self._senders = ReceivedShards(published.partition.topic)
+        self._dedupe = DuplicateFilter(IdRule(rule, codecs.reads)) if rule.dedupe else None
+        ends = completion(self._limits)
+        self._timed = ends.timed and not (self._audits and self._traces)
+        self._deadlines, self._clock = Deadlines(ends), OwnerClock(moments(witness), witness.now)
+        self._now = self._clock.at(witness.begin)
+        if rule.dedupe is not None:
+            _judge_dedupe(rule.dedupe, witness, self._clock.span)
+        late = not witness.whole and (live.start != "earliest" or not leaves_traces(live))
+        self._begun: set[bytes] | None = set() if late and comparable else None
+        self._passing = crossing(witness) if comparable else set()
+        self._live_begins = {first: live.key for first, live in published.results.items()}
+        self._live_begins |= {group.first: key for key, group in witness.open.items()}
+        self._unsure: dict[bytes, int] = {}
+        self._stretches: dict[bytes, list[tuple[int, int]]] = {}
+        self._aside = {offset for offset, each in published.letters.items() if outside(each.dead)}
+        self._stops, self._next = self._all_stops(), 0
+
+    def _all_stops(self) -> list[tuple[int, int, bytes, PublishedResult | None]]:
+        """By offset: what happens before its record."""
+        begin, end = self._witness.begin, self._witness.end
+        stops: list[tuple[int, int, bytes, PublishedResult | None]] = [(begin, MOMENT, b"", None)]
+        if self._judge.found.comparable:
+            stops += [(first, BEGIN, key, None) for first, key in self._live_begins.items()]
+            ended = [live for live in self._published.results.values() if not live.natural or live.first < begin]
+            stops += [(live.last + 1, CUT, live.key, live) for live in ended]
+        if self._timed:
+            stops += [(offset + more, MOMENT, b"", None) for offset in self._clock.offsets for more in (0, 1)]
+        return sorted((stop for stop in stops if begin <= stop[0] <= end), key=lambda stop: stop[:3])
+
+    def run_up(self, records: Sequence[Record]) -> None:
+        """Records before the first one, for the repeats of our senders."""
+        self._senders.drop_repeats(for_us(records, self._published.partition), 0.0)
+
+    def take(self, records: Sequence[Record]) -> None:
+        """The next records, in order. Raises ConfigurationError where the rule would halt the partition, or where what
+        it does is not known."""
+        offsets = [record.offset() for record in records]
+        begin = 0
+        while begin < len(records):
+            self._pass_stops(offsets[begin])
+            until = self._stops[self._next][0] if self._next < len(self._stops) else inf
+            end = bisect_left(offsets, until, begin) if offsets[-1] >= until else len(records)
+            self._fold(records[begin:end])
+            begin = end
+
+    def _pass_stops(self, offset: int) -> None:
+        """What happens before the record at this offset."""
+        stops = self._stops
+        while self._next < len(stops) and stops[self._next][0] <= offset:
+            at, kind, key, live = stops[self._next]
+            self._next += 1
+            if kind == MOMENT:
+                self._now = self._clock.at(at)
+                self._expire(at)
+            elif kind == BEGIN:
+                self._begin(key, at)
+            elif live is not None:
+                self._cut(key, live)
+
+    # Between records
+
+    def _expire(self, offset: int) -> None:
+        """End the groups that surely timed out before the record at `offset`."""
+        if not self._timed:
+            return
+        for key in self._deadlines.due(self._now, lambda first: self._goes_on(first, offset)):
+            self._groups.fire(key, "timeout", _finite(self._now.low))
+            self._deadlines.forget(key)
+        self._drain()
+
+    def _goes_on(self, first: int, offset: int) -> bool:
+        """Do the published results say that this group takes records at `offset`?"""
+        live = self._published.results.get(first)
+        return self._witnessed and (first in self._live_begins if live is None else offset <= live.last)
+
+    def _begin(self, key: bytes, first: int) -> None:
+        """A published group, or one of the store, begins with the next record of the key."""
+        state = self._groups.states.get(key)
+        if self._begun is not None and key not in self._begun:
+            self._begun.add(key)
+            self._let_go(key)
+        elif state is not None and self._audits and not self._passes(key) and state[FIRST] not in self._live_begins:
+            # An earlier group of the key ended. Nothing was published of it.
+            self._groups.fire(key, "unknown" if self._traces else "timeout", _finite(self._now.low))
+            self._deadlines.forget(key)
+            self._drain()
+            self._resolve(key, first)
+        elif state is None:
+            self._resolve(key, first)
+
+    def _cut(self, key: bytes, live: PublishedResult) -> None:
+        """A published group ended behind the last record, by something that no record tells."""
+        state = self._groups.states.get(key)
+        if live.first < self._witness.begin:
+            self._passing.discard(key)
+            self._let_go(key)
+        elif state is None or self._passes(key) or not self._is_of(state, live):
+            return
+        elif self._audits and live.reason == "timeout" and (why := self._early(state, live)):
+            self._judge.early(live, why)
+            self._let_go(key)
+        else:
+            self._groups.fire(key, live.reason, live.closed or 0.0)
+            self._deadlines.forget(key)
+            self._drain()
+
+    def _is_of(self, state: GroupState, live: PublishedResult) -> bool:
+        """Does the end of the published group end this one?"""
+        if self._witnessed:
+            return bool(state[FIRST] >= live.first)
+        return live.reason == "manual" and state[FIRST] == live.first
+
+    def _early(self, state: GroupState, live: PublishedResult) -> str:
+        """Why the group cannot have timed out when its result says so; empty: it can."""
+        rule = self._limits
+        if live.opened is None or live.closed is None:
+            return ""
+        seen = max(live.opened, self._clock.at(state[LAST]).low) if rule.since_last else 0.0
+        if rule.since_first and live.closed + MILLISECOND >= live.opened + rule.since_first:
+            return ""
+        if rule.since_last and live.closed + MILLISECOND >= seen + rule.since_last:
+            return ""
+        return "timeout before its time" if rule.since_first or rule.since_last else "timeout without a timeout"
+
+    def _let_go(self, key: bytes) -> None:
+        """Forget the group that the key holds now."""
+        if key in self._groups.states:
+            self._groups.drop(key)
+        self._deadlines.forget(key)
+
+    # Records
+
+    def _fold(self, run: Sequence[Record]) -> None:
+        self._judge.found.records += len(run)
+        run = self._without_witnessed(run)
+        if not run:
+            return
+        groups = self._groups
+        fresh = for_us(run, self._published.partition)
+        if self._published.partition.topic in self._agent.receive:
+            fresh = self._senders.drop_repeats(fresh, 0.0)
+        try:
+            fresh = taken(groups, fresh)
+            for part in self._dedupe.runs(fresh, 0.0, groups) if self._dedupe else (fresh,):
+                self._accept(part)
+        except (Halt, DecodeWaits) as error:
+            raise ConfigurationError(f"agent {self._agent.name} would halt here: {error}") from error
+        self._drain()
+
+    def _without_witnessed(self, run: Sequence[Record]) -> Sequence[Record]:
+        """The records without those that became dead letters for a reason that their bytes do not tell."""
+        if not self._aside:
+            return run
+        for offset in self._aside.intersection(record.offset() for record in run):
+            self._judge.witnessed_letter(offset)
+        return [record for record in run if record.offset() not in self._aside]
+
+    def _accept(self, records: Sequence[Record]) -> None:
+        if not records:
+            return
+        groups, now = self._groups, _finite(self._now.low)
+        if not self._timed:
+            accept(groups, records, now)
+        elif not self._deadlines.doubtful:
+            accept(groups, records, now)
+            self._note(records)
+        else:
+            for record in records:
+                self._doubt(record)
+                accept(groups, (record,), now)
+                self._note((record,))
+        groups.touched.clear()
+        groups.added.clear()
+        self._judge_limits()
+
+    def _doubt(self, record: Record) -> None:
+        """The group of the record's key may have timed out before it: its own timestamp decides."""
+        key = self._key_of(record)
+        if key is None or key not in self._deadlines.doubtful or self._passes(key):
+            return
+        self._unsure.setdefault(key, self._groups.states[key][FIRST])
+        at = _within(timestamp(record), self._now)
+        if self._deadlines.guess(key, at):
+            self._groups.fire(key, "timeout", at)
+            self._deadlines.forget(key)
+            if self._live_begins.get(record.offset()) == key:
+                self._resolve(key, record.offset())
+
+    def _key_of(self, record: Record) -> bytes | None:
+        """None for what the rule cannot read."""
+        try:
+            read = self._groups.rule.read(record)
+            return record.key() if self._groups.rule.key_of is None else self._groups.rule.key_of(read)
+        except Exception:
+            return None
+
+    def _note(self, records: Sequence[Record]) -> None:
+        """The times of the groups that took these records."""
+        offsets = [record.offset() for record in records]
+        for key, state in self._groups.touched.items():
+            if state is None:
+                self._deadlines.forget(key)
+                continue
+            times = [timestamp(records[max(0, bisect_left(offsets, at))]) for at in (state[FIRST], state[LAST])]
+            opened, seen = (_within(each, self._now) for each in times)
+            self._deadlines.note(key, state[FIRST], self._now, opened, seen)
+        self._groups.touched.clear()
+
+    def _judge_limits(self) -> None:
+        if self._witnessed:
+            return
+        for name, held in (("max_groups", len(self._groups.states)), ("max_buffered_bytes", self._groups.bytes)):
+            if held > getattr(self._limits, name):
+                raise ConfigurationError(
+                    f"agent {self._agent.name}: {name} would be reached, and which group ends then is not judged; "
+                    "raise it, or choose a shorter range"
+                )
+
+    # Verdicts
+
+    def _drain(self) -> None:
+        try:
+            for event in self._groups.drain():
+                if isinstance(event, Refused):
+                    self._judge.letter(event)
+                elif isinstance(event, Fire) and not self._passes(event.key):
+                    self._judge.result(event, not self._is_unsure(event.key, event.first))
+        except Halt as error:
+            raise ConfigurationError(f"agent {self._agent.name} would halt here: {error}") from error
+
+    def _passes(self, key: bytes) -> bool:
+        """Are the records of the key of a group that began before the range?"""
+        return key in self._passing if self._begun is None else key not in self._begun
+
+    def _resolve(self, key: bytes, offset: int) -> None:
+        """From this offset on it is certain again which groups the key has."""
+        since = self._unsure.pop(key, None)
+        if since is not None:
+            self._stretches.setdefault(key, []).append((since, offset))
+
+    def _is_unsure(self, key: bytes, first: int) -> bool:
+        since = self._unsure.get(key)
+        if since is not None and first >= since:
+            return True
+        return any(begin <= first < end for begin, end in self._stretches.get(key, ()))
+
+    def finish(self) -> Shadowed:
+        """All records below the end were taken."""
+        witness, groups = self._witness, self._groups
+        self._pass_stops(witness.end)
+        if self._timed:
+            self._now = self._at_the_end()
+            self._expire(witness.end)
+            for key in self._deadlines.doubtful:
+                if key in groups.states:
+                    self._unsure.setdefault(key, groups.states[key][FIRST])
+        if self._dedupe and self._dedupe.seen.early:
+            raise ConfigurationError(
+                f"agent {self._agent.name}: the range holds more ids than dedupe.max_ids, and when each of them was "
+                "forgotten is not known"
+            )
+        if witness.end == witness.offset and self._judge.found.comparable:
+            self._judge_open()
+        return self._judge.finish(witness.begin, witness.end, self._is_unsure)
+
+    def _at_the_end(self) -> ClockBounds:
+        witness, now = self._witness, self._clock.at(self._witness.end)
+        if witness.end < witness.offset or witness.latest is None:
+            return now
+        return ClockBounds(max(now.low, witness.latest - TURN), witness.now)
+
+    def _judge_open(self) -> None:
+        groups, live = self._groups, self._witness.open
+        for key, state in groups.states.items():
+            if self._passes(key):
+                continue
+            values = groups.rule.values(state, groups.bags.get(key, []))
+            new = OpenExtent(Extent(state[FIRST], state[LAST], state[COUNT], OPEN), values)
+            certain = not self._is_unsure(key, state[FIRST])
+            self._judge.group(key, new, _open_extent(live[key]) if key in live else None, certain)
+        for key, group in live.items():
+            if key not in groups.states and group.first >= self._witness.begin:
+                self._judge.group(key, None, _open_extent(group), not self._is_unsure(key, group.first))
+
+
+def _judge_dedupe(dedupe: Deduplication, witness: Witness, span: float) -> None:
+    """Raises ConfigurationError where it is not known which ids were remembered."""
+    if not witness.whole:
+        raise ConfigurationError(
+            "with dedupe a shadow must begin where the agent began, since the ids that were accepted before are not "
+            "known: --from earliest, and an input that still holds its first record"
+        )
+    if span >= dedupe.horizon:
+        raise ConfigurationError(
+            f"the range spans {span:.0f} s, and dedupe forgets ids after {dedupe.horizon:.0f} s: when each of them was "
+            "forgotten is not known"
+        )
+
+
+def _open_extent(group: LiveGroup) -> OpenExtent:
+    return OpenExtent(Extent(group.first, group.last, group.records, OPEN), group.values)
+
+
+def _untimed(agent: Agent) -> Agent:
+    """The same rule, of which only its records and the limits of one group end groups."""
+    rule = agent.aggregation or Aggregation()
+    return replace(
+        agent,
+        having="",
+        routes=(),
+        to=None,
+        aggregation=replace(
+            rule,
+            since_first=None,
+            since_last=None,
+            on_timeout="fire",
+            max_groups=maxsize,
+            max_bytes=min(rule.max_bytes, rule.max_buffered_bytes),
+            max_buffered_bytes=maxsize,
+        ),
+    )
+
+
+def _finite(moment: float) -> float:
+    return moment if -inf < moment < inf else 0.0
+
+
+def _within(moment: float, bounds: ClockBounds) -> float:
+    return min(max(moment, bounds.low), bounds.high)

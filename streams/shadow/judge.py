@@ -1,0 +1,219 @@
+"""Judges what a rule decides about one partition: results, dead letters and open groups against what was published."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from sluicegate.schemas.json import decode_any, encode
+from sluicegate.streams.agent import Agent
+from sluicegate.streams.aggregation.events import Event, Fire, Refused
+from sluicegate.streams.aggregation.results import results
+from sluicegate.streams.contracts.ids import dead_ids, fire_ids
+from sluicegate.streams.contracts.values import OutboxRow
+from sluicegate.streams.outbox.rows import Rows
+from sluicegate.streams.shadow.published import PublishedOutput, PublishedResult
+from sluicegate.streams.shadow.verdicts import Example, Extent, Figures, Shadowed
+from sluicegate.streams.shadow.witness import Codecs, Witness
+
+OPEN = "open"
+"""The reason of a group that did not end."""
+
+
+class OpenExtent(NamedTuple):
+    """An open group: its records and its computed fields."""
+
+    extent: Extent
+    values: Mapping[str, Any]
+
+
+class OnePartition:
+    """Satisfies OutputFacts for rows that are never sent."""
+
+    def partitions(self, topic: str) -> int:
+        return 1
+
+    def partition_of(self, key: bytes, count: int) -> int:
+        return 0
+
+    def flush(self, timeout: float) -> int:
+        return 0
+
+
+class ShadowJudge:
+    """Compares what `agent` gives with what `witness` knows. `only` is the one key to judge; None judges all keys."""
+
+    def __init__(self, agent: Agent, codecs: Codecs, witness: Witness, only: bytes | None) -> None:
+        self.found = Shadowed()
+        published, place = witness.published, (witness.published.partition, witness.topic_id)
+        self._partition, self._only, self._letters_from = published.partition, only, witness.letters_from
+        self._live, self._letters = dict(published.results), dict(published.letters)
+        self._results = results(agent)
+        self._on_timeout = agent.aggregation.on_timeout if agent.aggregation else "fire"
+        self._rows = Rows(published.partition, agent, codecs.writes, OnePartition(), codecs.most)
+        self._rows.begin("", 0, witness.topic_id)
+        self._fire_id, self._dead_id = fire_ids(*place), dead_ids(*place)
+
+    def _judges(self, key: bytes | None) -> bool:
+        return self._only is None or key == self._only
+
+    def result(self, fire: Fire, certain: bool) -> None:
+        """The rule ends this group. Raises ExpressionStopped."""
+        if not self._judges(fire.key):
+            return
+        live = self._live.get(fire.first)
+        if live is not None and live.opened is not None:
+            fire = replace(fire, opened=live.opened, closed=fire.closed if live.closed is None else live.closed)
+        rows = self._rows_of(fire)
+        self.found.given += bool(rows)
+        if not self.found.comparable:
+            return
+        if not rows and certain:  # what is published nevertheless is `extra`
+            self.found.left_out += live is None
+            return
+        self._live.pop(fire.first, None)
+        self.found.published += live is not None
+        new = Extent(fire.first, fire.last, fire.count, fire.reason)
+        differs = () if live is None or not certain else tuple(self._differing(fire, live, rows))
+        verdict = _verdict(live is not None, differs) if certain else "uncertain"
+        self._count(self.found.results, verdict, fire.key, _extent(live), new, differs)
+
+    def _rows_of(self, fire: Fire) -> list[OutboxRow]:
+        events: Sequence[Event] = (fire,)
+        if self._results is not None and (fire.reason != "timeout" or self._on_timeout == "fire"):
+            events = tuple(self._results.events(fire, Counter()))
+        return self._rows.make(events, self._on_timeout)
+
+    def _differing(self, fire: Fire, live: PublishedResult, rows: Sequence[OutboxRow]) -> Iterator[str]:
+        pairs = (fire.key, live.key), (fire.last, live.last), (fire.count, live.count), (fire.reason, live.reason)
+        shape = [name for name, (new, old) in zip(("key", "last", "count", "reason"), pairs, strict=True) if new != old]
+        yield from shape
+        if live.differing:
+            yield "repeats of one id"
+        if not shape:
+            yield from _outputs_differing({row.id: _output(row) for row in rows}, live.outputs)
+
+    def early(self, live: PublishedResult, why: str) -> None:
+        """The published result ended before its time."""
+        if self._judges(live.key) and self._live.pop(live.first, None) is not None:
+            self.found.published += 1
+            self._count(self.found.results, "changed", live.key, _extent(live), None, (why,))
+
+    def letter(self, refused: Refused) -> None:
+        """The rule refuses this record."""
+        offset, key = refused.record.offset(), refused.record.key() or b""
+        if not self._judges(key):
+            return
+        [row] = self._rows.make((refused,), self._on_timeout)
+        live, new = self._letters.pop(offset, None), Extent(offset, offset, 1, refused.reason)
+        if live is None:
+            verdict = "missing" if offset >= self._letters_from else "uncertain"
+            self._count(self.found.dead, verdict, key, None, new)
+            return
+        differs = tuple(_output_differing(_output(row), live))
+        self._count(self.found.dead, _verdict(True, differs), key, _of_letter(offset, live), new, differs)
+
+    def witnessed_letter(self, offset: int) -> None:
+        """The record became a dead letter for a reason that its bytes do not tell: taken as published."""
+        letter = self._letters.pop(offset)
+        if self._judges(letter.key):
+            self.found.dead.count("identical")
+
+    def group(self, key: bytes, new: OpenExtent | None, live: OpenExtent | None, certain: bool = True) -> None:
+        """The rule holds the group `new` open at the end, the store holds `live`."""
+        if not self._judges(key):
+            return
+        extents = live and live.extent, new and new.extent
+        if not certain or new is None or live is None:
+            verdict = "uncertain" if not certain else "extra" if new is None else "missing"
+            self._count(self.found.open, verdict, key, *extents)
+            return
+        differs = tuple(
+            name for name in ("first", "last", "records") if getattr(new.extent, name) != getattr(live.extent, name)
+        )
+        differs = differs or tuple(_fields_differing(encode(dict(new.values)), encode(dict(live.values))))
+        self._count(self.found.open, _verdict(True, differs), key, *extents, differs)
+
+    def finish(self, begin: int, end: int, unsure: Callable[[bytes, int], bool]) -> Shadowed:
+        """What was published from `begin` on and below `end`, and has no counterpart. `unsure` says of a key and an
+        offset that nobody can tell which groups the key has there."""
+        for first, live in sorted(self._live.items()):
+            if begin <= first and live.last < end and self._judges(live.key):
+                self.found.published += 1
+                verdict = "uncertain" if unsure(live.key, first) else "extra"
+                if self.found.comparable:
+                    self._count(self.found.results, verdict, live.key, _extent(live), None)
+        for offset, letter in sorted(self._letters.items()):
+            if begin <= offset < end and self._judges(letter.key):
+                self._count(self.found.dead, "extra", letter.key or b"", _of_letter(offset, letter), None)
+        return self.found
+
+    def _count(
+        self,
+        figures: Figures,
+        verdict: str,
+        key: bytes,
+        live: Extent | None,
+        new: Extent | None,
+        differs: tuple[str, ...] = (),
+    ) -> None:
+        place = live or new
+        if verdict == "identical" or place is None:
+            figures.count(verdict)
+            return
+        identify = self._dead_id if figures is self.found.dead else self._fire_id
+        topic, number = self._partition.topic, self._partition.number
+        text = key.decode(errors="replace")
+        figures.count(verdict, Example(verdict, text, topic, number, identify(place.first), live, new, differs))
+
+
+def _verdict(published: bool, differs: Sequence[str]) -> str:
+    return "changed" if differs else "identical" if published else "missing"
+
+
+def _extent(live: PublishedResult | None) -> Extent | None:
+    return None if live is None else Extent(live.first, live.last, live.count, live.reason)
+
+
+def _of_letter(offset: int, letter: PublishedOutput) -> Extent:
+    return Extent(offset, offset, 1, letter.dead[1].decode(errors="replace") if letter.dead else "")
+
+
+def _output(row: OutboxRow) -> PublishedOutput:
+    said = dict(row.headers)
+    stage, reason, clause = (said.get(f"sluicegate-dead-{name}") or b"" for name in ("stage", "reason", "clause"))
+    return PublishedOutput(row.topic, row.key, row.value, (stage, reason, clause) if reason else ())
+
+
+def _outputs_differing(new: Mapping[str, PublishedOutput], live: Mapping[str, PublishedOutput]) -> Iterator[str]:
+    for name in [*new, *(name for name in live if name not in new)]:
+        made, there = new.get(name), live.get(name)
+        if made is None or there is None:
+            yield f"output to {(made or there or PublishedOutput('', None, None, ())).topic}"
+        elif made != there:
+            yield from _output_differing(made, there)
+
+
+def _output_differing(new: PublishedOutput, live: PublishedOutput) -> Iterator[str]:
+    if new.topic != live.topic:
+        yield "topic"
+    if new.key != live.key:
+        yield "key"
+    if new.dead != live.dead:
+        yield "reason of the dead letter"
+    if new.value != live.value:
+        yield from _fields_differing(new.value, live.value)
+
+
+def _fields_differing(new: bytes | None, live: bytes | None) -> Iterator[str]:
+    """The names of the fields whose values differ; `value` where one of them is no JSON object."""
+    try:
+        made, there = decode_any(new or b"null"), decode_any(live or b"null")
+    except Exception:
+        made = there = None
+    if not isinstance(made, dict) or not isinstance(there, dict):
+        yield "value"
+        return
+    names = [*made, *(name for name in there if name not in made)]
+    yield from (name for name in names if name not in made or name not in there or made[name] != there[name])

@@ -1,0 +1,48 @@
+"""What a shadow cannot judge, and why."""
+
+import re
+
+from sluicegate.streams.agent import Agent
+
+TIMES = re.compile(r"\b(?:opened_at|closed_at)\b")
+
+
+def unshadowable(agent: Agent) -> str | None:
+    """Why nobody can tell from the topics what this agent did; None: they tell."""
+    rule = agent.aggregation
+    if agent.rekeys:
+        return "it sends records on under another key, and has no groups"
+    if agent.handler is not None:
+        called = ", ".join(agent.handler.functions)
+        return f"its results go to the handler {called}, which is not called here: what it sends cannot be compared"
+    if rule is None:
+        return "it has no aggregation, so there is nothing to compare"
+    if agent.scope == "shared":
+        return "its groups span partitions (scope: shared)"
+    if rule.on_timeout == "discard" and (rule.since_first or rule.since_last):
+        return "of groups that time out nothing is written (on_timeout: discard)"
+    if other := [to.topic for to in agent.outputs if to.format != "json"]:
+        return f"its results in {', '.join(other)} are not JSON, and only JSON results are compared"
+    if _times_missing(agent):
+        return "an expression of its results asks for opened_at or closed_at, which `select` leaves out of the results"
+    return None
+
+
+def timed_topics(agent: Agent) -> frozenset[str]:
+    """The topics whose documents hold the times of a group, as the engine wrote them."""
+    whole = [to.topic for to in agent.outputs if _keeps_times(agent, to.topic)]
+    return frozenset(
+        [*whole, *([] if agent.dead_letters in {to.topic for to in agent.outputs} else [agent.dead_letters])]
+    )
+
+
+def _keeps_times(agent: Agent, topic: str) -> bool:
+    chosen = [{each.name for each in to.select if not each.expression} for to in agent.outputs if to.topic == topic]
+    whole = [not to.select for to in agent.outputs if to.topic == topic]
+    return all(all_of or {"opened_at", "closed_at"} <= names for all_of, names in zip(whole, chosen, strict=True))
+
+
+def _times_missing(agent: Agent) -> bool:
+    asked = [agent.having, *(to.where for to in agent.outputs)]
+    asked += [each.expression for to in agent.outputs for each in to.select]
+    return any(map(TIMES.search, asked)) and not all(_keeps_times(agent, to.topic) for to in agent.outputs)
