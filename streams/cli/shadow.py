@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.streams.cli.changing import opened
-from sluicegate.streams.cli.outcome import NOT_ACCEPTED, DONE, complain
+from sluicegate.streams.cli.outcome import DONE, NOT_ACCEPTED, complain
 from sluicegate.streams.cli.output import print_json, print_table
 from sluicegate.streams.errors import ConfigurationError
 
