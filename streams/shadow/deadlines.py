@@ -1,4 +1,4 @@
-"""When the open groups of a shadow time out: surely, surely not, or nobody can tell."""
+"""When the open groups of a shadow time out: certainly, certainly not, or it cannot be known."""
 
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
@@ -65,6 +65,11 @@ class Deadlines:
                 self.doubtful.add(key)
         for entry in later:
             heappush(self._heap, entry)
+
+    def over(self, newest: ClockBounds, now: ClockBounds) -> bool:
+        """Whether a group whose newest record was taken within `newest` has surely timed out before `now`, whenever it
+        was opened."""
+        return newest.high + min(self._after, self._idle) <= now.low
 
     def guess(self, key: bytes, at: float) -> bool:
         """Did the group time out before `at`, if the records' own timestamps are right?"""

@@ -6,7 +6,8 @@ results, or from the bounds that they set to the owner's clock:
 - For the same rule (an audit), and where only the contents of results change, a group that ended by a timeout, by a
   limit or by hand ends behind the record that its published result names.
 - Where the rule ends groups otherwise, a timeout is decided from the bounds. If they leave it open, the record's own
-  timestamp decides, and what the key's groups are is uncertain until one begins where a published one does.
+  timestamp decides, and the key's groups are uncertain until a record comes before which any group of the key has
+  certainly timed out.
 """
 
 from bisect import bisect_left
@@ -74,7 +75,8 @@ class ShadowFold:
         self._passing = crossing(witness) if comparable else set()
         self._live_begins = {first: live.key for first, live in published.results.items()}
         self._live_begins |= {group.first: key for key, group in witness.open.items()}
-        self._unsure: dict[bytes, int] = {}
+        self._unsure: dict[bytes, int] = {}  # by key: the first record of the group whose end is not known
+        self._newest: dict[bytes, ClockBounds] = {}  # the moment of the newest record of these keys
         self._stretches: dict[bytes, list[tuple[int, int]]] = {}
         self._aside = {offset for offset, each in published.letters.items() if outside(each.dead)}
         self._stops, self._next = self._all_stops(), 0
@@ -149,7 +151,7 @@ class ShadowFold:
             self._deadlines.forget(key)
             self._drain()
             self._resolve(key, first)
-        elif state is None:
+        elif state is None and self._witnessed:
             self._resolve(key, first)
 
     def _cut(self, key: bytes, live: PublishedResult) -> None:
@@ -225,7 +227,7 @@ class ShadowFold:
         groups, now = self._groups, _finite(self._now.low)
         if not self._timed:
             accept(groups, records, now)
-        elif not self._deadlines.doubtful:
+        elif not self._deadlines.doubtful and not self._unsure:
             accept(groups, records, now)
             self._note(records)
         else:
@@ -240,15 +242,22 @@ class ShadowFold:
     def _doubt(self, record: Record) -> None:
         """The group of the record's key may have timed out before it: its own timestamp decides."""
         key = self._key_of(record)
-        if key is None or key not in self._deadlines.doubtful or self._passes(key):
+        if key is None or self._passes(key):
             return
-        self._unsure.setdefault(key, self._groups.states[key][FIRST])
-        at = _within(timestamp(record), self._now)
-        if self._deadlines.guess(key, at):
-            self._groups.fire(key, "timeout", at)
+        if key in self._newest and self._deadlines.over(self._newest[key], self._now):
+            self._time_out(key)
+            self._resolve(key, record.offset())
+        elif key in self._deadlines.doubtful:
+            self._unsure.setdefault(key, self._groups.states[key][FIRST])
+            if self._deadlines.guess(key, _within(timestamp(record), self._now)):
+                self._time_out(key)
+        if key in self._unsure:
+            self._newest[key] = self._now
+
+    def _time_out(self, key: bytes) -> None:
+        if key in self._groups.states:
+            self._groups.fire(key, "timeout", _finite(self._now.low))
             self._deadlines.forget(key)
-            if self._live_begins.get(record.offset()) == key:
-                self._resolve(key, record.offset())
 
     def _key_of(self, record: Record) -> bytes | None:
         """None for what the rule cannot read."""
@@ -299,6 +308,7 @@ class ShadowFold:
     def _resolve(self, key: bytes, offset: int) -> None:
         """From this offset on it is certain again which groups the key has."""
         since = self._unsure.pop(key, None)
+        self._newest.pop(key, None)
         if since is not None:
             self._stretches.setdefault(key, []).append((since, offset))
 

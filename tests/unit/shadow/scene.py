@@ -55,14 +55,16 @@ class Scene:
                 self.taken.setdefault((number, record.o), self.clock.now + 1_700_000_000)
         self.driver.turns(times)
 
-    def play(self, records: int, keys: str = "abcdef", kill: float = 0.0, most: float = 3.0) -> None:
-        """Feeds amounts of random keys, in portions with pauses of up to `most` seconds; kills the worker at random."""
+    def play(self, records: int, keys: str = "abcdef", kill: float = 0.0, most: float = 3.0, lag: float = 0.0) -> None:
+        """Feeds amounts of random keys, in portions with pauses of up to `most` seconds; kills the worker at random.
+        The worker takes a portion up to `lag` seconds after it was written."""
         fed = 0
         while fed < records:
             for _ in range(self.random.randint(1, 9)):
                 key, amount = self.random.choice(keys), self.random.choice([1, 2, 3.5, 10, None])
                 self.feed(key, {"amount": amount}, self.random.randrange(self.partitions))
                 fed += 1
+            self.clock.now += round(self.random.uniform(0, lag), 3) if lag else 0
             self.turn()
             self.driver.later(round(self.random.uniform(0.05, most), 3))
             self.turn()

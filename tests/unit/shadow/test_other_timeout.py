@@ -1,0 +1,136 @@
+"""The shadow of another timeout: what it calls certain equals a program that shares no code with the engine and knows
+the owner's clock, which the shadow does not."""
+
+import json
+from typing import NamedTuple
+
+import pytest
+
+from sluicegate.streams.agent import Agent, Aggregation
+from sluicegate.streams.shadow.fold import ShadowFold
+from sluicegate.streams.shadow.judge import ShadowJudge
+from tests.unit.engine.scene import an_agent
+from tests.unit.shadow.scene import Scene
+
+Ended = dict[int, tuple[int, int, str, float]]
+
+
+class Open(NamedTuple):
+    """A group of the oracle."""
+
+    opened: float
+    seen: float
+    offsets: tuple[int, ...]
+    total: float
+
+
+def due(group: Open, rule: Aggregation) -> float:
+    times = [group.opened + rule.since_first] if rule.since_first else []
+    return min([*times, group.seen + rule.since_last] if rule.since_last else times)
+
+
+def ended(scene: Scene, rule: Aggregation) -> Ended:
+    """By the first record of each group that ended: its last record, its size, its reason and its sum."""
+    groups: dict[bytes, Open] = {}
+    found: Ended = {}
+
+    def end(key: bytes, reason: str) -> None:
+        group = groups.pop(key)
+        found[group.offsets[0]] = (group.offsets[-1], len(group.offsets), reason, group.total)
+
+    def expire(now: float) -> None:
+        for key in [key for key, group in groups.items() if due(group, rule) <= now]:
+            end(key, "timeout")
+
+    for record in scene.log.topics["in"][0]:
+        now = scene.taken[0, record.o]
+        expire(now)
+        amount = json.loads(record.v)["amount"]
+        if amount is None:
+            continue
+        had = groups.get(record.k, Open(now, now, (), 0))
+        groups[record.k] = Open(had.opened, now, (*had.offsets, record.o), had.total + amount)
+        if rule.count and len(had.offsets) + 1 == rule.count:
+            end(record.k, "count")
+    expire(scene.clock.now + 1_700_000_000)
+    return found
+
+
+def truth(live: Ended, new: Ended) -> dict[str, set[int]]:
+    both = live.keys() & new.keys()
+    return {
+        "identical": {first for first in both if live[first] == new[first]},
+        "changed": {first for first in both if live[first] != new[first]},
+        "missing": new.keys() - live.keys(),
+        "extra": live.keys() - new.keys(),
+    }
+
+
+class Said(NamedTuple):
+    """What the shadow says of each result: first records by verdict, and the keys of which something is uncertain."""
+
+    firsts: dict[str, set[int]]
+    unsure: set[bytes]
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> Said:
+    found = Said({}, set())
+    count = ShadowJudge._count
+
+    def noted(self, figures, verdict, key, live, new, differs=()):  # type: ignore[no-untyped-def]
+        if figures is self.found.results:
+            found.firsts.setdefault(verdict, set()).add((live or new).first)
+        if verdict == "uncertain":
+            found.unsure.add(key)
+        count(self, figures, verdict, key, live, new, differs)
+
+    monkeypatch.setattr(ShadowJudge, "_count", noted)
+    return found
+
+
+def an_agent_of(count: int | None, first: float | None, last: float | None = None) -> Agent:
+    return an_agent(count=count, since_first=first, since_last=last)
+
+
+CHANGES = {
+    "a shorter timeout": (an_agent_of(None, 3.0), an_agent_of(None, 1.0)),
+    "a longer timeout": (an_agent_of(None, 1.0), an_agent_of(None, 3.0)),
+    "a shorter timeout beside a count": (an_agent_of(6, 3.0), an_agent_of(6, 1.0)),
+    "another count beside a timeout": (an_agent_of(6, 2.5), an_agent_of(3, 2.5)),
+    "a shorter silence": (an_agent_of(None, None, 2.0), an_agent_of(None, None, 0.7)),
+    "a silence instead of a timeout": (an_agent_of(8, 2.5), an_agent_of(8, None, 1.5)),
+}
+
+
+def compared(name: str, seed: int) -> tuple[dict[str, set[int]], dict[int, bytes]]:
+    """The truth, and the key of each record. The shadow judges on the way."""
+    live, rule = CHANGES[name]
+    scene = Scene(live, seed=seed)
+    scene.play(300, kill=0.15, lag=2.0)
+    assert live.aggregation is not None
+    assert rule.aggregation is not None
+    scene.shadow(rule)
+    found = truth(ended(scene, live.aggregation), ended(scene, rule.aggregation))
+    return found, {record.o: record.k for record in scene.log.topics["in"][0]}
+
+
+def wrong(expected: dict[str, set[int]], said: Said) -> dict[str, set[int]]:
+    return {verdict: found for verdict in expected if (found := said.firsts.get(verdict, set()) - expected[verdict])}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_certain_is_true_and_all_else_is_uncertain(name: str, seed: int, said: Said) -> None:
+    expected, keys = compared(name, seed)
+    assert wrong(expected, said) == {}
+    everything = set().union(*expected.values())
+    assert {keys[first] for first in everything - set().union(*said.firsts.values())} <= said.unsure
+    certain = sum(len(firsts) for verdict, firsts in said.firsts.items() if verdict != "uncertain")
+    assert certain > len(everything) / 5
+
+
+def test_twin_a_guess_that_is_called_certain_is_found(monkeypatch: pytest.MonkeyPatch, said: Said) -> None:
+    monkeypatch.setattr(ShadowFold, "_is_unsure", lambda self, key, first: False)
+    expected, _ = compared("a shorter timeout", 0)
+    assert wrong(expected, said)
