@@ -14,6 +14,7 @@ from sluicegate.streams.cli.files import connected, loaded
 from sluicegate.streams.cli.outcome import DONE, NOT_ACCEPTED
 from sluicegate.streams.cli.output import print_json
 from sluicegate.streams.cli.parameters import AsJson
+from sluicegate.streams.cli.plan_replay import ReplayOptions, Replays, lines, replayed
 from sluicegate.streams.errors import ConfigurationError, SystemNotReady
 from sluicegate.streams.wording import counted
 
@@ -40,35 +41,57 @@ def plan(
     agent: AgentOption = None,
     policy: Annotated[OpenPolicy | None, typer.Option("--open", help="What becomes of open groups.")] = None,
     no_replay: Annotated[bool, typer.Option("--no-replay", help="Compare the files and ask the store only.")] = False,
+    last: Annotated[str | None, typer.Option(metavar="DURATION", help="Replay the newest records, as 1h.")] = None,
+    since: Annotated[
+        str | None, typer.Option("--from", metavar="OFFSET|TIME|earliest", help="The first record of the replay.")
+    ] = None,
+    until: Annotated[str | None, typer.Option("--to", metavar="OFFSET|TIME", help="The end of the replay.")] = None,
+    key: Annotated[str | None, typer.Option(help="Replay: judge only this key.")] = None,
+    rate: Annotated[int | None, typer.Option(min=1, help="Replay: read at most so many records a second.")] = None,
     fail_on: Annotated[
         str | None, typer.Option(metavar="LIST", help=f"End with 4 when one of these is there, such as {DEFAULT}.")
     ] = None,
     json: AsJson = False,
 ) -> int:
-    """What a changed file means for each agent and its open groups; claims nothing."""
-    from sluicegate.streams.operations.planning import of_the_file, planned
+    """What a changed file means for each agent, its results and its open groups; claims nothing."""
+    from sluicegate.streams.operations.planning import of_the_file
 
-    if against is None:
+    options = ReplayOptions(last, since, until, key, rate)
+    judged = _judged(fail_on, no_replay, options)
+    new, old = loaded(file), _against(against)
+    with _asked(old, new) as (store, unknown):
+        found = _planned(old, new, agent, policy, store)
+        replays = {} if no_replay else replayed(old, new, found, store, unknown, options)
+    beside = of_the_file(old, new)
+    if json:
+        print_json(_document(found, beside, policy, unknown, replays))
+    else:
+        _print(found, beside, policy, unknown, replays)
+    refused = REFUSED in judged and any(each.refused for each in found)
+    differs = any(each.has(judged - {REFUSED}) for each in replays.values())
+    return NOT_ACCEPTED if refused or differs else DONE
+
+
+def _against(file: str | None) -> App:
+    if file is None:
         raise ConfigurationError(
             "plan compares with the file that runs: add --against OLD.yaml; the store does not hold the rule yet"
         )
-    if not no_replay:
-        raise ConfigurationError("plan does not replay the input yet: add --no-replay")
-    judged = _judged(fail_on, no_replay)
-    new, old = loaded(file), loaded(against)
-    names = _names(old, new, agent)
-    with _asked(old, new) as (store, unknown):
-        found = planned(old, new, names, None if policy is None else policy.value, store)
-    beside = of_the_file(old, new)
-    if json:
-        print_json(_document(found, beside, policy, unknown))
-    else:
-        _print(found, beside, policy, unknown)
-    return NOT_ACCEPTED if REFUSED in judged and any(each.refused for each in found) else DONE
+    return loaded(file)
 
 
-def _judged(listed: str | None, no_replay: bool) -> set[str]:
+def _planned(
+    old: App, new: App, chosen: Sequence[str] | None, policy: OpenPolicy | None, store: "Store | None"
+) -> Sequence["AgentPlan"]:
+    from sluicegate.streams.operations.planning import planned
+
+    return planned(old, new, _names(old, new, chosen), None if policy is None else policy.value, store)
+
+
+def _judged(listed: str | None, no_replay: bool, options: ReplayOptions) -> set[str]:
     """What ends the command with 4. Raises ConfigurationError for what the command does not find out."""
+    if no_replay and options.any:
+        raise ConfigurationError("--last, --from, --to, --key and --rate are of the replay: leave out --no-replay")
     if listed is None:
         return {*DEFAULT.split(",")}
     names = {each.strip() for each in listed.split(",") if each.strip()}
@@ -109,10 +132,14 @@ def _asked(old: App, new: App) -> Iterator[tuple["Store | None", str]]:
         yield (None if why else store), why
 
 
-def _print(found: Sequence["AgentPlan"], beside: Sequence[str], policy: OpenPolicy | None, unknown: str) -> None:
+def _print(
+    found: Sequence["AgentPlan"], beside: Sequence[str], policy: OpenPolicy | None, unknown: str, replays: Replays
+) -> None:
     for each in found:
         if each.kind is not None:
             _print_agent(each, policy)
+        if each.name in replays:
+            print("\n".join(lines(replays[each.name])))
     if unchanged := [each.name for each in found if each.kind is None]:
         print(f"unchanged: {', '.join(unchanged)}")
     if beside:
@@ -168,11 +195,12 @@ def _shown(value: object) -> str:
 
 
 def _document(
-    found: Sequence["AgentPlan"], beside: Sequence[str], policy: OpenPolicy | None, unknown: str
+    found: Sequence["AgentPlan"], beside: Sequence[str], policy: OpenPolicy | None, unknown: str, replays: Replays
 ) -> dict[str, Any]:
+    shown = {name: each.document() for name, each in replays.items()}
     return {
         "format": 1,
-        "agents": [_agent(each, policy) for each in found],
+        "agents": [{**_agent(each, policy), "replay": shown.get(each.name)} for each in found],
         "file": list(beside),
         "refused": [f"{each.name}: {text}" for each in found for text in each.refused],
         "unknown": unknown or None,

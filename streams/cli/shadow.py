@@ -10,10 +10,11 @@ from sluicegate.streams.cli.changing import opened
 from sluicegate.streams.cli.outcome import DONE, NOT_ACCEPTED, complain
 from sluicegate.streams.cli.output import print_json, print_table
 from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.wording import counted
 
 if TYPE_CHECKING:
     from sluicegate.streams.operations.shadowing import ShadowRange
-    from sluicegate.streams.shadow.verdicts import Shadowed
+    from sluicegate.streams.shadow.verdicts import Example, Shadowed
 
 FAILING = ("changed", "missing", "extra", "dead", "uncertain")
 DEFAULT_FAILING = "changed,missing,extra,dead"
@@ -35,7 +36,7 @@ def shadow(
             raise ConfigurationError(
                 "the embedded broker forgets everything when its run ends: there is nothing to compare"
             )
-        with closing(KafkaHistory(app.kafka, f"{app.name}.{agent.name}")) as history, _bar() as show:
+        with closing(KafkaHistory(app.kafka, f"{app.name}.{agent.name}")) as history, progress() as show:
             reading = ReadingPace(rate, show)
             shadowing = Shadowing(app, agent, store, history, wanted, reading)
             found = shadowing.compare(agent, None if key is None else key.encode())
@@ -76,7 +77,7 @@ class ReadingPace:
 
 
 @contextmanager
-def _bar() -> Iterator[Callable[[int, int], None]]:
+def progress() -> Iterator[Callable[[int, int], None]]:
     """`show(done, total)`: on a terminal a bar with the rate and the time left, elsewhere a line for each tenth."""
     if not sys.stderr.isatty():
         yield _lines()
@@ -120,15 +121,20 @@ def _print(file: str, found: "Shadowed") -> None:
     print(f"{found.records:,} records, {found.published:,} published results, {found.left_out:,} groups left out")
     for part in (found.results, found.dead, found.open):
         for each in part.shown():
-            live, new = (
-                f"{side} {it.first}..{it.last}, {it.records} records, {it.reason}" if it else f"{side} nothing"
-                for side, it in (("live", each.live), ("new", each.new))
-            )
-            differs = f"; differs: {', '.join(each.differs)}" if each.differs else ""
-            print(f"{each.verdict}: {each.key} in {each.topic}/{each.partition}: {live}; {new}{differs}")
+            print(example_line(each))
             print(f"  sluicegate explain {file} {each.id}")
     for note in found.notes:
         complain(f"sluicegate: {note}")
+
+
+def example_line(each: "Example") -> str:
+    """`changed: UA in clicks/2: live 5812..9120, 100 records, count; new 5812..7433, 50 records, count`"""
+    live, new = (
+        f"{side} {it.first}..{it.last}, {counted(it.records, 'record')}, {it.reason}" if it else f"{side} nothing"
+        for side, it in (("live", each.live), ("new", each.new))
+    )
+    differs = f"; differs: {', '.join(each.differs)}" if each.differs else ""
+    return f"{each.verdict}: {each.key} in {each.topic}/{each.partition}: {live}; {new}{differs}"
 
 
 def wanted_range(last: str | None, since: str | None, until: str | None) -> "ShadowRange":

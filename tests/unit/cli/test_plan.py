@@ -390,6 +390,7 @@ def test_the_form_for_machines(plan: Plan, old: str) -> None:
                 },
                 "now": {"groups": 3, "items": 0, "rows": 0},
                 "left": {"groups": 0, "items": 0, "rows": 0},
+                "replay": None,
             }
         ],
         "file": [],
