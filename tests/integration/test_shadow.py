@@ -1,0 +1,163 @@
+"""`replay --shadow` and `plan` on the flights of the demo, which a real broker holds and a worker that was killed five
+times has processed."""
+
+import json
+import os
+import signal
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from confluent_kafka import Consumer, Message, Producer
+from typer.testing import CliRunner
+
+from sluicegate.streams.cli import main
+from sluicegate.streams.demo.file import text
+from sluicegate.streams.demo.flights import Flight, archive, flights
+from tests.bench.load import create
+from tests.bench.results import reader
+from tests.integration.supervised.run import Run
+from tests.waiting import wait_until
+
+KILLS = 5
+
+
+@pytest.fixture(scope="module")
+def every() -> Sequence[Flight]:
+    return list(flights(archive()))
+
+
+class Ran(NamedTuple):
+    """The file that ran, and its results by their fire ids."""
+
+    file: Path
+    results: dict[bytes, Message]
+
+
+def produced(producer: Producer, topic: str, portion: Sequence[Flight]) -> None:
+    for each in portion:
+        while True:
+            try:
+                producer.produce(topic, each.value, key=each.carrier, partition=each.partition)
+                break
+            except BufferError:
+                producer.poll(0.1)
+    assert producer.flush(60) == 0
+
+
+def taken(consumer: Consumer, into: dict[bytes, Message], header: str) -> int:
+    for message in consumer.consume(10_000, 0.2):
+        into.setdefault(dict(message.headers())[header], message)
+    return len(into)
+
+
+def ran(tmp_path: Path, kafka: str, ns: str, every: Sequence[Flight], timeout: str) -> Ran:
+    """Runs the demo's file until each flight is in a result, in a dead letter, or in a group that waits for more."""
+    create(kafka, *(f"{ns}-{name}" for name in ("flights", "delays", "dead")))
+    file = tmp_path / "flights.yaml"
+    found = text(kafka).replace("topic: delays", f"topic: {ns}-delays").replace("flights.dead", f"{ns}-dead")
+    found = found.replace("app: flights", f"app: {ns}").replace("from: flights", f"from: {ns}-flights")
+    file.write_text(found.replace("after: 3s", f"after: {timeout}") + "accept_level: volatile\nauto_migrate: true\n")
+    producer = Producer({"bootstrap.servers": kafka, "log_level": 0, "linger.ms": 20})
+    outputs, letters = reader(kafka, f"{ns}-delays"), reader(kafka, f"{ns}-dead")
+    results, dead = dict[bytes, Message](), dict[bytes, Message]()
+    run = Run(str(Path(sys.executable).with_name("sluicegate")), "run", str(file))
+    try:
+        share = -(-len(every) // (KILLS + 1))
+        for begin in range(0, len(every), share):
+            if begin:
+                before = len(results)
+                wait_until(lambda known=before: taken(outputs, results, "sluicegate-fire") > known, 60, "a result")
+                os.kill(run.pids(1)[0], signal.SIGKILL)
+            produced(producer, f"{ns}-flights", every[begin : begin + share])
+        late = sum(each.delay is None for each in every)
+        complete = sum(
+            number // 100 for number in Counter(each.carrier for each in every if each.delay is not None).values()
+        )
+        wait_until(lambda: taken(letters, dead, "sluicegate-id") >= late, 120, "all dead letters")
+        if timeout == "1h":
+            wait_until(lambda: taken(outputs, results, "sluicegate-fire") >= complete, 120, "all results")
+        else:
+            wait_until(lambda: flown(outputs, results) >= len(every) - late, 120, "all flights")
+        run.signal(signal.SIGTERM)
+        assert run.exit_code(40) == 0
+    finally:
+        run.close()
+        outputs.close()
+        letters.close()
+    return Ran(file, results)
+
+
+def flown(consumer: Consumer, results: dict[bytes, Message]) -> int:
+    taken(consumer, results, "sluicegate-fire")
+    return sum(int(dict(each.headers())["sluicegate-count"]) for each in results.values())
+
+
+def shadow(file: Path) -> dict[str, Any]:
+    done = CliRunner().invoke(main, ["replay", str(file), "delays", "--shadow", "--from", "earliest", "--json"])
+    assert done.exit_code in (0, 4), done.output
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def plan(old: Path, new: str) -> dict[str, Any]:
+    changed = old.with_name("changed.yaml")
+    changed.write_text(new)
+    done = CliRunner().invoke(main, ["plan", str(changed), "--against", str(old), "--from", "earliest", "--json"])
+    assert done.exit_code in (0, 4), done.output
+    [agent] = json.loads(done.stdout)["agents"]
+    found: dict[str, Any] = agent["replay"]
+    return found
+
+
+def counts(found: dict[str, Any]) -> list[int]:
+    return [found[verdict] for verdict in ("identical", "changed", "missing", "extra", "uncertain")]
+
+
+def begins(every: Sequence[Flight], count: int) -> set[tuple[str, int]]:
+    """The carrier and the place of the first flight of each complete group."""
+    held: defaultdict[str, int] = defaultdict(int)
+    first: dict[str, int] = {}
+    found = set()
+    for number, each in enumerate(every):
+        if each.delay is not None:
+            first.setdefault(each.carrier, number)
+            held[each.carrier] += 1
+            if held[each.carrier] == count:
+                found.add((each.carrier, first.pop(each.carrier)))
+                held[each.carrier] = 0
+    return found
+
+
+def test_the_figures_of_every_flight_are_those_of_a_count(
+    tmp_path: Path, kafka: str, ns: str, every: Sequence[Flight]
+) -> None:
+    file, results = ran(tmp_path, kafka, ns, every, "1h")
+    live, new = begins(every, 100), begins(every, 50)
+    assert len(results) == len(live)
+    found = shadow(file)
+    late = sum(each.delay is None for each in every)
+    assert (found["records"], counts(found)) == (len(every), [len(live), 0, 0, 0, 0])
+    assert (found["dead"]["identical"], sum(found["dead"].values())) == (late, late)
+    assert found["open"]["identical"] == sum(found["open"].values()) > 0
+    found = plan(file, file.read_text().replace("count: 100 ", "count: 50 "))
+    assert counts(found) == [0, len(live & new), len(new - live), len(live - new), 0]
+    found = plan(file, file.read_text().replace("flights: count", "flights: count\n        least: {min: dep_delay}"))
+    assert counts(found) == [0, len(live), 0, 0, 0]
+
+
+def test_groups_that_timed_out_are_identical_and_under_another_timeout_nothing_is_guessed(
+    tmp_path: Path, kafka: str, ns: str, every: Sequence[Flight]
+) -> None:
+    file, results = ran(tmp_path, kafka, ns, every, "2s")
+    reasons = Counter(dict(each.headers())["sluicegate-reason"] for each in results.values())
+    assert reasons[b"timeout"] > 10
+    found = shadow(file)
+    assert counts(found) == [len(results), 0, 0, 0, 0]
+    found = plan(file, file.read_text().replace("after: 2s", "after: 500ms"))
+    identical, changed, missing, extra, uncertain = counts(found)
+    assert identical + changed + extra <= len(results) <= identical + changed + extra + uncertain
+    assert (missing > 0) or (uncertain > 0)
