@@ -212,6 +212,11 @@ class Agent:
         """Can the agent have open groups?"""
         return self.aggregation is not None and not self.rekeys
 
+    @property
+    def forwards(self) -> bool:
+        """Does the agent send each record on, under its own key?"""
+        return self.aggregation is None and self.handler is None
+
 
 @dataclass(frozen=True, slots=True)
 class Http:

@@ -63,7 +63,7 @@ class Results:
         """Raises ConfigurationError."""
         self.having = of_result(clause("having", agent.having)) if agent.having else None
         chosen = agent.routes or any(each.select for each in agent.outputs)
-        self.routes = [_route(each) for each in agent.outputs] if chosen else None
+        self.routes = [route(each, of_result) for each in agent.outputs] if chosen else None
         self._drops, self._stops = agent.unrouted == "drop", agent.on_error.expression == "stop"
 
     def events(self, fire: Fire, outcomes: Counter[tuple[str, str]]) -> Iterator[Fire | Unhandled]:
@@ -102,11 +102,8 @@ class Results:
     def _outputs(
         self, routes: Sequence[Route], result: ResultFields, outcomes: Counter[tuple[str, str]]
     ) -> Iterator[tuple[int, ResultFields]]:
-        for number, route in enumerate(routes):
-            if route.where is None or _holds(route.name, route.where, result, outcomes):
-                yield number, _selected(route.select, result) if route.select else result
-                if not route.goes_on:
-                    return
+        for number, each in taking(routes, result, outcomes):
+            yield number, _selected(each.select, result) if each.select else result
 
 
 def results(agent: Agent) -> Results | None:
@@ -117,20 +114,32 @@ def results(agent: Agent) -> Results | None:
     return Results(agent)
 
 
-def _route(to: Destination) -> Route:
+def clauses(to: Destination) -> list[Clause]:
+    """The expressions of a destination: `where`, then those of `select`. Raises ConfigurationError."""
+    where = [clause(f"to.{to.topic}", to.where)] if to.where else []
+    return where + [clause(f"select.{each.name}", each.expression) for each in to.select if each.expression]
+
+
+def route(to: Destination, function: Callable[[Clause], Callable[[Any], Any]]) -> Route:
+    """`function` compiles a clause for what the route is asked about. Raises ConfigurationError."""
+    compiled = {each.name: function(each) for each in clauses(to)}
+    select = tuple((each.name, compiled.get(f"select.{each.name}")) for each in to.select)
     name = f"to.{to.topic}"
-    where = of_result(clause(name, to.where)) if to.where else None
-    select = tuple(
-        (each.name, of_result(clause(f"select.{each.name}", each.expression)) if each.expression else None)
-        for each in to.select
-    )
-    return Route(name, where, select, to.goes_on)
+    return Route(name, compiled.get(name), select, to.goes_on)
 
 
-def _holds(
-    name: str, answer: Callable[[ResultFields], Any], result: ResultFields, outcomes: Counter[tuple[str, str]]
-) -> bool:
-    found = answered(name, answer(result))
+def taking(routes: Sequence[Route], seen: Any, outcomes: Counter[tuple[str, str]]) -> Iterator[tuple[int, Route]]:
+    """The routes that take it, each with its number: the first, and the next ones after a route with `continue`.
+    Counts the answers. Raises ClauseFailed."""
+    for number, each in enumerate(routes):
+        if each.where is None or _holds(each.name, each.where, seen, outcomes):
+            yield number, each
+            if not each.goes_on:
+                return
+
+
+def _holds(name: str, answer: Callable[[Any], Any], seen: Any, outcomes: Counter[tuple[str, str]]) -> bool:
+    found = answered(name, answer(seen))
     outcomes[name, "true" if found else "false"] += 1
     return found
 

@@ -14,6 +14,7 @@ from sluicegate.streams.engine.build_shared import intake
 from sluicegate.streams.engine.worker import Worker, WorkerDependencies
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.handlers.failures import Policy
+from sluicegate.streams.handlers.forwarding import Forwarding
 from sluicegate.streams.handlers.handling import Handling
 from sluicegate.streams.handlers.processor import Aggregating, RecordProcessor
 from sluicegate.streams.handlers.rekey import Repartitioning
@@ -71,6 +72,8 @@ def _processor(
 ) -> tuple[RecordProcessor, Slow | None]:
     if agent.rekeys:
         return Repartitioning(rule, outputs.to or "", outputs.most), None
+    if agent.forwards:
+        return Forwarding(agent, rule, reads, outputs.most), None
     handler = agent.handler
     if handler is None:
         return Aggregating(), None

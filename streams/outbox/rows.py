@@ -64,9 +64,9 @@ class Rows:
         self._partition, self._agent, self._facts, self._most = partition, agent, facts, most
         chosen = agent.routes or any(each.select for each in agent.outputs)
         outputs = agent.outputs if chosen else ()
-        self._targets = [_target(each.topic, formats.writes(replace(agent, to=each))) for each in outputs]
-        self._letters = _target(agent.dead_letters, named_codec("json") if chosen else codec)
-        self._to = _target(agent.to.topic, codec) if agent.to else None
+        self._targets = [target(each.topic, formats.writes(replace(agent, to=each))) for each in outputs]
+        self._letters = target(agent.dead_letters, named_codec("json") if chosen else codec)
+        self._to = target(agent.to.topic, codec) if agent.to else None
         self._name = agent.name.encode()
         self._rule: Header = ("sluicegate-rule", rule_of(agent).short.encode())
         self.under_rule = True
@@ -271,7 +271,8 @@ def contents(fire: Fire) -> Iterator[object]:
             yield value
 
 
-def _target(topic: str, codec: Codec) -> Target:
+def target(topic: str, codec: Codec) -> Target:
+    """How a document is written for a topic. A codec of the user's gets plain values."""
     own = codec.name not in ("json", "raw", "avro")
     return Target(topic, partial(_written, codec.encode) if own else codec.encode, codec.name)
 

@@ -1,0 +1,134 @@
+"""An agent with neither `aggregate` nor `handler` forwards each record to the routes of `to` that take it."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from sluicegate.schemas import Codec, codec
+from sluicegate.streams.agent import Agent, Destination
+from sluicegate.streams.aggregation.accept import refuse
+from sluicegate.streams.aggregation.clauses import Fields, as_field
+from sluicegate.streams.aggregation.events import Event, Refused, Sent
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.results import Route, clauses, route, taking
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.causes import cause
+from sluicegate.streams.contracts.record import Headers, Record, headers
+from sluicegate.streams.contracts.stores import TopicPartition
+from sluicegate.streams.errors import ProduceStopped
+from sluicegate.streams.handlers.processor import Item, RecordProcessor
+from sluicegate.streams.handlers.values import OVERHEAD, Message
+from sluicegate.streams.outbox.rows import Target, target
+
+Forwarded = tuple[str, bytes]
+"""Topic and value."""
+
+
+class Unsendable(Exception):
+    """An output that no broker would take. `shown` is the text for logs, without the payload."""
+
+    def __init__(self, reason: str, text: str, shown: str = "", where: str = "") -> None:
+        super().__init__(text)
+        self.reason, self.shown, self.where = reason, shown or text, where
+
+
+class Forwarding(RecordProcessor):
+    """Decides in `read` where a record goes: it goes to all of its routes, or it is one dead letter."""
+
+    batches = False
+
+    def __init__(self, agent: Agent, rule: Rule, reads: Codec, most: int) -> None:
+        """`most` bytes fit into a message. Raises ConfigurationError."""
+        self._rule, self._most, self._drops = rule, most, agent.unrouted == "drop"
+        self._copied = [frozenset(each.name for each in to.select if not each.expression) for to in agent.outputs]
+        outputs = [_with_expressions(to) for to in agent.outputs]
+        self._fields = Fields([each for to in outputs for each in clauses(to)], agent.let, reads)
+        self._routes = [route(to, self._fields.function) for to in outputs]
+        self._targets = [target(to.topic, codec(to.format)) if to.select else None for to in outputs]
+        self._topics = [to.topic for to in outputs]
+
+    def decoded(self, rule: Rule, record: Record) -> object:
+        return self._fields.read(record, record.value())  # type: ignore[arg-type]
+
+    def read(self, groups: Groups, records: Sequence[Record]) -> list[Item]:
+        """The records with their outputs as `value`, or refused ones."""
+        items: list[Item] = []
+        largest = self._rule.max_record_bytes
+        for record in records:
+            try:
+                if len(value := record.value()) > largest:  # type: ignore[arg-type]
+                    raise OverflowError
+                items.append(self._routed(record, value, groups.outcomes))  # type: ignore[arg-type]
+            except Unsendable as error:
+                items.append(self._refused(record, error))
+            except Exception as error:
+                refuse(groups, record, error)
+                items += [event for event in groups.drain() if isinstance(event, Refused)]
+        return items
+
+    def run(
+        self, items: Sequence[Item], identify: Callable[[int], str], session: object, place: TopicPartition
+    ) -> list[Event]:
+        events: list[Event] = []
+        for item in items:
+            if isinstance(item, Message):
+                events += _sent(item, identify(item.offset))
+            else:
+                events.append(item)
+        return events
+
+    def _routed(self, record: Record, value: bytes, outcomes: Counter[tuple[str, str]]) -> Message | Refused:
+        """Raises ClauseFailed, Unsendable, and what decoders raise."""
+        seen = self._fields.read(record, value)
+        outputs: list[Forwarded] = []
+        for number, each in taking(self._routes, seen, outcomes):
+            sent = value if not each.select else self._selected(number, each, seen, record)
+            size = len(sent) + len(record.key() or b"") + sum(len(n) + len(v or b"") for n, v in kept(record))
+            if size + OVERHEAD > self._most:
+                text = f"{size} bytes are more than a message may have ({self._most - OVERHEAD})"
+                raise Unsendable("too-large", text)
+            outputs.append((self._topics[number], sent))
+        if not outputs and not self._drops:
+            return Refused(record, "expression", "unrouted", "no route of `to` takes it")
+        return Message(outputs, record)
+
+    def _selected(self, number: int, each: Route, seen: object, record: Record) -> bytes:
+        """The document of the selected names. A name without an expression is left out where it is missing."""
+        found = {name: as_field(answer(seen)) for name, answer in each.select if answer is not None}
+        document = {n: value for n, value in found.items() if value is not None or n not in self._copied[number]}
+        to: Target = self._targets[number]  # type: ignore[assignment]  # every route with `select` has one
+        try:
+            return to.encode(document)
+        except Exception as error:
+            raised = cause(error, record.key() or b"", record.value() or b"")
+            why = f"the selected fields cannot be written as {to.format}"
+            shown = raised.placed(f"{why} ({raised.shown})")
+            raise Unsendable("unencodable", f"{why} ({raised.text})", shown, raised.where) from error
+
+    def _refused(self, record: Record, error: Unsendable) -> Refused:
+        """Raises ProduceStopped."""
+        if self._rule.on_error.produce == "stop":
+            place = f"{record.topic()}/{record.partition()}/{record.offset()}"
+            raise ProduceStopped(f"{place}: {error.shown}, and on_error.produce is stop") from error
+        return Refused(record, "produce", error.reason, str(error), where=error.where)
+
+
+def _sent(message: Message, identity: str) -> list[Event]:
+    """The outputs of a record are numbered as they fit."""
+    record, ours = message.record, kept(message.record)
+    return [
+        Sent(identity, index, topic, record.key(), value, ours, None)
+        for index, (topic, value) in enumerate(message.value)
+    ]
+
+
+def kept(record: Record) -> Headers:
+    """The headers that go on. Those of Sluicegate tell what the record itself was: an output of another agent with
+    another id, a dead letter, a record that was retried for one agent. The row of the output has its own."""
+    return [(name, value) for name, value in headers(record) if not name.startswith("sluicegate-")]
+
+
+def _with_expressions(to: Destination) -> Destination:
+    """A name alone in `select` is the field of that name, null where it is missing."""
+    select = tuple(replace(each, expression=each.expression or f"default({each.name}, null)") for each in to.select)
+    return replace(to, select=select)
