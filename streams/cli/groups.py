@@ -139,7 +139,8 @@ def _opened(file: str, name: str) -> Iterator[tuple[App, Agent, "Store"]]:
     """As `opened`. Raises ConfigurationError for an agent that never has a group."""
     with opened(file, name) as (app, agent, store):
         if not agent.grouped:
-            does = "copies each record under another key" if agent.rekeys else "hands each record to its handler"
+            does = "forwards each record" if agent.forwards else "hands each record to its handler"
+            does = "copies each record under another key" if agent.rekeys else does
             raise ConfigurationError(
                 f"agent {name} has no groups: it {does}; only an agent with `aggregate` has groups"
             )

@@ -162,9 +162,12 @@ def _with_input(agent: Agent, agents: tuple[Agent, ...]) -> Agent:
 
 
 def _written(topic: str, agents: tuple[Agent, ...]) -> list[Avro | None]:
-    """How agents of the file write this topic; [None] where none does. What is re-keyed is as it was read."""
-    writers = [(agent, agent.to) for agent in agents if agent.to is not None and agent.to.topic == topic]
-    return [agent.avro if agent.rekeys else to.avro for agent, to in writers] or [None]
+    """How agents of the file write this topic; [None] where none does. What is re-keyed or forwarded is as it was
+    read."""
+    writers = [(agent, to) for agent in agents for to in agent.outputs if to.topic == topic]
+    return [agent.avro if agent.rekeys or (agent.forwards and not to.select) else to.avro for agent, to in writers] or [
+        None
+    ]
 
 
 def judged(agent: Agent, path: Path) -> Iterator[FileFinding]:

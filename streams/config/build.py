@@ -96,7 +96,7 @@ def _agent(file: FileModel, name: str, agent: AgentModel, written: set[str], fol
         name=name,
         topics=tuple(s.topic for s in agent.from_),
         aggregation=_aggregation(agent.key.field if agent.key else None, agent.aggregate) if agent.aggregate else None,
-        to=_destination(agent.to, folder) if agent.to else None,
+        to=_destination(agent, agent.to, folder) if agent.to else None,
         dead_letters=dead_letters(file, agent),
         format=agent.format,
         start=agent.start if isinstance(agent.start, float) else "latest" if agent.start == "latest" else "earliest",
@@ -110,16 +110,17 @@ def _agent(file: FileModel, name: str, agent: AgentModel, written: set[str], fol
         delivery=agent.delivery,
         where=agent.where or "",
         having=agent.having or "",
-        routes=tuple(_destination(each, folder) for each in agent.routes if each is not DROP),
+        routes=tuple(_destination(agent, each, folder) for each in agent.routes if each is not DROP),
         unrouted="drop" if DROP in agent.routes else "dead-letter",
         let=tuple(run.Let(each, expression) for each, expression in (agent.let or {}).items()),
         revision=agent.revision or "",
     )
 
 
-def _destination(to: DestinationModel, folder: Path) -> run.Destination:
+def _destination(agent: AgentModel, to: DestinationModel, folder: Path) -> run.Destination:
     select = tuple(run.Selected(name, expression or "") for name, expression in (to.select or {}).items())
-    return run.Destination(to.topic, to.format, avro.given(to, folder), select, to.where or "", to.continue_)
+    form = "raw" if agent.forwards and not select else to.format  # bytes go on as they came
+    return run.Destination(to.topic, form, avro.given(to, folder), select, to.where or "", to.continue_)
 
 
 def _dedupe(dedupe: DeduplicationModel) -> run.Deduplication:

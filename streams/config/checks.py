@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from ipaddress import ip_address
 
-from sluicegate.streams.config import cases
+from sluicegate.streams.config import cases, forwarding
 from sluicegate.streams.config.fields import LONGEST_NAME, NAME
 from sluicegate.streams.config.kafka import EMBEDDED
 from sluicegate.streams.config.models import RESERVED, AgentModel, Aggregate, FileModel, UntilModel
@@ -27,6 +27,7 @@ def findings(file: FileModel) -> Iterator[FileFinding]:
                 path, "is the name of the process that sends the outbox's rows", "give the agent another name"
             )
         yield from _parts(agent, path)
+        yield from forwarding.findings(agent, path)
         yield from _isolation(agent, path)
         yield from _repartition(file, name, agent, path)
         if agent.aggregate is not None:
@@ -84,10 +85,10 @@ def _parts(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
     """What an agent must have, and what has no meaning without the rest."""
     aggregate, handler = (*path, "aggregate"), (*path, "handler")
     if agent.handler is None:
-        if agent.aggregate is None:
-            hint = "write what completes a group, such as count: 100, or a handler: package.module:function"
-            yield FileFinding(aggregate, "is missing", hint, (path,))
-        if not agent.outputs:
+        if agent.forwards and not agent.outputs:
+            hint = "write to: {topic: NAME} to forward each record, or add an aggregate or a handler"
+            yield FileFinding(path, "does nothing: it has no aggregate, no handler and no to", hint, (path,))
+        elif not agent.outputs:
             yield FileFinding((*path, "to"), "is missing", "write {topic: NAME}", (path,))
         for name in [name for name in ("session", "concurrency", "retry", "then") if name in agent.model_fields_set]:
             yield FileFinding(

@@ -78,6 +78,7 @@ def findings(file: FileModel) -> Iterator[FileFinding]:
         yield from _names(agent, path)
         yield from _elsewhere(agent, path, lets)
         yield from _of_results(agent, path)
+        yield from _of_forwarded(agent, path, lets, types)
         yield from _routes(agent, path)
 
 
@@ -210,6 +211,19 @@ def _of_results(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
         )
 
 
+def _of_forwarded(
+    agent: AgentModel, path: Path, lets: LetClauses, types: Mapping[str, ValueType]
+) -> Iterator[FileFinding]:
+    """Expressions under `to` of an agent that forwards: they see the record."""
+    for place, text in _of_outputs(agent, path) if agent.forwards else ():
+        found = _parsed(place, text)
+        if isinstance(found, FileFinding):
+            yield found
+            continue
+        yield from _of_record(agent, found, lets)
+        yield from _typed(found, types, None, (place, (*path, "let")))
+
+
 def _of_outputs(agent: AgentModel, path: Path) -> Iterator[tuple[Path, str]]:
     """`where` and `select` of each destination; a name alone is the expression that names it."""
     for at, to in agent.outputs.items():
@@ -237,7 +251,8 @@ def _routes(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
                 yield FileFinding((*place, "select"), what, did_you_mean(name, fields), ((*place, "select"),))
         if at == ("to",) and (to.where is not None or to.continue_):
             key = "where" if to.where is not None else "continue"
-            hint = "write a list of routes under to, or having: for every result"
+            every = "where: of the agent for every record" if agent.forwards else "having: for every result"
+            hint = f"write a list of routes under to, or {every}"
             yield FileFinding((*place, key), "belongs to one of several routes", hint, ((*place, key),))
     if agent.routes:
         yield from _list_of_routes(agent, (*path, "to"), path)

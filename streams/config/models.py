@@ -306,7 +306,8 @@ FunctionsField = Annotated[list[Function], BeforeValidator(_as_functions), WithJ
 
 
 class AgentModel(BaseModel):
-    """An aggregation, a handler, or both: the handler then gets the completed groups."""
+    """An aggregation, a handler, or both: the handler then gets the completed groups. With neither, the agent forwards
+    each record."""
 
     model_config = _CLOSED
     from_: Sources = Field(alias="from")
@@ -344,6 +345,10 @@ class AgentModel(BaseModel):
     on_error: Annotated[OnErrorModel, unless_unknown(OnErrorModel)] = Field(default_factory=OnErrorModel)
     delivery: Delivery = "at-least-once"
     revision: Text | None = None
+
+    @property
+    def forwards(self) -> bool:
+        return self.aggregate is None and self.handler is None
 
     @property
     def outputs(self) -> dict[Path, DestinationModel]:

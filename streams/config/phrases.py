@@ -24,10 +24,12 @@ def of_results(agent: Agent) -> list[str]:
     done = "calls the handler" if agent.handler is not None else "sends a result"
     sentences = [f"{done} only where {condition(agent.having)}"] if agent.having else []
     if agent.routes:
-        sentences += [_route(number, each) for number, each in enumerate(agent.routes)]
+        sentences += [f"route {number + 1}: {_route(agent, each)}" for number, each in enumerate(agent.routes)]
         lost = "leaves out and counts" if agent.unrouted == "drop" else "makes a dead letter of"
         if all(each.where or each.goes_on for each in agent.routes):
             sentences.append(f"{lost} what no route takes")
+    elif agent.to is not None and agent.forwards:
+        sentences.append(_route(agent, agent.to))
     elif agent.to is not None and agent.to.select:
         sentences.append(f"writes {_listed(agent.to)} to {agent.to.topic} as {agent.to.format}")
     return sentences
@@ -54,11 +56,13 @@ def of_group(until: str) -> str:
     return _GROUP.sub(lambda found: found[1] or "its ", said) if said else condition(until)
 
 
-def _route(number: int, to: Destination) -> str:
-    what = _listed(to) if to.select else "what it takes"
+def _route(agent: Agent, to: Destination) -> str:
+    what = f"writes {_listed(to) if to.select else 'what it takes'} to {to.topic} as {to.format}"
+    if agent.forwards and not to.select:
+        what = f"forwards the record unchanged to {to.topic}"
     where = f" where {condition(to.where)}" if to.where else ""
     after = ", and asks the next route, too" if to.goes_on else ""
-    return f"route {number + 1}: writes {what} to {to.topic} as {to.format}{where}{after}"
+    return f"{what}{where}{after}"
 
 
 def _listed(to: Destination) -> str:

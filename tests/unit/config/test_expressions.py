@@ -24,6 +24,10 @@ def ended(until: str, *more: str) -> str:
     )
 
 
+def forwarded(*more: str, to: str = TO) -> str:
+    return agent("\n".join(["from: orders", *more, to]))
+
+
 WRONG = [
     (grouped("where: status = 1"), "9:19: agents.a.where: unexpected '='; write == to compare"),
     (grouped('where: "status = 1"'), "9:20: agents.a.where: unexpected '='; write == to compare"),
@@ -132,7 +136,48 @@ WRONG = [
         grouped("let: {total: int(message.headers.n)}", "handler: operator:neg"),
         "agents.a.let.total: asks for message, of which a group keeps nothing for a handler that names bad items; ",
     ),
-    (agent(f"from: orders\nwhere: amount > 1\n{TO}"), "agents.a.aggregate: is missing; "),
+    (forwarded("where: amount > 1", to=""), "agents.a: does nothing: it has no aggregate, no handler and no to; "),
+    (
+        forwarded("key: customer"),
+        "8:5: agents.a.key: has no meaning without an aggregation: a record goes on under its own key; leave it out",
+    ),
+    (
+        forwarded("key: customer", "repartition: by-customer"),
+        "9:5: agents.a.repartition: needs an aggregation or a handler: a record goes on under its own key; ",
+    ),
+    (forwarded("having: count > 1"), "8:5: agents.a.having: asks the result of a group, but there is no aggregate; "),
+    (forwarded("scope: shared"), "agents.a.scope: has no meaning without an aggregation; "),
+    (forwarded("concurrency: 3"), "agents.a.concurrency: belongs to a handler, but there is none; "),
+    (
+        forwarded(to="to: {topic: t, format: avro}"),
+        "8:20: agents.a.to.format: does not apply: the value goes on as it came, as json; leave it out, or write select",
+    ),
+    (forwarded("format: raw", to="to: [{topic: t, format: json}]"), "9:21: agents.a.to[0].format: does not apply: "),
+    (forwarded(to="to: {topic: t, select: [a], format: avro}"), "agents.a.to.select: cannot be written as Avro yet"),
+    (
+        forwarded(to="to: {topic: t, where: a > 1}"),
+        "to.where: belongs to one of several routes; write a list of routes ",
+    ),
+    (forwarded(to="to: {topic: t, where: a > 1}"), "under to, or where: of the agent for every record"),
+    (forwarded(to='to: {topic: t, select: ["a-b"]}'), "8:20: agents.a.to.select: names a-b, which is no name of "),
+    (
+        forwarded(to="to: {topic: t, select: [message]}"),
+        "8:20: agents.a.to.select: names message, which is no name of ",
+    ),
+    (forwarded(to="to: {topic: t, select: {x: a +}}"), "agents.a.to.select.x: "),
+    (forwarded(to="to: [{topic: t, where: amount + 1}]"), "8:28: agents.a.to[0].where: must be boolean, "),
+    (forwarded(to="to: [{topic: t, where: message.keys == 'a'}]"), "agents.a.to[0].where: message has no keys; "),
+    (forwarded("let: {total: amount * 2}", to="to: [{topic: t, where: total == 'x'}]"), "agents.a.to[0].where: "),
+    (
+        forwarded("format: raw", to="to: [{topic: t, where: amount > 1}]"),
+        "agents.a.to[0].where: needs the field amount, but raw records have none; ask for message.key",
+    ),
+    (
+        forwarded("format: raw", to="to: {topic: t, select: [amount]}"),
+        "agents.a.to.select: needs the field amount, but raw records have none; ask for message.key",
+    ),
+    (forwarded(to="to: [{topic: t}, {topic: u}]"), "agents.a.to[1]: is never reached: t takes everything; "),
+    (forwarded(to="to: {topic: orders}"), "agents.a.to.topic: is a topic that this agent reads: "),
     (grouped("on_error: {expression: wait}"), "agents.a.on_error.expression: must be dead-letter, skip or stop; "),
     (grouped("where:"), "9:5: agents.a.where: is empty; write an expression, such as amount > 100, or leave it out"),
 ]
@@ -206,6 +251,19 @@ RIGHT = [
     (ended("'group.spent * 2 > total ? true : false'"), "ends a group when `group.spent * 2 > total ? true : false`"),
     (grouped("on_error: {expression: stop}"), "stops the partition at a record for which an expression has no answer"),
     (grouped("key: customer", "repartition: by-customer", "where: paid"), "takes only records where paid"),
+    (forwarded(), "forwards the record unchanged to totals"),
+    (forwarded("format: raw", to="to: {topic: t, format: raw}"), "forwards the record unchanged to t"),
+    (forwarded(to="to: {topic: t, select: [a, b]}"), "writes a, b to t as json"),
+    (
+        forwarded(to="to: [{topic: t, where: spent > 1, continue: true}, {topic: u, select: {x: a}}]"),
+        "route 1: forwards the record unchanged to t where spent is more than 1, and asks the next route, too",
+    ),
+    (
+        forwarded(to="to: [{topic: t, where: spent > 1}, {topic: u, select: {x: a}}]"),
+        "route 2: writes x = a to u as json",
+    ),
+    (forwarded(to="to: [{topic: t, where: spent > 1}]"), "makes a dead letter of what no route takes"),
+    (forwarded(to="to: [{topic: t, where: spent > 1}, drop]"), "leaves out and counts what no route takes"),
 ]
 
 
@@ -215,3 +273,34 @@ def test_what_is_right_is_said_in_words(text, expected, tmp_path):
     assert not found.problems
     said = [sentence for each in found.app.agents for sentence in meaning(each)]
     assert [sentence for sentence in said if sentence.startswith(expected)], said
+
+
+def test_an_agent_that_forwards_is_said_in_words(tmp_path):
+    routes = """
+        from: payments
+        where: amount > 0
+        to: [{topic: review, where: "amount > 10000 || default(risk, 0) >= 80"}, {topic: rest}]
+        """
+    assert meaning(loaded(tmp_path, agent(routes)).app.agents[0]) == [
+        "reads payments as json",
+        "takes only records where amount is more than 0; leaves out and counts the others",
+        "route 1: forwards the record unchanged to review where amount is more than 10000 or default(risk, 0) is at "
+        "least 80",
+        "route 2: forwards the record unchanged to rest",
+        "sends what it cannot use to shop.dead, byte for byte",
+    ]
+
+
+CIRCLE = """
+  b:
+    from: totals
+    to: [{topic: orders, where: amount > 1}, drop]
+"""
+
+
+def test_a_circle_of_agents_that_forward_is_warned_of(tmp_path):
+    found = loaded(tmp_path, forwarded() + CIRCLE)
+    assert not found.problems
+    warned = [each for each in lines(found.warnings, tmp_path) if "comes back to this agent through others" in each]
+    assert [each.split(": ")[1] for each in warned] == ["agents.a.to.topic", "agents.b.to"]
+    assert [each.receive for each in found.app.agents] == [("orders",), ("totals",)]

@@ -152,9 +152,14 @@ WRONG = {
         "agents.dispatcher: is the name of the process that sends the outbox's rows; give the agent another name",
     ),
     "nothing to do": (
-        having(aggregation=None),
-        "agents.a.aggregate: is missing; write what completes a group, such as count: 100, "
-        "or a handler: package.module:function",
+        having(aggregation=None, to=None),
+        "agents.a: does nothing: it has no aggregate, no handler and no to; write to: {topic: NAME} to forward each "
+        "record, or add an aggregate or a handler",
+    ),
+    "format of what is forwarded": (
+        having(aggregation=None, format="raw"),
+        "agents.a.to.format: does not apply: the value goes on as it came, as raw; leave it out, or write select: for "
+        "a new value",
     ),
     "scope": (
         having(scope="shared"),
