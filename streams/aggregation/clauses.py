@@ -107,11 +107,12 @@ class Fields:
     they may name.
 
     `plain`: they name nothing but fields. Then what `read` gives is what the decoder made, without a wrapper.
+    `decodes`: values are decoded. With `opaque`, that is so only where the clauses name a part of the value.
     """
 
-    __slots__ = ("_blank", "_decode", "_getters", "_lets", "_message", "_paths", "_valid", "plain")
+    __slots__ = ("_blank", "_decode", "_getters", "_lets", "_message", "_paths", "_valid", "decodes", "plain")
 
-    def __init__(self, clauses: Collection[Clause], lets: Sequence[Let], codec: Codec) -> None:
+    def __init__(self, clauses: Collection[Clause], lets: Sequence[Let], codec: Codec, *, opaque: bool = False) -> None:
         """Raises ConfigurationError for fields of a format that has none."""
         used = computed(lets, {name for each in clauses for name in roots(each.node)})
         asked = {path for each in (*clauses, *used.values()) for path in paths(each.node) if path[0] not in used}
@@ -127,13 +128,22 @@ class Fields:
         self._getters = dict(zip(fields, want.getters, strict=True))
         self._blank = want.record_type()
         self._decode, self._valid = _decoders(codec, want.decode if fields else None, fields)
-        self._message = _message({part for path in asked if path[0] == MESSAGE for part in path[1:2] or PARTS}, codec)
+        parts = {part for path in asked if path[0] == MESSAGE for part in path[1:2] or PARTS}
+        self._message = _message(parts, codec)
+        self.decodes = not opaque or bool(fields) or "value" in parts
         self._lets: dict[str, Callable[[Any], Any]] = {}
         for name, each in used.items():
             self._lets[name] = self.function(each)
 
+    def value(self, record: Record) -> bytes:
+        """The value for `read`: empty for a record without a value (a tombstone) if values are not decoded."""
+        value = record.value()
+        return b"" if value is None and not self.decodes else value  # type: ignore[return-value]  # `read` refuses None
+
     def read(self, record: Record, value: bytes) -> Any:
         """What the clauses see of the record. A value that is no object has no fields. Raises what decoders raise."""
+        if not self.decodes:
+            return Seen(self._blank, record, {})
         try:
             found = self._decode(value)
         except msgspec.ValidationError:
@@ -174,13 +184,13 @@ class Fields:
 class Where:
     """Which records an agent takes. `quick` is a second form of a simple condition, for values of the format JSON."""
 
-    __slots__ = ("_answer", "_fields", "quick")
+    __slots__ = ("_answer", "_fields", "quick", "value")
 
-    def __init__(self, text: str, lets: Sequence[Let], codec: Codec) -> None:
-        """Raises ConfigurationError."""
+    def __init__(self, text: str, lets: Sequence[Let], codec: Codec, *, opaque: bool = False) -> None:
+        """`opaque` as in Fields. Raises ConfigurationError."""
         where = clause("where", text)
-        self._fields = Fields([where], lets, codec)
-        self._answer = self._fields.function(where)
+        self._fields = Fields([where], lets, codec, opaque=opaque)
+        self._answer, self.value = self._fields.function(where), self._fields.value
         form = quick(where.node, {each.name for each in lets}) if codec.name == "json" else None
         self.quick = QuickAnswers(form) if form is not None else None
 

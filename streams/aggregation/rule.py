@@ -81,7 +81,7 @@ class Rule:
         )
         self.utf8 = codec.name == "json" and any(r.kind == "collect" and r.field is None for r in aggregation.compute)
         self.fingerprint, self.shared = fingerprint(agent), agent.scope == "shared"
-        self.where = Where(agent.where, agent.let, codec) if agent.where else None
+        self.where = Where(agent.where, agent.let, codec, opaque=agent.forwards) if agent.where else None
         self.results = results(agent)
 
     def read(self, record: Record) -> Any:

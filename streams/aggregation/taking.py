@@ -55,9 +55,9 @@ def _sized(records: Sequence[Record], largest: int) -> Iterator[bytes | None]:
 
 def _takes(groups: Groups, where: Where, record: Record) -> bool:
     try:
-        if len(value := record.value()) > groups.rule.max_record_bytes:  # type: ignore[arg-type]
+        if len(value := where.value(record)) > groups.rule.max_record_bytes:
             raise OverflowError
-        return where.takes(record, value)  # type: ignore[arg-type]
+        return where.takes(record, value)
     except Exception as error:
         refuse(groups, record, error)
         return False

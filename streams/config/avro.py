@@ -165,9 +165,8 @@ def _written(topic: str, agents: tuple[Agent, ...]) -> list[Avro | None]:
     """How agents of the file write this topic; [None] where none does. What is re-keyed or forwarded is as it was
     read."""
     writers = [(agent, to) for agent in agents for to in agent.outputs if to.topic == topic]
-    return [agent.avro if agent.rekeys or (agent.forwards and not to.select) else to.avro for agent, to in writers] or [
-        None
-    ]
+    passed_on = [agent.rekeys or (agent.forwards and not to.select) for agent, to in writers]
+    return [agent.avro if same else to.avro for same, (agent, to) in zip(passed_on, writers, strict=True)] or [None]
 
 
 def judged(agent: Agent, path: Path) -> Iterator[FileFinding]:

@@ -12,9 +12,9 @@ from sluicegate.streams.config.record_types import group_type, message_type, res
 from sluicegate.streams.config.scalars import Unknown
 from sluicegate.streams.expressions.check import check, check_condition
 from sluicegate.streams.expressions.faults import ExpressionError
-from sluicegate.streams.expressions.parse import parse
+from sluicegate.streams.expressions.parse import is_name, parse
 from sluicegate.streams.expressions.scope import paths, roots
-from sluicegate.streams.expressions.tree import Identifier, Node
+from sluicegate.streams.expressions.tree import Node
 from sluicegate.streams.expressions.types import UNKNOWN, ValueType
 from sluicegate.streams.expressions.words import normal
 
@@ -78,7 +78,8 @@ def findings(file: FileModel) -> Iterator[FileFinding]:
         yield from _names(agent, path)
         yield from _elsewhere(agent, path, lets)
         yield from _of_results(agent, path)
-        yield from _of_forwarded(agent, path, lets, types)
+        if agent.forwards:
+            yield from _of_forwarded(agent, path, lets, types)
         yield from _routes(agent, path)
 
 
@@ -158,11 +159,7 @@ def _names(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
         if name in (MESSAGE, GROUP):
             yield FileFinding(at, "is a reserved name of expressions", "give the field another name", (at,))
             continue
-        try:
-            plain = isinstance(parse(name), Identifier)
-        except ExpressionError:
-            plain = False
-        if not plain:
+        if not is_name(name):
             hint = "use letters, digits and _, beginning with a letter, and no word of the language"
             yield FileFinding(at, "is no name that an expression can write", hint, (at,))
 
@@ -214,14 +211,24 @@ def _of_results(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
 def _of_forwarded(
     agent: AgentModel, path: Path, lets: LetClauses, types: Mapping[str, ValueType]
 ) -> Iterator[FileFinding]:
-    """Expressions under `to` of an agent that forwards: they see the record."""
-    for place, text in _of_outputs(agent, path) if agent.forwards else ():
+    """Expressions under `to` of an agent that forwards: they see the record, and `select` copies its fields."""
+    for place, text in _of_outputs(agent, path):
         found = _parsed(place, text)
         if isinstance(found, FileFinding):
             yield found
             continue
         yield from _of_record(agent, found, lets)
         yield from _typed(found, types, None, (place, (*path, "let")))
+    for at, to in agent.outputs.items():
+        place = (*path, *at, "select")
+        for name in [name for name, expression in (to.select or {}).items() if expression is None]:
+            if is_name(name) and name not in (MESSAGE, "group"):
+                yield from _of_record(agent, Parsed(place, name, parse(name), False), lets)
+            else:
+                hint = "write {NAME: EXPRESSION}, such as {order: 'message.value[\"order-id\"]'}"
+                yield FileFinding(
+                    place, f"names {printable(name)}, which no expression can name as a field", hint, (place,)
+                )
 
 
 def _of_outputs(agent: AgentModel, path: Path) -> Iterator[tuple[Path, str]]:
@@ -235,7 +242,7 @@ def _of_outputs(agent: AgentModel, path: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _routes(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
-    """What destinations cannot say, and routes that no result reaches."""
+    """What destinations cannot say, and routes that nothing reaches."""
     for at, to in agent.outputs.items():
         place = (*path, *at)
         if to.select is not None and to.format == "avro":
@@ -272,6 +279,7 @@ def _list_of_routes(agent: AgentModel, to: Path, path: Path) -> Iterator[FileFin
 def _never_reached(agent: AgentModel, to: Path) -> Iterator[FileFinding]:
     """Routes that get nothing, or the same as another one."""
     conditions = [_condition(route.where) for route in agent.routes]
+    taken = "record" if agent.forwards else "result"
     for number, route in enumerate(agent.routes):
         for before, other in enumerate(agent.routes[:number]):
             same = route is not DROP and conditions[number] == conditions[before]
@@ -283,7 +291,7 @@ def _never_reached(agent: AgentModel, to: Path) -> Iterator[FileFinding]:
                 what = f"is never reached: route {before + 1}, {other.topic}, has the same `where`"
                 yield FileFinding((*to, number), what, "give it another `where`, or leave it out", (to,))
             elif same and (route.topic, route.select) == (other.topic, other.select):
-                what = f"is the same as route {before + 1}: every result would be written twice"
+                what = f"is the same as route {before + 1}: every {taken} would be written twice"
                 yield FileFinding((*to, number), what, "leave one of them out", (to,))
 
 

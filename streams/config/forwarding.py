@@ -4,15 +4,12 @@ from collections.abc import Iterator
 
 from sluicegate.streams.config.models import AgentModel, DestinationModel
 from sluicegate.streams.config.problems import FileFinding, Path
-from sluicegate.streams.expressions.faults import ExpressionError
-from sluicegate.streams.expressions.parse import parse
-from sluicegate.streams.expressions.tree import Identifier
 
 OF_FORMATS = ("format", "schema_", "framing", "schema_id")
 
 
 def findings(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
-    """Keys that would change the record, and names that `select` cannot copy."""
+    """Keys that would change the record."""
     if not agent.forwards or not agent.outputs:
         return
     needs = (path, (*path, "aggregate"), (*path, "handler"))
@@ -24,7 +21,8 @@ def findings(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
         yield FileFinding((*path, "repartition"), what, "leave it out", (*needs, (*path, "repartition")))
     for at, to in agent.outputs.items():
         place = (*path, *at)
-        yield from _selected(to, place) if to.select is not None else _unchanged(agent, to, place, needs)
+        if to.select is None:
+            yield from _unchanged(agent, to, place, needs)
 
 
 def _unchanged(agent: AgentModel, to: DestinationModel, place: Path, needs: tuple[Path, ...]) -> Iterator[FileFinding]:
@@ -35,17 +33,3 @@ def _unchanged(agent: AgentModel, to: DestinationModel, place: Path, needs: tupl
         at = (*place, field.rstrip("_"))
         what = f"does not apply: the value goes on as it came, as {agent.format}"
         yield FileFinding(at, what, "leave it out, or write select: for a new value", (*needs, at, (*place, "select")))
-
-
-def _selected(to: DestinationModel, place: Path) -> Iterator[FileFinding]:
-    at = (*place, "select")
-    for name in [name for name, expression in (to.select or {}).items() if expression is None]:
-        try:
-            plain = isinstance(parse(name), Identifier) and name not in ("message", "group")
-        except ExpressionError:
-            plain = False
-        if not plain:
-            hint = "write {NAME: EXPRESSION}, such as {order: 'message.value[\"order-id\"]'}"
-            yield FileFinding(
-                at, f"names {name}, which is no name of a field that an expression can write", hint, (at,)
-            )

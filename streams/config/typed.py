@@ -58,7 +58,7 @@ def judged(app: App, file: FileModel | None = None) -> Iterator[Judged]:
         yield from _of_record(agent, path, record, types)
         if file is not None and model is not None and record.source is None:
             yield from _not_in_tests(agent, path, record, sent(file, model))
-        if agent.aggregation is not None and not agent.rekeys:
+        if agent.grouped:
             yield from _of_result(agent, path, types)
 
 
@@ -77,6 +77,19 @@ def _clauses(agent: Agent, path: Path) -> Iterator[PlacedExpression]:
         yield PlacedExpression((*path, "let", let.name), let.expression, False)
     if agent.where:
         yield PlacedExpression((*path, "where"), agent.where, True)
+    if agent.forwards:
+        yield from _of_outputs(agent, path)
+
+
+def _of_outputs(agent: Agent, path: Path) -> Iterator[PlacedExpression]:
+    """`where` and `select` of each destination."""
+    for number, to in enumerate(agent.outputs):
+        at: Path = (*path, "to", number) if agent.routes else (*path, "to")
+        if to.where:
+            yield PlacedExpression((*at, "where"), to.where, True)
+        for each in to.select:
+            if each.expression:
+                yield PlacedExpression((*at, "select", each.name), each.expression, False)
 
 
 def _until(agent: Agent, path: Path) -> PlacedExpression | None:
@@ -113,26 +126,22 @@ def _named(agent: Agent, path: Path, record: RecordType) -> Iterator[Judged]:
     if rule is not None and not agent.rekeys:
         named |= {(*path, "aggregate", "compute", each.name): each.field for each in rule.compute}
         named[*path, "aggregate", "until", "field"] = rule.until.field if isinstance(rule.until, Until) else None
-    for at, field in named.items():
-        if field is not None and field.partition(".")[0] not in known:
+    wanted = [(at, field) for at, field in named.items() if field is not None]
+    for number, to in enumerate(agent.outputs if agent.forwards else ()):
+        place: Path = (*path, "to", number, "select") if agent.routes else (*path, "to", "select")
+        wanted += [(place, each.name) for each in to.select if not each.expression]
+    for at, field in wanted:
+        if field.partition(".")[0] not in known:
             what = f"wants {field}, but {record.source} has no such field"
             yield Judged(FileFinding(at, what, did_you_mean(field, known)), False)
 
 
 def _of_result(agent: Agent, path: Path, types: RecordFields) -> Iterator[Judged]:
-    """`having`, and `where` and `select` of each destination."""
+    """`having`, and the expressions of each destination."""
     assert agent.aggregation is not None
     names = result_type(agent.aggregation, {each.name: each for each in agent.aggregation.compute}, types)
     texts = [PlacedExpression((*path, "having"), agent.having, True)] if agent.having else []
-    for number, to in enumerate(agent.outputs):
-        at: Path = (*path, "to", number) if agent.routes else (*path, "to")
-        texts += [PlacedExpression((*at, "where"), to.where, True)] if to.where else []
-        texts += [
-            PlacedExpression((*at, "select", each.name), each.expression, False)
-            for each in to.select
-            if each.expression
-        ]
-    for text in texts:
+    for text in (*texts, *_of_outputs(agent, path)):
         yield from map(_found(text), text.findings(names, "the result"))
 
 

@@ -199,13 +199,15 @@ def _agent(agent: run.Agent, first: run.Agent | None) -> Tree:
 
 def _to(agent: run.Agent) -> object:
     if not agent.routes:
-        return None if agent.to is None else _destination(agent.to)
+        return None if agent.to is None else _destination(agent, agent.to)
     drop = ["drop"] if agent.unrouted == "drop" else []
-    return [*([_destination(agent.to)] if agent.to else []), *map(_destination, agent.routes), *drop]
+    return [*(_destination(agent, to) for to in agent.outputs), *drop]
 
 
-def _destination(to: run.Destination) -> Tree:
-    found = _given(topic=to.topic, format=to.format, where=to.where or None) | _avro(to.avro)
+def _destination(agent: run.Agent, to: run.Destination) -> Tree:
+    """The format of what is forwarded unchanged is that of the agent; JSON is the default of `format`."""
+    form = None if agent.forwards and not to.select and to.format == "json" else to.format
+    found = _given(topic=to.topic, format=form, where=to.where or None) | _avro(to.avro)
     if to.select:
         names = [each.name for each in to.select]
         computed = {each.name: each.expression or each.name for each in to.select}

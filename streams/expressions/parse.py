@@ -56,6 +56,14 @@ def parse(text: str) -> Node:
     return _Parser(tokens(text)).whole()
 
 
+def is_name(text: str) -> bool:
+    """Whether the text alone is an expression that names a field."""
+    try:
+        return isinstance(parse(text), Identifier)
+    except ExpressionError:
+        return False
+
+
 class _Parser:
     """One method for each rule of the grammar. `_levels` counts what is open around the current token."""
 

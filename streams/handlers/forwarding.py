@@ -1,8 +1,12 @@
-"""An agent with neither `aggregate` nor `handler` forwards each record to the routes of `to` that take it."""
+"""An agent with neither `aggregate` nor `handler` forwards each record to the routes of `to` that take it.
+
+Without `select`, value, key and headers go on byte for byte. A value is decoded only if a clause names a part of it.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from sluicegate.schemas import Codec, codec
 from sluicegate.streams.agent import Agent, Destination
@@ -20,12 +24,17 @@ from sluicegate.streams.handlers.processor import Item, RecordProcessor
 from sluicegate.streams.handlers.values import OVERHEAD, Message
 from sluicegate.streams.outbox.rows import Target, target
 
-Forwarded = tuple[str, bytes]
-"""Topic and value."""
+
+class Forwarded(NamedTuple):
+    """What a record becomes: `outputs` are pairs of a topic and a value, in the order of the routes."""
+
+    headers: Headers
+    outputs: Sequence[tuple[str, bytes | None]]
 
 
 class Unsendable(Exception):
-    """An output that no broker would take. `shown` is the text for logs, without the payload."""
+    """An output that cannot be encoded, or that is too large for the broker. `shown` is the text for logs, without the
+    payload."""
 
     def __init__(self, reason: str, text: str, shown: str = "", where: str = "") -> None:
         super().__init__(text)
@@ -42,23 +51,24 @@ class Forwarding(RecordProcessor):
         self._rule, self._most, self._drops = rule, most, agent.unrouted == "drop"
         self._copied = [frozenset(each.name for each in to.select if not each.expression) for to in agent.outputs]
         outputs = [_with_expressions(to) for to in agent.outputs]
-        self._fields = Fields([each for to in outputs for each in clauses(to)], agent.let, reads)
+        opaque = agent.dedupe is None or agent.dedupe.by != "field"  # no id is read of a value that is none
+        self._fields = Fields([each for to in outputs for each in clauses(to)], agent.let, reads, opaque=opaque)
         self._routes = [route(to, self._fields.function) for to in outputs]
         self._targets = [target(to.topic, codec(to.format)) if to.select else None for to in outputs]
         self._topics = [to.topic for to in outputs]
 
     def decoded(self, rule: Rule, record: Record) -> object:
-        return self._fields.read(record, record.value())  # type: ignore[arg-type]
+        return self._fields.read(record, self._fields.value(record))
 
     def read(self, groups: Groups, records: Sequence[Record]) -> list[Item]:
-        """The records with their outputs as `value`, or refused ones."""
+        """The records with what they become as `value`, or refused ones."""
         items: list[Item] = []
         largest = self._rule.max_record_bytes
         for record in records:
             try:
-                if len(value := record.value()) > largest:  # type: ignore[arg-type]
+                if len(value := self._fields.value(record)) > largest:
                     raise OverflowError
-                items.append(self._routed(record, value, groups.outcomes))  # type: ignore[arg-type]
+                items.append(self._routed(record, value, groups.outcomes))
             except Unsendable as error:
                 items.append(self._refused(record, error))
             except Exception as error:
@@ -80,17 +90,19 @@ class Forwarding(RecordProcessor):
     def _routed(self, record: Record, value: bytes, outcomes: Counter[tuple[str, str]]) -> Message | Refused:
         """Raises ClauseFailed, Unsendable, and what decoders raise."""
         seen = self._fields.read(record, value)
-        outputs: list[Forwarded] = []
-        for number, each in taking(self._routes, seen, outcomes):
-            sent = value if not each.select else self._selected(number, each, seen, record)
-            size = len(sent) + len(record.key() or b"") + sum(len(n) + len(v or b"") for n, v in kept(record))
-            if size + OVERHEAD > self._most:
-                text = f"{size} bytes are more than a message may have ({self._most - OVERHEAD})"
-                raise Unsendable("too-large", text)
-            outputs.append((self._topics[number], sent))
+        outputs = [
+            (self._topics[number], self._selected(number, each, seen, record) if each.select else record.value())
+            for number, each in taking(self._routes, seen, outcomes)
+        ]
         if not outputs and not self._drops:
             return Refused(record, "expression", "unrouted", "no route of `to` takes it")
-        return Message(outputs, record)
+        forwarded = Forwarded(kept(record), outputs)
+        size = max(len(sent or b"") for _, sent in outputs) + len(record.key() or b"") if outputs else 0
+        size += sum(len(name) + len(found or b"") for name, found in forwarded.headers)
+        if size + OVERHEAD > self._most:
+            text = f"{size} bytes are more than a message may have ({self._most - OVERHEAD})"
+            raise Unsendable("too-large", text)
+        return Message(forwarded, record)
 
     def _selected(self, number: int, each: Route, seen: object, record: Record) -> bytes:
         """The document of the selected names. A name without an expression is left out where it is missing."""
@@ -115,10 +127,10 @@ class Forwarding(RecordProcessor):
 
 def _sent(message: Message, identity: str) -> list[Event]:
     """The outputs of a record are numbered as they fit."""
-    record, ours = message.record, kept(message.record)
+    forwarded: Forwarded = message.value
     return [
-        Sent(identity, index, topic, record.key(), value, ours, None)
-        for index, (topic, value) in enumerate(message.value)
+        Sent(identity, index, topic, message.record.key(), value, forwarded.headers, None)
+        for index, (topic, value) in enumerate(forwarded.outputs)
     ]
 
 

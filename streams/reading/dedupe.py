@@ -27,15 +27,17 @@ ReadId = Callable[[Record], bytes | None]
 
 
 class IdRule:
-    """The `dedupe` of an agent, compiled; `valid` raises for what is no message at all."""
+    """The `dedupe` of an agent, compiled. `valid` raises for what is no message at all. `opaque`: the agent may take
+    values that cannot be decoded, and tombstones; no id is read of a value."""
 
-    __slots__ = ("max_record_bytes", "read", "setting", "valid")
+    __slots__ = ("max_record_bytes", "opaque", "read", "setting", "valid")
 
     def __init__(self, agent: Agent, codec: Codec) -> None:
         """Raises ConfigurationError."""
         if agent.dedupe is None:
             raise ConfigurationError(f"agent {agent.name} has no dedupe")
         self.setting, self.max_record_bytes = agent.dedupe, agent.max_record_bytes
+        self.opaque = agent.forwards and agent.dedupe.by != "field"
         self.valid: Callable[[bytes], Any] = decode_any if codec.name == "json" else codec.decode
         name = self.setting.name or ""
         lets = {name.partition(".")[0]} & {each.name for each in agent.let}
@@ -66,7 +68,11 @@ class IdRule:
     def refuses(self, record: Record) -> bool:
         """Is the missing id what is wrong with this record? Of anything else the aggregation says it better."""
         value = record.value()
-        if self.setting.on_missing == "accept" or record.error() is not None or value is None:
+        if self.setting.on_missing == "accept" or record.error() is not None:
+            return False
+        if self.opaque:
+            return True
+        if value is None:
             return False
         try:
             self.valid(value)

@@ -91,8 +91,8 @@ AGENT = [
     (
         "from: orders",
         [
-            "6:3: agents.a: does nothing: it has no aggregate, no handler and no to; write to: {topic: NAME} to forward "
-            "each record, or add an aggregate or a handler"
+            "6:3: agents.a: does nothing: it has no aggregate, no handler and no to; write to: {topic: NAME} to "
+            "forward each record, or add an aggregate or a handler"
         ],
     ),
     (f"{FROM}\n{COUNT}\nto: totals", ["9:5: agents.a.to: must be a mapping; write {topic: NAME}"]),

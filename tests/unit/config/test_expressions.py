@@ -150,7 +150,8 @@ WRONG = [
     (forwarded("concurrency: 3"), "agents.a.concurrency: belongs to a handler, but there is none; "),
     (
         forwarded(to="to: {topic: t, format: avro}"),
-        "8:20: agents.a.to.format: does not apply: the value goes on as it came, as json; leave it out, or write select",
+        "8:20: agents.a.to.format: does not apply: the value goes on as it came, as json; leave it out, or write "
+        "select: for a new value",
     ),
     (forwarded("format: raw", to="to: [{topic: t, format: json}]"), "9:21: agents.a.to[0].format: does not apply: "),
     (forwarded(to="to: {topic: t, select: [a], format: avro}"), "agents.a.to.select: cannot be written as Avro yet"),
@@ -159,10 +160,13 @@ WRONG = [
         "to.where: belongs to one of several routes; write a list of routes ",
     ),
     (forwarded(to="to: {topic: t, where: a > 1}"), "under to, or where: of the agent for every record"),
-    (forwarded(to='to: {topic: t, select: ["a-b"]}'), "8:20: agents.a.to.select: names a-b, which is no name of "),
+    (
+        forwarded(to='to: {topic: t, select: ["a-b"]}'),
+        "8:20: agents.a.to.select: names a-b, which no expression can name as a field; ",
+    ),
     (
         forwarded(to="to: {topic: t, select: [message]}"),
-        "8:20: agents.a.to.select: names message, which is no name of ",
+        "8:20: agents.a.to.select: names message, which no expression can name as a field; ",
     ),
     (forwarded(to="to: {topic: t, select: {x: a +}}"), "agents.a.to.select.x: "),
     (forwarded(to="to: [{topic: t, where: amount + 1}]"), "8:28: agents.a.to[0].where: must be boolean, "),
@@ -175,6 +179,10 @@ WRONG = [
     (
         forwarded("format: raw", to="to: {topic: t, select: [amount]}"),
         "agents.a.to.select: needs the field amount, but raw records have none; ask for message.key",
+    ),
+    (
+        forwarded(to="to: [{topic: t, continue: true}, {topic: t}]"),
+        "agents.a.to[1]: is the same as route 1: every record would be written twice; leave one of them out",
     ),
     (forwarded(to="to: [{topic: t}, {topic: u}]"), "agents.a.to[1]: is never reached: t takes everything; "),
     (forwarded(to="to: {topic: orders}"), "agents.a.to.topic: is a topic that this agent reads: "),

@@ -476,6 +476,28 @@ def test_declared_fields_are_checked_like_those_of_a_schema(text: str, expected:
     assert expected in found[0]
 
 
+FORWARDED = [
+    ("to: {topic: t, select: [countri]}", "agents.a.to.select: wants countri, but fields has no such field; did you "),
+    ("to: {topic: t, select: {x: countri}}", "agents.a.to.select.x: no field countri in fields; did you mean country?"),
+    ("to: [{topic: t, where: totl > 1}, drop]", "agents.a.to[0].where: no field totl in fields; did you mean total?"),
+    ("to: [{topic: t, where: total}, drop]", "agents.a.to[0].where: must be boolean, total is number"),
+    ("to: [{topic: t, where: qty > 1}, drop]", f"agents.a.to[0].where: warning: qty {NULL.format('qty')}"),
+]
+
+
+@pytest.mark.parametrize(("to", "expected"), FORWARDED, ids=[text for text, *_ in FORWARDED])
+def test_the_types_of_a_record_are_known_under_to_of_an_agent_that_forwards(
+    to: str, expected: str, tmp_path: Path
+) -> None:
+    [found] = said(tmp_path, agent(f"{DECLARED}{to}"))
+    assert expected in found
+
+
+def test_a_computed_field_and_one_that_may_be_null_can_be_selected(tmp_path: Path) -> None:
+    text = agent(f"{DECLARED}let: {{twice: total * 2}}\nto: {{topic: t, select: [twice, qty]}}")
+    assert said(tmp_path, text + sending("value: {a: 1}")) == []
+
+
 def test_declared_fields_refuse_nothing_that_can_work(tmp_path: Path) -> None:
     where = "default(qty, 1) * total > 1 && any.x.y == 1 && some[0] == 2 && timestamp(due) < message.timestamp"
     let = "let: {c: customer.tier}\naggregate: {count: 9, compute: {s: {sum: qty}, l: {last: c}}}"

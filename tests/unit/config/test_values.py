@@ -157,8 +157,8 @@ WRONG = {
         "record, or add an aggregate or a handler",
     ),
     "format of what is forwarded": (
-        having(aggregation=None, format="raw"),
-        "agents.a.to.format: does not apply: the value goes on as it came, as raw; leave it out, or write select: for "
+        having(aggregation=None, to=Destination("totals", "avro")),
+        "agents.a.to.format: does not apply: the value goes on as it came, as json; leave it out, or write select: for "
         "a new value",
     ),
     "scope": (

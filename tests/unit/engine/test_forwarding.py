@@ -201,12 +201,63 @@ def test_avro_bytes_go_on_and_select_writes_json(log: Log, store: MemoryStore, c
     assert dead(log) == [("2", "undecodable")]
 
 
-def test_what_is_no_record_is_a_dead_letter(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+NOTHING_READ: list[dict[str, Any]] = [
+    {},
+    {"where": 'message.key != "x"'},
+    {"let": (Let("name", 'message.key + "/" + message.topic'), Let("unused", "amount * 2")), "where": 'name != "x"'},
+    {"dedupe": Deduplication("header", "id")},
+    {"format": "avro", "avro": Avro('{"type": "record", "name": "P", "fields": []}'), "where": "message.offset >= 0"},
+]
+
+
+@pytest.mark.parametrize("more", NOTHING_READ)
+def test_a_value_of_which_no_clause_names_a_part_is_not_decoded(
+    more: dict[str, Any], log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    values = [None, b"", b"{", b"\xff\x00", b"[" * 200, b'{"a": 1}']
+    for number, value in enumerate([*values, b" " * 2001]):
+        log.append("in", 0, b"k", value, [("id", b"%d" % number)])
+    driver = run(forwarder(REST, max_record_bytes=2000, **more), store, log, clock)
+    assert [m.v for m in distinct(log, "rest")] == values
+    assert (dead(log), offset(driver)) == ([("6", "too-large")], 7)
+
+
+READS = [
+    forwarder(REST, where="amount != 1"),
+    forwarder(REST, where="has(message.value.amount) || true"),
+    forwarder(REST, let=(Let("total", "default(amount, 0) * 2"),), where="total != 1"),
+    forwarder(replace(REST, where="default(amount, 0) != 1")),
+    forwarder(replace(REST, where="size(message.value) >= 0")),
+    forwarder(REST, dedupe=Deduplication("field", "amount", on_missing="accept")),
+]
+
+
+@pytest.mark.parametrize("agent", READS)
+def test_a_value_that_a_clause_reads_must_be_one_of_the_format(
+    agent: Agent, log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     log.append("in", 0, b"k", None)
-    give(log, b"{", b'{"amount": 1}' + b" " * 2000, b"[1]")
-    driver = run(forwarder(REST, max_record_bytes=2000), store, log, clock)
+    give(log, b"{", b'{"amount": 2}' + b" " * 2000, b'{"amount": 2}')
+    driver = run(replace(agent, max_record_bytes=2000), store, log, clock)
     assert dead(log) == [("0", "null-value"), ("1", "undecodable"), ("2", "too-large")]
-    assert ([m.v for m in distinct(log, "rest")], offset(driver)) == ([b"[1]"], 4)
+    assert ([m.v for m in distinct(log, "rest")], offset(driver)) == ([b'{"amount": 2}'], 4)
+
+
+@pytest.mark.parametrize("value", [None, b"{", b'{"a": 1}'])
+def test_a_record_without_an_id_is_a_dead_letter_whatever_its_value_is(
+    value: bytes | None, log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    log.append("in", 0, b"k", value)
+    run(forwarder(REST, dedupe=Deduplication("header", "id")), store, log, clock)
+    assert (dead(log), distinct(log, "rest")) == ([("0", "no-id")], [])
+
+
+def test_a_tombstone_is_selected_from_where_nothing_of_the_value_is_named(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    log.append("in", 0, b"k", None)
+    run(forwarder(Destination("rest", select=(Selected("key", "message.key"),))), store, log, clock)
+    assert [message.v for message in distinct(log, "rest")] == [b'{"key":"k"}']
 
 
 LARGE = (
