@@ -126,7 +126,7 @@ def _of_record(app: App, agent: Agent, record: "Record") -> dict[str, Any]:
     from sluicegate.streams.operations.answering import RecordClauses, becomes
 
     clauses = RecordClauses(agent)
-    answers = [_answer(clauses.answer(name, record)) for name in clauses.names]
+    answers = [_answer(clauses.answer(number, record)) for number in range(len(clauses.names))]
     return {"clauses": answers, **_verdict(becomes(app.name, agent, record))}
 
 
@@ -168,8 +168,20 @@ def _verdict(verdict: "Verdict") -> dict[str, Any]:
     found: dict[str, Any] = {"becomes": verdict.outcome}
     found |= {name: text for name in ("reason", "error", "clause") if (text := getattr(verdict, name))}
     if verdict.outputs:
-        found["outputs"] = [{"topic": topic, "value": value} for topic, value in verdict.outputs]
+        found["outputs"] = [_output(topic, value) for topic, value in verdict.outputs]
     return found
+
+
+def _output(topic: str, value: Any) -> dict[str, Any]:
+    """A selected value was written for the topic: it is shown as the document that it is, if it is JSON."""
+    from json import loads
+
+    if value is None:
+        return {"topic": topic, "unchanged": True}
+    try:
+        return {"topic": topic, "value": loads(value) if isinstance(value, bytes) else value}
+    except ValueError:
+        return {"topic": topic, "value": _shown(value)}
 
 
 def _print(document: dict[str, Any], record: str) -> None:
@@ -180,7 +192,7 @@ def _print(document: dict[str, Any], record: str) -> None:
         for each in part["clauses"]:
             print(f"  {each['clause']}: {_line(each)}")
         for output in part.get("outputs", ()):
-            print(f"  -> {output['topic']}: {_text(output['value'])}")
+            print(f"  -> {output['topic']}: {_text(output['value']) if 'value' in output else 'unchanged'}")
 
 
 def _line(answer: dict[str, Any]) -> str:

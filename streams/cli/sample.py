@@ -23,7 +23,7 @@ def samples(app: App, file: str, most: int) -> list[dict[str, Any]]:
     return [
         {"agent": agent.name, **_of_records(app, topics, reader, file, most), "not_sampled": _not_sampled(agent)}
         for reader, agent in _agents(app)
-        if reader.where or reader.let or _not_sampled(agent)
+        if _asked(reader) or _not_sampled(agent)
     ]
 
 
@@ -41,10 +41,16 @@ def _agents(app: App) -> Iterator[tuple[Agent, Agent]]:
     return ((rekeying.get(each.name, each), each) for each in app.agents if not each.rekeys)
 
 
+def _asked(agent: Agent) -> bool:
+    """Does an expression of the agent see records?"""
+    forwarded = agent.outputs if agent.forwards else ()
+    return bool(agent.where or agent.let or any(to.where or to.select for to in forwarded))
+
+
 def _of_records(app: App, topics: "BrokerTopics", agent: Agent, file: str, most: int) -> dict[str, Any]:
     from sluicegate.streams.operations.sampling import newest, sampled
 
-    if not (agent.where or agent.let):
+    if not _asked(agent):
         return {"records": 0, "clauses": []}
     parts = newest(topics.bounds(topics.places(agent.topics)), most)
     number, found = sampled(app.name, agent, topics.read(parts))
@@ -76,7 +82,9 @@ def in_words(samples: Iterable[dict[str, Any]]) -> Iterator[str]:
 
 
 def _counts(clause: dict[str, Any]) -> str:
-    always = ("true", "false") if clause["clause"] == "where" else ("computed",)
+    from sluicegate.streams.operations.sampling import is_condition
+
+    always = ("true", "false") if is_condition(clause["clause"]) else ("computed",)
     counts = [f"{clause.get(name, 0)} {name}" for name in always]
     counts += [f"{clause[name]} {name}" for name in ("missing", "failed") if name in clause]
     return ", ".join(counts) + _problems(clause.get("problems", {}))

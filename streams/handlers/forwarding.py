@@ -94,10 +94,11 @@ class Forwarding(RecordProcessor):
             (self._topics[number], self._selected(number, each, seen, record) if each.select else record.value())
             for number, each in taking(self._routes, seen, outcomes)
         ]
-        if not outputs and not self._drops:
-            return Refused(record, "expression", "unrouted", "no route of `to` takes it")
+        if not outputs:
+            unrouted = Refused(record, "expression", "unrouted", "no route of `to` takes it")
+            return Message(Forwarded([], ()), record) if self._drops else unrouted
         forwarded = Forwarded(kept(record), outputs)
-        size = max(len(sent or b"") for _, sent in outputs) + len(record.key() or b"") if outputs else 0
+        size = max(len(sent or b"") for _, sent in outputs) + len(record.key() or b"")
         size += sum(len(name) + len(found or b"") for name, found in forwarded.headers)
         if size + OVERHEAD > self._most:
             text = f"{size} bytes are more than a message may have ({self._most - OVERHEAD})"

@@ -3,6 +3,7 @@
 Pure: the caller reads the record. Nothing is claimed or written.
 """
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -11,16 +12,19 @@ from typing import Any, Literal, NamedTuple
 from sluicegate.schemas import Codec
 from sluicegate.streams.agent import Agent, OnError
 from sluicegate.streams.aggregation.accept import accept, refuse
-from sluicegate.streams.aggregation.clauses import ClauseFailed, Fields, Where, answered, as_field, clause
+from sluicegate.streams.aggregation.clauses import Clause, ClauseFailed, Fields, Where, answered, as_field, clause
 from sluicegate.streams.aggregation.events import Refused
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.results import ResultFields, Results, Route, results
+from sluicegate.streams.aggregation.results import ResultFields, Results, Route, clauses, results
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.aggregation.taking import taken
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.errors import DecodeWaits, Halt
 from sluicegate.streams.formats import reads
+from sluicegate.streams.handlers.forwarding import Forwarded, Forwarding
+from sluicegate.streams.handlers.processor import Item
+from sluicegate.streams.handlers.values import Message
 from sluicegate.streams.reading.addressed import for_us
 from sluicegate.streams.reading.dedupe import DuplicateFilter, IdRule
 
@@ -39,36 +43,40 @@ class ClauseAnswer(NamedTuple):
 
 class Verdict(NamedTuple):
     """What becomes of a record or a result. `reason` and `error` are those of the dead letter; `error` alone says why
-    the partition halts. `outputs` are the topics that a result goes to, each with its value."""
+    the partition halts. `outputs` are the topics that a result or a forwarded record goes to, each with its value; None
+    stands for the value of the record, unchanged."""
 
     outcome: Literal["taken", "left-out", "dead-letter", "skipped", "halted", "passed-over"]
     reason: str = ""
     error: str = ""
     clause: str = ""
-    outputs: tuple[tuple[str, ResultFields], ...] = ()
+    outputs: tuple[tuple[str, Any], ...] = ()
 
 
 class RecordClauses:
-    """The clauses of an agent that see a record: each `let`, `where`, the key, and an `until` expression. `until` sees
-    a group of this record alone."""
+    """The clauses of an agent that see a record: each `let`, `where`, the key, an `until` expression, and what is under
+    `to` of an agent that forwards. `until` sees a group of this record alone. Two routes to one topic have clauses with
+    one name."""
 
     def __init__(self, agent: Agent) -> None:
         """Raises ConfigurationError, and ValueError where the format cannot be read."""
         codec = reads(agent)
-        self._rule = Rule(_refusing(agent), codec)
-        self._asks = dict(_asks(agent, codec, self._rule))
+        self._rule, self._opaque = Rule(_refusing(agent), codec), agent.forwards
+        self._asks = tuple(_asks(agent, codec, self._rule))
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(self._asks)
+        return tuple(name for name, _ in self._asks)
 
-    def answer(self, name: str, record: Record) -> ClauseAnswer:
+    def answer(self, number: int, record: Record) -> ClauseAnswer:
+        """What clause `number` of `names` answers."""
+        name, ask = self._asks[number]
         groups, found = Groups(self._rule), None
         try:
             value = record.value()
-            if value is None or len(value) > self._rule.max_record_bytes:
+            if (value is None and not self._opaque) or len(value or b"") > self._rule.max_record_bytes:
                 raise OverflowError
-            found = self._asks[name](record, value, groups)
+            found = ask(record, value, groups)  # type: ignore[arg-type]  # what needs a value refuses None
         except Exception as error:
             refuse(groups, record, error)
         for event in groups.drain():
@@ -98,15 +106,18 @@ AskRecord = Callable[[Record, bytes, Groups], Any]
 def _asks(agent: Agent, codec: Codec, rule: Rule) -> Iterator[tuple[str, AskRecord]]:
     for let in agent.let:
         name = f"let.{let.name}"
-        yield name, _computes(Fields([clause(name, let.expression)], agent.let, codec), name, let.expression)
+        yield name, _computes(clause(name, let.expression), agent, codec)
     if agent.where:
-        where = Where(agent.where, agent.let, codec)
+        where = Where(agent.where, agent.let, codec, opaque=agent.forwards)
         yield "where", lambda record, value, groups: where.takes(record, value)
     if agent.aggregation is not None:
         key_of = rule.key_of
         yield "key", lambda record, value, groups: record.key() if key_of is None else key_of(rule.read(record))
     if rule.ending is not None:
         yield "until", _ends
+    for each in [each for to in agent.outputs for each in clauses(to)] if agent.forwards else ():
+        computes = _computes(each, agent, codec)
+        yield each.name, _holds(each.name, computes) if each.name.startswith("to.") else computes
 
 
 def _ends(record: Record, value: bytes, groups: Groups) -> bool:
@@ -115,31 +126,49 @@ def _ends(record: Record, value: bytes, groups: Groups) -> bool:
     return groups.outcomes["until", "true"] > 0
 
 
-def _computes(fields: Fields, name: str, expression: str) -> AskRecord:
-    compute = fields.function(clause(name, expression))
+def _computes(clause: Clause, agent: Agent, codec: Codec) -> AskRecord:
+    fields = Fields([clause], agent.let, codec, opaque=agent.forwards)
+    compute = fields.function(clause)
     return lambda record, value, groups: as_field(compute(fields.read(record, value)))
 
 
+def _holds(name: str, computes: AskRecord) -> AskRecord:
+    return lambda record, value, groups: answered(name, computes(record, value, groups))
+
+
 def becomes(app: str, agent: Agent, record: Record) -> Verdict:
-    """What the agent does with the record. What depends on earlier records is not judged: repeats, and full groups."""
+    """What the agent does with the record. What depends on earlier records is not judged: repeats, and full groups. Nor
+    is the size of outputs."""
     if not for_us([record], Partition(app, agent.name, record.topic(), record.partition())):
         return Verdict("passed-over")
     codec = reads(agent)
-    groups = Groups(Rule(_without_results(agent), codec))
+    groups = Groups(rule := Rule(_without_results(agent), codec))
+    forwarding = Forwarding(agent, rule, codec, sys.maxsize) if agent.forwards else None
+    items: list[Item] = []
     dedupe = DuplicateFilter(IdRule(agent, codec)) if agent.dedupe else None
     try:
         kept = taken(groups, [record])
         for run in dedupe.runs(kept, 0.0, groups) if dedupe else (kept,):
             if agent.aggregation is not None:
                 accept(groups, run, 0.0)
+            elif forwarding is not None:
+                items += forwarding.read(groups, run)
     except (Halt, DecodeWaits) as error:
         return Verdict("halted", error=str(error))
-    for event in groups.drain():
+    for event in (*groups.drain(), *items):
         if isinstance(event, Refused):
             return Verdict("dead-letter", event.reason, event.error, event.clause)
+        if isinstance(event, Message):
+            return _forwarded(event)
     if groups.counts["skipped"]:
         return Verdict("skipped")
     return Verdict("taken" if kept else "left-out", clause="" if kept else "where")
+
+
+def _forwarded(message: Message) -> Verdict:
+    forwarded: Forwarded = message.value
+    outputs = [(topic, None if value == message.record.value() else value) for topic, value in forwarded.outputs]
+    return Verdict("taken", outputs=tuple(outputs)) if outputs else Verdict("left-out", clause="to")
 
 
 def result_clauses(agent: Agent) -> list[str]:

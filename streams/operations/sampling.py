@@ -39,20 +39,22 @@ class ClauseSample:
 
 
 def sampled(app: str, agent: Agent, records: Iterable[Record]) -> tuple[int, list[ClauseSample]]:
-    """The number of records, and the answers of `where` and of each `let`. A computed field is asked only of records
-    that `where` takes. Records that `sluicegate dead retry` wrote for other agents do not count."""
+    """The number of records, and the answers of `where`, of each `let`, and of what is under `to` of an agent that
+    forwards. The others are asked only of records that `where` takes. Records that `sluicegate dead retry` wrote for
+    other agents do not count."""
     clauses, number = RecordClauses(agent), 0
-    made = {name: ClauseSample(name) for name in sorted(clauses.names, key="where".__ne__) if name not in ALONE}
+    asked = [(at, ClauseSample(name)) for at, name in enumerate(clauses.names) if name not in ALONE]
+    asked.sort(key=lambda each: each[1].clause != "where")
     for record in records:
         if not for_us([record], Partition(app, agent.name, record.topic(), record.partition())):
             continue
         number += 1
-        for name, sample in made.items():
-            answer = clauses.answer(name, record)
+        for at, sample in asked:
+            answer = clauses.answer(at, record)
             sample.add(answer, record)
-            if name == "where" and answer.value is not True:
+            if sample.clause == "where" and answer.value is not True:
                 break
-    return number, list(made.values())
+    return number, [sample for _, sample in asked]
 
 
 def newest(bounds: Mapping[TopicPartition, tuple[int, int]], most: int) -> dict[TopicPartition, tuple[int, int]]:
@@ -68,9 +70,13 @@ def newest(bounds: Mapping[TopicPartition, tuple[int, int]], most: int) -> dict[
 
 
 def _outcome(clause: str, value: object) -> str:
-    if clause == "where":
+    if is_condition(clause):
         return "true" if value else "false"
     return "missing" if value is None else "computed"
+
+
+def is_condition(clause: str) -> bool:
+    return clause == "where" or clause.startswith("to.")
 
 
 def _problem(answer: ClauseAnswer) -> str:

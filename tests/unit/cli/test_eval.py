@@ -50,6 +50,14 @@ agents:
     to: {topic: full}
   calls: {from: orders, where: amount > 3, handler: "builtins:len"}
   lines: {from: lines, format: raw, where: message.key == "a", aggregate: {count: 2}, to: {topic: pairs}}
+  payments:
+    from: orders
+    let: {total: "amount * default(qty, 1)"}
+    to:
+      - {topic: large, where: total > 1000, continue: true}
+      - {topic: small, where: total > 10, select: {total: total, country: country}}
+      - {topic: small, where: has(message.headers.tier), select: [country, qty]}
+  copies: {from: orders, where: message.key == "a", to: {topic: large}}
   avro:
     {from: invoices, format: avro, schema: invoice.avsc, where: double(total) >= 100, aggregate: {count: 2},
      to: {topic: bills}}
@@ -136,6 +144,45 @@ def test_until_is_asked_of_a_group_with_this_record_only(judged: Eval, value: An
     assert answers(record)["until"] == answer
 
 
+@pytest.mark.parametrize(
+    ("arguments", "outputs"),
+    [
+        (["--value", order()], None),
+        (["--value", order(amount=60)], [{"topic": "small", "value": {"total": 60, "country": "DE"}}]),
+        (
+            ["--value", order(amount=60, qty=20)],
+            [{"topic": "large", "unchanged": True}, {"topic": "small", "value": {"total": 1200, "country": "DE"}}],
+        ),
+        (["--value", order(), "--header", "tier=a"], [{"topic": "small", "value": {"country": "DE"}}]),
+    ],
+)
+def test_a_forwarded_record_shows_where_it_goes(
+    judged: Eval, plain: Callable[..., Result], arguments: list[str], outputs: list[dict[str, Any]] | None
+) -> None:
+    found = judged("payments", *arguments)["record"]
+    assert found.get("outputs") == outputs
+    assert (found["becomes"], found.get("reason")) == (("taken", None) if outputs else ("dead-letter", "unrouted"))
+    names = [each["clause"] for each in found["clauses"]]
+    assert names == ["let.total", "to.large", "to.small", "select.total", "select.country", "to.small"]
+    shown = plain("payments", *arguments).stdout
+    assert all(f"  -> {each['topic']}: " in shown for each in outputs or [])
+    assert ("  -> large: unchanged\n" in shown) == ({"topic": "large", "unchanged": True} in (outputs or []))
+
+
+def test_a_clause_of_a_route_that_has_no_answer_is_named(judged: Eval) -> None:
+    record = judged("payments", "--value", '{"amount": "x"}')["record"]
+    assert (record["becomes"], record["clause"]) == ("dead-letter", "let.total")
+    assert answers(record)["to.large"] == ("expression-failed", "let.total", "* of text and integer")
+    assert answers(record)["select.country"] == ("expression-failed", "select.country", "country is missing")
+
+
+def test_a_value_that_a_forwarder_does_not_read_may_be_anything(judged: Eval) -> None:
+    record = judged("copies", "--value", "{", "--key", "a")["record"]
+    assert (record["becomes"], record["outputs"]) == ("taken", [{"topic": "large", "unchanged": True}])
+    assert answers(record) == {"where": True}
+    assert judged("copies", "--value", "{", "--key", "b")["record"]["becomes"] == "left-out"
+
+
 def test_a_clause_without_an_answer_says_why_and_names_the_clause_that_failed(judged: Eval) -> None:
     record = judged("sums", "--value", order(amount="6"))["record"]
     failed = ("expression-failed", "let.total", "* of text and integer")
@@ -172,7 +219,7 @@ def test_what_becomes_of_a_record_is_what_the_file_says(
 @pytest.mark.parametrize(
     "value", [SMALL, order(amount=60, country="US"), order(amount=None), order(paid=None), "{", "3", '"x"']
 )
-@pytest.mark.parametrize("agent", ["sums", "calls"])
+@pytest.mark.parametrize("agent", ["sums", "calls", "payments", "copies"])
 def test_the_verdict_is_what_the_engine_does(log: Log, file: str, judged: Eval, agent: str, value: str) -> None:
     """A record at its place, first judged and then given to an owner."""
     app = loaded(file)
@@ -192,7 +239,10 @@ def test_the_verdict_is_what_the_engine_does(log: Log, file: str, judged: Eval, 
     elif agent == "calls":  # it judges no type of the handler
         assert {reason for reason, _ in dead} <= {"undecodable"}
     else:
-        assert (dead, len(log.topics["small"][0])) == ([], int(record["becomes"] == "taken"))
+        sent = (
+            record.get("outputs", ()) if agent in ("payments", "copies") else [record] * (record["becomes"] == "taken")
+        )
+        assert (dead, len(log.topics["small"][0])) == ([], len(sent))
 
 
 def test_a_result_is_answered_by_having_and_every_route(judged: Eval) -> None:

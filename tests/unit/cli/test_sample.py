@@ -40,6 +40,11 @@ agents:
     aggregate: {count: 2}
     to: {topic: low}
   results: {from: orders, aggregate: {until: amount > 5}, having: count > 2, to: {topic: large}}
+  routes:
+    from: prices
+    where: amount > 0
+    to: [{topic: large, where: amount > 10}, {topic: small, where: price == 1, select: {p: price, n: note}}, drop]
+  copies: {from: prices, to: {topic: large}}
   plain: {from: orders, aggregate: {count: 5}, to: {topic: large}}
 """
 CANARY = "canary-4711"
@@ -47,7 +52,7 @@ CANARY = "canary-4711"
 
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> Log:
-    made = a_log("orders", "levels", partitions=3)
+    made = a_log("orders", "levels", "prices", partitions=3)
     monkeypatch.setattr(LogTopics, "log", made)
     monkeypatch.setattr(letters, "BrokerTopics", LogTopics)
     monkeypatch.setattr(systems, "inspect", lambda app: [SystemFinding("kafka", True, "answers")])
@@ -76,7 +81,7 @@ def test_each_clause_is_counted_with_the_first_failure_and_its_command(log: Log,
     filled(log)
     done = check("--connect", "--sample", "1000", "--json")
     assert done.exit_code == 0, done.output
-    sums, stock, results = json.loads(done.stdout)["samples"]
+    sums, stock, results, _ = json.loads(done.stdout)["samples"]
     where, total, note = sums["clauses"]
     assert (sums["agent"], sums["records"], sums["not_sampled"]) == ("sums", 14, ["having", "to.large"])
     counts = {"true": 7, "false": 3, "failed": 4}
@@ -96,6 +101,26 @@ def test_each_clause_is_counted_with_the_first_failure_and_its_command(log: Log,
     assert words[0] == "sluicegate"
     shown = CliRunner().invoke(main, [*words[1:]])
     assert "  let.total: failed (expression-failed): * of text and integer" in shown.stdout
+
+
+def test_routes_of_a_forwarder_are_counted_over_the_records_that_where_takes(
+    log: Log, check: Callable[..., Result]
+) -> None:
+    for number in (0, 5, 11, 12):
+        log.append("prices", 0, b"k", json.dumps({"amount": number, "price": number - 4}).encode())
+    log.append("prices", 0, b"k", json.dumps({"amount": 1, "price": 1, "note": CANARY}).encode())
+    done = check("--connect", "--sample", "1000")
+    lines = done.stdout.splitlines()
+    begin = lines.index("routes: the newest 5 records")
+    assert lines[begin + 1 : begin + 6] == [
+        "  where: 4 true, 1 false",
+        "  to.large: 2 true, 2 false",
+        "  to.small: 2 true, 2 false",
+        "  select.p: 4 computed",
+        "  select.n: 1 computed, 3 failed (note is missing)",
+    ]
+    assert CANARY not in done.output
+    assert not [line for line in lines[begin:] if line.startswith("copies")]
 
 
 def test_in_words_without_any_value_of_a_record(log: Log, check: Callable[..., Result]) -> None:
@@ -118,7 +143,8 @@ def test_in_words_without_any_value_of_a_record(log: Log, check: Callable[..., R
         "  where: 1 true, 0 false",
         "  let.sku: 0 computed, 1 failed (after is missing)",
     ]
-    assert lines[-2:] == ["results:", "  until, having: not sampled, because they see groups or results"]
+    at = lines.index("routes: the newest 0 records")
+    assert lines[at - 2 : at] == ["results:", "  until, having: not sampled, because they see groups or results"]
     assert CANARY not in done.output
 
 
