@@ -64,7 +64,8 @@ class Aggregation:
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """A field of an output's value. An empty `expression` copies the result's field of the same name, if it exists."""
+    """A field of an output's value. An empty `expression` copies the field of the same name of the result, or of the
+    forwarded record, if it exists."""
 
     name: str
     expression: str = ""
@@ -74,10 +75,10 @@ class Selected:
 class Destination:
     """An output topic. `format` is the name of a codec of `sluicegate.schemas`. For the format `avro` without `avro`,
     the schema is derived from the computed fields (sluicegate.streams.formats). `select` lists the fields of the value;
-    empty means the whole result.
+    empty means the whole result, or the unchanged value of a forwarded record.
 
-    A route (an element of `Agent.routes`) takes the results for which `where` is true. With `goes_on`, the routes after
-    it are tried as well.
+    A route (an element of `Agent.routes`) takes the results, or the forwarded records, for which `where` is true. With
+    `goes_on`, the routes after it are tried as well.
     """
 
     topic: str
@@ -161,7 +162,8 @@ class Let:
 @dataclass(frozen=True, slots=True)
 class Agent:
     """One consumer group and its processing: an aggregation, a handler, or both. With both, the handler gets the
-    completed groups. With `to` None, the only outputs are those that a handler sends to topics that it names.
+    completed groups. With neither, the agent forwards each record to its outputs. With a handler and `to` None, the
+    only outputs are those that the handler sends to topics that it names.
 
     - `start`: earliest, latest, or a time in seconds since 1970; for partitions without a committed offset.
     - `receive`: the input topics that Sluicegate agents write. Their repeats are dropped by shard and number.
@@ -175,7 +177,8 @@ class Agent:
     - `let`: computed fields. An expression may use the record and the fields before it. `where`, key, `dedupe`,
       reducers and `until` may name them.
     - `having`: an expression; only results for which it is true are sent or handled.
-    - `routes`: replaces `to`. A result goes to the first route that takes it; `unrouted` is the action if none does.
+    - `routes`: replaces `to`. A result, or a forwarded record, goes to the first route that takes it; `unrouted` is the
+      action if none does.
     - `revision`: names the code of the agent's functions. Another revision is another rule.
     """
 
@@ -216,6 +219,10 @@ class Agent:
     def forwards(self) -> bool:
         """Does the agent send each record on, under its own key?"""
         return self.aggregation is None and self.handler is None
+
+    def forwards_unchanged(self, to: Destination) -> bool:
+        """Are the values of this output those of the records? Then the format of the output is that of the agent."""
+        return self.forwards and not to.select
 
 
 @dataclass(frozen=True, slots=True)

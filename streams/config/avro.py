@@ -165,7 +165,7 @@ def _written(topic: str, agents: tuple[Agent, ...]) -> list[Avro | None]:
     """How agents of the file write this topic; [None] where none does. What is re-keyed or forwarded is as it was
     read."""
     writers = [(agent, to) for agent in agents for to in agent.outputs if to.topic == topic]
-    passed_on = [agent.rekeys or (agent.forwards and not to.select) for agent, to in writers]
+    passed_on = [agent.rekeys or agent.forwards_unchanged(to) for agent, to in writers]
     return [agent.avro if same else to.avro for same, (agent, to) in zip(passed_on, writers, strict=True)] or [None]
 
 

@@ -119,7 +119,7 @@ def _agent(file: FileModel, name: str, agent: AgentModel, written: set[str], fol
 
 def _destination(agent: AgentModel, to: DestinationModel, folder: Path) -> run.Destination:
     select = tuple(run.Selected(name, expression or "") for name, expression in (to.select or {}).items())
-    form = "raw" if agent.forwards and not select else to.format  # bytes go on as they came
+    form = "json" if agent.forwards and not select else to.format  # not used: the bytes are not written anew
     return run.Destination(to.topic, form, avro.given(to, folder), select, to.where or "", to.continue_)
 
 

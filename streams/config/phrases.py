@@ -58,7 +58,7 @@ def of_group(until: str) -> str:
 
 def _route(agent: Agent, to: Destination) -> str:
     what = f"writes {_listed(to) if to.select else 'what it takes'} to {to.topic} as {to.format}"
-    if agent.forwards and not to.select:
+    if agent.forwards_unchanged(to):
         what = f"forwards the record unchanged to {to.topic}"
     where = f" where {condition(to.where)}" if to.where else ""
     after = ", and asks the next route, too" if to.goes_on else ""

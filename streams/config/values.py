@@ -206,7 +206,7 @@ def _to(agent: run.Agent) -> object:
 
 def _destination(agent: run.Agent, to: run.Destination) -> Tree:
     """The format of what is forwarded unchanged is that of the agent; JSON is the default of `format`."""
-    form = None if agent.forwards and not to.select and to.format == "json" else to.format
+    form = None if agent.forwards_unchanged(to) and to.format == "json" else to.format
     found = _given(topic=to.topic, format=form, where=to.where or None) | _avro(to.avro)
     if to.select:
         names = [each.name for each in to.select]

@@ -84,7 +84,8 @@ def _to(agent: Agent) -> object:
 
 def _destination(to: Destination, agent: Agent) -> AgentDocument:
     """A schema that is made of what is computed is not written: the computed fields say it."""
-    found: AgentDocument = {"topic": to.topic} | ({} if to.format == "json" else {"format": to.format})
+    default = to.format == "json" or agent.forwards_unchanged(to)
+    found: AgentDocument = {"topic": to.topic} | ({} if default else {"format": to.format})
     found |= {"where": _normal(to.where)} if to.where else {}
     found |= {"select": [_selected(each) for each in to.select]} if to.select else {}
     found |= {"continue": True} if to.goes_on else {}
