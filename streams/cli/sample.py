@@ -43,8 +43,8 @@ def _agents(app: App) -> Iterator[tuple[Agent, Agent]]:
 
 def _asked(agent: Agent) -> bool:
     """Does an expression of the agent see records?"""
-    forwarded = agent.outputs if agent.forwards else ()
-    return bool(agent.where or agent.let or any(to.where or to.select for to in forwarded))
+    asked = (to.where or any(each.expression for each in to.select) for to in agent.outputs if agent.forwards)
+    return bool(agent.where or agent.let or any(asked))
 
 
 def _of_records(app: App, topics: "BrokerTopics", agent: Agent, file: str, most: int) -> dict[str, Any]:

@@ -256,7 +256,7 @@ def unaccountable(agent: Agent) -> str | None:
     if agent.handler is not None:
         return "what its handler did is not in a topic"
     if agent.forwards:
-        return "of records that it leaves out nothing is written (it forwards)"
+        return "it forwards records, and its outputs do not tell which records it left out"
     if agent.having and not agent.rekeys:
         return "of results that `having` leaves out nothing is written"
     if any(each.expression for to in agent.outputs for each in to.select):

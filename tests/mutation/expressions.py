@@ -9,8 +9,65 @@ FILES = ("tests/unit/testing/test_expressions.py",)
 UNTIL = ("tests/unit/aggregation/test_until.py",)
 
 TYPED = ("tests/unit/config/test_typed.py",)
+FORWARDER, FORWARDING = "streams/handlers/forwarding.py", ("tests/unit/engine/test_forwarding.py",)
 
 GUARDS = (
+    Guard(
+        "a forwarder does not decode a value that no clause reads",
+        "streams/aggregation/clauses.py",
+        "        self.decodes = not opaque or bool(fields)",
+        "        self.decodes = True or bool(fields)",
+        FORWARDING,
+    ),
+    Guard(
+        "a forwarded record without an id is a dead letter whatever its value is",
+        "streams/reading/dedupe.py",
+        '        self.opaque = agent.forwards and agent.dedupe.by != "field"',
+        "        self.opaque = False",
+        FORWARDING,
+    ),
+    Guard(
+        "a forwarder decodes a value from which an id is read",
+        FORWARDER,
+        '        opaque = agent.dedupe is None or agent.dedupe.by != "field"',
+        "        opaque = True",
+        FORWARDING,
+    ),
+    Guard(
+        "a forwarded record that no route takes is a dead letter",
+        FORWARDER,
+        "            return Message(Forwarded([], ()), record) if self._drops else unrouted",
+        "            return Message(Forwarded([], ()), record) if self._drops or unrouted else unrouted",
+        FORWARDING,
+    ),
+    Guard(
+        "a forwarded record loses the headers of the output that it was",
+        FORWARDER,
+        'for name, value in headers(record) if not name.startswith("sluicegate-")]',
+        "for name, value in headers(record)]",
+        FORWARDING,
+    ),
+    Guard(
+        "each output of a forwarded record has an id of its own",
+        FORWARDER,
+        "        Sent(identity, index, topic,",
+        "        Sent(identity, 0, topic,",
+        FORWARDING,
+    ),
+    Guard(
+        "the id of a forwarded record is made of its offset",
+        FORWARDER,
+        "                events += _sent(item, identify(item.offset))",
+        "                events += _sent(item, identify(item.offset + len(events)))",
+        ("tests/unit/cli/test_forwarder.py",),
+    ),
+    Guard(
+        "a forwarded record goes to all of its routes or to none",
+        FORWARDER,
+        '            raise Unsendable("too-large", text)\n',
+        "            return Message(Forwarded(forwarded.headers, outputs[:1]), record)\n",
+        FORWARDING,
+    ),
     Guard(
         "a schema has all names of its records",
         "streams/config/record_types.py",
