@@ -1,0 +1,130 @@
+"""Agents that forward, on a real broker and a real store: their workers are killed on the way."""
+
+import json
+import os
+import signal
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Message, Producer
+
+from tests.bench.load import create
+from tests.bench.results import reader
+from tests.integration.supervised.run import Run
+from tests.waiting import wait_until
+
+RECORDS = 3_000
+FILE = """\
+app: NS
+kafka: {bootstrap.servers: "KAFKA"}
+store: STORE
+accept_level: volatile
+auto_migrate: true
+dead_letters: NS-dead
+http: {port: 0}
+agents:
+  payments:
+    from: NS-in
+    where: amount > 10
+    to:
+      - {topic: NS-audit, continue: true, where: has(currency), select: {number: n}}
+      - {topic: NS-large, where: amount >= 30}
+      - {topic: NS-rest, where: has(currency) || amount < 12}
+  copies: {from: NS-in, delivery: transactional, to: {topic: NS-copies}}
+"""
+TOPICS = ("audit", "large", "rest", "copies", "dead")
+Content = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
+"""Key, value and headers of a record."""
+
+
+def record(number: int) -> Content:
+    """Every 19th is no JSON, every 23rd is a tombstone, every 17th has no currency."""
+    value: bytes | None = b'{ "n":%d, "amount": %d.0,"currency": "EUR" }' % (number, number % 53)
+    if number % 17 == 0:
+        value = b'{"n": %d, "amount": %d}' % (number, number % 53)
+    if number % 19 == 0:
+        value = b"\xff%d" % number
+    if number % 23 == 0:
+        value = None
+    return b"k%d" % (number % 7), value, (("number", b"%d" % number), ("twice", b"\xfe"), ("twice", None))
+
+
+def oracle() -> dict[str, Counter[Content]]:
+    """What each topic gets, and the records that are dead letters."""
+    found: dict[str, Counter[Content]] = {topic: Counter() for topic in TOPICS}
+    for number in range(RECORDS):
+        key, value, headers = content = record(number)
+        amount, currency = number % 53, number % 17 != 0
+        found["copies"][content] += 1
+        if value is None or value.startswith(b"\xff"):
+            found["dead"][content] += 1
+        elif amount > 10:
+            if currency:
+                found["audit"][key, b'{"number":%d}' % number, headers] += 1
+            found["large" if amount >= 30 else "rest" if currency or amount < 12 else "dead"][content] += 1
+    return found
+
+
+def content(message: Message) -> Content:
+    headers = tuple((name, value) for name, value in message.headers() if not name.startswith("sluicegate-"))
+    return message.key(), message.value(), headers
+
+
+def once(messages: Iterable[Message]) -> list[Message]:
+    """Messages by their id: exact copies after the kill count once."""
+    return list({dict(each.headers())["sluicegate-id"]: each for each in messages}.values())
+
+
+def drawn(consumers: dict[str, Consumer], into: dict[str, list[Message]]) -> dict[str, int]:
+    """The number of different messages in each topic, after another look."""
+    for topic, consumer in consumers.items():
+        into[topic] += consumer.consume(1_000, 0.1)
+    return {topic: len(once(found)) for topic, found in into.items()}
+
+
+@pytest.mark.parametrize("store", ["sqlite", "redis_url"])
+def test_each_record_is_forwarded_once_when_the_workers_are_killed(
+    tmp_path: Path, kafka: str, ns: str, store: str, request: pytest.FixtureRequest
+) -> None:
+    url = f"sqlite:///{tmp_path / 'state.db'}" if store == "sqlite" else request.getfixturevalue(store)
+    create(kafka, *(f"{ns}-{name}" for name in ("in", *TOPICS)))
+    path = tmp_path / "pay.yaml"
+    path.write_text(FILE.replace("NS", ns).replace("KAFKA", kafka).replace("STORE", url))
+    producer = Producer({"bootstrap.servers": kafka, "log_level": 0})
+    wanted = oracle()
+    total = {topic: found.total() for topic, found in wanted.items()}
+    consumers = {topic: reader(kafka, f"{ns}-{topic}") for topic in TOPICS}
+    found: dict[str, list[Message]] = {topic: [] for topic in TOPICS}
+    run = Run(str(Path(sys.executable).with_name("sluicegate")), "run", str(path))
+    try:
+        for number in range(RECORDS):
+            key, value, headers = record(number)
+            producer.produce(f"{ns}-in", value, key, headers=list(headers))
+            if number in (RECORDS // 3, RECORDS * 2 // 3):
+                assert producer.flush(20) == 0
+                before = drawn(consumers, found)
+                for topic in ("audit", "copies"):
+                    wait_until(
+                        lambda each=topic, old=before: drawn(consumers, found)[each] > old[each], 60, "new outputs"
+                    )
+                for pid in run.pids(2)[-2:]:
+                    os.kill(pid, signal.SIGKILL)
+                run.wait("worker.started", 4 if number == RECORDS // 3 else 6, 30)
+        assert producer.flush(20) == 0
+        wait_until(lambda: drawn(consumers, found) == total, 90, f"all outputs: {total}")
+        run.signal(signal.SIGTERM)
+        assert run.exit_code(40) == 0
+        for _ in range(5):  # copies that came after the first of each output
+            drawn(consumers, found)
+    finally:
+        run.close()
+        for consumer in consumers.values():
+            consumer.close()
+    assert {topic: Counter(map(content, once(messages))) for topic, messages in found.items()} == wanted
+    assert len(found["copies"]) == RECORDS, "a reader of committed records reads each once"
+    reasons = Counter(dict(each.headers())["sluicegate-dead-reason"] for each in once(found["dead"]))
+    assert set(reasons) == {b"null-value", b"undecodable", b"unrouted"}
+    assert all(json.loads(each.value()).keys() == {"number"} for each in found["audit"])
