@@ -1,6 +1,5 @@
 """Agents that forward, on a real broker and a real store: their workers are killed on the way."""
 
-import json
 import os
 import signal
 import sys
@@ -16,7 +15,7 @@ from tests.bench.results import reader
 from tests.integration.supervised.run import Run
 from tests.waiting import wait_until
 
-RECORDS = 3_000
+RECORDS = 6_000
 FILE = """\
 app: NS
 kafka: {bootstrap.servers: "KAFKA"}
@@ -85,6 +84,13 @@ def drawn(consumers: dict[str, Consumer], into: dict[str, list[Message]]) -> dic
     return {topic: len(once(found)) for topic, found in into.items()}
 
 
+def fed(producer: Producer, topic: str, first: int, end: int) -> None:
+    for number in range(first, end):
+        key, value, headers = record(number)
+        producer.produce(topic, value, key, headers=list(headers))
+    assert producer.flush(20) == 0
+
+
 @pytest.mark.parametrize("store", ["sqlite", "redis_url"])
 def test_each_record_is_forwarded_once_when_the_workers_are_killed(
     tmp_path: Path, kafka: str, ns: str, store: str, request: pytest.FixtureRequest
@@ -95,25 +101,18 @@ def test_each_record_is_forwarded_once_when_the_workers_are_killed(
     path.write_text(FILE.replace("NS", ns).replace("KAFKA", kafka).replace("STORE", url))
     producer = Producer({"bootstrap.servers": kafka, "log_level": 0})
     wanted = oracle()
-    total = {topic: found.total() for topic, found in wanted.items()}
+    total = {topic: contents.total() for topic, contents in wanted.items()}
     consumers = {topic: reader(kafka, f"{ns}-{topic}") for topic in TOPICS}
     found: dict[str, list[Message]] = {topic: [] for topic in TOPICS}
     run = Run(str(Path(sys.executable).with_name("sluicegate")), "run", str(path))
     try:
-        for number in range(RECORDS):
-            key, value, headers = record(number)
-            producer.produce(f"{ns}-in", value, key, headers=list(headers))
-            if number in (RECORDS // 3, RECORDS * 2 // 3):
-                assert producer.flush(20) == 0
-                before = drawn(consumers, found)
-                for topic in ("audit", "copies"):
-                    wait_until(
-                        lambda each=topic, old=before: drawn(consumers, found)[each] > old[each], 60, "new outputs"
-                    )
-                for pid in run.pids(2)[-2:]:
-                    os.kill(pid, signal.SIGKILL)
-                run.wait("worker.started", 4 if number == RECORDS // 3 else 6, 30)
-        assert producer.flush(20) == 0
+        for turn in range(3):
+            drawn(consumers, found)
+            fed(producer, f"{ns}-in", turn * RECORDS // 3, (turn + 1) * RECORDS // 3)
+            for topic in ("copies", "audit"):
+                found[topic] += wait_until(lambda each=topic: consumers[each].consume(1, 0.2), 60, "new outputs")
+            for pid in run.pids(2 * turn + 2)[-2:] if turn < 2 else ():
+                os.kill(pid, signal.SIGKILL)
         wait_until(lambda: drawn(consumers, found) == total, 90, f"all outputs: {total}")
         run.signal(signal.SIGTERM)
         assert run.exit_code(40) == 0
@@ -125,6 +124,5 @@ def test_each_record_is_forwarded_once_when_the_workers_are_killed(
             consumer.close()
     assert {topic: Counter(map(content, once(messages))) for topic, messages in found.items()} == wanted
     assert len(found["copies"]) == RECORDS, "a reader of committed records reads each once"
-    reasons = Counter(dict(each.headers())["sluicegate-dead-reason"] for each in once(found["dead"]))
-    assert set(reasons) == {b"null-value", b"undecodable", b"unrouted"}
-    assert all(json.loads(each.value()).keys() == {"number"} for each in found["audit"])
+    reasons = {dict(each.headers())["sluicegate-dead-reason"] for each in found["dead"]}
+    assert reasons == {b"null-value", b"undecodable", b"unrouted"}
