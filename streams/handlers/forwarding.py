@@ -58,6 +58,8 @@ class Forwarding(RecordProcessor):
         self._topics = [to.topic for to in outputs]
 
     def decoded(self, rule: Rule, record: Record) -> object:
+        if rule.where is not None:
+            rule.where.takes(record, rule.where.value(record))
         return self._fields.read(record, self._fields.value(record))
 
     def read(self, groups: Groups, records: Sequence[Record]) -> list[Item]:

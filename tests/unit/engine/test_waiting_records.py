@@ -12,8 +12,11 @@ import pytest
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.schemas import Avro, codecs
 from sluicegate.streams.agent import Agent, Aggregation, Deduplication, Destination, Handler, OnError, Reducer
+from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.errors import SystemNotReady
+from sluicegate.streams.formats import reads
+from sluicegate.streams.handlers.forwarding import Forwarding
 from sluicegate.streams.ownership.intake import IntakePauses
 from tests.unit.engine.driver import Driver, Log, ManualClock, distinct
 from tests.unit.engine.scene import a_log, dead, shown
@@ -60,7 +63,20 @@ def handled() -> Agent:
     return counting(None, handler=Handler(("tests.unit.engine.handlers:forward",)))
 
 
-AGENTS = pytest.mark.parametrize("make", [counting, handled, lambda: counting(dedupe=Deduplication("field", "amount"))])
+def forwarding(where: str = "", route: str = "") -> Agent:
+    return replace(counting(None, where=where), to=None, routes=(Destination("out", where=route),))
+
+
+AGENTS = pytest.mark.parametrize(
+    "make",
+    [
+        counting,
+        handled,
+        lambda: counting(dedupe=Deduplication("field", "amount")),
+        lambda: forwarding(where="amount > 0"),
+        lambda: forwarding(route="amount > 0"),
+    ],
+)
 
 
 def given(log: Log, *pairs: tuple[int, int], number: int = 0) -> None:
@@ -71,7 +87,7 @@ def given(log: Log, *pairs: tuple[int, int], number: int = 0) -> None:
 
 def amounts(log: Log) -> list[int]:
     return [
-        value.get("total", value.get("doubled", 0) // 2)
+        value["amount"] if "schema" in value else value.get("total", value.get("doubled", 0) // 2)
         for m in distinct(log, "out")
         if (value := json.loads(m.v or b"{}"))
     ]
@@ -97,6 +113,17 @@ def test_it_waits_with_what_follows_and_goes_on_when_its_schema_is_known(
     passing(driver, 61)
     assert (amounts(log), dead(log)) == ([1, 2, 3, 4, 5], [])
     assert store.read(PLACE).claim.offset == 5  # type: ignore[union-attr]
+
+
+def test_the_quick_look_of_a_forwarder_decodes_for_where_too(log: Log) -> None:
+    given(log, (3, 2), (3, 1))
+    agent = forwarding(where="amount > 0")
+    rule = Rule(agent, reads(agent))
+    forwarder = Forwarding(agent, rule, reads(agent), 1_000)
+    waiting, readable = log.topics["in"][0]
+    with pytest.raises(LookupError):
+        forwarder.decoded(rule, waiting)
+    forwarder.decoded(rule, readable)
 
 
 def test_without_the_wait_the_same_records_come_out_without_it(
