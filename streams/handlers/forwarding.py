@@ -6,7 +6,7 @@ Without `select`, value, key and headers go on byte for byte. A value is decoded
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sluicegate.schemas import Codec, codec
 from sluicegate.streams.agent import Agent, Destination
@@ -107,7 +107,7 @@ class Forwarding(RecordProcessor):
             raise Unsendable("too-large", text)
         return Message(forwarded, record)
 
-    def _selected(self, number: int, each: Route, seen: object, record: Record) -> bytes:
+    def _selected(self, number: int, each: Route, seen: Any, record: Record) -> bytes:
         """The document of the selected names. A name without an expression is left out where it is missing."""
         found = {name: as_field(answer(seen)) for name, answer in each.select if answer is not None}
         document = {n: value for n, value in found.items() if value is not None or n not in self._copied[number]}
