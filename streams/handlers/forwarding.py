@@ -17,7 +17,7 @@ from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.results import Route, clauses, route, taking
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.causes import cause
-from sluicegate.streams.contracts.record import Headers, Record, headers
+from sluicegate.streams.contracts.record import Headers, Record, passed_on
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.errors import ProduceStopped
 from sluicegate.streams.handlers.processor import Item, RecordProcessor
@@ -51,7 +51,7 @@ class Forwarding(RecordProcessor):
         self._rule, self._most, self._drops = rule, most, agent.unrouted == "drop"
         self._copied = [frozenset(each.name for each in to.select if not each.expression) for to in agent.outputs]
         outputs = [_with_expressions(to) for to in agent.outputs]
-        opaque = agent.dedupe is None or agent.dedupe.by != "field"  # no id is read of a value that is none
+        opaque = agent.dedupe is None or agent.dedupe.by != "field"  # an id in a field needs a value that is valid
         self._fields = Fields([each for to in outputs for each in clauses(to)], agent.let, reads, opaque=opaque)
         self._routes = [route(to, self._fields.function) for to in outputs]
         self._targets = [target(to.topic, codec(to.format)) if to.select else None for to in outputs]
@@ -99,7 +99,7 @@ class Forwarding(RecordProcessor):
         if not outputs:
             unrouted = Refused(record, "expression", "unrouted", "no route of `to` takes it")
             return Message(Forwarded([], ()), record) if self._drops else unrouted
-        forwarded = Forwarded(kept(record), outputs)
+        forwarded = Forwarded(passed_on(record), outputs)
         size = max(len(sent or b"") for _, sent in outputs) + len(record.key() or b"")
         size += sum(len(name) + len(found or b"") for name, found in forwarded.headers)
         if size + OVERHEAD > self._most:
@@ -135,12 +135,6 @@ def _sent(message: Message, identity: str) -> list[Event]:
         Sent(identity, index, topic, message.record.key(), value, forwarded.headers, None)
         for index, (topic, value) in enumerate(forwarded.outputs)
     ]
-
-
-def kept(record: Record) -> Headers:
-    """The headers that go on. Those of Sluicegate tell what the record itself was: an output of another agent with
-    another id, a dead letter, a record that was retried for one agent. The row of the output has its own."""
-    return [(name, value) for name, value in headers(record) if not name.startswith("sluicegate-")]
 
 
 def _with_expressions(to: Destination) -> Destination:

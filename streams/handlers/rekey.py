@@ -7,7 +7,7 @@ from sluicegate.streams.aggregation.accept import refuse
 from sluicegate.streams.aggregation.events import Event, Refused, Sent
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
-from sluicegate.streams.contracts.record import Record, headers
+from sluicegate.streams.contracts.record import Record, passed_on
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.errors import ConfigurationError, ProduceStopped
 from sluicegate.streams.handlers.processor import Item, RecordProcessor
@@ -46,7 +46,7 @@ class Repartitioning(RecordProcessor):
 
     def _sent(self, message: Message, identify: Callable[[int], str]) -> Event:
         record, key = message.record, message.value
-        kept = [(name, value) for name, value in headers(record) if not name.startswith("sluicegate-")]
+        kept = passed_on(record)
         size = len(record.value() or b"") + len(key) + sum(len(name) + len(value or b"") for name, value in kept)
         if size + OVERHEAD <= self._max_bytes:
             return Sent(identify(record.offset()), 0, self._topic, key, record.value(), kept, None)

@@ -42,7 +42,7 @@ GUARDS = (
     ),
     Guard(
         "a forwarded record loses the headers of the output that it was",
-        FORWARDER,
+        "streams/contracts/record.py",
         'for name, value in headers(record) if not name.startswith("sluicegate-")]',
         "for name, value in headers(record)]",
         FORWARDING,
