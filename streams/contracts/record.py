@@ -21,8 +21,8 @@ class Record(Protocol):
 
 
 def passed_on(record: Record) -> Headers:
-    """The headers that go on with the record. Those of Sluicegate tell what the record itself was: an output of an agent
-    with an id, a dead letter, a record that was retried for one agent. The row of the new output has its own."""
+    """The headers that go on with the record. Those of Sluicegate tell what the record itself was: an output of another
+    agent, a dead letter, a record that was retried for one agent. The row of the new output has its own."""
     return [(name, value) for name, value in headers(record) if not name.startswith("sluicegate-")]
 
 
