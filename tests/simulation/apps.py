@@ -28,7 +28,7 @@ KINDS = (
     "chain",
     "poison",
 )
-MORE_KINDS = ("refused", "gaps", "shared", "killer", "changed", "routed", "expression")
+MORE_KINDS = ("refused", "gaps", "shared", "killer", "changed", "routed", "forwarded", "expression")
 """Not among those that the numbers of seeds choose, so that these go on to mean what they meant."""
 UNTIL = "done || group.total >= 150"
 KEYS = (b"a", b"b", b"c", b"d", b"e", b"f", b"\xff\x00")
@@ -79,6 +79,8 @@ def agents(kind: str, chance: Random) -> tuple[Agent, ...]:
         return (Agent("sums", ("in",), rule, Destination("out"), "dead", scope="shared", handler=handler),)
     if kind == "routed":
         return (routed.agent(Aggregation(count=count, since_first=first, compute=SUM)),)
+    if kind == "forwarded":
+        return (routed.forwarder(),)
     if kind == "dedupe":
         rule = Aggregation(count=count, since_first=first, compute=SUM)
         by = Deduplication("field", "id", on_missing=chance.choice(["accept", "dead-letter"]))

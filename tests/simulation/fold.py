@@ -39,6 +39,7 @@ class Fold:
         rule = replace(agent.aggregation, since_first=None, since_last=None) if agent.aggregation else None
         self.failed: list[int] = []
         self.passed: list[LogRecord] = []
+        self.forwarded: list[tuple[LogRecord, str]] = []
         self.oracle = Oracle(
             rule, functions=FUNCTIONS | {f"{handlers.__name__}:alive": _counted}, where=routed.where(agent)
         )
@@ -76,7 +77,13 @@ class Fold:
 
     def _message(self, record: LogRecord) -> None:
         value = loads(record.v)
-        if value is None or not isinstance(value, dict):
+        if self.agent.forwards:
+            found = routed.forwarded(value)
+            if isinstance(found, str):
+                self.oracle.refused.append((record.o, found))
+            else:
+                self.forwarded += [(record, topic) for topic in found]
+        elif value is None or not isinstance(value, dict):
             self.oracle.refused.append((record.o, "undecodable"))
         elif value.get("fail", 0) >= 99 or "n" not in value:
             self.failed.append(record.o)
@@ -97,8 +104,10 @@ class Fold:
         return not identity or identity not in self._ids
 
     def outputs(self) -> list[tuple[int, bytes | None, Any, str]]:
-        """(offset of the first record, key, document, topic) of each."""
+        """(offset of the first record, key, document, topic) of each; of a forwarded record its value."""
         topic = self.agent.to.topic if self.agent.to else ""
+        if self.agent.forwards:
+            return [(each.o, each.k, each.v, topic) for each, topic in self.forwarded]
         if self.agent.aggregation is None:
             return [(each.o, each.k, handlers.result(loads(each.v)), topic) for each in self.passed]
         found = []

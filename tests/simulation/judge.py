@@ -145,7 +145,8 @@ def _partition(
         wanted[dead_id(offset)] = Wanted("dead", record.k, record.v, (partition, "dead"), offset, raw=True)
     outputs = Counter[int]()
     for offset, key, value, topic in fold.outputs():
-        wanted[output_id(identify(offset), outputs[offset])] = Wanted(topic, key, value, (partition, key), offset)
+        id, raw = output_id(identify(offset), outputs[offset]), agent.forwards
+        wanted[id] = Wanted(topic, key, value, (partition, key), offset, raw)
         outputs[offset] += 1
     found += fold.left(world, partition)
     if isinstance(fold, Fold):

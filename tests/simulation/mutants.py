@@ -29,7 +29,7 @@ from tests.simulation.taken_out import (
     zombie_marks,
 )
 from tests.simulation.taken_out_changed import idle_from_the_first, lowered_is_count, named_early, reads_on, still_open
-from tests.simulation.taken_out_routed import all_sent, all_taken, held_back, one_route
+from tests.simulation.taken_out_routed import all_sent, all_taken, first_forwarded, held_back, one_route
 from tests.simulation.taken_out_shared import (
     dead_all_the_same,
     hand_outs,
@@ -126,4 +126,7 @@ MUTANTS = (
     Mutant("what-where-leaves-out-moves-no-offset", "routed", held_back),
     Mutant("having-not-asked", "routed", all_sent),
     Mutant("first-route-alone", "routed", one_route),
+    Mutant("where-of-a-forwarder-not-asked", "forwarded", all_taken),
+    Mutant("a-forwarder-sends-before-it-commits", "forwarded", "output-commit"),
+    Mutant("forwarded-to-the-first-route-alone", "forwarded", first_forwarded),
 )

@@ -1,4 +1,4 @@
-"""An agent with `where`, `having` and two routes, and the same in plain Python for the judge.
+"""An agent with `where`, `having` and two routes, one that forwards, and both in plain Python for the judge.
 
 Groups that time out always pass `having` and the last route: the judge takes from an output when its group timed out.
 """
@@ -17,6 +17,24 @@ ROUTES = (
 
 def agent(rule: Aggregation) -> Agent:
     return Agent("sums", ("in",), rule, None, "dead", where=WHERE, having=HAVING, routes=ROUTES, unrouted="drop")
+
+
+FORWARDED = (Destination("mid", where="n % 2 == 0", goes_on=True), Destination("out", where="n > 40"))
+
+
+def forwarder() -> Agent:
+    return Agent("sums", ("in",), None, None, "dead", where=WHERE, routes=FORWARDED)
+
+
+def forwarded(document: Any) -> list[str] | str:
+    """Where this record goes, in order, or why it is a dead letter."""
+    if not isinstance(document, dict):
+        return "undecodable"
+    if "n" not in document:
+        return "expression-failed"
+    if document["n"] % 3 == 0:
+        return []
+    return ["mid"] * (document["n"] % 2 == 0) + ["out"] * (document["n"] > 40) or "unrouted"
 
 
 def where(of: Agent) -> Any:

@@ -1,12 +1,14 @@
 """What patches `where`, `having` and routes away, for `mutants.py`."""
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import pytest
 
 from sluicegate.streams.aggregation import results
 from sluicegate.streams.aggregation.results import Results
+from sluicegate.streams.handlers import forwarding
 from sluicegate.streams.ownership import owner
 from sluicegate.streams.ownership.owner import Owner
 
@@ -41,6 +43,12 @@ def all_sent(patch: Patch) -> None:
     """`having` is true of every result."""
     holds = results._holds
     patch.setattr(results, "_holds", lambda name, *rest: name == "having" or holds(name, *rest))
+
+
+def first_forwarded(patch: Patch) -> None:
+    """`continue` is passed over."""
+    taking = forwarding.taking
+    patch.setattr(forwarding, "taking", lambda *all: islice(taking(*all), 1))
 
 
 def one_route(patch: Patch) -> None:

@@ -60,8 +60,9 @@ with_faults_of_its_own = pytest.mark.parametrize(
         # what ends its process is a dead letter, and nothing else is
         ("killer", 12, {"shared reply lost": 5, "late call lands": 5}),
         ("routed", 24, {"kill-at": 20, "fenced": 20}),  # `where`, `having` and two routes
+        ("forwarded", 24, {"kill-at": 20, "fenced": 20}),  # each record goes to its routes, once and unchanged
     ],
-    ids=["refused", "gaps", "shared", "changed", "expression", "killer", "routed"],
+    ids=["refused", "gaps", "shared", "changed", "expression", "killer", "routed", "forwarded"],
 )
 
 
