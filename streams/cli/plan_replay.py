@@ -9,7 +9,6 @@ from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.cli.outcome import complain
 from sluicegate.streams.cli.shadow import ReadingPace, example_line, progress, wanted_range
 from sluicegate.streams.errors import ConfigurationError
-from sluicegate.streams.wording import counted
 
 if TYPE_CHECKING:
     from sluicegate.streams.contracts.stores import Store
@@ -109,12 +108,11 @@ def lines(replay: AgentReplay) -> Iterator[str]:
     if found is None:
         yield f"  not judged    {replay.why}"
         return
-    read = f"{counted(found.records, 'record')}, {counted(found.published, 'published result')}"
+    read = f"{found.records:,} records, {found.published:,} published results"
     if found.comparable:
         yield f"  replay        {read}: {_counts(found.results)}"
     else:
-        given = counted(found.given, "result")
-        yield f"  replay        {read}; the new rule gives {given}, of other keys, so none has a counterpart"
+        yield f"  replay        {read}; the new rule gives {found.given:,}, of other keys, so none has a counterpart"
     for title, figures in (("dead letters", found.dead), ("open groups", found.open)):
         if any(figures.counts.values()):
             yield f"  {title:<13} {_counts(figures)}"
