@@ -36,7 +36,13 @@ class Deadlines:
             self._times[key] = times = GroupTimes(first, now, now, opened, seen)
             heappush(self._heap, (self._due(times.opened.low, times.seen.low), key, first))
         else:
-            self._times[key] = times._replace(seen=now, guessed_seen=seen)
+            self._times[key] = times = times._replace(seen=now, guessed_seen=seen)
+        if self._due(times.opened.low, times.seen.low) <= now.high:
+            self.doubtful.add(key)
+
+    def within(self, now: ClockBounds) -> bool:
+        """Whether a group that is opened within these bounds may time out within them."""
+        return now.low + min(self._after, self._idle) <= now.high
 
     def forget(self, key: bytes) -> None:
         """The group ended."""

@@ -227,7 +227,7 @@ class ShadowFold:
         groups, now = self._groups, _finite(self._now.low)
         if not self._timed:
             accept(groups, records, now)
-        elif not self._deadlines.doubtful and not self._unsure:
+        elif not (self._deadlines.doubtful or self._unsure or self._deadlines.within(self._now)):
             accept(groups, records, now)
             self._note(records)
         else:
@@ -247,7 +247,7 @@ class ShadowFold:
         if key in self._newest and self._deadlines.over(self._newest[key], self._now):
             self._time_out(key)
             self._resolve(key, record.offset())
-        elif key in self._deadlines.doubtful:
+        elif key in self._deadlines.doubtful and not self._goes_on(self._groups.states[key][FIRST], record.offset()):
             self._unsure.setdefault(key, self._groups.states[key][FIRST])
             if self._deadlines.guess(key, _within(timestamp(record), self._now)):
                 self._time_out(key)

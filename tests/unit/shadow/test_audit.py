@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate.streams.agent import Reducer
+from sluicegate.streams.agent import Deduplication, Destination, Reducer, Selected
 from sluicegate.streams.operations.shadowing import ShadowRange
 from tests.unit.engine.scene import an_agent
 from tests.unit.shadow.scene import Scene, all_identical, figures
@@ -16,14 +16,31 @@ RULES = {
     "timeout": an_agent(count=None, since_first=2.0),
     "both": an_agent(count=4, since_first=2.5),
     "last": an_agent(count=5, since_first=None, since_last=1.5),
+    "where": replace(an_agent(count=3, since_first=2.5), where="default(amount, 0) != 2"),
+    "letters": replace(an_agent(count=3, since_first=2.5), to=None, routes=(Destination("out", where="total > 9"),)),
 }
+SILENT = {
+    "having": replace(an_agent(count=3, since_first=2.5), having="total > 9"),
+    "until": an_agent(count=9, since_first=2.5, until="amount == 10 && group.total > 12"),
+    "routes": replace(
+        an_agent(count=3, since_first=2.5),
+        to=None,
+        routes=(
+            Destination("large", where="total >= 12", goes_on=True),
+            Destination("out", where="reason == 'count'", select=(Selected("total"), Selected("twice", "total * 2"))),
+        ),
+        unrouted="drop",
+    ),
+}
+"""Rules under which a group may end without a result: when it ended is not known."""
 
 
+@pytest.mark.parametrize("lag", [0.0, 2.0])
 @pytest.mark.parametrize("name", RULES)
 @pytest.mark.parametrize("seed", range(3))
-def test_what_a_worker_published_is_identical_whatever_crashed(name: str, seed: int) -> None:
+def test_what_a_worker_published_is_identical_whatever_crashed(name: str, seed: int, lag: float) -> None:
     scene = Scene(RULES[name], partitions=2, seed=seed)
-    scene.play(200, kill=0.3)
+    scene.play(200, kill=0.3, lag=lag)
     scene.feed("open", {"amount": 1})
     scene.turn()
     found = scene.shadow()
@@ -32,6 +49,29 @@ def test_what_a_worker_published_is_identical_whatever_crashed(name: str, seed: 
     assert found.results.counts["identical"] > 20
     assert found.dead.counts["identical"] > 10
     assert found.open.counts["identical"] > 0
+
+
+@pytest.mark.parametrize("lag", [0.0, 2.0])
+@pytest.mark.parametrize("name", SILENT)
+@pytest.mark.parametrize("seed", range(3))
+def test_where_groups_end_without_a_result_what_was_published_is_identical(name: str, seed: int, lag: float) -> None:
+    scene = Scene(SILENT[name], partitions=2, seed=seed)
+    scene.play(200, kill=0.3, lag=lag)
+    found = scene.shadow()
+    assert found.results.counts["identical"] == found.published > 5
+    assert figures(found).keys() <= {"identical", "uncertain"}
+    assert found.dead.counts["identical"] == sum(found.dead.counts.values()) > 10
+    assert {name for name, number in found.open.counts.items() if number} <= {"identical", "uncertain"}
+
+
+def test_repeats_that_dedupe_drops_are_in_no_group() -> None:
+    """There are four amounts, so each partition takes four records."""
+    agent = an_agent(count=1, since_first=None, dedupe=Deduplication("field", "amount", horizon=10_000.0))
+    scene = Scene(agent, partitions=2)
+    scene.play(200, kill=0.3)
+    found = scene.shadow()
+    assert all_identical(found)
+    assert found.results.counts["identical"] == 8
 
 
 def played(name: str = "both", seed: int = 7, records: int = 120) -> Scene:
