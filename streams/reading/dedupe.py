@@ -182,7 +182,7 @@ class DuplicateFilter:
             self.seen.note([name for name, record in ids.items() if not refused or record.offset() not in refused], now)
 
     def given_up(self, events: Sequence[object]) -> list[bytes]:
-        """Forget the ids of messages that a handler refused for good: when they are written again they must not be
-        dropped."""
+        """The ids of messages that a handler refused for good. They are to be forgotten: a message that is written
+        again must not be dropped."""
         refused = (event.record for event in events if isinstance(event, Refused) and event.stage == "handler")
         return [identity for record in refused if (identity := self._rule.identity(record)) is not None]
