@@ -315,7 +315,6 @@ class Leased(Protocol):
 
 class Transactions(Protocol):
     def transaction(self) -> AbstractContextManager[Any]:
-        """A transaction of the application's own: the session is one of sluicegate.connectors.sessions
-        (`connection`, `client_session`, `pipeline`). Commit at the end of the block, nothing of it after an
-        exception. What happens in it is not repeated: a deadlock is a
-        PersistenceError."""
+        """A transaction of the application. The session is one of sluicegate.connectors.sessions (`connection`,
+        `client_session`, `pipeline`). It commits at the end of the block, and rolls back after an exception. The store
+        does not repeat it: a deadlock raises PersistenceError."""

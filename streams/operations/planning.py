@@ -1,4 +1,5 @@
-"""What a changed file does to each agent: compared without a claim, with the open groups that the store holds now."""
+"""The effect of a changed file on each agent, compared without a claim with the open groups that the store holds
+now."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What all partitions of a worker share."""
+"""The runtime that all partitions of a worker share."""
 
 from typing import NamedTuple
 
