@@ -1,6 +1,6 @@
-"""The `kafka:` section: librdkafka's own settings, checked against the names, kinds and ranges that it knows.
+"""The `kafka:` section: librdkafka's own settings, checked against the names, kinds and ranges that it supports.
 
-`kafka_settings.json` lists them; it says how it was made.
+`kafka_settings.json` lists them, and says how the list was made.
 """
 
 import json
@@ -80,7 +80,7 @@ def allowed() -> list[str]:
 
 
 def findings(settings: Mapping[str, object]) -> Iterator[FileFinding]:
-    """Everything wrong with the section."""
+    """All problems of the section."""
     if "bootstrap.servers" not in settings and "metadata.broker.list" not in settings:
         yield FileFinding(
             ("kafka", "bootstrap.servers"), "is missing", "write host:9092, or embedded for a broker of our own"
@@ -132,7 +132,7 @@ def _expected(name: str) -> tuple[str, str]:
 
 
 def converted(name: str, value: object) -> KafkaSetting | None:
-    """The value as librdkafka's client takes it, or None when it is not of the setting's kind and range."""
+    """The value as librdkafka's client takes it. None when it is not of the setting's kind and range."""
     kind, *rest = known()[name]
     text = as_written(value)
     if isinstance(text, bool):
