@@ -1,4 +1,4 @@
-"""`sluicegate audit`: what people changed in the store."""
+"""`sluicegate audit`: changes by operators in the store."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime

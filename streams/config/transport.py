@@ -22,7 +22,7 @@ WRITE = {
     "mongodb": "?tls=true&tlsCAFile=FILE",
 }
 WHAT = "is on another machine and would be reached without TLS"
-HINT = "or allow_plaintext: true where nobody else is on the network"
+HINT = "or allow_plaintext: true where no other user is on the network"
 ALLOW: Path = ("allow_plaintext",)
 
 

@@ -205,7 +205,7 @@ def _to(agent: run.Agent) -> object:
 
 
 def _destination(agent: run.Agent, to: run.Destination) -> Tree:
-    """The format of what is forwarded unchanged is that of the agent; JSON is the default of `format`."""
+    """Outputs that are forwarded unchanged have the agent's format; the default of `format` is JSON."""
     form = None if agent.forwards_unchanged(to) and to.format == "json" else to.format
     found = _given(topic=to.topic, format=form, where=to.where or None) | _avro(to.avro)
     if to.select:

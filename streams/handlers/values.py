@@ -19,7 +19,7 @@ LAST_TIME = 253_000_000_000.0  # seconds since 1970: in the year 9987
 FARTHEST = 100 * 366 * 24 * 3600.0  # seconds: a hundred years
 
 SentMessage = tuple[str, bytes | None, bytes | None, Headers]
-"""Topic, key (None: that of the message or batch), value, headers."""
+"""Topic, key (None: the key of the message or batch), value, headers."""
 
 
 IsCancelled = Callable[[], bool]

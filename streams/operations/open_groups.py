@@ -37,7 +37,7 @@ class OpenGroup(NamedTuple):
 
 
 class PartitionContents(NamedTuple):
-    """The groups of a partition under `rule`, the items that wait for slow handlers, and the changes by people."""
+    """The groups of a partition under `rule`, the items that wait for slow handlers, and the changes by operators."""
 
     partition: Partition
     claim: Claim
