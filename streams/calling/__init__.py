@@ -1,4 +1,4 @@
-"""Calls that run beside the loop: a pool of threads, calls to a store, and the wait before another attempt.
+"""Calls that run outside of the loop: a pool of threads, calls to a store, and the back-off between attempts.
 
 It imports no other room, only the files beside the rooms.
 """

@@ -1,4 +1,4 @@
-"""Calls to a store that run in threads; their results are handled in the loop."""
+"""Calls to a store that run in threads. The loop handles their results."""
 
 import queue
 from collections.abc import Callable
@@ -10,14 +10,14 @@ from sluicegate.streams.errors import NotAuthenticated, SluicegateError
 
 T = TypeVar("T")
 LAST = (
-    5.0  # seconds to wait for each running call at the end: MongoDB keeps the locks of an interrupted one for a minute
+    5.0  # seconds to wait for each running call at the end: MongoDB keeps the locks of an interrupted call for a minute
 )
 OnFailure = Callable[[SluicegateError], object]
 
 
 class BackgroundCalls:
-    """The loop calls `begin` and `turn`; `turn` runs the callbacks of the calls that ended. `wake` ends the loop's wait
-    and may be called from any thread."""
+    """The loop calls `begin` and `turn`. `turn` runs the callbacks of the calls that ended. `wake` ends the loop's
+    wait, and any thread may call it."""
 
     def __init__(self, pool: Pool, wake: Callable[[], object]) -> None:
         self._pool, self._wake = pool, wake
@@ -25,12 +25,13 @@ class BackgroundCalls:
         self.running = 0
 
     def begin(self, call: Callable[[], T], then: Callable[[T], object], failed: OnFailure) -> None:
-        """`then` gets the result, `failed` one of our errors; any other ends the loop, and so does NotAuthenticated."""
+        """Begin a call. `then` receives the result, `failed` one of Sluicegate's errors. Any other error ends the loop,
+        and so does NotAuthenticated."""
         self.running += 1
         self._pool.submit(partial(self._make, call, then, failed))
 
     def turn(self) -> int:
-        """Run the callbacks of the calls that ended; returns how many ended."""
+        """Run the callbacks of the calls that ended. Returns how many ended."""
         ended = 0
         while True:
             try:
@@ -42,7 +43,7 @@ class BackgroundCalls:
             follow()
 
     def finish(self) -> None:
-        """Wait for the running calls, each at most LAST seconds; their callbacks do not run."""
+        """Wait for the running calls, at most LAST seconds for each. Their callbacks do not run."""
         while self.running:
             try:
                 self._ended.get(timeout=LAST)

@@ -1,4 +1,4 @@
-"""Where slow handlers run: threads beside the loop, one event loop for all coroutines."""
+"""The threads in which slow handlers run, outside of the loop, with one event loop for all coroutines."""
 
 import asyncio
 import queue
@@ -10,19 +10,19 @@ Task = Callable[[], None]
 
 
 class Pool(Protocol):
-    """What runs jobs; a job never raises."""
+    """Runs jobs. A job never raises."""
 
     def submit(self, job: Task) -> None: ...
 
     def free(self) -> int:
-        """How many more would run at once now."""
+        """How many more jobs would run at once now."""
 
     def wait(self, coroutine: Awaitable[Any]) -> Any:
-        """The result of a coroutine, from inside a job."""
+        """The result of a coroutine. Called from inside a job."""
 
 
 class InlinePool:
-    """Runs a job at once, in the caller's thread: handlers inside the commit, and tests. Satisfies Pool."""
+    """Runs a job at once in the caller's thread: for handlers inside the commit, and for tests. Satisfies Pool."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -41,7 +41,7 @@ class InlinePool:
 
 
 class Threads:
-    """`size` daemon threads: one that hangs does not keep the process from ending. Satisfies Pool."""
+    """`size` daemon threads. A thread that hangs does not keep the process from ending. Satisfies Pool."""
 
     def __init__(self, size: int) -> None:
         self._size, self._busy, self._lock = size, 0, threading.Lock()

@@ -1,4 +1,4 @@
-"""The command `sluicegate`: one file per command; what a command needs is imported when it runs."""
+"""The command `sluicegate`: one file per command. A command imports what it needs when it runs."""
 
 from sluicegate.streams.cli import early  # noqa: F401 - first: it handles signals during the imports below
 

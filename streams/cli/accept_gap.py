@@ -25,7 +25,7 @@ Places = Annotated[
 
 
 class Chosen(NamedTuple):
-    """A partition and its gap; `look` asks Kafka for the facts of the partition."""
+    """A partition and its gap. `look` asks Kafka for the facts of the partition."""
 
     name: str
     partition: "Partition"

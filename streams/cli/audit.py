@@ -1,4 +1,4 @@
-"""`sluicegate audit`: what people changed in the store."""
+"""`sluicegate audit`: changes by operators in the store."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -35,7 +35,7 @@ def audit(
 
 
 def _changes(file: str, name: str | None) -> "Iterator[tuple[Amendment, ChangePlace]]":
-    """Changes in the state of this agent, or of all, and those that the app's journal notes."""
+    """Changes in the state of this agent, or of all agents, and those in the app's journal."""
     with chosen(file, name) as (app, agents, store):
         for agent in agents:
             try:

@@ -1,4 +1,4 @@
-"""What commands share that read or change the state of agents."""
+"""Functions shared by commands that read or change the state of agents."""
 
 import getpass
 import socket
@@ -43,7 +43,7 @@ def chosen(file: str, name: str | None) -> Iterator[tuple[App, Sequence[Agent], 
 
 @contextmanager
 def noted(file: str, what: str, keys: Sequence[str], why: str, by: str) -> Iterator["Store"]:
-    """The store of the file, after its journal has a note that this person does `what` to `keys`."""
+    """The store of the file, after its journal has a note that this operator does `what` to `keys`."""
     from sluicegate.streams.journal.journal import note
 
     app = loaded(file)

@@ -58,7 +58,7 @@ def check(
 
 
 def _sampled(app: App, file: str, most: int, found: "list[SystemFinding]") -> list[dict[str, Any]]:
-    """What the expressions answer for the newest records. Adds what Kafka lacks to `found`."""
+    """The answers of the expressions for the newest records. Adds topics that Kafka lacks to `found`."""
     from sluicegate.streams.cli.finding import SystemFinding
 
     if not any(each.ok for each in found if each.system == "kafka"):

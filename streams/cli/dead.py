@@ -270,7 +270,7 @@ def _of_letter(found: "Letter") -> dict[str, Any]:
 
 
 def _cells(document: dict[str, Any]) -> dict[str, Any]:
-    """As people read it: the age with its unit."""
+    """The cells for a reader: the age with its unit."""
     return document if document["age"] is None else {**document, "age": age(document["age"])}
 
 

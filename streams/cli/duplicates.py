@@ -1,4 +1,4 @@
-"""Whether `dedupe` remembers as many ids, and as long, as its input topics can bring records again."""
+"""Whether `dedupe` remembers as many ids, and for as long, as its input topics can bring records again."""
 
 from collections.abc import Mapping, Sequence
 from math import inf

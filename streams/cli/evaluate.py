@@ -1,4 +1,4 @@
-"""`sluicegate eval`: what each clause of an agent answers for one record, or for one result."""
+"""`sluicegate eval`: the answer of each clause of an agent for one record, or for one result."""
 
 import time
 from typing import TYPE_CHECKING, Annotated, Any
@@ -82,7 +82,8 @@ def _place(at: str) -> tuple[str, int, int]:
 
 
 def _reader(app: App, agent: Agent, topic: str | None) -> Agent:
-    """The agent that reads the topic: one with `repartition` is two. None: the topic of the file's `from`."""
+    """The agent that reads the topic: an agent with `repartition` is two agents. None: the topic of the file's
+    `from`."""
     halves = [*(each for each in app.agents if each.rekeys == agent.name), agent]
     for each in halves:
         if topic is None or topic in each.topics:
@@ -131,7 +132,7 @@ def _of_record(app: App, agent: Agent, record: "Record") -> dict[str, Any]:
 
 
 def _of_result(agent: Agent, result: str | None) -> dict[str, Any] | None:
-    """None where no clause sees a result and none is given."""
+    """None when no clause uses a result and none is given."""
     from sluicegate.streams.operations.answering import result_answers, result_becomes, result_clauses
 
     if result is None:
@@ -153,7 +154,7 @@ def _answer(answer: "ClauseAnswer") -> dict[str, Any]:
 
 
 def _shown(value: Any) -> Any:
-    """A key is bytes."""
+    """The value for output; a key is bytes."""
     from sluicegate.schemas.codecs import base64_text
 
     if not isinstance(value, bytes):

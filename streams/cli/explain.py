@@ -54,7 +54,7 @@ def explain(file: FileArgument, id: OutputIdArgument, limit: LookBackLimit = NEW
 
 
 def _output(app: App, topics: "BrokerTopics", id: str, limit: int) -> Found | None:
-    """By the headers of the outputs."""
+    """Search the headers of the outputs."""
     from sluicegate.streams.cli.topics import written
     from sluicegate.streams.operations.explaining import output
 
@@ -70,7 +70,7 @@ def _output(app: App, topics: "BrokerTopics", id: str, limit: int) -> Found | No
 
 
 def _from_inputs(app: App, topics: "BrokerTopics", fire: str, place: str) -> Found | None:
-    """By trying the fire ids of the records in the inputs."""
+    """Search by trying the fire ids of the records in the inputs."""
     from sluicegate.streams.operations.explaining import ExplainedOutput, OffsetSpan, first_of
 
     for agent, partition, topic_id in _identified(app):

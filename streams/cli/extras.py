@@ -1,4 +1,4 @@
-"""Extras that a file needs and that are not installed: what they are for, and the `pip install` that brings them."""
+"""Extras that a file needs and that are not installed: what they are for, and the `pip install` that installs them."""
 
 from importlib.util import find_spec
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Reading the file of a command and opening its store. What these need is imported when they are called."""
+"""Reads the file of a command, and opens its store. Modules that these need are imported when they are called."""
 
 import os
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def loaded(file: str) -> App:
 
 
 def app_of(found: "Loaded") -> App:
-    """As `loaded`, for a file that was read."""
+    """As `loaded`, for a file that was read already."""
     for problem in found.problems:
         complain(str(problem))
     if found.app is None:
@@ -33,7 +33,7 @@ def app_of(found: "Loaded") -> App:
 
 
 def read_again(file: str, app: App) -> App:
-    """The App with the secrets that the file names now; the same App when the file cannot be used now."""
+    """The App with the secrets that the file names now. The same App when the file cannot be used now."""
     from sluicegate.streams.config import load
     from sluicegate.streams.config.secrets import rotated
 

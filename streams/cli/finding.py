@@ -1,10 +1,10 @@
-"""What a command found out about a system."""
+"""A finding of a command about a system."""
 
 from typing import NamedTuple
 
 
 class SystemFinding(NamedTuple):
-    """One thing about a system: `ok`, or what it lacks and what to do (`hint`)."""
+    """One fact about a system: `ok`, or the problem and its remedy (`hint`)."""
 
     system: str
     ok: bool

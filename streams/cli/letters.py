@@ -56,7 +56,7 @@ class BrokerTopics:
         return self.read({place: (max(low, high - limit), high) for place, (low, high) in found.items()}), older
 
     def facts(self, group: str, topic: str, number: int) -> TopicFacts:
-        """As a worker of that group sees it."""
+        """As a worker of that group reads them."""
         with closing(open_input(self._kafka, group, (), "sluicegate")) as reader:
             return reader.facts(topic, number)
 

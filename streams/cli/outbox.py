@@ -46,7 +46,7 @@ def show(
     payload: Annotated[bool, typer.Option("--payload", help="Its value, too.")] = False,
     json: AsJson = False,
 ) -> int:
-    """A row, its headers, and what became of each attempt."""
+    """A row, its headers, and the outcome of each attempt."""
     with shared_store(loaded(file)) as store:
         row = store.outbox.get(id)
         if row is None:

@@ -1,5 +1,5 @@
-"""The exit codes: 0 done, 1 unexpected, 2 file or usage, 3 a system, 4 a change that was judged has what the caller
-does not accept, 5 refused because it was done before.
+"""The exit codes: 0 done, 1 unexpected, 2 file or usage, 3 a system, 4 a judged change has effects that the caller does
+not accept, 5 refused because it was done before.
 
 An error is one line on stderr.
 """

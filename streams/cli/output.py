@@ -1,4 +1,4 @@
-"""Printing for people and for machines. rich obeys `NO_COLOR` and the width of the terminal."""
+"""Output for people and for programs. rich obeys `NO_COLOR` and the width of the terminal."""
 
 import json
 import sys
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def age(seconds: float) -> str:
-    """`42 s`, `12 min`, `3.5 h`, `2.0 d`; negative for what is overdue."""
+    """`42 s`, `12 min`, `3.5 h`, `2.0 d`. Negative: overdue."""
     for most, length, unit, digits in ((120.0, 1.0, "s", 0), (7_200.0, 60.0, "min", 0), (172_800.0, 3_600.0, "h", 1)):
         if abs(seconds) < most:
             return f"{round(seconds / length, digits) + 0.0:.{digits}f} {unit}"

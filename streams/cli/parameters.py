@@ -1,4 +1,4 @@
-"""What several commands take."""
+"""Parameters of several commands."""
 
 from typing import Annotated
 

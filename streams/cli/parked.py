@@ -1,4 +1,4 @@
-"""`sluicegate parked`: what handlers failed for good where the file says `then: park`."""
+"""`sluicegate parked`: the items whose handler failed for good, where the file says `then: park`."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

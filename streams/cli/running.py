@@ -1,4 +1,4 @@
-"""Which partitions have halted, from the HTTP port of a run on this machine: the store does not know it."""
+"""The partitions that have halted, from the HTTP port of a run on this machine, since the store does not know them."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""`sluicegate check --connect --sample N`: what the expressions of the file answer for the newest records."""
+"""`sluicegate check --connect --sample N`: the answers of the file's expressions for the newest records."""
 
 import shlex
 from collections.abc import Iterable, Iterator
@@ -28,7 +28,7 @@ def samples(app: App, file: str, most: int) -> list[dict[str, Any]]:
 
 
 def _not_sampled(agent: Agent) -> list[str]:
-    """The clauses that see a group or a result."""
+    """The clauses that use a group or a result."""
     from sluicegate.streams.operations.answering import result_clauses
 
     rule = agent.aggregation

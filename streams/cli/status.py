@@ -1,4 +1,4 @@
-"""`sluicegate status`: how far each partition of each agent is."""
+"""`sluicegate status`: the progress of each partition of each agent."""
 
 import signal
 import time

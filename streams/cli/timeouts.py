@@ -33,7 +33,7 @@ def ls(
     limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 1000,
     json: AsJson = False,
 ) -> int:
-    """What is armed, soonest first; leases nothing."""
+    """Scheduled timeouts, earliest first; leases nothing."""
     with shared_store(loaded(file)) as store:
         found = [_document(each) for each in store.timeouts.find(destination, owner, _bytes(key), limit)]
     print_list(json, "timeouts", found, ("id", "due", "destination", "key", "owner"))
@@ -42,7 +42,7 @@ def ls(
 
 @timeouts.command()
 def cancel(file: FileArgument, id: TimeoutIdArgument, why: Why = "", by: By = "") -> int:
-    """It will not be sent."""
+    """Cancel a timeout: it will not be sent."""
     wanted = _uuid(id)
     with noted(file, "timeouts cancel", [id], why, by) as store:
         _require(store.timeouts.cancel(wanted), id)
@@ -52,7 +52,7 @@ def cancel(file: FileArgument, id: TimeoutIdArgument, why: Why = "", by: By = ""
 
 @timeouts.command()
 def reschedule(file: FileArgument, id: TimeoutIdArgument, when: When, why: Why = "", by: By = "") -> int:
-    """Due at another time."""
+    """Move a timeout to another time."""
     wanted, due = _uuid(id), _due(when)
     with noted(file, "timeouts reschedule", [f"{id} to {due.isoformat(timespec='seconds')}"], why, by) as store:
         _require(store.timeouts.reschedule(wanted, due), id)
@@ -107,7 +107,7 @@ def _uuid(text: str) -> UUID:
 
 
 def _due(text: str) -> datetime:
-    """When an RFC 3339 time or a duration from now, by this machine's clock, is due."""
+    """The time at which an RFC 3339 time, or a duration from now, is due, by this machine's clock."""
     from sluicegate.streams.units import duration, moment
 
     if (seconds := duration(text)) is not None:

@@ -70,7 +70,7 @@ def topics(
     partitions: Annotated[int, typer.Option(min=1, max=10_000, help="Partitions of an input topic that is made.")] = 4,
     json: AsJson = False,
 ) -> int:
-    """Topics, partitions, co-partitioning: what is needed, what is there."""
+    """Topics, partitions, co-partitioning: which are needed, and which exist."""
     from sluicegate.streams.config.kafka import EMBEDDED
 
     app = loaded(file)

@@ -1,4 +1,4 @@
-"""What `run` checks before it starts, and the embedded broker."""
+"""The checks of `run` before it starts, and the embedded broker."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence

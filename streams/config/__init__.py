@@ -1,4 +1,4 @@
-"""The declarative file: read, checked, and turned into an App."""
+"""The declarative file: it is read, checked, and turned into an App."""
 
 from sluicegate.streams.config.loading import Loaded, load
 from sluicegate.streams.config.problems import Problem

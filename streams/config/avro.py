@@ -1,5 +1,5 @@
-"""`format: avro` in the file: its schema files, the schemas that agents of the file have from each other, and what is
-wrong with them."""
+"""`format: avro` in the file: its schema files, the schemas that agents of the file take from each other, and the
+problems with them."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -20,7 +20,7 @@ FIXED = ("key", "key_base64", "count", "reason", "opened_at", "closed_at")
 
 
 def findings(file: FileModel, folder: FilePath, unreadable: Unreadability) -> Iterator[FileFinding]:
-    """What is wrong with single keys, and schema files that cannot be read."""
+    """The problems of single keys, and schema files that cannot be read."""
     for name, agent in file.agents.items():
         path: Path = ("agents", name)
         form: Path = (*path, "format") if agent.format == "avro" else (*path, "to", "format")
@@ -41,7 +41,7 @@ def findings(file: FileModel, folder: FilePath, unreadable: Unreadability) -> It
 
 
 def installed() -> bool:
-    """Are both libraries there: the one that reads and writes, and the one that compares schemas?"""
+    """Whether both libraries are installed: the one that reads and writes, and the one that compares schemas."""
     return all(find_spec(name) is not None for name in ("fastavro", "avro"))
 
 
@@ -98,7 +98,7 @@ def _of_writers(given: dict[str, object], path: Path, folder: FilePath) -> Itera
 
 
 def unreadable(folder: FilePath, name: str) -> str | None:
-    """Why this file cannot be read, None when it can."""
+    """Why this file cannot be read. None when it can."""
     try:
         read(folder / name)
     except Unreadable as error:
@@ -107,7 +107,7 @@ def unreadable(folder: FilePath, name: str) -> str | None:
 
 
 def given(model: AgentModel | DestinationModel, folder: FilePath) -> Avro | None:
-    """As the file says it; without a schema file: None, or (of an output with a frame) with an empty schema."""
+    """The schema as the file gives it. Without a schema file: None, or (for an output with a frame) an empty schema."""
     if model.format != "avro" or (model.schema_ is None and model.framing is None):
         return None
     writer = getattr(model, "writer_schema", None)
@@ -119,7 +119,8 @@ def given(model: AgentModel | DestinationModel, folder: FilePath) -> Avro | None
 
 
 def _text(folder: FilePath, name: str | None) -> str | None:
-    """Empty where it cannot be read: that is a finding already, or rests on an unset variable."""
+    """The text of the file. Empty when it cannot be read: that is a finding already, or depends on an unset
+    variable."""
     if name is None:
         return None
     try:
@@ -129,7 +130,8 @@ def _text(folder: FilePath, name: str | None) -> str | None:
 
 
 def connected(agents: tuple[Agent, ...]) -> tuple[Agent, ...]:
-    """With the schemas that need no file: those of results, and of inputs that other agents of the file write."""
+    """The agents with the schemas that need no file: those of results, and of inputs that other agents of the file
+    write."""
     for _ in agents:
         agents = tuple(_with_results(_with_input(agent, agents)) for agent in agents)
     return agents
@@ -170,7 +172,7 @@ def _written(topic: str, agents: tuple[Agent, ...]) -> list[Avro | None]:
 
 
 def judged(agent: Agent, path: Path) -> Iterator[FileFinding]:
-    """Schemas that are none or do not fit each other."""
+    """The problems of schemas that are invalid or that do not fit each other."""
     if agent.format == "avro" and not agent.rekeys:
         yield from _compiled(lambda: formats.reads(agent), agent.avro, path, (*path, "schema"))
     if agent.to is not None and agent.to.format == "avro":
@@ -222,7 +224,7 @@ def _misfits(schema: str, file: FilePath) -> list[str]:
 
 
 def _result(agent: Agent, avro: Avro, path: Path) -> Iterator[FileFinding]:
-    """Does a result fit into the schema of the user's?"""
+    """Whether a result fits into the user's schema."""
     from sluicegate.schemas.avro import parsed
 
     try:

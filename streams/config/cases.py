@@ -1,4 +1,4 @@
-"""The key `tests:` of the file: its models, and what they become (sluicegate.streams.cases)."""
+"""The key `tests:` of the file: its models, and the cases made of them (sluicegate.streams.cases)."""
 
 import base64
 import binascii
@@ -98,7 +98,7 @@ class ExpectRowsStep(BaseModel):
 
 
 class StepModel(BaseModel):
-    """Exactly one of its keys; `_as_step` sees to it."""
+    """One step. Exactly one of its keys is given; `_as_step` checks it."""
 
     model_config = ConfigDict(**_CLOSED, json_schema_extra={"minProperties": 1, "maxProperties": 1})
     setup: Text | None = None
@@ -140,7 +140,7 @@ Tests = Annotated[dict[str, StepsField], BeforeValidator(_as_tests)]
 
 
 def findings(tests: Mapping[str, list[StepModel]], reads: set[str], writes: set[str] | None) -> Iterator[FileFinding]:
-    """Topics that no agent reads, or writes (None: not known): nothing could happen there."""
+    """Topics that no agent reads or writes (None: unknown): a step on them could have no effect."""
     for name, steps in tests.items():
         for number, step in enumerate(steps):
             path: Path = ("tests", name, number)
@@ -166,7 +166,7 @@ def _topics(
 
 
 def cases(tests: Mapping[str, list[StepModel]], places: Mapping[Path, LineColumn]) -> tuple[Case, ...]:
-    """In the order of the file."""
+    """The cases, in the order of the file."""
     return tuple(
         Case(
             name,

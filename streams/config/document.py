@@ -1,4 +1,4 @@
-"""One YAML file as plain values, with the place of every key; nothing in it is executed or constructed."""
+"""One YAML file as plain values, with the position of every key. Nothing in the file is executed or constructed."""
 
 import re
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ LineColumn = tuple[int, int]
 
 
 class Unreadable(Exception):
-    """The file is no YAML document that we take; reading stops at `place`."""
+    """The file is not a YAML document that Sluicegate accepts. Reading stops at `place`."""
 
     def __init__(self, message: str, hint: str, place: LineColumn = (1, 1)) -> None:
         super().__init__(message)
@@ -34,9 +34,9 @@ class _Tag(Unreadable):
 
 @dataclass(slots=True)
 class FileDocument:
-    """`tree` is made of dicts, lists and scalars. `places` has the first of every key and list item, `texts` the
-    first of every value that stands in the file as it is, in one line; `findings` what is wrong already, `unset` the
-    variables without a value, `substituted` the paths that had a variable."""
+    """`tree` consists of dicts, lists and scalars. `places` holds the position of every key and list item. `texts`
+    holds the position of every value that stands in the file on one line as it is. `findings` are the problems found so
+    far, `unset` the variables without a value, `substituted` the paths that had a variable."""
 
     tree: object = None
     places: dict[Path, LineColumn] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class FileDocument:
 
 
 class _Composer(yaml.SafeLoader):
-    """Composes nodes only. Refuses tags, deep nesting and many aliases before they cost anything."""
+    """Composes nodes only. Refuses tags, deep nesting and many aliases before they cost memory or time."""
 
     depth = 0
     aliases = 0
@@ -93,7 +93,7 @@ def read(path: FilePath) -> str:
 
 
 def parse(text: str, environ: Mapping[str, str], folder: FilePath) -> FileDocument:
-    """Compose and substitute. Raises Unreadable for what ends reading; the rest is in `findings`."""
+    """Compose and substitute. Raises Unreadable for errors that end reading; the others are in `findings`."""
     document = FileDocument()
     node = _compose(text)
     if node is not None:
@@ -142,7 +142,7 @@ def _place(mark: yaml.Mark | None) -> LineColumn:
 
 
 class _Conversion:
-    """From nodes to values. Aliases are expanded, so the number of values is bounded, too."""
+    """Turns nodes into values. Aliases are expanded, so the number of values is bounded too."""
 
     def __init__(self, document: FileDocument, environ: Mapping[str, str], folder: FilePath) -> None:
         self._document, self._environ, self._folder = document, environ, folder

@@ -33,7 +33,7 @@ def refused(what: str, hint: str) -> PydanticCustomError:
 
 
 def unless_unknown(placeholder: Any) -> WrapValidator:
-    """`placeholder` (called when it is a class or function) stands for a value that is not known."""
+    """`placeholder` (called when it is a class or function) replaces a value that is not known."""
 
     def validate(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
         if isinstance(value, Unknown):
@@ -275,7 +275,7 @@ def _store(value: str) -> str:
 
 
 def _hosts(rest: str) -> bool:
-    """Whether what comes after `//` names one or more hosts, each with a port that can be, or none."""
+    """Whether the text after `//` names one or more hosts, each with a valid port or none."""
     hosts = re.split(r"[/?#]", rest, maxsplit=1)[0].rpartition("@")[2].split(",")
     found = [re.fullmatch(r"(?:\[[0-9A-Fa-f:.]+\]|[^:\[\]\s]+)(?::(?P<port>[0-9]{1,5}))?", host) for host in hosts]
     return all(each is not None and 0 < int(each["port"] or 1) < 65536 for each in found)

@@ -1,6 +1,6 @@
-"""The `kafka:` section: librdkafka's own settings, checked against the names, kinds and ranges that it knows.
+"""The `kafka:` section: librdkafka's own settings, checked against the names, kinds and ranges that it supports.
 
-`kafka_settings.json` lists them; it says how it was made.
+`kafka_settings.json` lists them, and says how the list was made.
 """
 
 import json
@@ -23,7 +23,7 @@ _GAPS = "a lost or passed offset must halt the partition, loudly"
 REFUSED: Mapping[str, str] = {
     "group.id": "is always APP.AGENT",
     "group.instance.id": "would fence the workers of one agent from each other",
-    "group.protocol.type": "must be that of consumers",
+    "group.protocol.type": "must be a protocol of consumer groups",
     "client.id": "names the worker",
     "enable.auto.commit": _BY_THE_STORE,
     "auto.commit.enable": _BY_THE_STORE,
@@ -51,8 +51,8 @@ REFUSED: Mapping[str, str] = {
     "produce.offset.report": "every delivery report is needed",
     "partitioner": _EXPLICIT,
     "sticky.partitioning.linger.ms": _EXPLICIT,
-    "transactional.id": "is that of the outbox; `delivery: transactional` of an agent asks for transactions",
-    "transaction.timeout.ms": "is that of the outbox; `delivery: transactional` of an agent asks for transactions",
+    "transactional.id": "belongs to the outbox; `delivery: transactional` of an agent asks for transactions",
+    "transaction.timeout.ms": "belongs to the outbox; `delivery: transactional` of an agent asks for transactions",
     "log.queue": "the worker reads the client's log its own way",
     "enabled_events": "the worker reads the client's events its own way",
     "internal.termination.signal": "the worker ends in order",
@@ -80,7 +80,7 @@ def allowed() -> list[str]:
 
 
 def findings(settings: Mapping[str, object]) -> Iterator[FileFinding]:
-    """Everything wrong with the section."""
+    """All problems of the section."""
     if "bootstrap.servers" not in settings and "metadata.broker.list" not in settings:
         yield FileFinding(
             ("kafka", "bootstrap.servers"), "is missing", "write host:9092, or embedded for a broker of our own"
@@ -132,7 +132,7 @@ def _expected(name: str) -> tuple[str, str]:
 
 
 def converted(name: str, value: object) -> KafkaSetting | None:
-    """The value as librdkafka's client takes it, or None when it is not of the setting's kind and range."""
+    """The value as librdkafka's client takes it. None when it is not of the setting's kind and range."""
     kind, *rest = known()[name]
     text = as_written(value)
     if isinstance(text, bool):

@@ -27,8 +27,8 @@ class Unhealthy(BaseModel):
 
 
 class OutboxModel(BaseModel):
-    """Rows of applications and of the leased contracts. `lanes`: as the store has them (16 in a new one) unless it is
-    written."""
+    """Rows of applications and of the leased contracts. `lanes`: unless it is written, the number that the store has
+    (16 in a new one)."""
 
     model_config = _CLOSED
     lanes: LaneCount | None = None

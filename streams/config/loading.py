@@ -1,4 +1,4 @@
-"""From a path to an App, or to everything that is wrong with the file, at once."""
+"""From a path to an App, or to all problems of the file at once."""
 
 import copy
 from collections.abc import Iterable, Iterator, Mapping
@@ -52,8 +52,8 @@ MOST_PASSES = 12
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """`app` is None when there are problems. With `unset` variables it holds placeholders: good for words, never to be
-    run."""
+    """`app` is None when there are problems. With `unset` variables it holds placeholders: it serves only for messages,
+    and must never be run."""
 
     app: App | None = field(repr=False)
     problems: tuple[Problem, ...]
@@ -94,14 +94,15 @@ def load(path: str | FilePath, environ: Mapping[str, str], tolerant: bool = Fals
 
 
 def judged(found: FileDocument, folder: FilePath, unreadable: avro.Unreadability) -> list[FileFinding]:
-    """Everything wrong in a tree. `unreadable` says why a schema file cannot be read, None when it can."""
+    """All problems of a tree. `unreadable` says why a schema file cannot be read, None when it can."""
     return _judge(found, folder, False, unreadable)[1]
 
 
 def _judge(
     found: FileDocument, folder: FilePath, tolerant: bool, unreadable: avro.Unreadability = avro.unreadable
 ) -> tuple[FileModel | None, list[FileFinding]]:
-    """The model of what can be understood, and every finding: what was wrong once is Unknown from then on."""
+    """The model of the parts that can be understood, and all findings. A value that was wrong is Unknown from then
+    on."""
     tree: Any = copy.deepcopy(found.tree)
     findings: list[FileFinding] = []
     if not isinstance(tree, dict):
@@ -129,7 +130,7 @@ def _judge(
 
 
 def _known(findings: Iterable[FileFinding], unknown: set[Path]) -> Iterator[FileFinding]:
-    """Those that rest on nothing unknown: neither the key itself, nor one above or below it."""
+    """The findings that depend on no unknown key: neither the key itself, nor one above or below it."""
     for finding in findings:
         if not any(_touches(need, path) for need in finding.needs for path in unknown):
             yield finding
@@ -151,7 +152,7 @@ def _warnings(found: FileDocument, model: FileModel | None, app: App | None, tol
 
 
 def _secrets(found: FileDocument) -> Iterator[Path]:
-    """Where the file holds a secret."""
+    """The positions of secrets in the file."""
     tree = found.tree if isinstance(found.tree, dict) else {}
     settings, http, store = tree.get("kafka"), tree.get("http"), tree.get("store")
     if isinstance(settings, dict):
@@ -178,7 +179,7 @@ def _problem(name: str, found: FileDocument, finding: FileFinding) -> Problem:
 
 
 def _place(found: FileDocument, path: Path) -> LineColumn:
-    """Of the key, else of the nearest one above it."""
+    """The position of the key, or of the nearest one above it."""
     while path and path not in found.places:
         path = path[:-1]
     return found.places.get(path, (1, 1))

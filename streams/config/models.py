@@ -286,7 +286,7 @@ class Retry(BaseModel):
 
 
 class OnErrorModel(BaseModel):
-    """By stage; `then` is that of the handler."""
+    """What happens on an error, by stage. For handlers, the handler's `then` says it."""
 
     model_config = _CLOSED
     decode: OnDecode = "dead-letter"

@@ -1,4 +1,4 @@
-"""What is wrong with a file, and where: one value and its one line of text."""
+"""The problems of a file with their positions: one value and its one line of text."""
 
 import difflib
 from collections.abc import Iterable, Sequence
@@ -34,8 +34,8 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class FileFinding:
-    """A problem that has a path, not a place yet. It is void when the value at one of `needs` is not known. `column`
-    is a place in the text at `path`, from 1; 0: the key is the place."""
+    """A problem that has a path and no position yet. It is void when the value at one of `needs` is unknown. `column`
+    is a position in the text at `path`, from 1; 0: the position is the key's."""
 
     path: Path
     message: str
@@ -45,8 +45,8 @@ class FileFinding:
 
 
 def dotted(path: Path) -> str:
-    """`("agents", "a", "from", 1)` is `agents.a.from[1]`; what cannot be printed is escaped, so that a problem stays
-    one line."""
+    """`("agents", "a", "from", 1)` is `agents.a.from[1]`. Characters that cannot be printed are escaped, so that a
+    problem stays one line."""
     text = ""
     for part in path:
         if isinstance(part, int):
@@ -61,12 +61,12 @@ def printable(text: str) -> str:
 
 
 def sort(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """By place, each once."""
+    """The problems by position, each once."""
     return tuple(sorted(set(problems), key=lambda p: (p.line, p.column, p.key, p.message)))
 
 
 def did_you_mean(wrong: str, known: Sequence[str]) -> str:
-    """A hint: the nearest known word, else all of them when they are few."""
+    """A hint: the nearest known word, or all of them when they are few."""
     swapped = [word for word in known if sorted(word) == sorted(wrong)]
     near = swapped or difflib.get_close_matches(wrong, known, n=1, cutoff=0.6)
     if near:

@@ -1,4 +1,4 @@
-"""What is known of the values of an agent's records before any record is read.
+"""The types of an agent's records that are known before any record is read.
 
 The sources are the agent's Avro schema, the type of its handler's `value`, and the values that the file's tests send.
 """
@@ -38,7 +38,8 @@ RecordFields = Mapping[str, ValueType]
 
 
 class RecordType(NamedTuple):
-    """The fields of a record. `source` holds all of its names, such as `invoice.avsc`. None: there may be others."""
+    """The fields of a record. `source` names what defines all of them, such as `invoice.avsc`. None: there may be
+    others."""
 
     fields: RecordFields
     source: str | None = None
@@ -48,14 +49,14 @@ NOTHING = RecordType({})
 
 
 def record_type(agent: Agent, schema_file: str | None) -> RecordType:
-    """What the agent's schema or its handler says. `schema_file` is the name of the schema in messages."""
+    """The type from the agent's schema or its handler. `schema_file` is the name of the schema in messages."""
     if agent.format == "avro" and agent.avro is not None:
         return _of_schema(agent.avro.schema, schema_file)
     return _of_handler(agent) if agent.format == "json" else NOTHING
 
 
 def message_type(value: ValueType) -> ValueType:
-    """`message` of a record whose value has this type."""
+    """The type of `message` for a record whose value has this type."""
     return record_of(
         {
             "value": value,
@@ -86,13 +87,14 @@ def result_type(
 def group_type(
     rule: Aggregation | Aggregate, compute: Mapping[str, Reducer | ReducerModel], fields: RecordFields = NOTHING.fields
 ) -> ValueType:
-    """`group` in an `until` expression, which is false while a value does not exist: so none is null."""
+    """The type of `group` in an `until` expression. The expression is false while a value does not exist, so no field
+    is null."""
     found = result_type(rule, compute, fields)
     return record_of({"count": INTEGER, **{name: present(found[name]) for name in compute}})
 
 
 def _of_reducer(kind: str, field: ValueType) -> ValueType:
-    """What a reducer gives for a field of this type. A sum of doubles may be an integer in JSON."""
+    """The type of a reducer's result for a field of this type. A sum of doubles may be an integer in JSON."""
     if kind in ("count", "distinct"):
         return INTEGER
     if kind == "mean":

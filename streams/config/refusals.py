@@ -1,4 +1,4 @@
-"""Pydantic's errors in our words. The value at fault is never among them."""
+"""Pydantic's errors in Sluicegate's words. They never contain the value at fault."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -51,7 +51,7 @@ _KINDS = {
 
 
 def present(location: Sequence[str | int], tree: Any) -> Path:
-    """The part of pydantic's location that exists in the file: steps that only our normal form has are left out."""
+    """The part of pydantic's location that exists in the file, without the steps that only the normal form has."""
     path: list[str | int] = []
     for step in location:
         if _holds(tree, step):
@@ -67,7 +67,7 @@ def _holds(tree: object, step: str | int) -> bool:
 
 
 def finding(error: ErrorDetails, tree: object, keys: Mapping[str, Sequence[str]]) -> FileFinding:
-    """`keys` names the known keys of each place: of `agents.*.to`, say."""
+    """The finding for the error. `keys` names the known keys of each place, for example of `agents.*.to`."""
     path = present(error["loc"], tree)
     kind, context = error["type"], error.get("ctx", {})
     if kind == "missing":
@@ -103,14 +103,14 @@ def _not_a_word(path: Path, context: Mapping[str, Any]) -> FileFinding:
 
 
 def place(path: Path) -> str:
-    """`("agents", "delays", "from", 1)` is `agents.*.from`: the kind of place, whatever its names and numbers."""
+    """`("agents", "delays", "from", 1)` is `agents.*.from`: the place without names and numbers."""
     steps = [step for step in path if isinstance(step, str)]
     return ".".join("*" if i == 1 and steps[0] in ("agents", "tests") else step for i, step in enumerate(steps))
 
 
 def mended(tree: Any, error: ErrorDetails) -> None:
-    """Change the tree at the error so that the rest can be judged: what is too much goes, what is wrong or missing is
-    Unknown."""
+    """Change the tree at the error so that the rest can be checked: an extra key is removed, and a wrong or missing
+    value becomes Unknown."""
     path: Path = present(error["loc"], tree)
     if error["type"] == "missing":
         path = (*path, error["loc"][-1])

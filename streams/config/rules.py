@@ -1,5 +1,5 @@
-"""Whether the agents' rules can be compiled: the last thing that can be wrong with a file, and the only one that
-imports code of the user's (`module:codec`, `reduce`)."""
+"""Checks whether the agents' rules can be compiled. It is the last check of a file, and the only one that imports the
+user's code (`module:codec`, `reduce`)."""
 
 import sys
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from sluicegate.streams.importing import loaded
 
 
 def findings(app: App) -> Iterator[FileFinding]:
-    """Modules are looked up as the workers do: what is installed first, then the file's folder."""
+    """Modules are looked up as the workers do: in installed packages first, then in the file's folder."""
     sys.path.append(app.folder)
     try:
         for agent in app.agents:
@@ -27,7 +27,7 @@ def findings(app: App) -> Iterator[FileFinding]:
 
 
 def _outputs(agent: Agent) -> list[tuple[Path, Destination]]:
-    """Each destination with its place below the agent."""
+    """Each destination with its path below the agent."""
     if not agent.routes:
         return [(("to",), each) for each in agent.outputs]
     return [(("to", number), each) for number, each in enumerate(agent.outputs)]

@@ -15,7 +15,7 @@ _LONGEST_NUMBER = 100
 
 
 class Integer(int):
-    """A whole number with its text: a password of digits stays what it is."""
+    """A whole number with its text, so that a password of digits stays unchanged."""
 
     text: str
 
@@ -27,7 +27,7 @@ class Decimal(float):
 
 
 class Unknown(str):
-    """Text in place of a value that is not known: its variable is unset, or it was wrong and has been reported."""
+    """Text that replaces a value that is not known: its variable is unset, or it was wrong and has been reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,5 +60,5 @@ def _written(number: Integer | Decimal, text: str) -> Integer | Decimal:
 
 
 def as_written(value: object) -> object:
-    """The text of a number where text is wanted; anything else unchanged."""
+    """The text of a number where text is expected; any other value unchanged."""
     return value.text if isinstance(value, Integer | Decimal) else value

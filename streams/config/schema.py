@@ -15,7 +15,7 @@ _KINDS = {"boolean": "boolean", "integer": "integer", "number": "number"}
 
 
 def schema() -> dict[str, Any]:
-    """What `load` takes: every value may be a variable instead."""
+    """The schema of what `load` accepts. Every value may be a variable instead."""
     made = FileModel.model_json_schema()
     made["properties"]["kafka"] = _kafka()
     made["$defs"]["DestinationModel"] = DestinationModel.model_json_schema()

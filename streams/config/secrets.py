@@ -1,4 +1,4 @@
-"""What must never be printed: passwords in URLs, and the secret settings of Kafka clients."""
+"""Values that must never be printed: passwords in URLs, and the secret settings of Kafka clients."""
 
 import re
 from collections.abc import Mapping
@@ -17,8 +17,8 @@ def is_secret(setting: str) -> bool:
 
 
 def rotated(app: App, read: App) -> App:
-    """`app` with the user names and passwords of the file as it was read again; what else it says now waits for the
-    next start."""
+    """`app` with the user names and passwords of the file as it was read again. Other changes of the file take effect
+    at the next start."""
     store = read.store if redacted(read.store) == redacted(app.store) else app.store
     return replace(app, store=store, kafka={**app.kafka, **_credentials(read.kafka)})
 
@@ -28,7 +28,7 @@ def _credentials(kafka: Mapping[str, str | int | float | bool]) -> dict[str, str
 
 
 def redacted(url: str) -> str:
-    """The URL with its user information and its query hidden; a URL that cannot be taken apart is hidden but for its
+    """The URL with its user information and its query hidden. A URL that cannot be parsed is hidden except for its
     scheme."""
     scheme, separator, rest = url.partition("://")
     if not separator:

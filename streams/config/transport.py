@@ -1,5 +1,5 @@
-"""Whether a system on another machine is reached without TLS: refused unless the file says `allow_plaintext: true`;
-`check` warns of it."""
+"""Whether a connection to another machine uses TLS. Without TLS it is refused unless the file says `allow_plaintext:
+true`; `check` warns of it."""
 
 import re
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ WRITE = {
     "mongodb": "?tls=true&tlsCAFile=FILE",
 }
 WHAT = "is on another machine and would be reached without TLS"
-HINT = "or allow_plaintext: true where nobody else is on the network"
+HINT = "or allow_plaintext: true where no other user is on the network"
 ALLOW: Path = ("allow_plaintext",)
 
 
@@ -45,7 +45,7 @@ def findings(file: FileModel) -> Iterator[FileFinding]:
 
 
 def _bare(url: str) -> str:
-    """How the URL would ask for TLS, when it must and does not."""
+    """The way to ask for TLS in the URL, if the URL must ask for it and does not."""
     scheme, _, rest = url.partition("://")
     if scheme not in SERVERS or scheme.startswith("rediss") or scheme == "mongodb+srv":
         return ""
@@ -58,7 +58,7 @@ def _bare(url: str) -> str:
 
 
 def _elsewhere(hosts: str) -> bool:
-    """Is one of these comma-separated places, each with or without a port, not this machine?"""
+    """Whether one of these comma-separated places, each with or without a port, is not this machine."""
     return any(not loopback(_host(place)) for place in hosts.split(",") if place.strip())
 
 

@@ -1,6 +1,7 @@
-"""What is wrong with the expressions of an app, by what is known of its records and results: the last check of them.
+"""Problems of an app's expressions that follow from the known types of its records and results. It is the last check of
+expressions.
 
-What can never work is a problem. What may have no answer for some records is a warning.
+An expression that can never work is a problem. One that may have no answer for some records is a warning.
 """
 
 from collections.abc import Callable, Iterator
@@ -47,7 +48,7 @@ class PlacedExpression(NamedTuple):
 
 
 def judged(app: App, file: FileModel | None = None) -> Iterator[Judged]:
-    """`file` has what an app does not know: the names of schema files, and the tests."""
+    """The problems and warnings. `file` holds what an app does not know: the names of schema files, and the tests."""
     for agent in app.agents:
         path: Path = ("agents", agent.rekeys or agent.name)
         model = None if file is None else file.agents[str(path[1])]
@@ -63,7 +64,7 @@ def judged(app: App, file: FileModel | None = None) -> Iterator[Judged]:
 
 
 def _types(agent: Agent, record: RecordType) -> RecordFields:
-    """The names that expressions of a record can ask for."""
+    """The names that expressions of a record can use."""
     whole = open_record_of(record.fields) if record.source is None else record_of(record.fields)
     types = {**record.fields, MESSAGE: message_type(whole)}
     for let in agent.let:
@@ -118,7 +119,7 @@ def _of_record(agent: Agent, path: Path, record: RecordType, types: RecordFields
 
 
 def _named(agent: Agent, path: Path, record: RecordType) -> Iterator[Judged]:
-    """Names of fields in other keys than expressions, where all fields of a record are known."""
+    """Field names in keys other than expressions, where all fields of a record are known."""
     rule, known = agent.aggregation, [*record.fields, *(let.name for let in agent.let)]
     named: dict[Path, str | None] = {(*path, "key"): rule.key} if rule is not None else {}
     if agent.dedupe is not None and agent.dedupe.by == "field":
@@ -158,8 +159,8 @@ def _found(text: PlacedExpression) -> Callable[[Finding], Judged]:
 
 
 def sent(file: FileModel, agent: AgentModel) -> list[dict[str, Any]]:
-    """The objects that the tests send to the agent. Empty where one of its topics gets none, or gets results of other
-    agents: then the tests do not show what its records have."""
+    """The objects that the tests send to the agent. Empty when a topic of the agent gets none, or gets results of other
+    agents: then the tests do not show which fields its records have."""
     topics = {source.topic for source in agent.from_}
     found: dict[str, list[dict[str, Any]]] = {}
     for step in [step.send for steps in file.tests.values() for step in steps if step.send is not None]:

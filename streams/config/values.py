@@ -1,7 +1,7 @@
 """Values built in Python (sluicegate.streams.agent), checked by the rules of the file.
 
-They are written as the tree that a file would give, and that tree passes the checks of a file. A duration, a size or
-a start is a number there and no text: it travels as `Native`.
+They are written as the tree that a file would give, and that tree passes the checks of a file. Where the file has text
+for a duration, a size or a start, Python has a number; it is passed as `Native`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ def check_without_systems(app: run.App) -> None:
     check(replace(app, kafka={"bootstrap.servers": "localhost:9092"}, store="memory://", http=None))
 
 
-# -- what must be right before there is a tree -------------------------------------------------------------------------
+# -- checks before there is a tree -------------------------------------------------------------------------------------
 
 
 def _kinds(value: Any, path: Path) -> Iterator[FileFinding]:
@@ -86,7 +86,7 @@ def _other(path: Path, kind: type) -> FileFinding:
 
 
 def _names(app: run.App) -> Iterator[FileFinding]:
-    """What the keys of a mapping are in the file: text, each once."""
+    """The keys of a mapping as they are in the file: text, each once."""
     agents = app.agents if isinstance(app.agents, tuple | list) else ()
     yield from _each_once([getattr(each, "name", "") for each in agents], ("agents",))
     for each in agents:
@@ -105,7 +105,7 @@ def _each_once(names: Sequence[object], path: Path) -> Iterator[FileFinding]:
 
 
 def _orphans(app: run.App) -> Iterator[FileFinding]:
-    """Agents that re-key for none, or that do not say how."""
+    """Re-keying agents without an agent that they re-key for, or without a key."""
     names = [each.name for each in app.agents if not each.rekeys]
     for each in app.agents:
         if each.rekeys and each.rekeys not in names:
@@ -205,7 +205,7 @@ def _to(agent: run.Agent) -> object:
 
 
 def _destination(agent: run.Agent, to: run.Destination) -> Tree:
-    """The format of what is forwarded unchanged is that of the agent; JSON is the default of `format`."""
+    """Outputs that are forwarded unchanged have the agent's format; the default of `format` is JSON."""
     form = None if agent.forwards_unchanged(to) and to.format == "json" else to.format
     found = _given(topic=to.topic, format=form, where=to.where or None) | _avro(to.avro)
     if to.select:

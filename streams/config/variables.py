@@ -13,13 +13,13 @@ FORMS = "write ${NAME}, ${NAME:-default} or ${file:/path}"
 
 
 class NotAVariable(ValueError):
-    """`${` begins something that is none of the three forms."""
+    """`${` begins text that has none of the three forms."""
 
 
 @dataclass(frozen=True, slots=True)
 class Substituted:
-    """`text` after substitution; `used`: there was a variable; `whole`: there was nothing else; `unset`: what had no
-    value."""
+    """`text` after substitution. `used`: there was a variable. `whole`: there was nothing else. `unset`: the variables
+    without a value."""
 
     text: str
     used: bool

@@ -1,4 +1,4 @@
-"""A file in words: what each agent does, and what is unsafe about it."""
+"""A file in words: what each agent does, and which parts are unsafe."""
 
 import json
 from collections.abc import Iterator
@@ -91,7 +91,7 @@ def _unusable(agent: Agent) -> list[str]:
 
 
 def changing(app: App) -> str | None:
-    """What another count or timeout means for groups that are open; None where no agent has such groups."""
+    """What another count or timeout means for open groups; None when no agent has open groups."""
     held = [agent.aggregation for agent in app.agents if not agent.rekeys and agent.scope == "partition"]
     if not any(rule is not None and (rule.count or rule.since_first or rule.since_last) for rule in held):
         return None
@@ -318,7 +318,7 @@ def _of_agent(agent: Agent, dead_letters_chosen: bool) -> Iterator[FileFinding]:
 
 
 def _circles(app: App) -> Iterator[FileFinding]:
-    """Agents that read, through others, what they write."""
+    """Agents that read, directly or through others, what they write."""
     written = {a.name: {each.topic for each in a.outputs} for a in app.agents}
     readers = {a.name: {b.name for b in app.agents if written[a.name] & {*b.topics}} for a in app.agents}
     for agent in app.agents:

@@ -1,6 +1,6 @@
-"""What a worker and the outside tell each other: protocols of stores and of Kafka, and the frozen values that they
-carry.
+"""The contracts between a worker and its surroundings: protocols of stores and of Kafka, and the frozen values that
+they carry.
 
-`stores` has the protocols that a worker needs, `leased` those for programs that are no workers. Connectors implement
-them. This room imports no other room, only the files beside the rooms and schemas.
+`stores` has the protocols that a worker needs, `leased` those for other programs. Connectors implement them. This room
+imports no other room, only the files beside the rooms and schemas.
 """

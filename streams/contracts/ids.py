@@ -1,7 +1,7 @@
-"""Deterministic identifiers: UUIDv5 over a canonical JSON array in one fixed namespace (docs/protocol.md).
+"""Deterministic ids: UUIDv5 over a canonical JSON array in one fixed namespace (docs/protocol.md).
 
-The same input gives the same ids on every worker and after every crash; no counter is kept. What the ids of one
-partition share is hashed once: an id costs 1 µs instead of 4, and a result costs two of them.
+The same input gives the same ids on every worker and after every crash. No counter is kept. The part that all ids of a
+partition share is hashed once: an id costs 1 µs instead of 4, and a result needs two ids.
 """
 
 import hashlib
@@ -16,17 +16,17 @@ _VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 
 
 def timeout_id(call: str, index: int) -> UUID:
-    """Of timeout number `index` of a handler's call, from 0."""
+    """The id of timeout number `index` of a handler's call, counted from 0."""
     return uuid5(NAMESPACE, canonical(["timeout", call, index]).decode())
 
 
 def named_timeout_id(app: str, name: str) -> UUID:
-    """Of the timeout that an app calls by this name."""
+    """The id of the timeout with this name in the app."""
     return uuid5(NAMESPACE, canonical(["timeout-named", app, name]).decode())
 
 
 def _numbered(*parts: str | int) -> Callable[[int], str]:
-    """As uuid.uuid5 of the canonical array [*parts, number], with all but the number hashed already."""
+    """As uuid.uuid5 of the canonical array [*parts, number], with all parts but the number hashed already."""
     shared = hashlib.sha1(NAMESPACE.bytes + canonical(parts)[:-1] + b",", usedforsecurity=False)
 
     def identify(number: int) -> str:
@@ -55,12 +55,12 @@ def dead_ids(partition: Partition, topic_id: str) -> Callable[[int], str]:
 
 
 def output_id(fire: str, index: int) -> str:
-    """The id of a fire's output number `index`, from 0."""
+    """The id of output number `index` of a fire, counted from 0."""
     digest = _output.copy()
-    digest.update(b'%s",%d]' % (fire.encode(), index))  # the id of a fire needs no escapes
+    digest.update(b'%s",%d]' % (fire.encode(), index))  # the id of a fire contains no character that JSON escapes
     return _text(digest.hexdigest())
 
 
 def retry_id(dead: str, number: int) -> str:
-    """Of sending the record of this dead letter again, for the first time (0) or another."""
+    """The id of a dead letter's record when it is sent again for the first time (0) or another time."""
     return str(uuid5(NAMESPACE, canonical(["retry", dead, number]).decode()))

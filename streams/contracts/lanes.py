@@ -1,4 +1,4 @@
-"""Which sequence a message of the outbox belongs to."""
+"""The lane of an outbox message."""
 
 from typing import TYPE_CHECKING
 from zlib import crc32
@@ -13,6 +13,6 @@ LANES = 16
 
 
 def lane_of(message: "OutboxMessage | LaneRow", lanes: int) -> int:
-    """0 to lanes - 1: by its lane key, else its key, else (no order wanted) its id."""
+    """The lane, from 0 to lanes - 1, by the message's lane key, else its key, else (without an order) its id."""
     key = message.lane_key if message.lane_key is not None else message.key
     return crc32(message.id.encode() if key is None else key) % lanes

@@ -1,8 +1,8 @@
 """The leased contracts, as Protocols of at most three methods: AggregatorBuffer, TimeoutStore, Outbox.
 
-Whoever calls need not be a worker. Every call is a transaction of its own unless it is given a session. All clocks are
-the store's; every lease carries a random token that each later write compares. All raise PersistenceError (the driver's
-error as its cause; unknown result) and SystemNotReady before `migrate`.
+The caller need not be a worker. Every call is a transaction of its own unless it is given a session. All times are
+times of the store's clock. Every lease has a random token that each later write compares. All calls raise
+PersistenceError (the driver's error is its cause; the result is unknown), and SystemNotReady before `migrate`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ NOT_KEPT = timedelta(0)
 
 
 class BufferIntake(Protocol):
-    """What fills a buffer. `name` is the configured aggregation id; every call touches only its rows."""
+    """Inserts into a buffer. `name` is the configured aggregation id. Every call touches only the rows of that name."""
 
     def insert(
         self,
@@ -40,9 +40,10 @@ class BufferIntake(Protocol):
         progress: WatermarkMove | None = None,
         keep_keys: timedelta = NOT_KEPT,
     ) -> InsertResult:
-        """All of `entries`, those whose idempotency key is known left out silently (the first payload stays). A key is
-        known while its row is buffered, and `keep_keys` after its removal. With `progress` the watermark moves in the
-        same transaction, or WatermarkMoved is raised (with where it stands) and nothing was stored."""
+        """Insert all `entries`, except those whose idempotency key is known: they are left out silently, and the first
+        payload stays. A key is known while its row is buffered, and for `keep_keys` after its removal. With `progress`
+        the watermark moves in the same transaction. If it cannot, WatermarkMoved is raised with its value and nothing
+        was stored."""
 
     def insert_and_seal(
         self,
@@ -52,103 +53,105 @@ class BufferIntake(Protocol):
         progress: WatermarkMove | None = None,
         keep_keys: timedelta = NOT_KEPT,
     ) -> Filled:
-        """`insert`, and in the same transaction: while a group that was touched has `gate.count` resolved unsealed
-        entries, its oldest so many are sealed. Groups' deadlines are set by the gate's times."""
+        """As `insert`. In the same transaction, while a touched group has `gate.count` resolved unsealed entries, the
+        oldest of them are sealed. The gate's times set the deadlines of groups."""
 
     def watermark(self, name: str, topic_id: str, partition: int) -> int:
-        """The next offset, 0 when none was set."""
+        """The watermark: the next offset. 0 when none was set."""
 
 
 class BufferPacks(Protocol):
-    """Many records at once, for whoever reads Kafka."""
+    """Many records at once, for a worker that reads Kafka."""
 
     @property
     def at_once(self) -> int:
-        """How many records it takes well in one insert: where each is a row, more would hold up all others."""
+        """How many records one insert takes well. Where each record is a row, more would block all other callers."""
 
     def insert_packs(
         self, name: str, packs: Sequence[Pack], gate: Gate, progress: WatermarkMove
     ) -> Sequence[SealedBatch]:
-        """As `insert_and_seal` of each record, which needs no idempotency key, since `progress` says what is new. Gates
-        and counts count records; what is read of them are entries of type PACK, each a pack of one record or more."""
+        """As `insert_and_seal` of each record. Records need no idempotency key, since `progress` shows which are new.
+        Gates and counts count records. They are read as entries of type PACK, each a pack of one or more records."""
 
     def complete_all(self, name: str, ends: Sequence[tuple[SealedBatch, Sequence[OutboxMessage]]]) -> Sequence[bool]:
-        """`complete` of each, by itself; False where that raises ConcurrencyError."""
+        """`complete` of each batch by itself. False for a batch for which it raises ConcurrencyError."""
 
 
 class BufferSnapshots(Protocol):
-    """Leases and completes the rows of a whole buffer, or the oldest of them."""
+    """Leases and removes the rows of a whole buffer, or the oldest of them."""
 
     def get_snapshot(self, name: str, limit: int | None = None, lease: timedelta = LEASE) -> Snapshot:
-        """Lease the oldest `limit` (None: all) rows that nobody has, unresolved ones too (they are only counted).
-        Raises ValueError for a lease that is not positive and a limit below 1."""
+        """Lease the oldest `limit` (None: all) rows that are not leased. Unresolved rows are leased too, but only
+        counted. Raises ValueError for a lease that is not positive and a limit below 1."""
 
     def remove_snapshot(self, name: str, snapshot: Snapshot, outbox: Sequence[OutboxMessage] = ()) -> int:
-        """Delete exactly the snapshot's resolved rows that are still leased by its token; returns how many. Whatever
-        else the token has is free: unresolved rows, and those that the caller left out of `ids`. With `outbox`: all of
-        `ids` and the messages, in one transaction, or ConcurrencyError and nothing. Without any of `ids` nothing is
-        written; returns 0."""
+        """Delete exactly the snapshot's resolved rows that its token still leases. Returns how many. Other rows of the
+        token are released: unresolved rows, and those that the caller left out of `ids`. With `outbox`: remove all of
+        `ids` and write the messages in one transaction, or raise ConcurrencyError and change nothing. Without any of
+        `ids` nothing is written; returns 0."""
 
     def release_snapshot(self, name: str, snapshot: Snapshot) -> int:
-        """Everything that the token has leased, unresolved rows too, is free at once; returns how many rows."""
+        """Release all rows that the token leases, also unresolved ones. Returns how many."""
 
 
 class BufferSealing(Protocol):
     """Seals batches for `scope: shared`. A crash changes neither a sealed batch nor its id."""
 
     def due(self, name: str, gate: Gate, limit: int = 100) -> Sequence[SealedBatch]:
-        """Up to `limit` batches that nobody works on: sealed ones whose lease ran out (unchanged, with a new token),
-        and groups whose deadline passed, sealed now with reason `timeout`."""
+        """Lease up to `limit` batches that no worker holds. They are sealed batches whose lease ended (unchanged, with
+        a new token), and groups whose deadline passed, which are sealed now with reason `timeout`."""
 
     def seal(self, name: str, group: str, gate: Gate) -> SealedBatch | None:
-        """The oldest `gate.count` entries (or fewer) that the group has now, with reason `manual`: a person ends it.
-        None: nothing is open of it."""
+        """Seal the oldest `gate.count` entries (or fewer) of the group, with reason `manual`, for an operator. None:
+        the group has no open entries."""
 
 
 class BufferBatches(Protocol):
-    """The end of a batch."""
+    """Ends the lease of a batch."""
 
     def complete(self, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage] = ()) -> int:
-        """The batch is done: its rows go, the messages are written, in one transaction; returns the rows removed. Rows
-        that could not be decoded go back to the buffer, marked, and count towards no gate. Raises ConcurrencyError
-        (nothing changed) when the lease is somebody else's, or over and taken, or the batch is gone."""
+        """Complete the batch: remove its rows and write the messages in one transaction. Returns the number of rows
+        removed. Rows that could not be decoded go back to the buffer, marked, and count for no gate. Raises
+        ConcurrencyError (nothing changed) when another token has the lease, or when the batch is gone."""
 
     def release(self, name: str, batch: SealedBatch, attempts: int | None = None) -> bool:
-        """Let `due` hand it out at once. False: it was not ours any more. `attempts`: what it counts from now on; its
-        own less one, say, when nobody tried it."""
+        """Let `due` return the batch at once. False: this token no longer has the lease. `attempts` is its new count;
+        for example one less than now, when the batch was not tried."""
 
 
 class BufferLeases(Protocol):
     def renew(self, name: str, token: str, lease: timedelta = LEASE, attempts: int | None = None) -> datetime:
-        """Of a snapshot or a batch: all that the token has, until the time returned; `attempts` is what a batch counts
-        from now on. Raises ConcurrencyError when it has nothing, or its lease is over."""
+        """Renew the lease of a snapshot or a batch: all rows of the token, until the time returned. `attempts` is the
+        new count of a batch. Raises ConcurrencyError when the token has no rows, or its lease has ended."""
 
 
 class BufferReading(Protocol):
-    """Never leases, changes or orders anything."""
+    """Reads a buffer. Never leases or changes rows."""
 
     def get_data(self, name: str) -> Sequence[Entry]:
-        """Every record that decodes, in insertion order, whoever has it leased; [] of an unknown name."""
+        """Every record that can be decoded, in insertion order, leased or not; [] for an unknown name."""
 
     def count(self, name: str) -> int:
-        """All rows held, without loading them."""
+        """The number of all rows, without loading them."""
 
     def count_resolved(self, name: str) -> int:
-        """Rows whose type has a decoder now; `count` without a registry, 0 without a round trip for an empty one."""
+        """The number of rows whose type has a decoder now. Without a registry it equals `count`; with an empty one it
+        is 0 without a round trip."""
 
 
 class BufferCare(Protocol):
-    """For people and programs that mend."""
+    """For operators and repair programs."""
 
     def iter_raw(self, name: str) -> Iterator[Entry]:
-        """Every row, decodable or not, in insertion order; `value` is None."""
+        """Every row, decodable or not, in insertion order. `value` is None."""
 
     def remove_one(self, name: str, correlation_id: str, force: bool = False) -> None:
-        """The oldest row of this correlation id. Raises AggregationNotFound on an empty name, ConcurrencyError naming
-        the count of rows when others exist, and for a live lease unless `force`."""
+        """Remove the oldest row of this correlation id. Raises AggregationNotFound for an empty name, ConcurrencyError
+        with the number of rows when only others exist, and ConcurrencyError for a row with a live lease unless `force`.
+        """
 
     def remove_all(self, name: str) -> int:
-        """Everything of the name, resolved or not, leased or not; returns how many rows."""
+        """Remove all rows of the name, resolved or not, leased or not. Returns how many."""
 
 
 class AggregatorBuffer(
@@ -166,49 +169,51 @@ class AggregatorBuffer(
 
 
 class DueTimeouts(Protocol):
-    """A caller polls, then removes a timeout (sent) or releases it (failed)."""
+    """A caller polls for due timeouts, and then removes each one (sent) or releases it (failed)."""
 
     def get_batch(self, batch_size: int | None = None) -> TimeoutBatch:
-        """Up to `batch_size` (None: the options' cap; memory: all) due timeouts that nobody has, by (due_at, id),
-        locked to a fresh owner. Never one that is not due by the store's clock. Raises ValueError for less than 1."""
+        """Lock up to `batch_size` (None: the limit of the options; memory: all) due timeouts that are not locked, by
+        (due_at, id), for a new owner. Never returns one that is not due by the store's clock. Raises ValueError for a
+        size below 1."""
 
     def remove(self, id: UUID, owner: str | None = None) -> None:
-        """Without `owner` no lease is checked and a missing timeout is no error. With one, raises ConcurrencyError when
-        the timeout is gone or `owner` has no live lease on it."""
+        """Remove a timeout. Without `owner` no lease is checked and a missing timeout is no error. With `owner`, raises
+        ConcurrencyError when the timeout is gone or `owner` has no live lease on it."""
 
     def release(self, id: UUID, owner: str | None = None) -> None:
-        """Free at once. Raises ConcurrencyError for another's lease; a missing one is no error without an owner."""
+        """Unlock the timeout at once. Raises ConcurrencyError when another owner has the lease. Without `owner` a
+        missing timeout is no error."""
 
 
 class TimeoutEmission(Protocol):
     def emit(self, batch: TimeoutBatch) -> int:
-        """Those that `batch.owner` still has become outbox messages (sluicegate.streams.contracts.messages.emitted:
-        each is sent once) and are removed, in one transaction; returns how many. The others were cancelled, moved or
-        taken over."""
+        """Turn the timeouts that `batch.owner` still holds into outbox messages
+        (sluicegate.streams.contracts.messages.emitted: each is sent once) and remove them, in one transaction. Returns
+        how many. The others were cancelled, moved or taken over."""
 
     def reap_stale_leases(self) -> int:
-        """Clear the locks whose time is over; returns how many. `get_batch` does not need it."""
+        """Clear the locks that have ended. Returns how many. `get_batch` does not need it."""
 
     def next_due(self) -> datetime | None:
-        """When the soonest one that nobody has is due."""
+        """The due time of the first timeout that is not locked."""
 
 
 class Scheduling(Protocol):
     def insert(self, *timeouts: Timeout) -> None:
-        """All or none. Raises PersistenceError ("already exists") when one of the ids is there."""
+        """Insert all or none. Raises PersistenceError ("already exists") when one of the ids exists."""
 
     def cancel(self, id: UUID) -> bool:
-        """Whether it was there: then it will not be sent."""
+        """Whether the timeout existed: then it will not be sent."""
 
     def reschedule(self, id: UUID, due_at: datetime) -> bool:
-        """Whether it was there; frees it."""
+        """Whether the timeout existed. It is also unlocked."""
 
 
 class TimeoutReading(Protocol):
     def find(
         self, destination: str | None = None, owner: str | None = None, key: bytes | None = None, limit: int = 1000
     ) -> Sequence[Timeout]:
-        """By (due_at, id); all conditions hold. Leases nothing."""
+        """The timeouts for which all conditions hold, by (due_at, id). Leases nothing."""
 
     def count(self) -> int: ...
 
@@ -219,83 +224,84 @@ class TimeoutStore(DueTimeouts, TimeoutEmission, Scheduling, TimeoutReading, Pro
 
 class OutboxWriting(Protocol):
     def add(self, session: Any, messages: Sequence[OutboxMessage], require_transaction: bool = True) -> None:
-        """Join the transaction of `session` (of `store.transaction()` or of a handler): both or neither. An id that is
-        there is left out silently. Without a session: ConfigurationError, unless `require_transaction=False`."""
+        """Add messages in the transaction of `session` (of `store.transaction()` or of a handler): both are committed
+        or neither. An id that exists already is left out silently. Raises ConfigurationError without a session, unless
+        `require_transaction=False`."""
 
     def lanes(self) -> int:
-        """How many sequences there are side by side; a message's lane follows from its key
-        (streams/contracts/lanes.py)."""
+        """The number of lanes. A message's lane follows from its key (streams/contracts/lanes.py)."""
 
     def set_lanes(self, count: int) -> None:
         """Raises ConcurrencyError while rows are pending."""
 
 
 class LaneClaims(Protocol):
-    """One holder per lane at a time (leader election); each write compares its token."""
+    """A lane has one holder at a time (leader election). Each write compares the holder's token."""
 
     def claim(
         self, lane: int, token: str, limit: int, after: int = 0, lease: timedelta = LANE_LEASE
     ) -> LaneBatch | None:
-        """Take or renew the lane's lease for `token` (random, the caller's) and read up to `limit` pending rows
-        numbered above `after`, in commit order as far as the store knows it; rows without a number are given theirs
-        first, durably. None: another holds it."""
+        """Take or renew the lane's lease for `token`, a random text that the caller makes. Read up to `limit` pending
+        rows numbered above `after`, in commit order as far as the store knows it. Rows without a number receive theirs
+        first, durably. None: another holder has the lane."""
 
     def claim_any(self, limit: int, lease: timedelta = LANE_LEASE) -> LaneBatch:
-        """For `order: none`: free rows of any lane, each leased by itself. A row is found first, then leased if it is
-        still free."""
+        """For `order: none`: read free rows of any lane, and lease each one by itself. A row is found first, then
+        leased if it is still free."""
 
     def mark(self, batch: LaneBatch, outcomes: Sequence[Outcome] | None) -> None:
-        """Durably: sent, dead, or to be tried again after the options' back-off; `outcomes` None: all of its rows were
-        sent. Raises ConcurrencyError, nothing changed, when the lane is another's now; of `claim_any`, rows that are
-        another's are left alone."""
+        """Record durably that rows were sent, are dead, or are to be tried again after the options' back-off.
+        `outcomes` None: all rows were sent. Raises ConcurrencyError (nothing changed) when another holder has the lane.
+        After `claim_any`, rows that another holder has are left unchanged."""
 
 
 class LaneEnding(Protocol):
     def release(self, batch: LaneBatch) -> None:
-        """Others may have the lane, or the rows, at once."""
+        """Release the lane, or the rows, at once."""
 
     def wait(self, seconds: float) -> bool:
-        """Until a row was added (the store tells: LISTEN/NOTIFY, pub/sub, change stream), at most so long; True: told.
-        Stores that cannot tell return at once with False: the caller polls."""
+        """Wait for so many seconds at most until a row is added. True: the store notified the caller (LISTEN/NOTIFY,
+        pub/sub, change stream). Stores that cannot notify return False at once: the caller polls."""
 
 
 class OutboxHealth(Protocol):
     def pending_age(self) -> timedelta | None:
-        """Of the oldest pending row."""
+        """The age of the oldest pending row."""
 
     def count(self, state: str = "pending") -> int:
-        """Rows that are pending, dispatched or dead."""
+        """The number of rows that are pending, dispatched or dead."""
 
     def sweep(self, older_than: timedelta, limit: int = 10_000) -> int:
-        """Delete up to `limit` rows dispatched longer ago than that, oldest first, with their attempts; returns how
-        many."""
+        """Delete up to `limit` rows that were dispatched longer ago than `older_than`, oldest first, with their
+        attempts. Returns how many."""
 
 
 class OutboxReading(Protocol):
     def find(self, state: str | None = None, topic: str | None = None, limit: int = 1000) -> Sequence[StoredMessage]:
-        """Oldest first."""
+        """The rows, oldest first."""
 
     def get(self, id: str) -> StoredMessage | None:
-        """The row of this id."""
+        """The row with this id."""
 
     def attempts_of(self, id: str) -> Sequence[Attempt]:
-        """Failed ones, and the one that succeeded."""
+        """The failed attempts, and the one that succeeded."""
 
 
 class OutboxCare(Protocol):
     def requeue(self, ids: Sequence[str] | None = None) -> int:
-        """Dead rows (None: all) are pending again, with no attempts; returns how many."""
+        """Make dead rows (None: all) pending again, with no attempts. Returns how many."""
 
     def drop(self, ids: Sequence[str]) -> int:
-        """Delete rows that are pending or dead; returns how many."""
+        """Delete rows that are pending or dead. Returns how many."""
 
 
 class OutboxStore(OutboxWriting, LaneClaims, LaneEnding, OutboxHealth, OutboxReading, OutboxCare, Protocol):
-    """`store.outbox`: rows of applications and of the leased contracts; the engine's own lie with their partitions."""
+    """`store.outbox`: rows of applications and of the leased contracts. The engine's own rows lie with their
+    partitions."""
 
 
 class Leased(Protocol):
-    """What every store offers to whoever is no worker."""
+    """What every store offers to programs other than workers."""
 
     @property
     def buffer(self) -> AggregatorBuffer: ...
@@ -309,7 +315,6 @@ class Leased(Protocol):
 
 class Transactions(Protocol):
     def transaction(self) -> AbstractContextManager[Any]:
-        """A transaction of the application's own: the session is one of sluicegate.connectors.sessions
-        (`connection`, `client_session`, `pipeline`). Commit at the end of the block, nothing of it after an
-        exception. What happens in it is not repeated: a deadlock is a
-        PersistenceError."""
+        """A transaction of the application. The session is one of sluicegate.connectors.sessions (`connection`,
+        `client_session`, `pipeline`). It commits at the end of the block, and rolls back after an exception. The store
+        does not repeat it: a deadlock raises PersistenceError."""

@@ -1,4 +1,4 @@
-"""The values that buffers and the timeout store hold, all frozen. Times are aware and in UTC, leases are timedeltas."""
+"""The frozen values of buffers and of the timeout store. Times are aware and in UTC; leases are timedeltas."""
 
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ Types = Mapping[str, Callable[[bytes], Any]]
 
 
 def positive(lease: timedelta) -> timedelta:
-    """The lease. Raises ValueError unless it is longer than nothing."""
+    """The lease. Raises ValueError unless it is longer than zero."""
     if not isinstance(lease, timedelta) or lease <= timedelta(0):
         raise ValueError("a lease is a timedelta longer than zero")
     return lease
@@ -24,11 +24,11 @@ def positive(lease: timedelta) -> timedelta:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One buffered record. `idempotency_key` is stable per message (its broker id, else topic/partition/offset, never
-    random); `correlation_id` names it among the buffer's records; `type` the decoder of `data`; entries of one `group`
-    are completed together.
+    """One buffered record. `idempotency_key` is the same for each delivery of a message (its broker id, else
+    topic/partition/offset; never random). `correlation_id` names the record in the buffer. `type` names the decoder of
+    `data`. Entries of one `group` are completed together.
 
-    `value` is what `data` decoded to when it was read: the bytes themselves in a store opened without types. Raises
+    `value` is what `data` decoded to when it was read; in a store opened without types, the bytes themselves. Raises
     ValueError.
     """
 
@@ -56,10 +56,10 @@ _LENGTH = 4  # bytes
 
 
 class Pack(NamedTuple):
-    """Records of one `group`, in order. `data`: what they have in common, behind its length, how many `items` there
-    are, the length of each (all 4 bytes, big-endian), then the items, as `pack_data` makes it. A store may hold it as
-    one row, cut where a count ends in it, or each record as a row; then `first` is the idempotency key of the first
-    record, and the others are called after it."""
+    """Records of one `group`, in order. `data`, as `pack_data` makes it, has these parts: the length of the common
+    part, the common part, the number of `items`, the length of each, the items. Lengths and the number are 4 bytes,
+    big-endian. A store may hold the pack as one row, cut where a count ends in it, or each record as a row. In that
+    case `first` is the idempotency key of the first record, and the keys of the others are made from it."""
 
     group: str
     first: str
@@ -68,7 +68,7 @@ class Pack(NamedTuple):
 
 
 class PackBody(NamedTuple):
-    """What is common, how long each item is, and the items, one behind the other."""
+    """The common part, the length of each item, and the items one behind the other."""
 
     common: bytes
     lengths: tuple[int, ...]
@@ -82,7 +82,7 @@ def pack_data(common: bytes, items: Sequence[bytes]) -> bytes:
 
 
 def pack_body(data: bytes) -> PackBody:
-    """Raises ValueError for what is no pack."""
+    """Split the data of a pack. Raises ValueError for other data."""
     try:
         begin = _LENGTH + int.from_bytes(data[:_LENGTH])
         (count,) = struct.unpack_from(">I", data, begin)
@@ -97,15 +97,15 @@ def pack_body(data: bytes) -> PackBody:
 
 
 def pack_parts(data: bytes) -> list[bytes]:
-    """What is common, and each item. Raises ValueError for what is no pack."""
+    """The common part, and each item. Raises ValueError for data of another form."""
     common, lengths, items = pack_body(data)
     ends = list(accumulate(lengths, initial=0))
     return [common, *(items[begin:end] for begin, end in pairwise(ends))]
 
 
 def pack_slice(data: bytes, begin: int, count: int) -> bytes:
-    """A pack of `count` of its items, from this one on; as it is when these are all. Raises ValueError for what has no
-    such items."""
+    """A pack of `count` items, beginning with this one. The pack itself when these are all. Raises ValueError when it
+    has no such items."""
     head = _LENGTH + int.from_bytes(data[:_LENGTH])
     if not begin and data[head : head + _LENGTH] == count.to_bytes(_LENGTH):
         return data
@@ -119,7 +119,7 @@ def pack_slice(data: bytes, begin: int, count: int) -> bytes:
 
 
 def singles(packs: Sequence[Pack]) -> list[Entry]:
-    """Each record as an entry of its own: a pack of one."""
+    """Each record as an entry of its own, which is a pack of one."""
     entries = []
     for pack in packs:
         common, *items = pack_parts(pack.data)
@@ -130,21 +130,21 @@ def singles(packs: Sequence[Pack]) -> list[Entry]:
 
 
 def entry_key(topic: str, partition: int, offset: int) -> str:
-    """The idempotency key of a Kafka record that carries no id of its own. A redelivered record has the same key."""
+    """The idempotency key of a Kafka record without an id of its own. A redelivered record has the same key."""
     return f"{topic}/{partition}/{offset}"
 
 
 class InsertResult(NamedTuple):
-    """How many entries were new, and how many were there (or removed within `keep_keys`) already."""
+    """How many entries were new, and how many were known already (buffered, or removed within `keep_keys`)."""
 
     stored: int
     duplicates: int
 
 
 class WatermarkMove(NamedTuple):
-    """The source watermark of one topic partition, compared and set with an insert: `expected` is the next offset so
-    far (0: none was set), `next` the one after the last of this batch. Keyed by topic id: a topic made anew begins
-    anew."""
+    """The watermark of one source partition, compared and set with an insert. `expected` is the next offset so far (0:
+    none was set), `next` the one after the last of this batch. The key is the topic id, so a topic that is made again
+    begins at 0."""
 
     topic_id: str
     partition: int
@@ -154,8 +154,8 @@ class WatermarkMove(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """When a group of a buffer is sealed: at `count` resolved entries, or so long after its first or its last one.
-    `lease` is how long whoever was told to fire may take."""
+    """When a group of a buffer is sealed: at `count` resolved entries, or so long after its first or its last entry.
+    `lease` is how long the worker that fires the batch may take."""
 
     count: int | None = None
     after_first: timedelta | None = None
@@ -174,9 +174,9 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What was there and not leased, oldest first; `ids[i]` is the row of `entries[i]`. `unresolved` rows could not be
-    decoded: they stay. `leased_elsewhere` rows are somebody else's until `next_expiry` at the earliest: empty because
-    leased is not empty."""
+    """The rows that were not leased, oldest first. `ids[i]` is the row of `entries[i]`. `unresolved` rows could not be
+    decoded and stay. Others hold `leased_elsewhere` rows, until `next_expiry` at the earliest; so a snapshot may be
+    empty while the buffer is not."""
 
     ids: Sequence[str]
     entries: Sequence[Entry]
@@ -192,9 +192,8 @@ EMPTY = Snapshot((), (), 0, "", None)
 
 @dataclass(frozen=True, slots=True)
 class SealedBatch:
-    """A completed group of fixed membership, leased to whoever holds its `token`. It comes back unchanged, with the
-    same `id`, until it is completed. `reason` is count, timeout or manual; `attempts` counts how often it was handed
-    out, from 1."""
+    """A completed group with fixed members, leased by the holder of its `token`. It is returned unchanged, with the
+    same `id`, until it is completed. `reason` is count, timeout or manual. `attempts` counts its leases, from 1."""
 
     id: str
     group: str
@@ -218,7 +217,7 @@ def _space(name: str) -> UUID:
 
 
 class Filled(NamedTuple):
-    """What an insert came to, and the batches that it completed: nobody else was told of them."""
+    """The result of an insert, and the batches that it completed. No other caller receives these batches."""
 
     result: InsertResult
     batches: Sequence[SealedBatch]
@@ -226,7 +225,8 @@ class Filled(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Timeout:
-    """A message to be sent to topic `destination` at `due_at`; `owner` is whose it is (a saga). Raises ValueError."""
+    """A message to send to topic `destination` at `due_at`. `owner` names what it belongs to (a saga). Raises
+    ValueError."""
 
     id: UUID
     destination: str
@@ -249,8 +249,8 @@ class Timeout:
 
 @dataclass(frozen=True, slots=True)
 class TimeoutBatch(Sequence[Timeout]):
-    """Due timeouts, soonest first, locked by `owner` until `expires_at`. `next_due` hints when the next one of those
-    that nobody has is due: already past when the batch was full."""
+    """Due timeouts, earliest first, locked by `owner` until `expires_at`. `next_due` hints when the next unlocked
+    timeout is due. It is in the past when the batch was full."""
 
     timeouts: Sequence[Timeout]
     owner: str
@@ -268,7 +268,7 @@ class TimeoutBatch(Sequence[Timeout]):
 
 
 def resolved(entry: Entry, types: Types | None) -> Entry | None:
-    """With its value; None when its type is unknown or its data do not decode."""
+    """The entry with its value. None when its type is unknown or its data cannot be decoded."""
     if types is None:
         return replace(entry, value=entry.data)
     decode = types.get(entry.type)

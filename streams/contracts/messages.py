@@ -1,4 +1,4 @@
-"""The values that the outbox holds, all frozen. Times are aware datetimes in UTC."""
+"""The frozen values of the outbox. Times are aware datetimes in UTC."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from sluicegate.streams.contracts.leased_values import Timeout
 from sluicegate.streams.contracts.record import Header
 
 if TYPE_CHECKING:
-    from sluicegate.streams.contracts.lane_row import LaneRow  # with msgspec, which `import streams` does not load
+    from sluicegate.streams.contracts.lane_row import LaneRow  # loads msgspec, which `import streams` does not
 
 
 @dataclass(frozen=True, slots=True)
 class OutboxMessage:
-    """A message to be sent by the relay. Messages with the same `key` (or `lane_key`) are sent in their order; without
-    either there is none. `id` makes an insert that is repeated count once: a random one unless given. Raises
+    """A message for the dispatcher to send. Messages with the same `key` (or `lane_key`) are sent in order; messages
+    without either have no order. `id` makes a repeated insert count once; the default is a random one. Raises
     ValueError."""
 
     topic: str
@@ -32,7 +32,7 @@ class OutboxMessage:
         for name, value in (("key", self.key), ("value", self.value), ("lane_key", self.lane_key)):
             if value is not None and not isinstance(value, bytes):
                 raise ValueError(f"the {name} of an OutboxMessage is bytes or None")
-        # Relays make one for each row: nothing is set that is there already.
+        # One is made for each row, so no attribute is set twice.
         if self.headers != ():
             object.__setattr__(self, "headers", tuple((name, value) for name, value in self.headers))
         if not self.id:
@@ -40,7 +40,8 @@ class OutboxMessage:
 
 
 def dispatch_id(source: str, version: int, index: int) -> str:
-    """The id of message number `index` that version `version` of `source` causes. Same arguments, same id."""
+    """The id of message number `index` that version `version` of `source` causes. The same arguments give the same
+    id."""
     return str(uuid5(NAMESPACE_OID, f"{source}/{version}/{index}"))
 
 
@@ -48,9 +49,9 @@ TIMEOUT_ID = "sluicegate-timeout-id"
 
 
 def emitted(timeout: Timeout) -> OutboxMessage:
-    """What a due timeout becomes. Its id is made of the timeout's and its due time: sent once, but again when a name
-    (and so the id of the timeout) is used again later. The header `sluicegate-timeout-id` tells receivers whose it
-    is."""
+    """The message of a due timeout. Its id is made of the timeout's id and its due time: it is sent once, but again
+    when the same name (and so the same timeout id) is used later. The header `sluicegate-timeout-id` gives receivers
+    the id of the timeout."""
     headers = (*timeout.headers, (TIMEOUT_ID, str(timeout.id).encode()))
     moment = int(timeout.due_at.timestamp() * 1_000_000)
     return OutboxMessage(
@@ -59,8 +60,8 @@ def emitted(timeout: Timeout) -> OutboxMessage:
 
 
 class LaneBatch(NamedTuple):
-    """Rows in sending order, held by `token` until `expires_at`; `lane` -1 for rows without order. Empty `rows` with
-    `blocked_until`: the first one waits for its back-off, and all behind it with it."""
+    """Rows in sending order, held by `token` until `expires_at`. `lane` is -1 for rows without order. Empty `rows` with
+    `blocked_until`: the first row waits for its back-off, and all rows behind it wait too."""
 
     lane: int
     token: str
@@ -70,8 +71,8 @@ class LaneBatch(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of a row: `dispatched`; `rejected` (never to be taken: dead at once); `failed` (counts as an
-    attempt); `outage` (the broker was away: does not)."""
+    """The outcome for a row: `dispatched`; `rejected` (the broker will never take it: it is dead at once); `failed`
+    (counts as an attempt); `outage` (the broker was away: does not count)."""
 
     id: str
     kind: Literal["dispatched", "rejected", "failed", "outage"]
@@ -79,7 +80,7 @@ class Outcome(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """`outcome` is success, rejected, transient or poison (the last one that was allowed)."""
+    """`outcome` is success, rejected, transient, or poison (the last attempt allowed)."""
 
     number: int
     at: datetime
@@ -88,7 +89,7 @@ class Attempt(NamedTuple):
 
 
 class StoredMessage(NamedTuple):
-    """A row as people see it. `state` is pending, dispatched or dead; `reason` why it is dead."""
+    """A row as operators see it. `state` is pending, dispatched or dead; `reason` says why it is dead."""
 
     message: OutboxMessage
     state: str

@@ -1,4 +1,4 @@
-"""How a store is opened for the leased contracts."""
+"""The options with which a store is opened for the leased contracts."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -9,7 +9,7 @@ from sluicegate.streams.contracts.leased_values import Types, positive
 
 @dataclass(frozen=True, slots=True)
 class TimeoutOptions:
-    """The lease of a batch, and its size unless the call gives one. Raises ValueError."""
+    """The lease of a batch, and its default size. Raises ValueError."""
 
     lease: timedelta = timedelta(minutes=5)
     batch_size: int = 500
@@ -34,13 +34,13 @@ class OutboxOptions:
             raise ValueError("attempts is at least 1")
 
     def pause(self, attempts: int) -> timedelta:
-        """After so many failed attempts."""
+        """The back-off after so many failed attempts."""
         doubled: timedelta = self.backoff_first * 2 ** min(attempts - 1, 30)
         return min(self.backoff_most, doubled)
 
 
 class LeasedOptions(NamedTuple):
-    """How a store is opened for the leased contracts. `types` None: every entry resolves as bytes."""
+    """The options of the leased contracts. `types` None: every entry resolves as bytes."""
 
     types: Types | None = None
     timeouts: TimeoutOptions = TimeoutOptions()

@@ -7,7 +7,7 @@ Headers = list[Header]
 
 
 class Record(Protocol):
-    """The methods of confluent_kafka.Message that are read, and no others."""
+    """The methods of confluent_kafka.Message that the product reads, and no others."""
 
     def topic(self) -> str: ...
     def partition(self) -> int: ...

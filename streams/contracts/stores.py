@@ -1,7 +1,7 @@
-"""The contracts between the engine and the outside, as Protocols of at most three methods.
+"""The contracts between the engine and its surroundings, as Protocols of at most three methods.
 
-One class per backend satisfies all store contracts; the Kafka connector satisfies the input and output ones.
-Nothing here retries: whoever calls decides.
+One class per backend satisfies all store contracts. The Kafka connector satisfies the input and output contracts.
+Nothing here retries: the caller decides.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,44 +23,46 @@ from sluicegate.streams.errors import SluicegateError
 
 
 class StateStore(Protocol):
-    """Ownership, state, offset and outbox of partitions: compare-and-set in one store."""
+    """Ownership, state, offset and outbox of partitions, with compare-and-set in one store."""
 
     def claim(self, partition: Partition, token: str, member: str) -> Claim:
-        """Own the partition from now on: every older claim is fenced. Makes the row when there is none (offset -1).
+        """Own the partition from now on: every older claim is fenced. Makes the claim row when there is none (offset
+        -1).
 
-        Everything in the result is read in the same transaction that wrote the token. Raises PersistenceError.
+        Everything in the result is read in the transaction that wrote the token. Raises PersistenceError.
         """
 
     def restore(self, claim: Claim) -> Iterator[bytes]:
-        """The changelog entries `claim.first` to `claim.last`, in order. Raises PersistenceError; never says Fenced:
-        whoever reads under an old claim gets what is there, and the engine checks the numbers inside the entries."""
+        """The changelog entries `claim.first` to `claim.last`, in order. Raises PersistenceError, never Fenced: a
+        reader with an old claim receives what is stored, and the engine checks the numbers inside the entries."""
 
     def commit(self, claim: Claim, changes: Changes) -> Claim:
-        """Apply all of `changes` durably, or nothing, if (token, version) are still the row's; returns the next claim
-        with the store's time. Raises Fenced (nothing changed) or PersistenceError (the result is unknown)."""
+        """Apply all of `changes` durably if (token, version) are still the row's, and else nothing. Returns the next
+        claim with the store's time. Raises Fenced (nothing changed) or PersistenceError (the result is unknown)."""
 
 
 class CommitTogether(Protocol):
-    """One wait for the disk for several partitions."""
+    """Commits several partitions with one wait for the disk."""
 
     def commit_all(self, commits: Sequence[tuple[Claim, Changes]]) -> Sequence[Claim | SluicegateError]:
-        """`commit` of each, of different partitions, with its claim or its error in the same order. A fenced one
-        changes nothing of the others; what makes the store fail may fail them all."""
+        """`commit` of each, for different partitions. Returns a claim or an error for each, in the same order. A fenced
+        commit does not change the others. A failure of the store may fail them all."""
 
 
 class UnitOfWork(Protocol):
     """The application's own writes in the engine's commit."""
 
     def commit_with(self, claim: Claim, work: Callable[[Any], Changes]) -> Claim:
-        """`commit` of the changes that `work(session)` returns: what it writes through the session (one of
-        `sluicegate.connectors.sessions`) is part of the same transaction, all or nothing.
+        """`commit` the changes that `work(session)` returns. Its writes through the session (one of
+        `sluicegate.connectors.sessions`) are part of the same transaction.
 
-        The fence is checked, and held, before `work` is called: a fenced owner's work never is. It may be called more
-        than once (after a deadlock, a serialization failure, a TransientTransactionError), and each call begins anew.
-        What it raises rolls everything back and comes out unchanged, but for the driver's own retryable errors and
-        those of a store that failed. Raises Fenced, PersistenceError (unknown), NotCommitted (certainly nothing
-        remains), ConfigurationError (`work` ended the transaction by itself). Redis takes nothing back: see
-        `sluicegate.connectors.sessions.RedisSession`."""
+        The fence is checked, and held, before `work` is called, so the work of a fenced owner never runs. `work` may be
+        called more than once (after a deadlock, a serialization failure, a TransientTransactionError); each call begins
+        anew. An error of `work` rolls everything back and is raised unchanged, except the driver's own retryable errors
+        and errors of a failed store. Raises Fenced, PersistenceError (result unknown), NotCommitted (certainly nothing
+        remains), ConfigurationError (`work` ended the transaction by itself). Redis cannot roll back: see
+        `sluicegate.connectors.sessions.RedisSession`.
+        """
 
 
 class UnsentRows(Protocol):
@@ -71,10 +73,10 @@ class UnsentRows(Protocol):
 
 
 class DeadRows(Protocol):
-    """The rows that the broker never took, for people; `Changes.revived` takes them out."""
+    """The dead rows, for operators. `Changes.revived` removes rows from the list."""
 
     def dead(self, partition: Partition, limit: int) -> Sequence[tuple[OutboxRow, DeadRow]]:
-        """Up to `limit` of them, by number. Raises PersistenceError."""
+        """Up to `limit` dead rows, by number. Raises PersistenceError."""
 
 
 class CrashMarkStore(Protocol):
@@ -91,29 +93,30 @@ class CrashMarkStore(Protocol):
 
 
 class Reader(Protocol):
-    """For people: never claims, never writes."""
+    """For operators: never claims, never writes."""
 
     def read(self, partition: Partition) -> PartitionView | None:
-        """The partition in one consistent picture, or None when it was never claimed. Raises PersistenceError."""
+        """One consistent view of the partition, or None when it was never claimed. Raises PersistenceError."""
 
     def partitions(self, app: str) -> Sequence[Partition]:
         """Every partition of the app that has a row, sorted. Raises PersistenceError."""
 
 
 class Durability(Protocol):
-    """What the store really is."""
+    """The store's real durability and schema."""
 
     @property
     def incarnation(self) -> str:
-        """A random name given to the store's data when they were made; other data, other name. May ask the store:
-        raises PersistenceError, or SystemNotReady before `migrate`."""
+        """A random name that the store's data receive when they are made. Another name means other data. May ask the
+        store. Raises PersistenceError, or SystemNotReady before `migrate`."""
 
     def level(self) -> Level:
-        """Probe the settings that durability rests on; what cannot be read counts as weaker. Makes nothing. Raises
-        PersistenceError, or SystemNotReady where there is no store and none can be made."""
+        """Read the settings that durability depends on. A setting that cannot be read counts as weaker. Makes nothing.
+        Raises PersistenceError, or SystemNotReady when the store does not exist and cannot be made."""
 
     def migrate(self, dry_run: bool = False) -> Sequence[str]:
-        """Make or upgrade the schema, stepwise and idempotent; returns the steps done (or to do). Empty: up to date."""
+        """Make or upgrade the schema, in steps and idempotently. Returns the steps done (or to do). Empty: up to
+        date."""
 
 
 class Store(
@@ -129,11 +132,11 @@ class Store(
     Transactions,
     Protocol,
 ):
-    """What `sluicegate.connectors.open_store` returns: for the engine, and (sluicegate.streams.contracts.leased) for
-    whoever is no worker."""
+    """What `sluicegate.connectors.open_store` returns: the contracts of the engine, and those of other programs
+    (sluicegate.streams.contracts.leased)."""
 
     def close(self) -> None:
-        """Give back connections; the store object is not used again."""
+        """Close the connections. The store object is not used again."""
 
 
 TopicPartition = tuple[str, int]
@@ -143,75 +146,76 @@ class Records(Protocol):
     """The records of one consumer. Rebalance callbacks run inside `poll`, and only there."""
 
     def poll(self, timeout: float) -> Record | None:
-        """One record, or None after `timeout` seconds. Errors of single partitions come through `failures`; raises
-        SystemNotReady for one of the whole client."""
+        """One record, or None after `timeout` seconds. `failures` returns the errors of single partitions. Raises
+        SystemNotReady for an error of the whole client."""
 
     def consume(self, most: int, timeout: float = 0.0) -> list[Record]:
-        """Up to `most` records: what is fetched already, and what comes within `timeout` seconds while they are
-        fewer."""
+        """Up to `most` records: those fetched already, and, while they are fewer, those that arrive within `timeout`
+        seconds."""
 
     def close(self) -> None:
         """Leave the group."""
 
 
 class Assignments(Protocol):
-    """What the group gave and took since the last call. Partitions arrive assigned and paused, at no offset yet."""
+    """What the group assigned and revoked since the last call. New partitions are paused and have no offset yet."""
 
     def assigned(self) -> list[TopicPartition]:
-        """Newly assigned since the last call; drains the list. A partition lost and given back is in both lists."""
+        """The partitions assigned since the last call; empties the list. A partition lost and assigned again is in both
+        lists."""
 
     def revoked(self) -> list[TopicPartition]:
-        """Revoked or lost since the last call; drains the list."""
+        """The partitions revoked or lost since the last call; empties the list."""
 
     def failures(self) -> list[tuple[TopicPartition, str, str]]:
-        """Errors of single partitions since the last call: (partition, code, text), code one of `out-of-range`,
-        `truncated`, `unread` (what came is damaged; going on would pass it over), `unknown-topic`, `unauthorized`;
-        drains the list. A fatal error of the client raises SystemNotReady from poll."""
+        """Errors of single partitions since the last call, as (partition, code, text); empties the list. The code is
+        `out-of-range`, `truncated`, `unread` (the data are damaged, and reading on would skip them), `unknown-topic` or
+        `unauthorized`. A fatal error of the client raises SystemNotReady from `poll`."""
 
 
 class HandOver(Protocol):
-    """The last moment in which no other member can have a partition."""
+    """The last moment at which no other member can have a partition."""
 
     def before_revoke(self, finish: "Callable[[Sequence[TopicPartition]], object]") -> None:
-        """From now on call `finish` with the partitions that the group takes from this member, inside `poll` or
-        `consume`. The group assigns them to other members only after the call has returned. It is not called for
+        """From now on call `finish` with the partitions that the group revokes from this member, inside `poll` or
+        `consume`. The group assigns them to other members only after the call has returned. `finish` is not called for
         partitions that are lost already (another member may have them), nor by `close`."""
 
 
 class Positions(Protocol):
-    """Where reading goes on."""
+    """Where reading continues."""
 
     def start(self, topic: str, number: int, offset: int, epoch: int) -> None:
-        """Seek to `offset` (records fetched before are never returned) and resume. Raises SystemNotReady when it
-        cannot."""
+        """Seek to `offset` and resume. Records that were fetched before are never returned. Raises SystemNotReady when
+        it cannot."""
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None: ...
     def resume(self, partitions: Sequence[TopicPartition]) -> None: ...
 
 
 class InputFacts(Protocol):
-    """What Kafka says of the input; every call is bounded to a few seconds and raises SystemNotReady."""
+    """Facts about the input from Kafka. Every call takes a few seconds at most, and raises SystemNotReady."""
 
     def facts(self, topic: str, number: int) -> TopicFacts:
-        """Topic id, partition count, low and high offset, and the group's informational commit."""
+        """The topic id, partition count, low and high offset, and the group's informational commit."""
 
     def offset_at(self, topic: str, number: int, start: float) -> int:
-        """The first offset whose record is at or after `start` (seconds since 1970); the high offset when there is
-        none."""
+        """The first offset whose record is at or after `start` (seconds since 1970). The high offset when there is no
+        such record."""
 
     def inform(self, topic: str, number: int, offset: int, metadata: str) -> None:
-        """Commit an informational offset asynchronously (a lag gauge); failures are dropped."""
+        """Commit an informational offset asynchronously, to show the lag. Failures are dropped."""
 
 
 class Gauge(Protocol):
-    """Looks that cost no request."""
+    """Reads that cost no request."""
 
     def high(self, topic: str, number: int) -> int:
-        """The next offset of the partition as the last fetch said it, -1 when unknown."""
+        """The partition's next offset as of the last fetch; -1 when unknown."""
 
     def joined(self) -> bool:
-        """Whether the group has given this member an assignment, be it an empty one, that was not lost since. Always
-        true where the brokers assign (KIP-848): a member without partitions is told nothing there."""
+        """Whether the group has given this member an assignment that was not lost since, even an empty one. Always true
+        where the brokers assign (KIP-848), because a member without partitions is told nothing there."""
 
 
 class Input(Records, Assignments, HandOver, Positions, InputFacts, Gauge, Protocol):
@@ -225,43 +229,43 @@ taken) or `failed` (anything else)."""
 
 
 class BatchReports(Protocol):
-    """Called inside `poll` for rows that were handed over together: once for each, by its number."""
+    """Called inside `poll` for rows that were produced together: once for each row, by its number."""
 
     def delivered(self, numbers: Sequence[int]) -> None: ...
 
     def refused(self, number: int, outcome: str, text: str) -> None:
-        """With one of the other outcomes of a Report."""
+        """The row has one of the other outcomes of a Report."""
 
 
 class Output(Protocol):
-    """One Kafka producer. Rows are handed over many at a time: a report for each by itself costs five times as much."""
+    """One Kafka producer. It takes many rows at a time: a report object for each row costs five times as much."""
 
     def produce_all(self, rows: Sequence[OutboxRow], reports: BatchReports) -> int:
-        """Hand the rows over to their partitions, in order, as far as there is room; returns how many were taken. They
-        wait for others as long as linger.ms says."""
+        """Produce the rows to their partitions, in order, as far as the queue has room. Returns how many were taken.
+        They wait for other rows as long as linger.ms says."""
 
     def send_now(self) -> None:
-        """What was handed over waits for no more."""
+        """Send the produced rows without waiting for others."""
 
     def poll(self) -> int:
-        """Serve delivery reports; returns how many rows are handed over and unreported."""
+        """Serve delivery reports. Returns how many rows are produced and have no report yet."""
 
     def replace(self) -> None:
-        """Give up this producer and make a new one; reports of the old one no longer come."""
+        """Replace this producer with a new one. Reports of the old one are dropped."""
 
 
 class OutputFacts(Protocol):
-    """What the relay must know of output topics, and the way out."""
+    """Facts about output topics that the relay needs, and `flush`."""
 
     def partitions(self, topic: str) -> int:
-        """How many partitions the topic has now (cached for a minute). Raises TopicMissing when there is no such topic,
-        SystemNotReady when Kafka does not say."""
+        """The current number of partitions of the topic (cached for a minute). Raises TopicMissing when there is no
+        such topic, SystemNotReady when Kafka does not answer."""
 
     def partition_of(self, key: bytes, count: int) -> int:
         """The partition of a key: murmur2, as Java clients choose it."""
 
     def flush(self, timeout: float) -> int:
-        """Wait for outstanding reports; returns how many are still out."""
+        """Wait for outstanding reports. Returns how many are still outstanding."""
 
 
 class Producer(Output, OutputFacts, Protocol):
@@ -275,24 +279,25 @@ Cursor = Mapping[str, int]
 
 
 class OutputTransactions(Protocol):
-    """The producer of one shard whose rows, and how far they reach, become visible together or not at all (`delivery:
-    transactional`). Calls block, for half a minute at most, and come one after the other."""
+    """The producer of one shard for `delivery: transactional`: the rows and the cursor become visible together or not
+    at all. Calls block, for half a minute at most. They are made one after the other."""
 
     def open(self) -> Cursor:
-        """Fence every producer that was opened for this shard before, end what it left open, and say how far it had
-        come. Raises SystemNotReady."""
+        """Fence every older producer of this shard, end its open transaction, and return the cursor. Raises
+        SystemNotReady."""
 
     def send(self, rows: Sequence[OutboxRow], cursor: Cursor) -> str:
-        """All of these rows and the cursor, or nothing. Returns what the broker says when it will never take one of
-        them (nothing was sent, the next call may follow), else nothing. Raises Fenced (somebody opened it anew, or the
-        transaction timed out) and SystemNotReady (unknown): then `open` follows, whose cursor tells."""
+        """Send all of these rows and the cursor, or nothing. Returns the broker's error when it will never take one of
+        them (nothing was sent, and the next call may follow); otherwise nothing. Raises Fenced (another producer opened
+        the shard, or the transaction timed out) and SystemNotReady (the result is unknown). After an error call `open`,
+        whose cursor shows the result."""
 
     def close(self) -> None:
-        """Give it up; it may be opened again."""
+        """Close the producer. It may be opened again."""
 
 
 class Clock(Protocol):
-    """Time as an argument."""
+    """The clock as a parameter."""
 
     def monotonic(self) -> float:
         """Seconds that never go back."""

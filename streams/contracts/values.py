@@ -1,4 +1,4 @@
-"""What travels between the engine and the outside: frozen values, no behaviour.
+"""The frozen values that travel between the engine and its surroundings. They have no behaviour.
 
 Units: offsets and numbers are counts, times are seconds since 1970 (UTC) as float, sizes are bytes.
 """
@@ -22,10 +22,10 @@ class Partition(NamedTuple):
 
 
 class OutboxRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One output, written with the commit that caused it and relayed to Kafka after it.
+    """One output, written with the commit that caused it and sent to Kafka after it.
 
-    `number` grows over all claims of the partition (gaps are normal); `lineage` is the token of the claim that wrote
-    the row; `partition` of the output topic was chosen when the row was written and never changes.
+    `number` grows over all claims of the partition (gaps are normal). `lineage` is the token of the claim that wrote
+    the row. `partition`, of the output topic, was chosen when the row was written and never changes.
     """
 
     number: int
@@ -39,7 +39,7 @@ class OutboxRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class DeadRow(msgspec.Struct, frozen=True, array_like=True):
-    """An unsent row that the broker will never take: it leaves the outbox for the store's list of dead rows."""
+    """An unsent row that the broker will never take. It moves from the outbox to the store's list of dead rows."""
 
     number: int
     reason: str
@@ -47,9 +47,10 @@ class DeadRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 class CrashMark(msgspec.Struct, frozen=True, array_like=True):
-    """The crash mark: these processes began the batch at `offset` and have not said since that they are well.
+    """The crash mark: these processes began the batch at `offset`, and have not reported since that they are alive.
 
-    A process that is alive takes its name back (`CrashMarkStore.clear_crash_mark`), so what stays are the crashed ones.
+    A process that is alive removes its name (`CrashMarkStore.clear_crash_mark`), so the remaining names are of
+    processes that crashed.
     """
 
     offset: int
@@ -57,13 +58,13 @@ class CrashMark(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Source(msgspec.Struct, frozen=True, array_like=True):
-    """What the claim row remembers of its input: a change of it is a loud gap or a changed rule. `first_count` is the
-    topic's partitions when the row was first committed: it tells a partition that was added later from one of a new
-    agent. `era` counts the gaps that a person accepted and after which offsets come again: what is decided since has
-    other ids. `lineage` is the token of the last claim that committed, `since` the version that its first commit made.
-    `rule` is the one that filled the open groups; the commit that ends the last of them writes another one. `idle` is
-    the moment since which the time of each group's last record is kept (0: as long as any group is open); None where
-    the rule has no timeout since the last record."""
+    """What the claim row remembers of its input. A change of it halts the partition as a gap, or shows a changed rule.
+    `first_count` is the topic's partitions when the row was first committed: it distinguishes a partition that was
+    added later from one of a new agent. `era` counts the gaps that an operator accepted and after which offsets come
+    again; ids contain it, so later decisions have other ids. `lineage` is the token of the last claim that committed,
+    `since` the version that its first commit made. `rule` is the rule that filled the open groups; the commit that ends
+    the last of them writes the next one. `idle` is the moment since which the time of each group's last record is kept
+    (0: as long as any group is open); None where the rule has no timeout since the last record."""
 
     topic_id: str
     partition_count: int
@@ -76,7 +77,7 @@ class Source(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def name(self) -> str:
-        """What ids are made of."""
+        """The topic id from which ids are made."""
         return f"{self.topic_id}#{self.era}" if self.era else self.topic_id
 
 
@@ -85,11 +86,11 @@ NOBODY = ""
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """Ownership of a partition as the store granted it, and all that its row held at that moment.
+    """Ownership of a partition as the store granted it, with the content of the claim row at that moment.
 
-    `token` is random and compared for equality, `version` grows with each commit; both together are the fence.
-    `offset` is the next one to read, -1 before the first commit. Changelog entries `first` to `last` are kept
-    (`last == first - 1`: none). `number` is the last outbox number given.
+    `token` is random and compared for equality. `version` grows with each commit. Both together are the fence. `offset`
+    is the next one to read, -1 before the first commit. Changelog entries `first` to `last` are kept (`last == first -
+    1`: none). `number` is the last outbox number given.
     """
 
     partition: Partition
@@ -108,19 +109,19 @@ class Claim(msgspec.Struct, frozen=True):
 
     @property
     def owner(self) -> str:
-        """The worker that owns the partition; empty when nobody does: its last owner let go of it
+        """The worker that owns the partition. Empty when there is none: the last owner let go of it
         (`CrashMarkStore.clear_crash_mark`)."""
         return self.member if self.token else NOBODY
 
 
 class Changes(msgspec.Struct, frozen=True):
-    """Everything that one commit does: all of it or nothing.
+    """All changes of one commit; they are applied together or not at all.
 
     `entries` are appended to the changelog as `last + 1 ...`; then all entries numbered below `keep_from` are dropped.
-    `outbox` rows are numbered above the claim's `number`. `dispatched` are exactly the outbox numbers whose delivery
-    reports came, ascending. `trying` is written as it is (None clears it); `source` only when it is not None.
-    Of the scheduled table `cancels` are deleted first, then `timeouts` inserted but for those whose id is there
-    already. `revived` are the numbers of dead rows, ascending, that leave the list of dead ones.
+    `outbox` rows are numbered above the claim's `number`. `dispatched` are exactly the outbox numbers with delivery
+    reports, ascending. `trying` is written as given (None clears the mark); `source` only when it is not None. In the
+    table of scheduled timeouts, `cancels` are deleted first; then `timeouts` are inserted, except those whose id exists
+    already. `revived` are the numbers of dead rows, ascending, that leave the list of dead rows.
     """
 
     offset: int
@@ -138,7 +139,7 @@ class Changes(msgspec.Struct, frozen=True):
 
 
 class PartitionView(msgspec.Struct, frozen=True):
-    """A partition as a reader sees it, without claiming it: one consistent picture."""
+    """A partition as a reader sees it without a claim: one consistent view."""
 
     claim: Claim
     entries: Sequence[bytes]
@@ -151,17 +152,15 @@ LEVELS = ("durable", "lossy", "volatile")
 
 
 class Level(NamedTuple):
-    """What durability a store really gives: `name` is one of LEVELS; `reasons` say what was found."""
+    """The durability that a store really gives. `name` is one of LEVELS; `reasons` are what was found."""
 
     name: str
     reasons: tuple[str, ...]
 
 
 class TopicFacts(NamedTuple):
-    """An input partition as Kafka describes it now: `low` and `high` are its first and its next offset.
-
-    `committed` is the group's informational offset (-1: none) and `metadata` the text that came with it.
-    """
+    """An input partition as Kafka reports it now. `low` and `high` are its first and its next offset. `committed` is
+    the group's informational offset (-1: none) and `metadata` the text that was committed with it."""
 
     topic_id: str
     partitions: int

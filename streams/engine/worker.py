@@ -281,7 +281,7 @@ class Worker:
         self._level = level
 
     def describe(self, now: float) -> WorkerReport:
-        """What this worker says of itself."""
+        """The report of this worker about itself."""
         reasons = [*self._claims.reasons(), *(why for owner in self._owners.values() if (why := owner.waits_for))]
         if LEVELS.index(self._level.name) > max(
             LEVELS.index(self._app.accept_level), LEVELS.index(self._level_at_start)

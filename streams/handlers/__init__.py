@@ -1,5 +1,7 @@
-"""What a handler gets and may raise: `def enter(message, session): ...` named in the file as `handler:
-package.module:enter`."""
+"""The application's handlers: what a handler receives and may raise, and how the engine calls it.
+
+The file names a handler as `handler: package.module:enter`; the function is `def enter(message, session): ...`.
+"""
 
 from sluicegate.streams.handlers.values import BadItems, Batch, Context, Message, Outage
 

@@ -1,7 +1,7 @@
-"""What follows a failed call of a handler, and which items may end the process. Pure: without a clock or a store.
+"""Decides what follows a failed call of a handler, and how a suspect begins. Pure: it uses no clock and no store.
 
 Three runners use it: handling.py (calls in the partition's commit), slow.py (sealed items, called outside of it) and
-shared_fires.py (`scope: shared`). After a failed call a runner asks `decide`; the first line that is true counts:
+shared_fires.py (`scope: shared`). After a failed call a runner asks `decide`. The first line that is true counts:
 
     how the call failed                               decision
     ------------------------------------------------  ------------------------------------------------------------
@@ -16,7 +16,7 @@ shared_fires.py (`scope: shared`). After a failed call a runner asks `decide`; t
     raised, no attempt is left                        DeadLetter
       and a transaction holds messages before it        apart: they are committed first
 
-Before a call a runner asks `begins` for an item that a process may have ended with:
+Before a call, a runner asks `begins` about an item that may have ended a process:
 
     suspicion                                                         the item begins
     ----------------------------------------------------------------  -----------------------------------------------
@@ -31,25 +31,26 @@ from typing import Literal, NamedTuple
 
 from sluicegate.streams.agent import Handler
 
-DEATHS = 3  # ends of a process, at least, before an item is held to be the cause
-COMPANY = 2  # hand-outs of a shared batch among others before it is suspected
-ALONE = 1_000  # in the one number that a store keeps of a shared batch: one time alone
+DEATHS = 3  # an item is the cause after at least so many process ends
+COMPANY = 2  # a shared batch is a suspect after more leases among others than this
+ALONE = 1_000  # one run alone, in the one number that a store keeps for a shared batch
 
 
 class Suspicion(NamedTuple):
-    """How often a process may have ended because of an item: in hand `together` with others, and `alone`."""
+    """How often a process may have ended because of an item: while it ran `together` with other items, and while it ran
+    `alone`."""
 
     together: int = 0
     alone: int = 0
 
     @property
     def stored(self) -> int:
-        """As the one number that stores count hand-outs in; see `suspicion_of`."""
+        """Both counts as the one number in which a store counts leases; see `suspicion_of`."""
         return ALONE * self.alone + self.together
 
     def given_back(self, called: bool, given_up: bool, most: int) -> "Suspicion":
-        """What counts when a live process gives the item back: not this hand-out, and nothing once a call came back. An
-        item that was given up and halted its agent is called once more."""
+        """The counts after a live process releases the item. The current lease does not count. If a call has returned,
+        no earlier one counts either. An item that was given up and halted its agent is called once more."""
         if given_up:
             return Suspicion(alone=most - 1)
         return Suspicion() if called else self._replace(together=self.together - 1)
@@ -59,7 +60,8 @@ UNSUSPECTED = Suspicion()
 
 
 def suspicion_of(stored: int) -> Suspicion:
-    """Stores add one to the number with each hand-out. The times that an item began alone are written as thousands."""
+    """The two counts in a store's number. The store adds one with each lease. Each run alone is written as one
+    thousand."""
     alone, together = divmod(stored, ALONE)
     return Suspicion(together, alone)
 
@@ -68,7 +70,8 @@ Begin = Literal["together", "alone", "never"]
 
 
 class Bounds(NamedTuple):
-    """`proven`: each time together ended a process, too; otherwise it may be a hand-out that was not received."""
+    """When an item is the cause of process ends. `proven`: each run together with others also ended a process. Without
+    it, such a run may be a lease that no worker received."""
 
     most: int = DEATHS
     company: int = 0
@@ -76,12 +79,12 @@ class Bounds(NamedTuple):
 
 
 def bounds(attempts: int, company: int = 0) -> Bounds:
-    """Of a handler that may fail so often."""
+    """The bounds for a handler with this number of attempts."""
     return Bounds(max(attempts, DEATHS), company)
 
 
 def begins(suspicion: Suspicion, bounds: Bounds) -> Begin:
-    """How the item may begin; see the table."""
+    """How the item may begin, by the second table of this module."""
     ends = suspicion.alone + (suspicion.together if bounds.proven else 0)
     if suspicion.alone and ends >= bounds.most:
         return "never"
@@ -90,9 +93,9 @@ def begins(suspicion: Suspicion, bounds: Bounds) -> Begin:
 
 @dataclass(frozen=True, slots=True)
 class CallFailure:
-    """How a call failed. `pause`: an outage, and nothing is called for so many seconds; `bad`: messages of the group by
-    index, and why; `items`: so many failed in one transaction. `behind`: messages before it in its batch went well;
-    `session`: their transaction is rolled back."""
+    """How a call failed. `pause`: there is an outage, and no handler is called for so many seconds. `bad`: bad messages
+    of the group by index, with the reason. `items`: so many failed in one transaction. `behind`: earlier messages of
+    its batch succeeded. `session`: their transaction is rolled back."""
 
     pause: float | None = None
     bad: Mapping[int, str] = field(default_factory=dict)
@@ -106,8 +109,8 @@ RAISED = CallFailure()
 
 @dataclass(frozen=True, slots=True)
 class TryAgain:
-    """`attempts` were counted so far. `pause` is in seconds; after a `failed` attempt it is the longest one, and the
-    runner waits a random part of it."""
+    """Try again; `attempts` were counted so far. `pause` is in seconds. After a `failed` attempt it is the longest
+    pause, and the runner waits for a random part of it."""
 
     attempts: int
     pause: float
@@ -117,14 +120,14 @@ class TryAgain:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The `bad` messages leave their group; without any, the items are called in two halves."""
+    """The `bad` messages leave their group. Without bad messages, the items are called in two halves."""
 
     bad: Mapping[int, str]
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """After so many attempts. `apart`: what comes before it is committed first."""
+    """Write a dead letter after so many attempts. `apart`: the items before it are committed first."""
 
     attempts: int
     apart: bool = False
@@ -132,7 +135,8 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class Park:
-    """After so many attempts it waits for a person, and its key with it. The runner adds the `error`."""
+    """Park the item after so many attempts. It and the later items of its key wait for an operator. The runner adds the
+    `error`."""
 
     attempts: int
     error: str = ""
@@ -140,7 +144,7 @@ class Park:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """After so many attempts the agent stops."""
+    """Stop the agent after so many attempts."""
 
     attempts: int
 
@@ -149,7 +153,7 @@ Decision = TryAgain | Split | DeadLetter | Park | Stop
 
 
 def decide(attempt: int, failure: CallFailure, policy: Handler, suspicion: Suspicion = UNSUSPECTED) -> Decision:
-    """What follows the failure of this attempt (from 1); see the table."""
+    """Decide what follows the failure of this attempt (counted from 1), by the first table of this module."""
     if failure.pause is not None:
         return TryAgain(attempt - 1, failure.pause, failed=False)
     if failure.bad or failure.items > 1:
@@ -167,5 +171,5 @@ def decide(attempt: int, failure: CallFailure, policy: Handler, suspicion: Suspi
 
 
 def isolates(attempt: int, policy: Handler) -> bool:
-    """Are the messages of a group tried one by one, now that it failed so many times?"""
+    """Whether the messages of a group are tried one by one after so many failures."""
     return 0 < policy.isolate_after <= attempt

@@ -1,4 +1,5 @@
-"""What the runners of handlers share: failed calls are judged with a clock and a log, and remembered until a commit."""
+"""What the runners of handlers share: they judge failed calls with a clock and a log, and remember them until a
+commit."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -27,7 +28,7 @@ LONGEST_OUTAGE_PAUSE = 30.0
 
 
 class ProcessEnded(Exception):
-    """The process ended while the handler was running, as often as it may fail."""
+    """The process ended while the handler was running, as many times as the handler has attempts."""
 
 
 def outage(error: BaseException) -> bool:
@@ -35,7 +36,7 @@ def outage(error: BaseException) -> bool:
 
 
 class Failed(NamedTuple):
-    """Which call failed, and why."""
+    """The call that failed, and its cause."""
 
     identity: str
     where: str
@@ -43,7 +44,7 @@ class Failed(NamedTuple):
 
 
 class Policy:
-    """What a failed call means by the agent's `retry` and `then`, for all calls of one worker."""
+    """Applies the agent's `retry` and `then` to the failed calls of one worker."""
 
     def __init__(self, handler: Handler, random: Callable[[], float], clock: Callable[[], float]) -> None:
         self.handler, self._random, self._clock = handler, random, clock
@@ -52,30 +53,32 @@ class Policy:
 
     @property
     def away(self) -> float:
-        """Seconds in which nobody is called, since a system that handlers need does not answer; 0: none."""
+        """Seconds for which no handler is called, because a system that handlers need does not answer. 0: no outage."""
         return max(0.0, self._away_until - self._clock())
 
     @property
     def troubled(self) -> bool:
-        """Was there an outage since it was last `well`?"""
+        """Whether there was an outage since the last call of `well`."""
         return bool(self._away_until)
 
     def well(self) -> None:
-        """A call went well: no outage."""
+        """A call succeeded: there is no outage."""
         self._outage.reset()
         self._away_until = 0.0
 
     def breaker(self) -> None:
-        """Raises HandlerFailed while a system that handlers need is away: nobody is called meanwhile."""
+        """Raise HandlerFailed during an outage, so that no handler is called."""
         if self.away:
             raise HandlerFailed("a system that the handler needs is away", self.away)
 
     def probes(self, error: Exception, attempt: int) -> bool:
-        """Are the messages of a group tried alone after so many failures? Not where the error names the bad ones."""
+        """Whether the messages of a group are tried alone after so many failures. They are not if the error names the
+        bad ones."""
         return isolates(attempt, self.handler) and not isinstance(error, BadItems | ProcessEnded) and not outage(error)
 
     def judge(self, failed: Failed, attempt: int, failure: CallFailure, suspicion: Suspicion, log: Any) -> Decision:
-        """What follows, in the log too; the pause of a TryAgain is the one to wait. Raises HandlerStopped."""
+        """Decide what follows, and log it. The pause of a returned TryAgain is the one to wait for. Raises
+        HandlerStopped."""
         identity, where, cause = failed
         if outage(cause.error):
             failure = replace(failure, pause=self._outage.delay())
@@ -107,18 +110,18 @@ class Policy:
 
 
 class Failures:
-    """What one worker knows of the failed calls of one partition, or of one shared batch, by the ids of messages and
-    groups; forgotten with a commit, and with the partition. In memory: a new process begins to count anew."""
+    """The failed calls of one partition, or of one shared batch, by the ids of messages and groups. A commit, or the
+    loss of the partition, removes them. They are in memory only, so a new process counts from the start."""
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
-        # dead: why, as a stable word and in words, and where it was raised
+        # for dead letters: the reason as a stable word, the error text, and where it was raised
         self.verdicts: dict[str, tuple[str, str, str]] = {}
-        self.bad: dict[str, dict[int, str]] = {}  # of a group: which of its messages are set apart, and why
-        # by id: of which messages (extent), and what it sent
+        self.bad: dict[str, dict[int, str]] = {}  # the bad messages of a group, with the reason
+        # by id: the messages of the successful call (extent), and what it sent
         self.done: dict[str, tuple[tuple[int, int], Sequence[Event]]] = {}
         self.apart: set[int] = set()  # offsets of messages that failed
-        self.ended: Suspicion | None = None  # of a shared batch that ended its process too often: it is not called
+        self.ended: Suspicion | None = None  # for a shared batch that ended too many processes: it is not called
 
     def attempt(self, identity: str) -> int:
         return self.counts.get(identity, 0) + 1
@@ -128,19 +131,19 @@ class Failures:
         return bool(self.counts or self.verdicts or self.bad or self.done)
 
     def well(self, identities: Sequence[str]) -> None:
-        """These were committed."""
+        """These messages and groups were committed."""
         known: tuple[dict[str, Any], ...] = (self.counts, self.verdicts, self.bad, self.done)
         for each in known:
             for identity in identities:
                 each.pop(identity, None)
 
     def set_apart(self, item: Message | Fire) -> None:
-        """A message that failed is handled alone from now on."""
+        """Handle this message, which failed, alone from now on."""
         if isinstance(item, Message):
             self.apart.add(item.offset)
 
     def remember(self, failed: Failed, decision: Decision) -> None:
-        """What the next call of it, or its dead letter, follows from."""
+        """Keep what the next call of the item, or its dead letter, needs."""
         identity = failed.identity
         if isinstance(decision, Split):
             self.bad.setdefault(identity, {}).update(decision.bad)
@@ -150,8 +153,7 @@ class Failures:
             self.verdicts[identity] = "handler-failed", f"the handler raised {failed.cause.text}", failed.cause.where
 
     def step(self, offset: int) -> int:
-        """How many records may be taken before a commit: those that failed are handled apart. 0: as many as there
-        are."""
+        """How many records one commit may take, so that records that failed are handled alone. 0: no bound."""
         following = self.next_apart(offset)
         if following is None:
             self.apart.clear()
@@ -159,5 +161,5 @@ class Failures:
         return max(1, following - offset)
 
     def next_apart(self, offset: int) -> int | None:
-        """The first message from this offset on that is handled apart."""
+        """The first offset, from this one on, of a message that is handled alone."""
         return min((each for each in self.apart if each >= offset), default=None)

@@ -1,6 +1,7 @@
 """An agent with neither `aggregate` nor `handler` forwards each record to the routes of `to` that take it.
 
-Without `select`, value, key and headers go on byte for byte. A value is decoded only if a clause names a part of it.
+Without `select`, value, key and headers are forwarded byte for byte. A value is decoded only if a clause names a part
+of it.
 """
 
 from collections import Counter
@@ -26,7 +27,7 @@ from sluicegate.streams.outbox.rows import Target, target
 
 
 class Forwarded(NamedTuple):
-    """What a record becomes: `outputs` are pairs of a topic and a value, in the order of the routes."""
+    """The outputs of a record. `outputs` are pairs of a topic and a value, in the order of the routes."""
 
     headers: Headers
     outputs: Sequence[tuple[str, bytes | None]]
@@ -42,16 +43,16 @@ class Unsendable(Exception):
 
 
 class Forwarding(RecordProcessor):
-    """Decides in `read` where a record goes: it goes to all of its routes, or it is one dead letter."""
+    """Decides in `read` which routes take a record. It is sent to all of them, or it becomes one dead letter."""
 
     batches = False
 
     def __init__(self, agent: Agent, rule: Rule, reads: Codec, most: int) -> None:
-        """`most` bytes fit into a message. Raises ConfigurationError."""
+        """A message may have at most `most` bytes. Raises ConfigurationError."""
         self._rule, self._most, self._drops = rule, most, agent.unrouted == "drop"
         self._copied = [frozenset(each.name for each in to.select if not each.expression) for to in agent.outputs]
         outputs = [_with_expressions(to) for to in agent.outputs]
-        opaque = agent.dedupe is None or agent.dedupe.by != "field"  # an id in a field needs a value that is valid
+        opaque = agent.dedupe is None or agent.dedupe.by != "field"  # an id in a field needs a valid value
         self._fields = Fields([each for to in outputs for each in clauses(to)], agent.let, reads, opaque=opaque)
         self._routes = [route(to, self._fields.function) for to in outputs]
         self._targets = [target(to.topic, codec(to.format)) if to.select else None for to in outputs]
@@ -63,7 +64,7 @@ class Forwarding(RecordProcessor):
         return self._fields.read(record, self._fields.value(record))
 
     def read(self, groups: Groups, records: Sequence[Record]) -> list[Item]:
-        """The records with what they become as `value`, or refused ones."""
+        """The records with their outputs as `value`, or refused records."""
         items: list[Item] = []
         largest = self._rule.max_record_bytes
         for record in records:

@@ -1,4 +1,4 @@
-"""The user's functions: found by import path, called with what their parameters ask for."""
+"""Finds the application's functions by import path, and calls them with the arguments that their parameters ask for."""
 
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
@@ -35,8 +35,8 @@ OTHER = {"message": "batch", "batch": "message"}
 
 
 class Functions(NamedTuple):
-    """`calls` run one after the other; `value_type` is what the value is decoded as (Any: plain values). `schedules`:
-    may they?"""
+    """`calls` run one after the other. `value_type` is the type that the value is decoded into (Any: plain values).
+    `schedules`: whether they may schedule timeouts."""
 
     calls: Sequence[Call]
     value_type: Any
@@ -44,9 +44,10 @@ class Functions(NamedTuple):
 
 
 def functions(paths: Sequence[str], item: str, run: Await, session: bool = False) -> Functions:
-    """The functions at `package.module:name`, for items that are a `message` or a `batch`; `run` waits for coroutines.
+    """The functions at `package.module:name`, for items that are a `message` or a `batch`. `run` waits for coroutines.
 
-    Raises ConfigurationError for what cannot be imported or asks for something unknown."""
+    Raises ConfigurationError for a function that cannot be imported or that asks for an unknown argument.
+    """
     found = [(path, imported(path)) for path in paths]
     types = {hint for path, function in found if (hint := _hints(function).get("value", Any)) is not Any}
     if len(types) > 1:
@@ -60,8 +61,8 @@ def functions(paths: Sequence[str], item: str, run: Await, session: bool = False
 
 
 def decoder(value_type: Any, text: Callable[[bytes], bytes] | None = None) -> Callable[[bytes], Any]:
-    """JSON straight into the type; `text` makes JSON of another format. Raises ConfigurationError for types that
-    msgspec does not know."""
+    """A decoder of JSON into the type. `text` makes JSON of another format. Raises ConfigurationError for a type that
+    msgspec does not support."""
     try:
         decode = msgspec.json.Decoder(value_type).decode
     except TypeError as error:
@@ -70,7 +71,7 @@ def decoder(value_type: Any, text: Callable[[bytes], bytes] | None = None) -> Ca
 
 
 def _call(function: Callable[..., Any], wanted: Sequence[str], item: str, run: Await) -> Call:
-    """Without a list of arguments where there are one or two: 0.2 µs of a call."""
+    """The call of a function. With one or two arguments no list of arguments is made, which saves 0.2 µs per call."""
     getters = [ARGUMENTS[name] for name in wanted]
     asynchronous = inspect.iscoroutinefunction(function)
     if asynchronous:
@@ -86,7 +87,8 @@ def _call(function: Callable[..., Any], wanted: Sequence[str], item: str, run: A
 
 
 def _wanted(path: str, function: Callable[..., Any], item: str) -> list[str]:
-    """A name of ARGUMENTS for each parameter: by its name, else by its type; the first one is the item itself."""
+    """The entry of ARGUMENTS for each parameter, by its name or else by its type. The first parameter is the item
+    itself."""
     hints, wanted = _hints(function), []
     try:
         parameters = list(inspect.signature(function).parameters.values())
@@ -105,7 +107,7 @@ def _wanted(path: str, function: Callable[..., Any], item: str) -> list[str]:
         if not name and parameter.default is parameter.empty:
             raise ConfigurationError(f"handler {path}: `{parameter.name}` is unknown; there are {', '.join(ARGUMENTS)}")
         if not name:
-            break  # it has a default, and so have all that follow
+            break  # it has a default, and so do all parameters after it
         if parameter.kind is parameter.KEYWORD_ONLY:
             raise ConfigurationError(f"handler {path}: `{parameter.name}` must not be keyword-only")
         wanted.append(name)

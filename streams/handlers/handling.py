@@ -1,8 +1,8 @@
-"""Calling the application's handlers: what they send, and what a failure means.
+"""Calls the application's handlers, and decides what a failure means.
 
-Nothing here is committed: a batch is handled as a whole or, after a failure that may be tried again, not at all
-(HandlerFailed: the one way back). What a handler without a session has done already is not called again in this process
-(`done`); with a session it was rolled back and is.
+Nothing here is committed. A batch is handled as a whole; or, after a failure that may be tried again, not at all (the
+error HandlerFailed). A handler without a session that has succeeded is not called again in this process (`done`). A
+handler with a session was rolled back, so it is called again.
 """
 
 from collections.abc import Callable, Sequence
@@ -70,7 +70,7 @@ class Handling(RecordProcessor):
     ) -> None:
         self.session, self._outputs, self._policy = handler.session, outputs, policy
         self.batches = agent.aggregation is not None
-        # May a commit take some of the messages and leave the others? Not where it writes what was read of all of them.
+        # A commit may take some of the messages and leave the others, unless it also writes state of all messages read.
         self.parts = not self.batches and not handler.concurrency and agent.dedupe is None and not agent.receive
         self.members = GroupMembers(Rule(agent, codec), codec)
         self._failures: dict[TopicPartition, Failures] = {}
@@ -115,8 +115,8 @@ class Handling(RecordProcessor):
     def run(
         self, items: Sequence[Item], identify: Callable[[int], str], session: Any, place: TopicPartition
     ) -> list[Event]:
-        """What all items of one partition come to. Raises what `Failures.judge` raises; with a session what the handler
-        raised: the store must see it first, and `failed` follows."""
+        """Handle all items of one partition, and return their events. Raises what `Failures.judge` raises. With a
+        session it raises the handler's own error: the store must see it first, and then `failed` is called."""
         events: list[Event] = []
         handled: list[tuple[Message | Fire, Sequence[Event]]] = []
         if items:
@@ -155,8 +155,8 @@ class Handling(RecordProcessor):
         return self._known(item, calls, True, failures)
 
     def _known(self, item: Message | Fire, calls: CommitCalls, first: bool, failures: Failures) -> Sequence[Event]:
-        """As _handled, of what may have failed before: given up, done already, or a group that is handled without its
-        bad messages."""
+        """As _handled, for an item that may have failed before: given up, done already, or a group without its bad
+        messages."""
         identity = calls.identify(item)
         if identity in failures.done and failures.done[identity][0] == extent(item):
             return failures.done[identity][1]
@@ -176,7 +176,7 @@ class Handling(RecordProcessor):
     def left(
         self, item: Message | Fire, identity: str, failures: Failures
     ) -> tuple[Sequence[Event], Message | Fire | None]:
-        """What failed before: the dead letters, and what of the item is called yet; None: nothing."""
+        """The dead letters of earlier failures, and the part of the item that is still called (None: nothing)."""
         letters: Sequence[Event] = ()
         rest: Message | Fire | None = item
         if isinstance(item, Fire) and identity in failures.bad:
@@ -186,7 +186,7 @@ class Handling(RecordProcessor):
         return [*letters, given_up(rest, *failures.verdicts[identity], failures.counts.get(identity, 1))], None
 
     def probed(self, error: Exception, apart: Callable[[Callable[[Any], object]], None] | None = None) -> Exception:
-        """As `isolated`, for the last call. `apart` calls with a session of its own, which is rolled back."""
+        """As `isolated`, for the last call. `apart` makes a call with a session of its own, which is rolled back."""
         item, calls, _, failures, _ = self._current
 
         def alone(fire: Fire) -> None:
@@ -200,7 +200,7 @@ class Handling(RecordProcessor):
     def isolated(
         self, item: Message | Fire, error: Exception, identity: str, attempt: int, cancelled: IsCancelled
     ) -> Exception:
-        """As `probed`, for what `call` raised."""
+        """As `_isolated`, for an error that `call` raised. Returns `error` if the messages cannot be tried."""
         try:
             return self._isolated(item, error, attempt, lambda one: self.call(one, identity, attempt, cancelled))
         except Exception:
@@ -210,8 +210,8 @@ class Handling(RecordProcessor):
     def _isolated(
         self, item: Message | Fire, error: Exception, attempt: int, alone: Callable[[Fire], object]
     ) -> Exception:
-        """Why a call failed. After `isolate_after` failures of a group each of its messages is tried alone, and what it
-        sends is dropped."""
+        """Why a call failed. After `isolate_after` failures of a group each of its messages is tried alone, and the
+        outputs of these calls are dropped."""
         if not isinstance(item, Fire) or not self._policy.probes(error, attempt):
             return error
         return self.members.probe(item, error, alone)
@@ -225,15 +225,16 @@ class Handling(RecordProcessor):
         failure: CallFailure = RAISED,
         suspicion: Suspicion = UNSUSPECTED,
     ) -> tuple[Decision, Failed]:
-        """What follows the failure of this attempt. Raises HandlerStopped."""
+        """Decide what follows the failure of this attempt. Raises HandlerStopped."""
         if isinstance(item, Fire) and (bad := self.members.named(item, error)):
             failure = replace(failure, bad=bad)
         failed = Failed(identity, self.where(item), caused(item, error))
         return self._policy.judge(failed, attempt, failure, suspicion, self._log), failed
 
     def failed(self, error: Exception, items: Sequence[Item] = ()) -> None:
-        """What was called last failed with this; what failed for all `items` of a commit is as `refused`. Raises
-        HandlerFailed and HandlerStopped; returns when it is to be called again at once, or to become a dead letter."""
+        """Judge this error of the last call; an error of all `items` of a commit is judged as by `refused`. Returns
+        when the item is to be called again at once or becomes a dead letter. Otherwise raises HandlerFailed or
+        HandlerStopped."""
         item, calls, first, failures, owners = self._current
         if item is None:
             if not self._rows_apart(error, calls, failures, owners):
@@ -253,7 +254,8 @@ class Handling(RecordProcessor):
             raise HandlerFailed(f"{failed.where}: given up, and the messages before it are handled first", 0.0)
 
     def _rows_apart(self, error: Exception, calls: CommitCalls, failures: Failures, owners: Sequence[Message]) -> bool:
-        """Does the error name the bad rows of a function of `together`? Then their messages are given up."""
+        """Whether the error names the bad rows of a `together` function. Then the messages of these rows are given
+        up."""
         if not isinstance(error, BadItems) or not error.reasons or not error.reasons.keys() <= set(range(len(owners))):
             return False
         for index, why in error.reasons.items():
@@ -262,7 +264,7 @@ class Handling(RecordProcessor):
         return True
 
     def refused(self, items: Sequence[Item], error: Exception) -> None:
-        """The transaction failed as a whole: it is tried again in halves, down to the one that is the cause."""
+        """The transaction failed as a whole: try it again in halves, until the message that is the cause is found."""
         called = [item for item in items if isinstance(item, Message | Fire)]
         if not called:
             raise error
@@ -277,18 +279,19 @@ class Handling(RecordProcessor):
             raise error
         self._current[3].apart.add(middle.offset)
         raise HandlerFailed(
-            f"{len(called)} messages failed together ({type(error).__name__}): again in two halves", 0.0
+            f"{len(called)} messages failed together ({type(error).__name__}): they are tried again in two halves", 0.0
         ) from error
 
     def committed(self, items: Sequence[Item], identify: Callable[[int], str], place: TopicPartition) -> None:
-        """Forget what failed before."""
+        """Forget the failures of these committed items."""
         failures = self._failures.get(place)
         if items and failures is not None and (failures.remembers or self._policy.troubled):
             self._policy.well()
             failures.well([identify(number_of(item)) for item in items if isinstance(item, Message | Fire)])
 
     def call(self, item: Message | Fire, identity: str, attempt: int, cancelled: IsCancelled) -> Sequence[Event]:
-        """One slow call, in a thread of its own; what was sent and scheduled. Raises what the handlers raise."""
+        """One slow call, in a thread of its own. Returns what was sent and scheduled. Raises what the handlers
+        raise."""
         return self._call(
             item, CommitCalls(None, self._outputs, lambda _: identity, lambda _: attempt, self._bound, {}, cancelled)
         )
@@ -318,14 +321,14 @@ class Handling(RecordProcessor):
 
 
 def given_up(item: Message | Fire, reason: str, error: str, where: str, attempts: int) -> Refused | Unhandled:
-    """The dead letter of what its handler failed for good."""
+    """The dead letter of an item whose handler failed for good."""
     if isinstance(item, Message):
         return Refused(item.record, "handler", reason, error, attempts, where)
     return Unhandled(item, error, attempts, reason, where)
 
 
 def caused(item: Message | Fire, error: Exception) -> Cause:
-    """What a handler raised for this message or group."""
+    """The cause of a handler's error for this message or group."""
     if isinstance(item, Fire):
         return cause(error, *contents(item))
     headers = [value for _, value in item.headers if value is not None]
@@ -333,16 +336,17 @@ def caused(item: Message | Fire, error: Exception) -> Cause:
 
 
 def extent(item: Message | Fire) -> tuple[int, int]:
-    """A group of the same id may end with other messages when it is claimed again."""
+    """The last offset and the count of a group. A group with the same id may end with other messages after a new
+    claim."""
     return (item.last, item.count) if isinstance(item, Fire) else (0, 1)
 
 
 def number_of(item: Message | Fire) -> int:
-    """The offset that its id is made of."""
+    """The offset from which the item's id is made."""
     return item.record.offset() if isinstance(item, Message) else item.first
 
 
 def decided(items: Sequence[Item], events: Sequence[Event]) -> list[Event]:
-    """What is counted of a commit: fires, and what was refused."""
+    """The events of a commit that are counted: fires, and refused items."""
     fires = (item for item in items if isinstance(item, Fire))
     return [*fires, *(event for event in events if isinstance(event, Refused | Unhandled | BadItem))]

@@ -1,7 +1,6 @@
-"""Items whose handler failed, or that follow such an item: they are handled later, by the same owner under the same
-claim.
+"""Items whose handler failed, and the items after them. The same owner handles them later under the same claim.
 
-Nothing about them is committed until then, so a crash, or the end of the owner, reads their records again.
+Nothing about them is committed until then. So after a crash, or when the owner ends, their records are read again.
 """
 
 from collections.abc import Sequence
@@ -12,8 +11,8 @@ from sluicegate.streams.handlers.values import Message
 
 
 class WaitingItems:
-    """Of one partition. The item at the offset `at`, and what follows it, waits `until` then, in the process' own time;
-    with `at` None all of them wait. `why` is what failed."""
+    """The waiting items of one partition. The item at the offset `at` and the items after it wait until `until`, a time
+    of the process's own clock. With `at` None all items wait. `why` is the error."""
 
     __slots__ = ("_at", "_until", "items", "why")
 
@@ -23,34 +22,35 @@ class WaitingItems:
         self._at: int | None = None
 
     def waits(self, now: float) -> bool:
-        """Is it too early to handle the first one?"""
+        """Whether it is too early to handle the first item."""
         return bool(self.items) and now < self.due()
 
     def ready(self, now: float) -> bool:
         return bool(self.items) and now >= self.due()
 
     def due(self) -> float:
-        """When the first one can be handled."""
+        """The time at which the first item can be handled."""
         if not self.items:
             return inf
         return -inf if self._at is not None and offset_of(self.items[0]) < self._at else self._until
 
     def put_back(self, items: Sequence[Item], until: float, at: int | None, why: str) -> None:
-        """Handling these failed. They come before those that are held already."""
+        """Hold these items, whose handling failed, before the items that are held already."""
         self.items = [*items, *self.items]
         self._until, self._at, self.why = until, at, why
 
     def reached(self, offset: int, epoch: int) -> tuple[int, int]:
-        """The next offset for a commit, and its leader epoch, when these were read: no further than the first item."""
+        """The next offset and leader epoch for a commit, when records up to these were read. They never pass the first
+        item."""
         return (offset_of(self.items[0]), epoch_of(self.items[0])) if self.items else (offset, epoch)
 
     def taken(self) -> list[Item]:
-        """All of them, to be handled."""
+        """Remove and return all items."""
         items, self.items = self.items, []
         return items
 
     def part(self, items: list[Item], step: int) -> list[Item]:
-        """Those whose offsets lie less than `step` above the first one's; the others are held."""
+        """The items whose offsets lie less than `step` above the first one's. The others are held."""
         end = offset_of(items[0]) + step
         at = next((index for index, item in enumerate(items) if offset_of(item) >= end), len(items))
         self.items = items[at:]
@@ -58,11 +58,11 @@ class WaitingItems:
 
 
 def offset_of(item: Item) -> int:
-    """Of a message, or of a record that was refused."""
+    """The offset of a message, or of a record that was refused."""
     return item.offset if isinstance(item, Message) else item.record.offset()  # type: ignore[union-attr]
 
 
 def epoch_of(item: Item) -> int:
-    """The leader epoch of its record; -1: not known."""
+    """The leader epoch of its record; -1: unknown."""
     epoch = item.record.leader_epoch()  # type: ignore[union-attr]
     return -1 if epoch is None else epoch

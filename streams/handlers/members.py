@@ -1,8 +1,7 @@
-"""The messages of a completed group, for those that its handler cannot use: taken out of it one by one, the rest stays
-a group.
+"""Takes the messages that a handler cannot use out of a completed group. The other messages stay a group.
 
-A group keeps what its reducers kept. With `compute: {NAME: collect}` these are the whole messages, so that the result
-document of the others can be computed anew.
+A group holds only what its reducers kept. With `compute: {NAME: collect}` it holds the whole messages, so the result
+document of the remaining messages can be computed again.
 """
 
 import base64
@@ -29,21 +28,22 @@ _list = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 class GroupMembers:
-    """How the groups of one rule fall apart. Where they keep no whole messages, nothing can be taken out. Any thread
-    may call, so the rule is nobody else's."""
+    """The messages of the completed groups of one rule. No message can be taken out of a group that does not keep whole
+    messages. Any thread may call; so the rule is not shared with other objects."""
 
     def __init__(self, rule: Rule, codec: Codec) -> None:
         self._rule, self._codec = rule, codec
-        self._one_at_a_time = Lock()  # an expression belongs to one thread
+        self._one_at_a_time = Lock()  # an expression may be used by one thread at a time
         whole = [each.name for each in rule.aggregation.compute if each.kind == "collect" and each.field is None]
         self._name = whole[0] if whole else None
 
     def of(self, fire: Fire) -> list[bytes]:
-        """The messages as they came (of another format than json and raw: written anew). Empty when it keeps none."""
+        """The messages as they were read; in formats other than json and raw, encoded again. Empty if the group keeps
+        none."""
         if self._name not in fire.values:
             return []
         items = [bytes(item) for item in _list(json.encode(fire.values[self._name]))]
-        if len(items) != fire.count:  # it was filled under another rule
+        if len(items) != fire.count:  # the group was filled under another rule
             return []
         if self._codec.name == "json":
             return items
@@ -52,8 +52,8 @@ class GroupMembers:
         return [self._codec.encode(json.decode_any(item)) for item in items]
 
     def without(self, fire: Fire, bad: Mapping[int, str]) -> tuple[list[BadItem], Fire | None]:
-        """Dead letters of the messages at these indexes of the group as it was completed, and the group without them;
-        None when nothing is left."""
+        """The dead letters of the messages at these indexes of the completed group, and the group without them; None
+        when no message is left."""
         messages = list(zip(_originals(fire), self.of(fire), strict=True))
         letters = [BadItem(fire, index, message, bad[index]) for index, message in messages if index in bad]
         kept = [message for index, message in messages if index not in bad]
@@ -62,8 +62,8 @@ class GroupMembers:
         return letters, self._group(fire, kept, tuple(sorted({*fire.removed, *bad})))
 
     def named(self, fire: Fire, error: Exception) -> dict[int, str] | None:
-        """What a BadItems says of this group, by index in the group as it was completed; None for any other error, and
-        for indexes that the group does not have."""
+        """The reasons that a BadItems gives for this group, by index in the completed group. None for any other error,
+        and for indexes that the group does not have."""
         if not isinstance(error, BadItems) or not error.reasons or not self.of(fire):
             return None
         original = dict(enumerate(_originals(fire)))
@@ -74,8 +74,8 @@ class GroupMembers:
         )
 
     def probe(self, fire: Fire, error: Exception, alone: Callable[[Fire], object]) -> Exception:
-        """`alone` is called with each message as a group of its own. Returns BadItems with those that fail, or what is
-        to be judged instead: the `error`, when all or none of them fail, or an outage."""
+        """Call `alone` with each message as a group of its own. Returns BadItems with the messages that fail. If all or
+        none fail it returns `error`; in an outage, the outage's error."""
         messages, reasons = self.of(fire), dict[int, str]()
         for index, message in enumerate(messages if len(messages) > 1 else ()):
             try:
@@ -110,5 +110,5 @@ class GroupMembers:
 
 
 def _originals(fire: Fire) -> list[int]:
-    """Which messages of the group as it was completed these are."""
+    """The indexes of these messages in the completed group."""
     return [index for index in range(fire.count + len(fire.removed)) if index not in fire.removed]

@@ -1,4 +1,4 @@
-"""How the log has a sealed message or group."""
+"""The encoding of a sealed message or group in the changelog."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ from sluicegate.streams.handlers.values import Message
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
-# byte for byte: what is taken out of a group goes on as it came
+# the bytes as read: a message that is taken out of a group is sent on unchanged
 _values = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 @dataclass(frozen=True, slots=True)
 class SealedRecord:
-    """A message as it was sealed; satisfies sluicegate.streams.contracts.record.Record."""
+    """A sealed message. It satisfies sluicegate.streams.contracts.record.Record."""
 
     place: tuple[str, int, int]
     k: bytes | None
@@ -69,5 +69,5 @@ def unpack(
     if kind == 0:
         key, value, pairs, at = rest
         return read(SealedRecord((*place, number), key, value, [(name, text) for name, text in pairs], (at[0], at[1])))
-    key, count, reason, last, opened, closed, trace, values, *removed = rest  # older ones lack the last
+    key, count, reason, last, opened, closed, trace, values, *removed = rest  # older entries lack the last field
     return Fire(key, count, reason, number, last, opened, closed, trace, _values(values), *map(tuple, removed))

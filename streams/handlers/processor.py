@@ -19,7 +19,7 @@ Item = Message | Fire | Refused | Unhandled
 
 
 class RecordProcessor(Protocol):
-    """The methods with a body are for implementations to which they do not apply."""
+    """The methods with a body have defaults for implementations to which they do not apply."""
 
     batches: bool
     """Does it take completed groups? Otherwise it takes messages, which `read` makes."""
@@ -35,7 +35,7 @@ class RecordProcessor(Protocol):
     """Bytes of records that were read since the last commit, where inserts bound them."""
 
     def read(self, groups: Groups, records: Sequence[Record]) -> list[Item]:
-        """The records as messages, or as refused records."""
+        """Decode the records into messages or refused records."""
 
     def run(
         self, items: Sequence[Item], identify: Callable[[int], str], session: Any, place: TopicPartition
@@ -43,7 +43,7 @@ class RecordProcessor(Protocol):
         """Process the items of one partition. Returns the events for the commit. Raises HandlerFailed and Halt."""
 
     def decoded(self, rule: Rule, record: Record) -> object:
-        """The record's value, decoded as `read` or the groups will. Raises what decoders raise, and ClauseFailed."""
+        """The record's value as `read`, or the groups, will decode it. Raises what decoders raise, and ClauseFailed."""
         return rule.read(record)
 
     def step(self, place: TopicPartition, offset: int) -> int:
@@ -51,7 +51,7 @@ class RecordProcessor(Protocol):
         return 0
 
     def failing(self, place: TopicPartition, offset: int) -> int | None:
-        """The first message from this offset on that failed; None when no message can be processed now."""
+        """The first offset, from this one on, of a message that failed. None when no message can be processed now."""
         return None
 
     def committed(self, items: Sequence[Item], identify: Callable[[int], str], place: TopicPartition) -> None:
@@ -59,42 +59,42 @@ class RecordProcessor(Protocol):
         return None
 
     def forget(self, place: TopicPartition) -> None:
-        """Another worker owns the partition now."""
+        """Drop the state of the partition: another worker owns it."""
         return None
 
     def holds(self, place: TopicPartition, offset: int, identify: Callable[[int], str]) -> bool:
-        """Is the record in the shared buffer already? Raises PersistenceError."""
+        """Whether the shared buffer holds the record. Raises PersistenceError."""
         return False
 
     @property
     def full(self) -> bool:
-        """Must intake pause?"""
+        """Whether intake must pause."""
         return False
 
     @property
     def busy(self) -> bool:
-        """Do calls run outside of the commits?"""
+        """Whether calls run outside of the commits."""
         return False
 
     def turn(self, now: float) -> None:
-        """Work of one turn of the loop, outside of the commits."""
+        """Do the work of one turn of the loop that is outside of the commits."""
         return None
 
     def measure(self, now: float, first: bool) -> None:
-        """Measure what is one number for all workers, if this worker owns the `first` partition."""
+        """Measure the numbers that all workers share, if this worker owns the `first` partition."""
         return None
 
     def stop(self) -> None:
-        """The process will end: begin nothing outside of the commits."""
+        """The process will end: begin no more work outside of the commits."""
         return None
 
     def finish(self) -> None:
-        """The process ends: wait for calls to the store that run."""
+        """The process ends: wait for the store calls that still run."""
         return None
 
 
 class Aggregating(RecordProcessor):
-    """An agent without a handler: completed groups become outputs as they are."""
+    """An agent without a handler: completed groups become outputs unchanged."""
 
     batches = True
 
@@ -104,4 +104,4 @@ class Aggregating(RecordProcessor):
     def run(
         self, items: Sequence[Item], identify: Callable[[int], str], session: Any, place: TopicPartition
     ) -> Sequence[Event]:
-        return items  # type: ignore[return-value]  # groups alone make no messages
+        return items  # type: ignore[return-value]  # an aggregation yields no messages

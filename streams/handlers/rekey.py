@@ -15,7 +15,7 @@ from sluicegate.streams.handlers.values import OVERHEAD, Message
 
 
 class Repartitioning(RecordProcessor):
-    """`max_bytes` fit into a message of `topic`."""
+    """Each message may have at most `max_bytes`, the limit of `topic`."""
 
     batches = False
 
@@ -25,7 +25,7 @@ class Repartitioning(RecordProcessor):
         self._rule, self._key_of, self._topic, self._max_bytes = rule, rule.key_of, topic, max_bytes
 
     def read(self, groups: Groups, records: Sequence[Record]) -> list[Item]:
-        """The records with their new key as `value`, or refused ones."""
+        """The records with their new key as `value`, or refused records."""
         items: list[Item] = []
         read, key_of, largest = self._rule.read, self._key_of, self._rule.max_record_bytes
         for record in records:

@@ -1,9 +1,10 @@
-"""Slow handlers: what waits for them is sealed in the partition's changelog, so that the input goes on meanwhile.
+"""The sealed items of slow handlers: the partition's changelog holds them, so that intake goes on while they wait.
 
-An item is sealed by the commit that moves the offset past it (a message), or that closes its group (a batch), under the
-number of its first record. The commit that lets it run says which attempt it is; after it the call runs outside of the
-loop, and its outputs or its failure are part of a later commit. Items of one key run one after the other. After a crash
-the same items are there, under the same ids; an attempt that was begun and not ended counts (docs/protocol.md, Seal).
+A commit seals an item: a message with the commit that moves the offset past it, a batch with the commit that closes its
+group. The item's number is the offset of its first record. A later commit writes the number of the attempt that begins;
+after that commit the call runs outside of the loop. Its outputs or its failure are part of a later commit. Items of one
+key run one after the other. After a crash the same items are restored, with the same ids. An attempt that began and did
+not end counts (docs/protocol.md, Seal).
 """
 
 import threading
@@ -24,13 +25,13 @@ from sluicegate.streams.handlers.values import Message, raw_key
 
 UNHANDLED = Bounds()
 _UNREAD = partial(Message, None)
-MOST_ITEMS, MOST_BYTES = 1_000, 8 * 1024 * 1024  # of one partition: then its intake waits
+MOST_ITEMS, MOST_BYTES = 1_000, 8 * 1024 * 1024  # in one partition; at this limit its intake waits
 
 
 @dataclass(slots=True)
 class SealedItem:
-    """`packed` is how the log has it; `attempts` were begun so far. `state` is waiting, begun (it runs after the
-    commit), running, or parked (for this `error`)."""
+    """`packed` is its encoding in the changelog. `attempts` is the number of attempts that began. `state` is waiting,
+    begun (it runs after the commit), running, or parked (because of this `error`)."""
 
     number: int
     key: bytes
@@ -44,7 +45,8 @@ class SealedItem:
 
 @dataclass(frozen=True, slots=True)
 class Parted:
-    """Dead letters: of messages that leave the group, with the `rest` of it, or of the whole item (`rest` is None)."""
+    """Dead letters: either of messages that leave the group, whose `rest` goes on, or of the whole item (`rest` is
+    None)."""
 
     letters: Sequence[Event]
     rest: Fire | None
@@ -56,9 +58,9 @@ Judge = Callable[[SealedItem, Exception], FailureVerdict]
 
 
 class Sealed:
-    """The sealed items of one partition. `results` may be appended to by other threads, nothing else may be touched by
-    them. `ours` outlives a claim: the number of an item's last attempt that began in this process, and of the last one
-    in the log then."""
+    """The sealed items of one partition. Other threads may append to `results` and touch nothing else. `ours` outlives
+    a claim. By item it holds two attempt numbers: the last one that began in this process, and the last one in the
+    changelog at that time."""
 
     def __init__(
         self,
@@ -78,7 +80,7 @@ class Sealed:
         self._parked: dict[int, str] = {}
         self.cancelled = threading.Event()
         self.running = 0
-        self.suspects: set[int] = set()  # what was running when a process ended: it may be the cause
+        self.suspects: set[int] = set()  # items that were running when a process ended: one of them may be the cause
         self.logged = Section()  # the last changes
 
     @property
@@ -86,7 +88,7 @@ class Sealed:
         return len(self.held) >= MOST_ITEMS or self.bytes >= MOST_BYTES
 
     def seal(self, item: Message | Fire) -> None:
-        """Hold the item; it is in the log from the next commit on."""
+        """Hold the item. The next commit writes it to the changelog."""
         held = self._hold(number_of(item), item, pack(item))
         self._items[held.number] = held.packed
         self._queues.setdefault(held.key, deque()).append(held.number)
@@ -98,7 +100,7 @@ class Sealed:
         return held
 
     def decide(self, judge: Judge, now: float) -> list[Event]:
-        """What the calls that ended came to: outputs, or dead letters; what is tried again waits."""
+        """The outputs or dead letters of the calls that ended. Items that are tried again wait."""
         events: list[Event] = []
         while self.results:
             held, outcome = self.results.popleft()
@@ -114,7 +116,7 @@ class Sealed:
     def _judged(self, held: SealedItem, verdict: FailureVerdict, now: float) -> list[Event]:
         if isinstance(verdict, TryAgain):
             held.ready_at, held.state = now + verdict.pause, "waiting"
-            held.attempts = self._attempts[held.number] = verdict.attempts  # an outage took one back
+            held.attempts = self._attempts[held.number] = verdict.attempts  # an outage does not count as an attempt
             return []
         if isinstance(verdict, Park):
             held.state, held.error = "parked", verdict.error
@@ -128,7 +130,8 @@ class Sealed:
         return list(verdict.letters)
 
     def _reduce(self, held: SealedItem, rest: Fire) -> None:
-        """The same item with fewer messages, tried again at once; naming the bad ones was no attempt."""
+        """Keep the item with fewer messages and try it again at once. A call that named the bad messages counts no
+        attempt."""
         self.bytes -= len(held.packed)
         held.item, held.packed, held.state, held.ready_at = rest, pack(rest), "waiting", 0.0
         held.attempts -= 1
@@ -148,8 +151,8 @@ class Sealed:
             del self._queues[held.key]
 
     def begin(self, judge: Judge, now: float, slots: int, suspects_only: bool) -> list[Event]:
-        """Let up to `slots` items run after the next commit, the first of each key. What ended its process too often is
-        given up."""
+        """Let up to `slots` items run after the next commit, the first of each key. An item that ended too many
+        processes is given up."""
         events: list[Event] = []
         for held in self.ready(now, suspects_only):
             if slots <= 0:
@@ -164,7 +167,7 @@ class Sealed:
         return events
 
     def ready(self, now: float, suspects_only: bool) -> list[SealedItem]:
-        """What may begin: the first of each key, unless it runs or waits for its back-off."""
+        """The items that may begin: the first of each key, unless it runs or waits for its back-off."""
         heads = [self.held[queue[0]] for queue in self._queues.values()]
         able = [held for held in heads if held.state == "waiting" and held.ready_at <= now]
         return [held for held in able if held.number in self.suspects] if suspects_only else able
@@ -174,37 +177,37 @@ class Sealed:
         return any(held.state == "parked" for held in self.held.values())
 
     def begun(self) -> list[SealedItem]:
-        """The commit is done: these run from now on."""
+        """The commit is durable: mark these items as running, and return them."""
         found = [held for held in self.held.values() if held.state == "begun"]
         for held in found:
             held.state = "running"
         return found
 
     def active(self) -> dict[int, int]:
-        """Items that run, or will after the commit, and the number of this attempt."""
+        """The items that run, or will run after the commit, with the number of this attempt."""
         return {held.number: held.attempts for held in self.held.values() if held.state in ("begun", "running")}
 
     @property
     def changed(self) -> bool:
-        """Are there changes for the log, or outcomes of calls?"""
+        """Whether there are changes for the changelog, or outcomes of calls."""
         return bool(self._items or self._attempts or self._parked or self.results)
 
     def next_ready(self, now: float) -> float:
-        """When the next one that waits for its back-off may be tried again, on the owner's clock. What waits for a
-        thread is not meant."""
+        """The time, on the owner's clock, at which the first back-off ends. Items that wait only for a thread are not
+        included."""
         return min(
             (held.ready_at for held in self.held.values() if held.state == "waiting" and held.ready_at > now),
             default=inf,
         )
 
     def changes(self) -> Section:
-        """Since the last call."""
+        """The changes since the last call."""
         self.logged = Section(self._items, self._attempts, self._parked)
         self._items, self._attempts, self._parked = {}, {}, {}
         return self.logged
 
     def whole(self) -> Section:
-        """Everything that is held."""
+        """All items that are held."""
         return Section(
             {held.number: held.packed for held in self.held.values()},
             {held.number: held.attempts for held in self.held.values() if held.attempts},
@@ -212,7 +215,7 @@ class Sealed:
         )
 
     def replay(self, section: Section) -> None:
-        """Apply what one entry says. Raises ChangelogIncomplete for what cannot be read."""
+        """Apply one changelog entry. Raises ChangelogIncomplete if an item cannot be read."""
         for number, packed in section.items.items():
             known = self.held.pop(number, None)
             if known is not None:
@@ -232,12 +235,12 @@ class Sealed:
                 self.held[number].state, self.held[number].error = "parked" if error else "waiting", error
 
     def settle(self, handled: bool) -> None:
-        """After the last entry: each key's items in their order. Raises ConfigurationError where nobody handles
+        """After the last entry: put the items of each key in order. Raises ConfigurationError if no handler takes
         them."""
         if self.held and not handled:
             raise ConfigurationError(
                 f"{len(self.held)} messages or groups of {'/'.join(map(str, self.place))} wait for a handler with "
-                "concurrency: let it finish them before concurrency becomes 0 or the handler goes"
+                "concurrency: let it finish them before you set concurrency to 0 or remove the handler"
             )
         self.held = dict(sorted(self.held.items()))
         self.suspects = {held.number for held in self.held.values() if held.attempts and held.state == "waiting"}

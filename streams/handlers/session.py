@@ -1,4 +1,4 @@
-"""A commit with the application's writes in it: handlers run inside the store's transaction."""
+"""A commit that contains the application's writes: handlers run inside the store's transaction."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -18,7 +18,7 @@ from sluicegate.streams.outbox.rows import Rows
 
 
 class PreparedCommit(NamedTuple):
-    """A commit that is ready to be asked for; `events` are counted when it is done, `items` were handled."""
+    """A commit that is ready for the store. `events` are counted when it is durable; `items` were handled."""
 
     changes: Changes
     events: Sequence[Event]
@@ -34,11 +34,11 @@ def in_session(
     rows: Rows,
     on_timeout: str,
 ) -> tuple[Claim, PreparedCommit]:
-    """Handle the items in the transaction that commits their outputs and the `changes` for what they came to; again
-    without those that failed for good. The store may run `work` more than once, so it changes nothing that a later run
-    would see. Raises HandlerFailed, and what `commit_with` raises."""
+    """Handle the items in the transaction that commits their outputs and their `changes`. Items that failed for good
+    are left out and the rest is handled again. The store may run `work` more than once, so it changes nothing that a
+    later run sees. Raises HandlerFailed, and what `commit_with` raises."""
     made: list[PreparedCommit] = []
-    called: list[Any] = []  # is it the handlers' doing?
+    called: list[Any] = []  # not empty: the handlers ran, so an error may be theirs
 
     def work(session: Any) -> Changes:
         called.append(session)
@@ -67,11 +67,11 @@ def in_session(
 
 
 class _Undo(Exception):
-    """Ends a transaction of which nothing may remain."""
+    """Rolls a transaction back."""
 
 
 def _undone(store: UnitOfWork, claim: Claim, call: Callable[[Any], object]) -> None:
-    """Call with a session, and take back what it wrote."""
+    """Make the call with a session, and roll back its writes."""
 
     def work(session: Any) -> Changes:
         call(session)

@@ -1,4 +1,4 @@
-"""Calling handlers outside of the loop: what was sealed runs in the pool, and what a failure means for its key."""
+"""Calls handlers outside of the loop: sealed items run in the pool, and a failure is judged for its item and key."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -29,7 +29,7 @@ Identify = Callable[[int], str]
 
 
 class Slow:
-    """The sealed items of all partitions of one worker, as its handlers see them."""
+    """Runs the sealed items of all partitions of one worker."""
 
     def __init__(self, handler: Handler, handling: Handling, pool: Pool, policy: Policy) -> None:
         self._handler, self._handling, self._pool, self._policy = handler, handling, pool, policy
@@ -39,14 +39,14 @@ class Slow:
         self._log = structlog.get_logger()
 
     def sealed(self, place: tuple[str, int]) -> Sealed:
-        """For one partition, nothing in it."""
+        """The sealed items of one partition, with nothing in it yet."""
         made = Sealed(place, bounds(self._handler.attempts), self._read, self._ours.setdefault(place, {}))
         self._all.add(made)
         return made
 
     def resumed(self, sealed: Sealed) -> None:
-        """After a restore: an attempt that began here, or may have, was cut off by the loss of the claim, and by the
-        end of no process; that of somebody else since then may have been."""
+        """After a restore: do not count the last attempt of an item that began in this process. The loss of the claim
+        ended it, not the end of a process. If another process began an attempt since then, the item stays a suspect."""
         for number, (began, _) in sealed.ours.items():
             again = sealed.held.get(number)
             if again is None or again.attempts < began:
@@ -60,20 +60,20 @@ class Slow:
         return Message(self._handling.decode(record.v or b""), record)
 
     def stop(self) -> None:
-        """Nothing begins any more: the process is about to end."""
+        """Begin no more calls: the process is about to end."""
         self._stopped = True
 
     def work(self, sealed: Sealed, now: float) -> bool:
-        """Is there anything for a commit?"""
+        """Whether there is anything for a commit."""
         if sealed.changed:
             return True
         slots, suspects_only = self._room()
         return slots > 0 and bool(sealed.ready(now, suspects_only))
 
     def _room(self) -> tuple[int, bool]:
-        """How many calls may begin, and whether only suspects may: after a process ended, what was running runs alone,
-        one after the other, so that the one that ends its process again is found and no other is taken for it. None
-        while a system that the handlers need is away."""
+        """How many calls may begin, and whether only suspects may. During an outage none may begin. After a process end
+        the items that were running then run alone, one after the other. So the item that ends its process again is
+        identified, and no other item is blamed."""
         if self._stopped or self._policy.away:
             return 0, False
         here = [sealed for sealed in self._all if not sealed.cancelled.is_set()]
@@ -82,7 +82,7 @@ class Slow:
         return self._pool.free(), False
 
     def decide(self, sealed: Sealed, items: Sequence[Item], identify: Identify, now: float) -> list[Event]:
-        """Seal what is new, settle what ended, and let begin what may: `start` follows the commit."""
+        """Seal new items, judge the calls that ended, and let calls begin. Call `start` after the commit."""
         events: list[Event] = []
         for item in items:
             if isinstance(item, Refused | Unhandled):
@@ -96,8 +96,8 @@ class Slow:
         return events
 
     def _remember(self, sealed: Sealed, ended: bool) -> None:
-        """Which attempts are this process's own: what is active, what was given back and not begun again, and, until
-        the commit is done, what `ended`."""
+        """Note the attempts of this process: the active ones, and those that were given back and have not begun again.
+        Attempts that `ended` are noted until the commit is durable."""
         ours, held = sealed.ours, sealed.held
         kept = {
             number: known
@@ -108,7 +108,7 @@ class Slow:
         ours.update(kept | {number: (attempts, attempts) for number, attempts in sealed.active().items()})
 
     def start(self, sealed: Sealed, identify: Identify) -> None:
-        """Their attempt is durable: what was begun runs."""
+        """The attempts are durable: run the items that were begun."""
         if failpoints.armed:
             _hit(sealed.logged)
         self._remember(sealed, ended=False)
@@ -116,7 +116,7 @@ class Slow:
             self._pool.submit(partial(self._job, sealed, held, identify(held.number)))
 
     def _job(self, sealed: Sealed, held: SealedItem, identity: str) -> None:
-        """In a thread of the pool. Never raises."""
+        """Runs in a thread of the pool. Never raises."""
         try:
             if failpoints.armed:
                 failpoints.hit("handler-running")
@@ -129,7 +129,7 @@ class Slow:
         sealed.results.append((held, outcome))
 
     def judge(self, identify: Identify, held: SealedItem, error: Exception) -> FailureVerdict:
-        """What follows the failure of its last attempt. Raises HandlerStopped."""
+        """Decide what follows the failure of the item's last attempt. Raises HandlerStopped."""
         decision, failed = self._handling.judge(held.item, identify(held.number), held.attempts, error)
         if isinstance(decision, TryAgain):
             return decision
@@ -145,9 +145,9 @@ class Slow:
 
 
 def given_back(store: Store, claim: Claim, sealed: Sealed, halted: bool = False) -> Claim:
-    """The calls that run now are cut off by a stop, or by the loss of the partition: where it is still ours their
-    attempts do not count. `halted`: nor does the last one of what failed for good, so that a corrected handler is
-    called. Returns the next claim."""
+    """Uncount the attempts that a stop, or the loss of the partition, cuts off; this needs the claim to be valid still.
+    `halted`: also uncount the last attempt of items that failed for good, so that a corrected handler is called.
+    Returns the next claim."""
     last = sealed.bounds.most if halted else inf
     cut_off = {
         held.number: held.attempts - 1

@@ -1,4 +1,4 @@
-"""What a handler is called with."""
+"""The values that a handler receives, and the errors that it may raise."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,31 +14,32 @@ from sluicegate.streams.aggregation.events import Cancelled, Fire, Scheduled
 from sluicegate.streams.contracts.ids import named_timeout_id, timeout_id
 from sluicegate.streams.contracts.record import Headers, Record, headers
 
-OVERHEAD = 1024  # what our own headers and framing may add to a message
+OVERHEAD = 1024  # bytes that our own headers and the framing may add to a message
 LAST_TIME = 253_000_000_000.0  # seconds since 1970: in the year 9987
 FARTHEST = 100 * 366 * 24 * 3600.0  # seconds: a hundred years
 
 SentMessage = tuple[str, bytes | None, bytes | None, Headers]
-"""Topic, key (None: that of the message or batch), value, headers."""
+"""Topic, key (None: the key of the message or batch), value, headers."""
 
 
 IsCancelled = Callable[[], bool]
 
 
 def never() -> bool:
-    """Of what cannot be cancelled."""
+    """For calls that cannot be cancelled."""
     return False
 
 
 class Outage(Exception):
-    """Raise it where a system that the handler needs is away: the message is tried again until it is back, and no
-    attempt counts. ConnectionError and TimeoutError mean the same."""
+    """Raise it when a system that the handler needs is away. The message is tried again until the system is back, and
+    no attempt counts. ConnectionError and TimeoutError mean the same."""
 
 
 class BadItems(Exception):
-    """Raise it for a completed group (or in a function of `together`) some of whose messages (rows) cannot be used:
-    `reasons` says why, by their index in the list. They become dead letters, and the function is called again at once
-    without them. A group must keep its messages: `compute: {NAME: collect}`, of which the index is meant."""
+    """Raise it when some messages of a completed group, or some rows of a `together` function, cannot be used.
+    `reasons` gives the reason by index in the list. These messages become dead letters, and the function is called
+    again at once without them. A group must keep its messages with `compute: {NAME: collect}`; the index is the one in
+    that list."""
 
     def __init__(self, reasons: Mapping[int, str]) -> None:
         super().__init__(f"{len(reasons)} bad items")
@@ -46,7 +47,8 @@ class BadItems(Exception):
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):
-    """One consumed message; `value` is decoded by the agent's format, or as the type of the handler's `value` says."""
+    """One consumed message. `value` is decoded by the agent's format, or into the type of the handler's `value`
+    parameter."""
 
     value: Any
     record: Record
@@ -65,12 +67,12 @@ class Message(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def key(self) -> str | bytes | None:
-        """As text; a key that is not UTF-8 as it is. None when the record has none."""
+        """The key as text. A key that is not UTF-8 stays bytes. None when the record has no key."""
         return text_or_bytes(self.record.key())
 
     @property
     def raw_key(self) -> bytes | None:
-        """The bytes of the key, whatever they are."""
+        """The bytes of the key."""
         return self.record.key()
 
     @property
@@ -79,25 +81,25 @@ class Message(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def timestamp(self) -> float:
-        """Seconds since 1970 as the record says, 0 when it does not."""
+        """The record's time in seconds since 1970; 0 when it has none."""
         kind, milliseconds = self.record.timestamp()
         return milliseconds / 1000 if kind else 0.0
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """A completed group: `value` is its result document (docs: interface, result document) as plain Python values."""
+    """A completed group. `value` is its result document as plain Python values (docs/clauses.md)."""
 
     fire: Fire
     value: dict[str, Any]
 
     @property
     def key(self) -> str | bytes:
-        """As Message.key; what is no text as a field is canonical JSON."""
+        """As Message.key. A field that is not text is given as canonical JSON."""
         return text_or_bytes(self.fire.key)
 
     @property
     def raw_key(self) -> bytes:
-        """The bytes of the key, whatever they are."""
+        """The bytes of the key."""
         return self.fire.key
 
     @property
@@ -111,13 +113,13 @@ class Batch(msgspec.Struct, frozen=True):
 
     @property
     def headers(self) -> Headers:
-        """None: the headers of its messages are not kept, except the first `traceparent`."""
+        """None: a group does not keep the headers of its messages, except the first `traceparent`."""
         return [] if self.fire.trace is None else [("traceparent", self.fire.trace.encode("ascii", "replace"))]
 
 
 class TimeoutReturn(NamedTuple):
-    """Where a handler's timeouts go unless it says otherwise: to the first input topic of its own agent, in that one's
-    format."""
+    """The default destination of a handler's timeouts: the first input topic of its own agent, in the format of that
+    topic."""
 
     app: str
     agent: str
@@ -126,8 +128,8 @@ class TimeoutReturn(NamedTuple):
 
 
 class OutputTarget(NamedTuple):
-    """Where a handler's outputs go: `to` is the agent's own topic, `encode` its format; `most` bytes fit into a
-    message."""
+    """The destination of a handler's outputs: `to` is the agent's own topic, `encode` its format. A message may have at
+    most `most` bytes."""
 
     to: str | None
     encode: Callable[[Any], bytes]
@@ -136,8 +138,8 @@ class OutputTarget(NamedTuple):
 
 
 class CommitCalls(NamedTuple):
-    """What the calls for one commit share. The three functions are asked about a message or a completed group.
-    `gathered` are the rows of `together` and whose they are, by the function that they are for."""
+    """What the calls for one commit share. The three functions take a message or a completed group. `gathered` holds,
+    by `together` function, its rows and the messages that they belong to."""
 
     session: Any
     outputs: OutputTarget
@@ -149,11 +151,10 @@ class CommitCalls(NamedTuple):
 
 
 class Context:
-    """One call. `id` is the same for the same message or batch whatever crashes: the key for effects outside the store.
-
-    `attempt` counts from 1 (in this process). `session` is the store's transaction (None without `session: true`): see
-    sluicegate.connectors.sessions. `log` is bound to the agent and to where the message or batch stands.
-    """
+    """The context of one call. `id` is the same for the same message or batch after every crash: use it as the key for
+    effects outside of the store. `attempt` counts from 1 (in this process). `session` is the store's transaction (None
+    without `session: true`); see sluicegate.connectors.sessions. `log` is bound to the agent and to the position of the
+    message or batch."""
 
     __slots__ = ("_calls", "_item", "sent", "timers")
 
@@ -164,7 +165,7 @@ class Context:
 
     @property
     def id(self) -> str:
-        return self._calls.identify(self._item)  # 1 µs, so only for who asks
+        return self._calls.identify(self._item)  # takes 1 µs, so it is made on demand
 
     @property
     def attempt(self) -> int:
@@ -176,8 +177,8 @@ class Context:
 
     @property
     def cancelled(self) -> bool:
-        """Another worker has the partition now: what this call comes to is void, it may end at once. Only where
-        `concurrency` > 0."""
+        """Whether another worker owns the partition now. Then the results of this call are dropped, and it may end at
+        once. Only with `concurrency` > 0."""
         return self._calls.cancelled()
 
     @property
@@ -185,11 +186,12 @@ class Context:
         return self._calls.log(self._item)
 
     def together(self, function: Callable[[list[Any], Any], object], row: Any) -> None:
-        """Have `function(rows, session)` called once before the commit, with the rows of all its messages in their
-        order: many rows are written in the time of a few. What it raises is nobody's error: the messages are tried
-        again in halves.
+        """Have `function(rows, session)` called once before the commit, with the rows of all messages in their order.
+        Writing many rows at once takes the time of a few. An error of the function belongs to no single message: the
+        messages are tried again in halves.
 
-        Raises ValueError without a session, and for completed groups."""
+        Raises ValueError without a session, and for completed groups.
+        """
         if self.session is None or isinstance(self._item, Fire):
             raise ValueError("together() is for handlers of messages with session: true")
         rows, owners = self._calls.gathered.setdefault(function, ([], []))
@@ -203,12 +205,13 @@ class Context:
         key: bytes | str | None = None,
         headers: Iterable[tuple[str, bytes | str | None]] = (),
     ) -> None:
-        """Send with the commit: nothing leaves before it is durable, nothing stays behind. `topic` None is the agent's
-        `to`; `key` None the key of the message or batch; None and bytes go as they are, anything else in the format of
-        `to` (other topics: JSON).
+        """Send a message with the commit: it is sent only if the commit succeeds. `topic` None is the agent's `to`.
+        `key` None is the key of the message or batch. A value of None or bytes is sent unchanged; any other value is
+        encoded in the format of `to` (for other topics: JSON).
 
-        Raises ValueError without a topic and for what is too large for a message, TypeError for what cannot be
-        encoded."""
+        Raises ValueError without a topic and for a message that is too large, TypeError for a value that cannot be
+        encoded.
+        """
         to, encode, most, _ = self._calls.outputs
         if topic is None and to is None:
             raise ValueError("send() names no topic, and the agent has no `to`")
@@ -226,13 +229,14 @@ class Context:
         name: str | None = None,
         headers: Iterable[tuple[str, bytes | str | None]] = (),
     ) -> UUID:
-        """Send later, `after` seconds from the commit on or `at` a time: it is scheduled with the commit, and comes
-        with the header `sluicegate-timeout-id`. `topic` None: the agent's first input topic, in its format, so the
-        agent gets it as a message; `key` as in `send`. Of a `name` there is one at a time in the app: while it waits,
-        another of that name changes nothing.
+        """Send a message later: `after` seconds from the commit, or `at` a time. The commit schedules it. It has the
+        header `sluicegate-timeout-id`. `topic` None is the agent's first input topic, in its format, so the agent
+        receives it as a message. `key` is as in `send`. In one app a `name` is used by one timeout at a time: while it
+        waits, another one with that name changes nothing.
 
-        Returns its id, for `cancel`. Raises ValueError for no time or two of them, a time without zone, and what is too
-        large."""
+        Returns its id, for `cancel`. Raises ValueError if not exactly one time is given, for a time without a zone, and
+        for a message that is too large.
+        """
         back, most = self._calls.outputs.back, self._calls.outputs.most
         delay = after.total_seconds() if isinstance(after, timedelta) else after
         if (delay is None) == (at is None) or (delay is not None and not 0 <= delay < FARTHEST):
@@ -252,8 +256,8 @@ class Context:
         return identity
 
     def cancel(self, timeout: UUID | str) -> None:
-        """With the commit: the timeout of this id, or of this name, is not sent, unless it is due and under way
-        already."""
+        """Cancel the timeout of this id or this name with the commit. A timeout that is due may be under way already,
+        and then it is sent."""
         identity = timeout if isinstance(timeout, UUID) else named_timeout_id(self._calls.outputs.back.app, timeout)
         self.timers = (*self.timers, Cancelled(identity))
 
@@ -291,7 +295,7 @@ def text_or_bytes(key: bytes) -> str | bytes: ...
 @overload
 def text_or_bytes(key: None) -> None: ...
 def text_or_bytes(key: bytes | None) -> str | bytes | None:
-    """A key as handlers see it: values of JSON where that is possible."""
+    """The key as handlers receive it: values of JSON where possible."""
     try:
         return None if key is None else key.decode()
     except UnicodeDecodeError:
@@ -299,5 +303,5 @@ def text_or_bytes(key: bytes | None) -> str | bytes | None:
 
 
 def plain(document: dict[str, Any]) -> dict[str, Any]:
-    """A result document without what only its encoder understands."""
+    """A result document without the values that only its encoder understands."""
     return json.decode_any(json.encode(document))  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""Changelog entries for a person's changes, and the journal of these changes.
+"""Changelog entries for changes by operators, and the journal of these changes.
 
 It imports aggregation and contracts.
 """

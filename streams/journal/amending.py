@@ -1,4 +1,4 @@
-"""Changes that a person makes to the state of a partition: a claim, one commit with one changelog entry."""
+"""Changes that an operator makes to the state of a partition: a claim, and one commit with one changelog entry."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ Still = Callable[[PartitionView], bool]
 
 
 class Person(NamedTuple):
-    """A person who changes something, and the reason; `token` is the random token of the claim."""
+    """The operator who makes a change, and the reason. `token` is the random token of the claim."""
 
     who: str
     why: str
@@ -24,10 +24,10 @@ class Person(NamedTuple):
 def amend(
     store: Store, partition: Partition, person: Person, what: str, key: str, still: Still | None = None, **said: Any
 ) -> Claim:
-    """Append an entry with these fields, and a note that the person did `what` to `key`. The claim fences the owner of
-    the partition, which claims again and reads the entry. `still` checks under the claim that there is something to
-    change. Raises ConfigurationError when there is nothing, Fenced when another process claimed in between (nothing
-    was changed), and PersistenceError (it is unknown whether it was changed: look again)."""
+    """Append an entry with these fields, and a note that the operator did `what` to `key`. The claim fences the owner
+    of the partition, which claims again and reads the entry. `still` checks under the claim that there is something to
+    change. Raises ConfigurationError when there is nothing, Fenced when another process claimed in between (nothing was
+    changed), and PersistenceError (it is unknown whether it was changed: look again)."""
     claim = store.claim(partition, person.token, NOBODY)
     view = store.read(partition) if still else None
     if still and (view is None or not still(view)):

@@ -1,7 +1,7 @@
-"""The audit journal: what people changed in outbox rows, timeouts and dead letters.
+"""The audit journal: what operators changed in outbox rows, timeouts and dead letters.
 
 The journal is the changelog of a partition that no agent can have, since `~` is not a name of an agent. So every store
-keeps it, and keeps it durably.
+keeps it durably.
 """
 
 import random
@@ -27,13 +27,13 @@ def place(app: str) -> Partition:
 
 
 def notes(store: Reader, app: str) -> list[Amendment]:
-    """By time. Raises PersistenceError and ChangelogIncomplete."""
+    """The notes, by time. Raises PersistenceError and ChangelogIncomplete."""
     view = store.read(place(app))
     return [] if view is None else [each for _, said in _read(view.entries) for each in said]
 
 
 def note(store: Store, app: str, person: Person, what: str, *keys: str) -> None:
-    """Write, before it is done, that the person does `what` to these keys. Raises as `written`."""
+    """Write a note, before the change is made, that the operator does `what` to these keys. Raises as `written`."""
     written(store, app, person, [Amendment(0.0, person.who, what, key, person.why) for key in keys])
 
 

@@ -1,8 +1,8 @@
-"""A person accepts a gap: a claim that commits once lets the partition go on from where it can.
+"""An operator accepts a gap: a claim that commits once lets the partition go on from the next possible offset.
 
 Where offsets come again (the topic ends earlier, was recreated, or the store went back) a new era begins. Decisions in
-the new era have other ids, so that no receiver takes a new row for a repeat. Results that were sent for these offsets
-before may be sent again with another id.
+the new era have other ids, so no receiver takes a new row for a repeat. Results that were sent for these offsets before
+may be sent again with another id.
 """
 
 from collections.abc import Callable

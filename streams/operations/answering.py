@@ -30,9 +30,9 @@ from sluicegate.streams.reading.dedupe import DuplicateFilter, IdRule
 
 
 class ClauseAnswer(NamedTuple):
-    """What one clause answers: a `value`, or the `problem` why it has none, with the `reason` of a dead letter.
-    `failed` is the clause that failed: this one, or a computed field that it names. It is empty where the record cannot
-    be read; the problem may then quote the payload."""
+    """The answer of one clause: a `value`, or the `problem` why it has none, with the `reason` of a dead letter.
+    `failed` is the clause that failed: this one, or a computed field that it names. It is empty when the record cannot
+    be read; then the problem may quote the payload."""
 
     clause: str
     value: Any = None
@@ -42,9 +42,9 @@ class ClauseAnswer(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What becomes of a record or a result. `reason` and `error` are those of the dead letter; `error` alone says why
-    the partition halts. `outputs` are the topics that a result or a forwarded record goes to, each with its value; None
-    stands for the value of the record, unchanged."""
+    """What the agent does with a record or a result. `reason` and `error` are those of the dead letter; `error` alone
+    says why the partition halts. `outputs` are the topics that a result or a forwarded record goes to, each with its
+    value; None stands for the value of the record, unchanged."""
 
     outcome: Literal["taken", "left-out", "dead-letter", "skipped", "halted", "passed-over"]
     reason: str = ""

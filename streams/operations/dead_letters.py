@@ -121,7 +121,8 @@ def original(letter: Letter, app: str, number: int, partition: int) -> OutboxRow
 
 
 def _its_own(letter: Letter) -> Headers:
-    """An item of a group has the group's headers; its own are not known."""
+    """The record's own headers. None for an item of a group: it carries the group's headers, and its own are
+    unknown."""
     return [] if letter.item is not None else [each for each in letter.headers if not each[0].startswith("sluicegate-")]
 
 
@@ -144,9 +145,9 @@ def retry(
 ) -> Retried:
     """Send these records back to their topics, each unless it was retried before (`again`: once more).
 
-    `wait` sleeps for so many seconds: while another retry of the same letters is under way, this one looks again every
-    LOOK_EVERY seconds. Raises ConfigurationError for a letter that is a completed group, SystemNotReady and
-    PersistenceError: the same call finishes it.
+    `wait` sleeps for so many seconds. While another retry of the same letters is running, this one looks again every
+    LOOK_EVERY seconds. Raises ConfigurationError for a letter that is a completed group. Raises SystemNotReady and
+    PersistenceError: the same call finishes the retry.
     """
     if any(letter.whole for letter in wanted):
         groups = ", ".join(letter.place for letter in wanted if letter.whole)

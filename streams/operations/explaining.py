@@ -25,7 +25,7 @@ from sluicegate.streams.reading.receive import ReceivedShards
 
 
 class OffsetSpan(NamedTuple):
-    """Offsets of the input partition `source`, both inclusive; `last` None: unknown."""
+    """Offsets of the input partition `source`, both inclusive. `last` None: unknown."""
 
     source: TopicPartition
     first: int
@@ -33,7 +33,7 @@ class OffsetSpan(NamedTuple):
 
 
 class ExplainedOutput(NamedTuple):
-    """The headers of an output. `place` is its topic/partition/offset; `span` None: its headers do not say, since a
+    """The headers of an output. `place` is its topic/partition/offset. `span` None: the headers do not name it, since a
     message of a handler has only the fire."""
 
     place: str
@@ -104,7 +104,7 @@ def _place(text: str) -> OffsetSpan | None:
 
 
 def first_of(fire: str, partition: Partition, topic_id: str, low: int, high: int) -> int | None:
-    """The offset in the range from `low` up to and without `high` whose fire has this id: a few microseconds each."""
+    """The offset, from `low` to `high` (excluded), whose fire has this id. Each offset takes a few microseconds."""
     identify = fire_ids(partition, topic_id)
     return next((offset for offset in range(high - 1, low - 1, -1) if identify(offset) == fire), None)
 
@@ -131,7 +131,7 @@ def explained(
 
 
 def looks_back(agent: Agent) -> bool:
-    """Does the agent drop records because of earlier ones?"""
+    """Whether the agent drops records because of earlier ones."""
     return agent.dedupe is not None or bool(agent.receive)
 
 
@@ -150,7 +150,7 @@ class GroupHistory:
         self.left_out = 0
 
     def takes(self, record: Record) -> bool:
-        """Is it one of the group?"""
+        """Whether the record is in the group."""
         now = timestamp(record)
         if not for_us([record], self._partition):
             return False
@@ -169,7 +169,8 @@ class GroupHistory:
         return fresh and self._accept(record)
 
     def _count(self, record: Record, asked: Groups) -> None:
-        """A record that `where` did not take. One for which it has no answer is a dead letter, not left out."""
+        """Count a record that `where` did not take. A record for which it has no answer is a dead letter, and is not
+        left out."""
         if asked.outcomes["where", "false"] and record.offset() > self._first and self._key is not None:
             key = record.key() if self._rule.key_of is None else self._key_of(record)
             self.left_out += key == self._key
@@ -191,7 +192,7 @@ class GroupHistory:
         return any(last == record.offset() and (first == self._first or not self._opens) for first, last in ends)
 
     def _key_of(self, record: Record) -> bytes | None:
-        """None for what the rule cannot read."""
+        """The key of the record; None when the rule cannot read it."""
         try:
             read = self._rule.read(record)
             return record.key() if self._rule.key_of is None else self._rule.key_of(read)

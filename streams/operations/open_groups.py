@@ -1,4 +1,4 @@
-"""The open groups of an agent: read without a claim, fired and dropped under one (see journal/amending.py)."""
+"""The open groups of an agent: listed without a claim; fired and dropped under a claim (see journal/amending.py)."""
 
 from collections.abc import Iterator
 from math import inf
@@ -37,7 +37,7 @@ class OpenGroup(NamedTuple):
 
 
 class PartitionContents(NamedTuple):
-    """The groups of a partition under `rule`, the items that wait for slow handlers, and the changes by people."""
+    """The groups of a partition under `rule`, the items that wait for slow handlers, and the changes by operators."""
 
     partition: Partition
     claim: Claim
@@ -96,7 +96,7 @@ def _seen(within: PartitionContents, key: bytes, state: GroupState) -> OpenGroup
 
 
 def why(group: OpenGroup, agent: Agent) -> str:
-    """What the group waits for, in words."""
+    """A sentence about what the group waits for."""
     rule = agent.aggregation
     said = [
         f"{group.records} of {rule.count}"

@@ -1,4 +1,5 @@
-"""What a changed file does to each agent: compared without a claim, with the open groups that the store holds now."""
+"""The effect of a changed file on each agent, compared without a claim with the open groups that the store holds
+now."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -49,8 +50,8 @@ class PolicyOutcome(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AgentPlan:
-    """`old` or `new` None: the agent is added or removed. `now` is what the store holds in the partitions that go on,
-    `left` what stays in the store and nobody takes care of; both are None when the store was not asked."""
+    """`old` or `new` None: the agent is added or removed. `now` is what the store holds in the partitions that go on.
+    `left` is what stays in the store and no agent processes. Both are None when the store was not asked."""
 
     name: str
     old: AgentRule | None
@@ -156,7 +157,7 @@ def _refused(
 def _leaving(what: str, left: Holding | None) -> list[str]:
     if left is None or left.empty:
         return []
-    return [f"{what}: {left} stay in the store, and nobody fires or sends them; run the old file until they are gone"]
+    return [f"{what}: {left} stay in the store, and no agent fires or sends them; run the old file until they are gone"]
 
 
 def _holding(

@@ -64,8 +64,8 @@ class Rebuilt(NamedTuple):
 
 
 class RebuildIntake:
-    """What of the records counts: neither repeats of our senders, nor of producers, nor what was refused. `now` is the
-    time of the records, which never goes back nor beyond `latest`, the store's time."""
+    """Which records count: not repeats of Sluicegate senders, not duplicates of producers, and not refused records.
+    `now` is the time of the records; it never goes back, and never passes `latest`, the store's time."""
 
     def __init__(
         self, partition: Partition, agent: Agent, ids: IdRule | None, known: KnownOutputs, latest: float

@@ -28,7 +28,7 @@ MOST_DECIDED = 50_000  # results of a partition without a trace in the topic: mo
 
 
 class History(Protocol):
-    """Kafka, as a rebuild needs it, without joining a group."""
+    """Kafka as a rebuild reads it, without joining a group."""
 
     def facts(self, topic: str, number: int) -> TopicFacts:
         """As InputFacts.facts."""
@@ -68,8 +68,8 @@ class RebuildRange(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """A partition to rebuild. `committed` is the group's informational offset, -1: it has none of ours. `whole`: all of
-    its input is there, or the command says that the rest is enough."""
+    """A partition to rebuild. `committed` is the group's informational offset; -1: there is no such Sluicegate offset.
+    `whole`: all of its input exists, or the command says that the rest is enough."""
 
     known: KnownOutputs
     facts: TopicFacts

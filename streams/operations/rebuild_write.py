@@ -23,7 +23,7 @@ COMMIT_ROWS = 500  # outputs may have a megabyte each, as in a worker's commits
 
 
 def lost(view: PartitionView | None) -> bool:
-    """Does the store hold nothing of the partition, or an unfinished rebuild?"""
+    """Whether the store holds nothing of the partition, or an unfinished rebuild."""
     return view is None or view.claim.offset < 0 or (bool(view.entries) and view.entries[0] == REBUILDING)
 
 

@@ -1,4 +1,4 @@
-"""Counts what the clauses of an agent answer for many records. Pure: the caller reads the records.
+"""Counts the answers of an agent's clauses for many records. Pure: the caller reads the records.
 
 The counts hold no value of a record: a problem is in the words of a failed clause, or the reason of a dead letter.
 """

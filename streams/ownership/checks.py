@@ -25,8 +25,8 @@ LOST_WRITES = (
 
 
 class ClaimVersion(NamedTuple):
-    """What was seen of a claim row: era and version, behind which it never goes back, and the last claim that had
-    committed."""
+    """The newest state of a claim row that this process has seen: the era and version, which never go back, and the
+    last claim that had committed."""
 
     era: int = 0
     version: int = 0
@@ -45,9 +45,9 @@ def seen(claim: Claim) -> ClaimVersion:
 
 
 def rewound(claim: Claim, known: ClaimVersion) -> bool:
-    """Is the row not what followed on this? A version may be reached again by a claim of before the rewind that goes
-    on: one that began to commit no later than what was seen (found by tests/model). Rows of older programs do not say
-    which claim that was."""
+    """Whether the row does not follow the one that was seen. A store that lost writes may reach the same version again:
+    a claim from before the loss goes on committing. Such a claim began to commit no later than the version seen (found
+    by tests/model). Rows of older programs do not name that claim."""
     at = seen(claim)
     if (at.era, at.version) < (known.era, known.version):
         return True
@@ -56,14 +56,14 @@ def rewound(claim: Claim, known: ClaimVersion) -> bool:
 
 
 def informational(claim: Claim) -> str:
-    """The text of Kafka's informational commit: which store stands behind this offset."""
+    """The metadata of Kafka's informational commit: it identifies the store behind this offset."""
     era, version, lineage = seen(claim)
     return msgspec.json.encode([MAKER, version, claim.incarnation, era, lineage]).decode()
 
 
 def check_claim(claim: Claim, facts: TopicFacts, known: ClaimVersion = NOTHING) -> None:
-    """Raises the Halt that says which promise could not be kept by going on. `known` is what this process saw of the
-    row."""
+    """Raises the Halt that names the promise that would be broken by going on. `known` is the row as this process last
+    saw it."""
     _check_topic(claim, facts)
     _check_store(claim, facts, known)
     if claim.offset < 0:
@@ -91,7 +91,7 @@ def _check_topic(claim: Claim, facts: TopicFacts) -> None:
 def _check_store(claim: Claim, facts: TopicFacts, known: ClaimVersion) -> None:
     told, incarnation = _ours(facts.metadata)
     at = seen(claim)
-    if incarnation is None or told.era < at.era:  # of the era before, which a person gave up
+    if incarnation is None or told.era < at.era:  # a commit of the era before, which an operator gave up
         if rewound(claim, known):
             raise StoreRewound(
                 f"the store says version {_said(at)}, this process has seen {_said(known)}: {LOST_WRITES}"
@@ -121,12 +121,12 @@ def _said(at: ClaimVersion) -> str:
 
 
 def told_era(facts: TopicFacts) -> int:
-    """That of the last informational commit."""
+    """The era of the last informational commit."""
     return _ours(facts.metadata)[0].era
 
 
 def _ours(metadata: str) -> tuple[ClaimVersion, str | None]:
-    """What an informational commit of ours says, and the incarnation; (NOTHING, None) for anything else."""
+    """The content of a Sluicegate informational commit, and the incarnation; (NOTHING, None) for any other commit."""
     try:
         found: Any = msgspec.json.decode(metadata) if metadata else None
     except msgspec.DecodeError:
@@ -140,13 +140,13 @@ def _ours(metadata: str) -> tuple[ClaimVersion, str | None]:
 
 
 def maker_of(metadata: str) -> str | None:
-    """The incarnation of the store behind an informational commit, None for one that is not ours."""
+    """The incarnation of the store behind an informational commit. None for a commit that Sluicegate did not make."""
     return _ours(metadata)[1]
 
 
 def check_partitions(source: Source | None, facts: TopicFacts, aggregation: Aggregation, open_groups: int) -> bool:
-    """Were input partitions added since the last commit? Raises PartitionsChanged when open groups whose keys moved
-    away could never end."""
+    """Whether input partitions were added since the last commit. Raises PartitionsChanged when open groups, whose keys
+    moved to other partitions, could never end."""
     if source is None or not source.partition_count or facts.partitions <= source.partition_count:
         return False
     if open_groups and aggregation.since_first is None and aggregation.since_last is None:
@@ -159,8 +159,8 @@ def check_partitions(source: Source | None, facts: TopicFacts, aggregation: Aggr
 
 
 def check_low(facts: TopicFacts, offset: int, first: int) -> None:
-    """Records were asked for from `offset` and came from `first`. Offsets without a record are normal where
-    transactions or compaction left them; a topic that begins above ours lost records. Raises RetentionPassed."""
+    """Records were requested from `offset` and came from `first`. Missing offsets are normal where transactions or
+    compaction left them. A topic that begins above `offset` lost records. Raises RetentionPassed."""
     if facts.low > offset:
         raise RetentionPassed(
             f"the next offset is {offset}, the topic begins at {facts.low}, the first record is {first}"

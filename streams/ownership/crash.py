@@ -35,7 +35,7 @@ class CrashMarks:
         self.poisoned = False  # the record at the offset of the claim is the cause
 
     def found(self, trying: CrashMark | None, offset: int) -> None:
-        """What the claim found; a mark at another offset is of the past."""
+        """Take the mark that the claim found. A mark at another offset is obsolete."""
         if trying is None or trying.offset != offset:
             return
         suspects = tuple(name for name in trying.processes if name.rstrip(STEPS + SINGLE) != self._process)
@@ -48,18 +48,18 @@ class CrashMarks:
             self._before, self._step, self._careful_to = suspects, STEP, offset + REACH
 
     def step(self, offset: int) -> int:
-        """How many records may be taken before a commit; 0: as many as there are."""
+        """How many records a commit may take; 0: no bound."""
         return self._step if offset < self._careful_to else 0
 
     def opening(self, offset: int) -> CrashMark:
-        """The mark to write with records in hand, before the first batch and before each careful step."""
+        """The mark to write before the first batch, and before each careful step."""
         self.set = True
         return CrashMark(offset, (*self._before, self._process + {0: BATCH, STEP: STEPS, 1: SINGLE}[self.step(offset)]))
 
     def clear(self) -> None:
-        """A commit that got on wrote no mark."""
+        """A commit that moved the offset wrote no mark."""
         self.set = False
 
     def names(self) -> tuple[str, ...]:
-        """What to take back when this process lets go of the partition alive."""
+        """The names to remove when this process, alive, lets go of the partition."""
         return tuple(self._process + end for end in (BATCH, STEPS, SINGLE)) if self.set else ()

@@ -1,6 +1,6 @@
-"""The halted partitions of a worker: they wait for a person.
+"""The halted partitions of a worker, which wait for an operator.
 
-`sluicegate accept-gap` leaves a note in the journal. Workers read the journal and not the rows of the partitions.
+`sluicegate accept-gap` writes a note in the journal. Workers read the journal and not the rows of the partitions.
 """
 
 from collections.abc import Iterator
@@ -50,7 +50,7 @@ class Halted(dict[TopicPartition, tuple[Halt, float]]):
             yield PartitionReport(*place, "halted", error=error.code, detail=str(error))
 
     def accepted(self, store: Reader, app: str, agent: str) -> list[TopicPartition]:
-        """The partitions whose gap a person accepted after they halted; none when the journal cannot be read."""
+        """The partitions whose gap an operator accepted after they halted. None when the journal cannot be read."""
         gaps = {place: since for place, (error, since) in self.items() if isinstance(error, GAPS)}
         if not gaps:
             return []

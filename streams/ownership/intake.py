@@ -1,6 +1,7 @@
-"""Which of a worker's partitions read nothing for now: too much is unsent or sealed, or a record cannot be decoded yet.
+"""Which of a worker's partitions pause their intake: too many rows are unsent or too many items sealed, or a record
+cannot be decoded yet.
 
-Only intake stands: deadlines, handlers and the relay go on.
+Only intake pauses. Deadlines, handlers and the relay go on.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,12 +15,12 @@ from sluicegate.streams.errors import DecodeWaits, SystemNotReady
 from sluicegate.streams.ownership.owner import Owner
 from sluicegate.streams.ownership.setting import AgentRuntime
 
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds between two looks at a record that waits
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds between two attempts to decode a waiting record
 
 
 class Unresolved:
-    """The record at `offset` cannot be decoded (`text`): those before it pass, and it is looked at again at `due`.
-    `at_it`: it was read and left, so that what is read next lies behind it."""
+    """The record at `offset` cannot be decoded (`text`). The records before it are taken, and it is tried again at
+    `due`. `at_it`: it was read and left, so the next record read lies after it."""
 
     __slots__ = ("at_it", "backoff", "due", "offset", "text")
 
@@ -29,7 +30,7 @@ class Unresolved:
 
 
 class IntakePauses:
-    """`unresolved` has the record that each partition waits for (`on_error: {decode: wait}`)."""
+    """`unresolved` holds, by partition, the record that it waits for (`on_error: {decode: wait}`)."""
 
     def __init__(
         self, setting: AgentRuntime, random: Callable[[], float], clock: Callable[[], float], log: Any
@@ -39,7 +40,7 @@ class IntakePauses:
         self.unresolved: dict[TopicPartition, Unresolved] = {}
 
     def balance(self, owners: Mapping[TopicPartition, Owner]) -> None:
-        """Pause and resume: unsent rows, sealed items, records that wait. Never holds up a deadline."""
+        """Pause and resume the intake by unsent rows, sealed items and waiting records. It never delays a deadline."""
         for place, owner in owners.items():
             waits = self.unresolved.get(place)
             held = waits is not None and waits.at_it and self._clock() < waits.due
@@ -52,7 +53,7 @@ class IntakePauses:
     def _read_on(self, place: TopicPartition, owner: Owner, waits: Unresolved | None) -> None:
         if waits is None or not waits.at_it:
             self._setting.input.resume([place])
-        else:  # what was read since was left: back to it
+        else:  # the records read since then were left: go back to it
             try:
                 self._setting.input.start(*place, owner.offset, owner.epoch)
             except SystemNotReady:
@@ -62,25 +63,26 @@ class IntakePauses:
         self._paused.discard(place)
 
     def begins(self, place: TopicPartition) -> None:
-        """The next claim starts it again, full or not, at or before what waits."""
+        """A new claim resumes the partition, whether full or not, at or before the waiting record."""
         self._paused.discard(place)
         if waits := self.unresolved.get(place):
             waits.at_it = False
 
     def forget(self, place: TopicPartition) -> None:
-        """Another worker has it."""
+        """Drop the partition: another worker owns it."""
         self._paused.discard(place)
         self.unresolved.pop(place, None)
 
     def waits(self, place: TopicPartition, error: DecodeWaits) -> None:
-        """This owner is over; the next one takes what lies before the record, and stops at it."""
+        """This owner has ended. The next one takes the records before the waiting record, and stops at it."""
         known = self.unresolved.get(place)
         if known is None or known.offset != error.offset:
             known = self.unresolved[place] = Unresolved(error.offset, Backoff(FIRST_PAUSE, LONGEST_PAUSE, self._random))
         self._later(place, known, str(error))
 
     def passed(self, place: TopicPartition, records: Sequence[Record]) -> Sequence[Record]:
-        """Those that may be taken: all when what waited can be decoded now, or is gone; else what lies before it."""
+        """The records that may be taken: all if the waiting record can be decoded now or is gone, else those before
+        it."""
         waits = self.unresolved.get(place)
         if waits is None or records[-1].offset() < waits.offset:
             return records
@@ -93,14 +95,14 @@ class IntakePauses:
         return records[:at]
 
     def well(self, place: TopicPartition, offset: int) -> None:
-        """Everything before `offset` is committed."""
+        """All records before `offset` are committed."""
         waits = self.unresolved.get(place)
         if waits is not None and offset > waits.offset:
             del self.unresolved[place]
             self._log.info("record.resolved", topic=place[0], partition=place[1], offset=waits.offset)
 
     def reasons(self) -> list[str]:
-        """Why the worker is not ready."""
+        """The reasons why the worker is not ready."""
         return [
             f"waits at {topic}/{number} offset {waits.offset}: undecodable"
             for (topic, number), waits in self.unresolved.items()

@@ -1,6 +1,6 @@
 """One partition while this process owns it: claim, restore, (accept | expire), commit.
 
-There is one way back: whatever goes wrong with a commit, the owner is dropped as a whole and a new one claims.
+There is one way to handle a failed commit: the owner is dropped as a whole, and a new one claims.
 """
 
 from collections.abc import Iterator, Sequence
@@ -134,7 +134,7 @@ class Owner:
             raise
 
     def _begin(self) -> None:
-        """Everything that stands between a restored state and the first record."""
+        """All steps between the restored state and the first record."""
         claim, setting, known = self.claim, self._setting, self.claim.source
         changed = self.groups.rule is not setting.rule
         if changed:
@@ -180,11 +180,11 @@ class Owner:
             self._rows.under_rule = True
 
     def _idle_begins(self, before: Source | None) -> bool:
-        """Do open groups count from this claim on? Then no later claim may move that moment."""
+        """Whether open groups count from this claim on. Then no later claim may move that moment."""
         return bool(self._source and self._source.idle and (before is None or before.idle is None))
 
     def now(self, monotonic: float) -> float:
-        """The owner's time: the store's at the last commit, and what passed since; never back."""
+        """The owner's time: the store's time at the last commit plus the time passed since. It never goes back."""
         self._beat = monotonic
         return self._clock.now(monotonic)
 
@@ -212,7 +212,7 @@ class Owner:
         self.epoch = -1 if (epoch := last.leader_epoch()) is None else epoch
 
     def open(self, monotonic: float) -> None:
-        """With records in hand, before the first batch and before each careful step: the crash mark, in a commit."""
+        """Commit the crash mark before the first batch, and before each careful step."""
         offset, epoch = self.held.reached(self.offset, self.epoch)
         changes = Changes(offset, epoch, trying=self.marks.opening(offset), source=self._source)
         self.claim = self._setting.store.commit(self.claim, changes)
@@ -220,8 +220,8 @@ class Owner:
         self.begun = True
 
     def refuse_crashed(self, record: Record, monotonic: float) -> None:
-        """This record ended the process three times: a dead letter, its bytes untouched, unless it counts in a shared
-        buffer already."""
+        """This record ended the process three times: make it a dead letter with its bytes unchanged, unless the shared
+        buffer holds it already."""
         self.begun = True
         if self._setting.processor.holds(self.place, record.offset(), self._rows.fire_id):
             return self.accept((record,), monotonic)
@@ -248,37 +248,37 @@ class Owner:
 
     @property
     def items_ready(self) -> bool:
-        """Are there items that a commit left, and that can be handled now?"""
+        """Whether there are items that a commit left and that can be handled now."""
         return self.held.ready(self._beat)
 
     @property
     def waits_for(self) -> str:
-        """Why items wait to be handled again; empty when none do."""
+        """The error that items wait for; empty when none wait."""
         topic, number = self.place
         return f"waiting to handle {topic}/{number} again: {self.held.why}" if self.held.waits(self._beat) else ""
 
     def next_due(self) -> float:
-        """The nearest deadline of a group, or try of a handler, on the owner's clock."""
+        """The time, on the owner's clock, of the nearest deadline of a group or of a handler's next try."""
         now = self._clock.last
         return min(self.groups.next_due(), self.sealed.next_ready(now), now + self.held.due() - self._beat)
 
     @property
     def full(self) -> bool:
-        """Should intake pause?"""
+        """Whether intake must pause."""
         waits = bool(self.held.items) and self.pending >= MOST_HELD
         return waits or self.shard.full or self.sealed.full or self._setting.processor.full
 
     def step(self) -> int:
-        """How many records may be taken before a commit; 0: as many as there are."""
+        """How many records one commit may take; 0: no bound."""
         processor = self._setting.processor
         apart = 0 if processor.parts else processor.step(self.place, self.offset)
         return min(filter(None, (apart, self.marks.step(self.offset))), default=0)
 
     def commit(self, monotonic: float) -> Sequence[Event] | None:
-        """Make everything since the last commit durable, then let its rows out; returns the events. None: a handler
-        failed, nothing was committed, and `held` says until when that waits.
+        """Make everything since the last commit durable, then release its rows to the relay. Returns the events. None:
+        a handler failed and nothing was committed; `held` says until when its items wait.
 
-        Raises Fenced, PersistenceError or HandlerFailed: this owner is over.
+        Raises Fenced, PersistenceError or HandlerFailed: this owner has ended.
         """
         store, processor = self._setting.store, self._setting.processor
         waiting = self._inbox or self.groups.events or self.held.items
@@ -340,7 +340,7 @@ class Owner:
         return PreparedCommit(changes, events if events is items else decided(items, events), items)
 
     def _items(self) -> list[Item]:
-        """What is to be decided: refused records, fires and messages."""
+        """The items to process: refused records, fires and messages."""
         items, self._inbox = [*self.held.taken(), *self.groups.drain(), *self._inbox], []
         processor = self._setting.processor
         step = processor.step(self.place, offset_of(items[0])) if items and processor.parts else 0
@@ -404,7 +404,8 @@ class Owner:
         return events
 
     def _mark(self, offset: int) -> CrashMark | None:
-        """A commit that does not get on says nothing new about crashes: the mark stays as it stands."""
+        """The mark stays unchanged after a commit that does not move the offset: such a commit shows nothing about
+        crashes."""
         return self.claim.trying if offset == self.claim.offset else None
 
     def tick(self, monotonic: float, took: float) -> float:

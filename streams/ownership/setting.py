@@ -1,4 +1,4 @@
-"""What all partitions of a worker share."""
+"""The runtime that all partitions of a worker share."""
 
 from typing import NamedTuple
 
@@ -11,8 +11,8 @@ from sluicegate.streams.reading.dedupe import IdRule
 
 
 class AgentRuntime(NamedTuple):
-    """`process` is a random name of this process, `member` the name that people see. `slow` calls handlers outside of
-    the commits (`concurrency`)."""
+    """`process` is a random name of this process, `member` the name that operators see. `slow` calls handlers outside
+    of the commits (`concurrency`)."""
 
     agent: Agent
     rule: Rule

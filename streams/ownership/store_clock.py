@@ -1,10 +1,10 @@
-"""An owner's time: the store's at its last answer, and what has passed here since."""
+"""The time of an owner: the store's time at its last answer, plus the time that has passed in this process since."""
 
 from math import inf
 
 
 class StoreClock:
-    """Seconds. `last` is the time that was read last; it never goes back."""
+    """Times in seconds. `last` is the latest time that was read; it never goes back."""
 
     __slots__ = ("_at", "_monotonic", "_took", "last")
 
@@ -18,8 +18,9 @@ class StoreClock:
         return self.last
 
     def answered(self, store_time: float, monotonic: float, took: float) -> float:
-        """The store looked at its clock at some moment of a call that took so long (inf: unknown). Returns how many it
-        jumped against ours, 0 when the slowness of this call and the one before it explains the difference."""
+        """The store read its clock at some moment of a call that took so long (inf: unknown). Returns how many seconds
+        the store's clock jumped against this process's clock. Returns 0 if the durations of this call and the one
+        before explain the difference."""
         jump = store_time - (self._at + monotonic - self._monotonic)
         unsure, self._took = took + self._took, took
         self._at, self._monotonic = store_time, monotonic

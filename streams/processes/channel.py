@@ -1,5 +1,5 @@
-"""How a worker's process reports to its supervisor: JSON lines over an inherited pipe, which never holds the worker
-up."""
+"""The channel of reports from a worker's process to its supervisor: JSON lines over an inherited pipe. It never blocks
+the worker."""
 
 import contextlib
 import fcntl
@@ -15,17 +15,17 @@ PIPE_BYTES = 1024 * 1024
 
 
 def pipe() -> tuple[int, int]:
-    """(read, write) descriptors, roomy where the system lets us."""
+    """The descriptors (read, write) of a pipe, with a large buffer where the system permits it."""
     read, write = os.pipe()
     if hasattr(fcntl, "F_SETPIPE_SZ"):
-        with contextlib.suppress(OSError):  # more than this user may have: the default will do
+        with contextlib.suppress(OSError):  # above this user's limit: the default size is enough
             fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
     return read, write
 
 
 class ReportSender:
-    """The worker's end; the threads of one process may share it. A report that does not fit now is dropped; one that
-    fits in part is finished before the next."""
+    """The worker's end. The threads of one process may share it. A report that does not fit is dropped. A report that
+    was written in part is finished before the next one."""
 
     def __init__(self, descriptor: int) -> None:
         os.set_blocking(descriptor, False)
@@ -35,7 +35,7 @@ class ReportSender:
         self._rest = b""
 
     def send(self, report: WorkerReport) -> bool:
-        """Hand a report over; False: it was dropped. Never blocks, never raises."""
+        """Write a report. False: it was dropped. Never blocks, never raises."""
         line = msgspec.json.encode(report) + b"\n"
         with self._lock:
             self._rest = self._rest[self._write(self._rest) :]
@@ -53,7 +53,7 @@ class ReportSender:
 
 
 def received(descriptor: int) -> Iterator[WorkerReport]:
-    """The reports that come through the pipe until its last writer is gone; a line that is none is passed over."""
+    """The reports from the pipe, until its last writer is gone. A line that is no report is skipped."""
     decode = msgspec.json.Decoder(WorkerReport).decode
     with os.fdopen(descriptor, "rb") as lines:
         for line in lines:

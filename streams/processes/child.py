@@ -1,6 +1,7 @@
-"""A worker's process: reads its job from stdin, runs its workers, and does not outlive its supervisor.
+"""A worker's process: it reads its job from stdin, runs its workers, and ends when its supervisor ends.
 
-The entry point that joins engine and connectors (sluicegate.streams.cli.child) hands `main` what makes a worker.
+The entry point that joins engine and connectors (sluicegate.streams.cli.child) gives `main` the function that makes a
+worker.
 """
 
 import ctypes
@@ -28,9 +29,9 @@ RuleChange = Literal["refuse", "flush", "drop"]
 
 
 class ProcessJob(msgspec.Struct, frozen=True):
-    """What the supervisor hands to a process: each agent runs `workers` (their numbers), and with `dispatches` the
-    dispatcher, a thread each if there are several. `descriptor` is the pipe for reports, `parent` the supervisor's pid,
-    `drain` seconds."""
+    """The job that the supervisor gives to a process. Each agent runs `workers` (their numbers). With `dispatches` the
+    process also runs the dispatcher. If there are several tasks, each has a thread. `descriptor` is the pipe for
+    reports, `parent` the supervisor's pid, `drain` a time in seconds."""
 
     app: App
     agents: tuple[str, ...]
@@ -44,7 +45,7 @@ class ProcessJob(msgspec.Struct, frozen=True):
 
 
 class WorkerPlan(msgspec.Struct, frozen=True):
-    """What one worker is made from."""
+    """The values from which one worker is made."""
 
     app: App
     agent: Agent
@@ -54,10 +55,10 @@ class WorkerPlan(msgspec.Struct, frozen=True):
 
 
 class Runner(Protocol):
-    """A worker, opened and ready to go."""
+    """A worker that is opened and ready to run."""
 
     def run(self, stop: Callable[[], bool], drain: float) -> int:
-        """Work until `stop` says so, then drain within so many seconds; the exit code."""
+        """Work until `stop` returns true, then drain within so many seconds. Returns the exit code."""
 
 
 ReportStatus = Callable[[WorkerReport], object]
@@ -66,7 +67,7 @@ MakeDispatcher = Callable[[App, ReportStatus], Runner]
 
 
 class ProcessTask(NamedTuple):
-    """One thing that a process runs, by the names that its reports have."""
+    """One task of a process, with the names that its reports carry."""
 
     agent: str
     worker: int
@@ -74,15 +75,15 @@ class ProcessTask(NamedTuple):
 
 
 def main(make: MakeWorker, dispatcher: MakeDispatcher) -> int:
-    """Run the job that comes as the first line of stdin; the process ends when stdin does. Returns the exit code."""
+    """Run the job, which is the first line of stdin. The process ends when stdin ends. Returns the exit code."""
     stop = threading.Event()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to us too; the supervisor decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to this process too; the supervisor decides
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     job = msgspec.json.decode(sys.stdin.buffer.readline(), type=ProcessJob)
     _die_with(job.parent)
     threading.Thread(target=_watch, args=(sys.stdin.fileno(),), name="supervisor-watch", daemon=True).start()
     configure(level=job.log_level)
-    sys.path.append(job.app.folder)  # where the file's `module:function` names are looked up, after what is installed
+    sys.path.append(job.app.folder)  # for the file's `module:function`, after installed packages
     return _run_all(job, _tasks(job, make, dispatcher), stop)
 
 
@@ -97,7 +98,7 @@ def _tasks(job: ProcessJob, make: MakeWorker, dispatcher: MakeDispatcher) -> lis
 
 
 def _run_all(job: ProcessJob, tasks: Sequence[ProcessTask], stop: threading.Event) -> int:
-    """Run all tasks; the first that fails ends the process."""
+    """Run all tasks. The first task that fails ends the process."""
     if len(tasks) == 1:
         return run_one(tasks[0], stop.is_set, job.drain)
     codes: queue.SimpleQueue[int] = queue.SimpleQueue()
@@ -110,12 +111,12 @@ def _run_all(job: ProcessJob, tasks: Sequence[ProcessTask], stop: threading.Even
     for _ in tasks:
         code = codes.get()
         if code != 0:
-            os._exit(code)  # crash-only: the other threads share our memory store and go with us
+            os._exit(code)  # the other threads share this process's memory store, so they end with it
     return 0
 
 
 def run_one(task: ProcessTask, stop: Callable[[], bool], drain: float) -> int:
-    """One worker, or the dispatcher, from opening to its end; errors become the exit codes of the command."""
+    """Open and run one worker, or the dispatcher, to its end. Errors become the exit codes of the command."""
     log = structlog.get_logger().bind(agent=task.agent, worker=task.worker)
     try:
         return task.make().run(stop, drain)
@@ -125,7 +126,7 @@ def run_one(task: ProcessTask, stop: Callable[[], bool], drain: float) -> int:
     except SystemNotReady as error:
         log.error("worker.not_ready", error=str(error))
         return 3
-    # a store that is away while we start: not 3, the supervisor tries again without end
+    # the store is away at the start: not exit code 3, so the supervisor keeps trying
     except PersistenceError as error:
         log.warning("worker.store_unavailable", error=str(error))
         return 1
@@ -135,9 +136,9 @@ def run_one(task: ProcessTask, stop: Callable[[], bool], drain: float) -> int:
 
 
 def end(code: int) -> NoReturn:
-    """After an error without the interpreter's own end, which frees the Kafka clients and waits for their brokers:
-    minutes were seen, in which the process was neither at work nor started again. A good end tidies up: SQLite's last
-    connection empties its log."""
+    """End the process after an error without the interpreter's own end, which frees the Kafka clients and waits for
+    their brokers. That can take minutes, in which the process neither works nor is started again. After success the
+    interpreter ends normally and tidies up: for example, SQLite's last connection empties its log."""
     if code == 0:
         sys.exit(0)
     sys.stdout.flush()
@@ -146,7 +147,8 @@ def end(code: int) -> NoReturn:
 
 
 def _die_with(parent: int) -> None:
-    """SIGKILL us when the supervisor's main thread is gone, however it went (Linux; elsewhere the watch does)."""
+    """Ask for SIGKILL when the supervisor's main thread ends in any way (Linux; on other systems `_watch` ends the
+    process)."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
@@ -154,8 +156,8 @@ def _die_with(parent: int) -> None:
 
 
 def _watch(descriptor: int) -> None:
-    """The supervisor never writes again: the end of the pipe is its end. Reads past sys.stdin, whose lock a thread must
-    not hold when the interpreter ends."""
+    """End the process when the pipe ends: the supervisor never writes again. Reads past sys.stdin, because a thread
+    must not hold its lock when the interpreter ends."""
     while os.read(descriptor, 4096):
         pass
     os._exit(1)

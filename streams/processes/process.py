@@ -1,4 +1,4 @@
-"""Starting one worker's process, and hearing of its reports and its end."""
+"""Starts one worker's process, and receives its reports and its end."""
 
 import contextlib
 import os
@@ -16,7 +16,7 @@ from sluicegate.streams.processes.child import ProcessJob
 
 
 class Ended(NamedTuple):
-    """A process ended: `code` as subprocess gives it (negative: the signal)."""
+    """A process ended: `code` as subprocess reports it (negative: the signal)."""
 
     pid: int
     code: int
@@ -32,9 +32,9 @@ OnReport = Callable[[WorkerReport], object]
 def spawn(
     command: Sequence[str], job: ProcessJob, events: queue.SimpleQueue[ProcessEvent], heard: OnReport
 ) -> subprocess.Popen[bytes]:
-    """Start `command` with the job on its stdin, which stays open as long as we live. Its reports go to `heard` (in a
-    thread), its end to `events`. Call it from the main thread only: the process dies with the thread that started it.
-    Raises OSError."""
+    """Start `command` with the job on its stdin, which stays open while this process lives. A thread passes the reports
+    to `heard`. The end is put on `events`. Call it from the main thread only, because the process dies with the thread
+    that started it. Raises OSError."""
     read, write = pipe()
     try:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=(write,))
@@ -49,7 +49,7 @@ def spawn(
     ).start()
     line = msgspec.json.encode(msgspec.structs.replace(job, descriptor=write)) + b"\n"
     assert process.stdin is not None
-    with contextlib.suppress(OSError):  # it ended already, which `events` will say
+    with contextlib.suppress(OSError):  # it has ended already; `events` will report it
         process.stdin.write(line)
         process.stdin.flush()
     return process

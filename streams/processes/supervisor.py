@@ -1,6 +1,7 @@
-"""The process above the workers: one child per agent and worker, started again when it ends, and the HTTP port.
+"""The supervisor of the worker processes: one child process per agent and worker, restarted when it ends; and the HTTP
+port.
 
-Signal handlers only put on a queue; the main thread starts all processes and waits on that queue.
+Signal handlers only write to a queue. The main thread starts all processes and waits for that queue.
 """
 
 import contextlib
@@ -47,8 +48,8 @@ real address, say); what it holds lives as long as the context. Raises Configura
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Seconds: a worker's budget to drain and what it may overdraw, the bounds of the restart back-off, and how long a
-    worker must live to be called healthy."""
+    """Times in seconds: a worker's time to drain and its extra time, the bounds of the restart back-off, and how long a
+    worker must live to count as healthy."""
 
     drain: float = 30.0
     grace: float = 5.0
@@ -78,8 +79,8 @@ def run(
     log_level: str = "info",
     fresh: Fresh = lambda app: app,
 ) -> int:
-    """Run the app's agents (all, or those named) until a signal; the exit code of the command: 0 after SIGTERM or
-    SIGINT, 1 when workers had to be killed, 2 and 3 as a worker or a check says."""
+    """Run the app's agents (all, or the named ones) until a signal. Returns the exit code of the command: 0 after
+    SIGTERM or SIGINT, 1 when workers had to be killed, 2 and 3 from a worker or a check."""
     configure(level=log_level)
     log = structlog.get_logger()
     events: queue.SimpleQueue[ProcessEvent] = queue.SimpleQueue()
@@ -108,8 +109,8 @@ def run(
 
 
 def chosen(app: App, agents: Sequence[str]) -> tuple[str, ...]:
-    """The agents to run, in the file's order, each with the one that re-keys for it. Raises ConfigurationError for one
-    that the file does not have."""
+    """The agents to run, in the file's order, each together with its re-keying agent. Raises ConfigurationError for a
+    name that the file does not have."""
     known = [agent.name for agent in app.agents]
     wanted = {*agents, *(agent.name for agent in app.agents if agent.rekeys in agents)}
     for name in agents:
@@ -119,8 +120,8 @@ def chosen(app: App, agents: Sequence[str]) -> tuple[str, ...]:
 
 
 def jobs(whole: ProcessJob) -> list[ProcessJob]:
-    """One job per process: one agent and worker each and the dispatcher, or everything together when the state lives in
-    the process."""
+    """The job of each process: one agent and worker, and one process for the dispatcher. If the state lives in the
+    process, one job holds everything."""
     dispatches = whole.app.outbox is not None or whole.app.timeouts is not None
     if whole.app.store.startswith("memory:"):
         return [msgspec.structs.replace(whole, dispatches=dispatches)]
@@ -134,7 +135,7 @@ def jobs(whole: ProcessJob) -> list[ProcessJob]:
 
 @dataclass(eq=False, slots=True)
 class Slot:
-    """One process to keep running; `due` is when to start it, None while it runs."""
+    """One process to keep running. `due` is the time to start it; None while it runs."""
 
     job: ProcessJob
     backoff: Backoff
@@ -150,7 +151,7 @@ class Slot:
 
 
 class Supervisor:
-    """Keeps a process per job running until a signal, or until one says that it never can."""
+    """Keeps one process per job running, until a signal comes or a process reports that it can never run."""
 
     def __init__(
         self,
@@ -172,7 +173,7 @@ class Supervisor:
         self._log = structlog.get_logger()
 
     def run(self) -> int:
-        """Start all, watch them, end them; the exit code."""
+        """Start all processes, watch them, and end them. Returns the exit code."""
         for slot in self._slots:
             for who in slot.workers:
                 self._board.expect(who, None)
@@ -190,7 +191,7 @@ class Supervisor:
         return self._stop(code)
 
     def _next(self, until: float | None) -> ProcessEvent | None:
-        """The next event, or None at that time."""
+        """The next event, or None when that time has come."""
         try:
             return self._events.get(timeout=None if until is None else max(0.0, until - time.monotonic()))
         except queue.Empty:
@@ -215,7 +216,7 @@ class Supervisor:
             self._log.info(_event(agent, "started"), agent=agent, worker=worker, pid=slot.process.pid)
 
     def _ended(self, event: Ended) -> int | None:
-        """A process ended unexpectedly: start it again; or return an exit code when a new start cannot help."""
+        """A process ended unexpectedly: start it again, or return an exit code when a restart cannot help."""
         slot = self._forget(event)
         if event.code == 2 or (event.code == 3 and not slot.was_ready):
             return event.code
@@ -245,7 +246,8 @@ class Supervisor:
         return slot
 
     def _stop(self, code: int) -> int:
-        """Not ready first; then SIGTERM to all, and SIGKILL to those that overdraw or at a second signal."""
+        """Report not ready first. Then send SIGTERM to all, and SIGKILL to those that exceed their time, or at a second
+        signal."""
         self._board.phase("stopping")
         self._log.info("supervisor.stopping", code=code)
         self._signal(signal.SIGTERM)
@@ -275,8 +277,8 @@ def _event(agent: str, what: str) -> str:
 
 @contextlib.contextmanager
 def _signals(events: queue.SimpleQueue[ProcessEvent]) -> Iterator[None]:
-    """A signal within SAME_SIGNAL seconds of the first is the same signal: the terminal sends it to all processes, and
-    a wrapper forwards it once more."""
+    """Signals within SAME_SIGNAL seconds of the first count as one signal: the terminal sends it to all processes, and
+    a wrapper forwards it again."""
     first: list[float] = []
 
     def note(number: int, _frame: FrameType | None) -> None:

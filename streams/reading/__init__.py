@@ -1,4 +1,5 @@
-"""Which of the records that are read count: records for another agent, and repeats of a sender or a producer, do not.
+"""Decides which of the records read are processed: records for another agent, and repeats of a sender or a producer,
+are not.
 
 It imports aggregation and contracts.
 """

@@ -1,7 +1,7 @@
-"""Records that `sluicegate dead retry` wrote for one agent: every other agent of the topic passes over them.
+"""Filters records that `sluicegate dead retry` wrote for one agent: every other agent of the topic skips them.
 
-A retried record goes back to its topic, so that the topic stays the whole input of its agents: a rebuild reads the
-record there, too. The header `sluicegate-retried-for` names the agent whose dead letter it was, as `app/agent`.
+A retried record goes back to its topic, so the topic still holds the whole input of its agents, and a rebuild reads the
+record there too. The header `sluicegate-retried-for` names the agent whose dead letter it was, as `app/agent`.
 """
 
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ RETRIED_FOR = "sluicegate-retried-for"
 
 
 def addressee(app: str, agent: str) -> bytes:
-    """The value of the header for a record that only this agent takes."""
+    """The header value of a record that only this agent takes."""
     return f"{app}/{agent}".encode()
 
 
 def for_us(records: Sequence[Record], partition: Partition) -> Sequence[Record]:
-    """The records without those that were written for another agent than the partition's.
+    """The records without those written for another agent than the partition's.
 
-    Reads the headers of all records in C, without a Python frame for each: 25 ns for a record that has none.
+    Reads the headers of all records in C, without a Python frame for each: 25 ns for a record without headers.
     """
     if not _any_addressed(records):
         return records
@@ -34,7 +34,7 @@ def _any_addressed(records: Sequence[Record]) -> bool:
     read = type(records[0]).headers
     try:
         return RETRIED_FOR in map(itemgetter(0), chain.from_iterable(filter(None, map(read, records))))
-    except (SystemError, UnicodeDecodeError):  # a record whose headers cannot be read: each is looked at by itself
+    except (SystemError, UnicodeDecodeError):  # one record's headers cannot be read: check each record by itself
         return True
 
 

@@ -1,7 +1,7 @@
-"""Business-key de-duplication: what a producer wrote twice is dropped before anybody looks at it.
+"""De-duplication by business key: records that a producer wrote twice are dropped before they are processed.
 
-The id is read from a header, from a field of the message, or is its key. A redelivered record needs none of this: its
-offset lies below the committed one.
+The id is read from a header, from a field of the message, or is its key. A redelivered record needs no de-duplication:
+its offset lies below the committed one.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,15 +20,15 @@ from sluicegate.streams.aggregation.seen import KnownIds
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.errors import ConfigurationError
 
-LONGEST = 64  # bytes; what is longer is remembered by its SHA-256
+LONGEST = 64  # bytes; a longer id is remembered by its SHA-256
 
 ReadId = Callable[[Record], bytes | None]
 """The id of a record, None or empty when it has none; raises where it cannot be read."""
 
 
 class IdRule:
-    """The `dedupe` of an agent, compiled. `valid` raises for what is no message at all. `opaque`: the agent may take
-    values that cannot be decoded, and tombstones; no id is read of a value."""
+    """The compiled `dedupe` of an agent. `valid` raises for a value that is no message at all. `opaque`: the id is not
+    read from the value, and the agent may take tombstones and values that cannot be decoded."""
 
     __slots__ = ("max_record_bytes", "opaque", "read", "setting", "valid")
 
@@ -51,12 +51,13 @@ class IdRule:
             self.read = {"key": _key, "header": _header(name)}.get(self.setting.by) or _field(name, codec)
 
     def seen(self) -> KnownIds:
-        """Nothing seen yet."""
+        """An empty set of seen ids."""
         setting = self.setting
         return KnownIds(f"{setting.by}:{setting.name or ''}", setting.horizon, setting.max_ids)
 
     def identity(self, record: Record) -> bytes | None:
-        """None when it has none that can be read. Raises ClauseFailed for one that cannot be computed."""
+        """The record's id, or None if it has none that can be read. Raises ClauseFailed for one that cannot be
+        computed."""
         try:
             found = self.read(record) or None
         except ClauseFailed:
@@ -66,7 +67,8 @@ class IdRule:
         return found if found is None or len(found) <= LONGEST else sha256(found).digest()
 
     def refuses(self, record: Record) -> bool:
-        """Is the missing id what is wrong with this record? Of anything else the aggregation says it better."""
+        """Whether the missing id is what is wrong with this record. The aggregation reports any other defect more
+        exactly."""
         value = record.value()
         if self.setting.on_missing == "accept" or record.error() is not None:
             return False
@@ -129,22 +131,22 @@ def _computed(path: str, lets: Lets) -> ReadId:
 
 
 class DuplicateFilter:
-    """What one partition does about duplicates. `dropped` counts them since it was last set to 0."""
+    """Drops the duplicates of one partition. `dropped` counts them since it was last set to 0."""
 
     __slots__ = ("_rule", "dropped", "seen", "told")
 
     def __init__(self, rule: IdRule) -> None:
         self._rule, self.seen = rule, rule.seen()
         self.dropped = 0
-        self.told = False  # that ids are forgotten early stands in the log
+        self.told = False  # whether the log has reported that ids are forgotten early
 
     def runs(
         self, records: Sequence[Record], now: float, groups: Groups, inbox: Sequence[object] = ()
     ) -> Iterator[Sequence[Record]]:
-        """The records that are new, in runs: what is done with one must be done before the next is asked for.
+        """The new records, in runs. Process one run before asking for the next.
 
-        What was refused, among `groups.events` or in the `inbox`, does not count as seen, so a run ends where one of
-        its ids comes again.
+        A refused record, found among `groups.events` or in the `inbox`, does not count as seen. So a run ends before an
+        id of the run comes again.
         """
         run: list[Record] = []
         ids: dict[bytes, Record] = {}
@@ -180,7 +182,7 @@ class DuplicateFilter:
             self.seen.note([name for name, record in ids.items() if not refused or record.offset() not in refused], now)
 
     def given_up(self, events: Sequence[object]) -> list[bytes]:
-        """The ids of the messages that a handler refused for good: when they are written again they must not be
-        dropped."""
+        """The ids of messages that a handler refused for good. They are to be forgotten: a message that is written
+        again must not be dropped."""
         refused = (event.record for event in events if isinstance(event, Refused) and event.stage == "handler")
         return [identity for record in refused if (identity := self._rule.identity(record)) is not None]

@@ -1,7 +1,8 @@
-"""Receiving from our own senders: a row is dropped only when its number was certainly seen (docs/protocol.md, Receive).
+"""Drops repeats of other Sluicegate senders. A row is dropped only if its number was certainly seen (docs/protocol.md,
+Receive).
 
-State of one input partition: for each sender's shard the numbers seen within WINDOW below the highest. It is part of
-the partition's changelog, so it is restored and rewound together with the state it protects.
+The state of one input partition is, for each sender's shard, the numbers seen within WINDOW below the highest. It is
+part of the partition's changelog, so it is restored and rewound together with the state that it protects.
 """
 
 from collections.abc import Sequence
@@ -10,13 +11,13 @@ from typing import Any
 from sluicegate.streams.contracts.record import Record, headers
 
 WINDOW = 10_000
-FORGET_AFTER = 7 * 24 * 3600.0  # seconds a lineage may be silent
+FORGET_AFTER = 7 * 24 * 3600.0  # seconds; a lineage that is silent for longer is forgotten
 
 Whole = list[Any]  # [last seen at, numbers]
 
 
 class SenderShard:
-    """What was seen of one sender's shard."""
+    """The numbers seen from one sender's shard."""
 
     __slots__ = ("at", "highest", "numbers")
 
@@ -55,7 +56,8 @@ class ReceivedShards:
         return False
 
     def drop_repeats(self, records: Sequence[Record], now: float) -> list[Record]:
-        """The records that are new here. Reads the headers of each: only for topics named in `receive`."""
+        """The records that are new. Reads the headers of each record, so it is called only for topics named in
+        `receive`."""
         kept = []
         for record in records:
             sender = self.sender(record)
@@ -71,7 +73,7 @@ class ReceivedShards:
         return told
 
     def sender(self, record: Record) -> tuple[str, int] | None:
-        """Shard and number of the record, None when they are missing, malformed or meant for another topic."""
+        """The shard and number of the record. None when they are missing, malformed or meant for another topic."""
         shard = number = b""
         if record.error() is not None:
             return None
@@ -90,17 +92,17 @@ class ReceivedShards:
         return text, int(number)
 
     def changes(self) -> dict[str, list[int]]:
-        """Numbers seen since the last call."""
+        """The numbers seen since the last call."""
         fresh, self.fresh = self.fresh, {}
         return fresh
 
     def whole(self, now: float) -> dict[str, Whole]:
-        """Everything still remembered; forgets lineages that were silent for FORGET_AFTER."""
+        """All numbers still remembered. Forgets lineages that were silent for FORGET_AFTER."""
         self.shards = {name: shard for name, shard in self.shards.items() if now - shard.at < FORGET_AFTER}
         return {name: [shard.at, sorted(shard.numbers)] for name, shard in self.shards.items() if shard.numbers}
 
     def replay(self, fresh: dict[str, list[int]], whole: dict[str, Whole], at: float) -> None:
-        """Apply what one changelog entry says."""
+        """Apply one changelog entry."""
         for name, (seen_at, numbers) in whole.items():
             self.shards[name] = shard = SenderShard()
             shard.note(numbers, seen_at)

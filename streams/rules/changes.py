@@ -1,4 +1,4 @@
-"""What differs between two documents of an agent, and what each difference means for groups that are open."""
+"""The differences between two documents of an agent, and what each difference means for open groups."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -35,7 +35,7 @@ class Change(NamedTuple):
 
 
 def changes(old: AgentDocument, new: AgentDocument) -> list[Change]:
-    """By path. Both are what `document` gives of an agent. Raises ExpressionError."""
+    """The changes, by path. Both documents come from `document`. Raises ExpressionError."""
     found = [
         each for name in sorted({*old, *new}) if old.get(name) != new.get(name) for each in _of_key(name, old, new)
     ]
@@ -43,12 +43,12 @@ def changes(old: AgentDocument, new: AgentDocument) -> list[Change]:
 
 
 def kind_of(found: Sequence[Change]) -> ChangeClass:
-    """The class of all these changes together: the one that demands most."""
+    """The most severe class of these changes."""
     return min((each.kind for each in found), key=severity, default=FILE)
 
 
 def policies_of(found: Sequence[Change]) -> tuple[str, ...]:
-    """The policies that suit each of these changes."""
+    """The policies that suit all of these changes."""
     return tuple(policy for policy in POLICIES if all(policy in each.policies for each in found))
 
 
@@ -125,7 +125,7 @@ def _of_compute(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Chan
 
 
 def _is_kept(reducer: Any, held: Any) -> bool:
-    """Can the field be computed from what the groups hold already?"""
+    """Whether the field can be computed from what the groups hold already."""
     if reducer == "count" or reducer in held:
         return True
     kind, field = _reducer(reducer)
@@ -137,7 +137,7 @@ def _reducer(reducer: Any) -> tuple[str, Any]:
 
 
 def _of_lets(old: AgentDocument, new: AgentDocument) -> Iterator[Change]:
-    """A computed field that the key or a reducer reads is part of what groups were filled with."""
+    """The changes of computed fields. Open groups were filled with the fields that the key or a reducer reads."""
     before, after = _named(old.get("let")), _named(new.get("let"))
     filled = _filling(old, before) | _filling(new, after)
     for name in sorted({*before, *after}):
@@ -169,8 +169,8 @@ def _change(path: str, old: Any, new: Any, kind: ChangeClass) -> Change:
 
 
 def _policies(change: Change, old: AgentDocument, new: AgentDocument) -> Change:
-    """A shared buffer holds records, not groups: they are folded again whatever changed, and nothing else can be done
-    to them."""
+    """The change with its policies. A shared buffer holds records and not groups, so its records are folded again after
+    any change, and no other policy is possible."""
     if change.path == "scope":
         return change._replace(policies=(DROP,)) if old.get("scope") == "shared" else change
     if old.get("scope") == new.get("scope") == "shared" and change.kind != TOPICS:
@@ -181,7 +181,7 @@ def _policies(change: Change, old: AgentDocument, new: AgentDocument) -> Change:
 
 
 def has_functions(document: AgentDocument) -> bool:
-    """Does the agent call code of the application?"""
+    """Whether the agent calls code of the application."""
     reducers = _named(document.get("aggregate", {}).get("compute")).values()
     outputs = document.get("to", ())
     routes = outputs if isinstance(outputs, list) else (outputs,)

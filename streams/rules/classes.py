@@ -1,4 +1,4 @@
-"""The class of each key of the file: what a change of it means for groups that are open."""
+"""The class of each key of the file: what a change of the key means for open groups."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ ENDS = (FLUSH, DROP)
 
 
 class ChangeClass(NamedTuple):
-    """`text` is what people read. `policies` are those under which a group that is open can stay correct."""
+    """`text` is the explanation for users. `policies` are those under which an open group can stay correct."""
 
     text: str
     policies: tuple[str, ...]
@@ -66,5 +66,5 @@ OF_THE_FILE = {
 
 
 def severity(found: ChangeClass) -> int:
-    """The lower, the more it demands."""
+    """A lower number is more severe."""
     return CLASSES.index(found)

@@ -33,7 +33,7 @@ _ON_ERROR = ("decode", "produce", "expression")
 
 
 def document(agent: Agent) -> AgentDocument:
-    """Everything that the file says of the agent. Raises ExpressionError."""
+    """All keys of the agent in the file. Raises ExpressionError."""
     rule = agent.aggregation
     found = _besides_defaults(agent, Agent(agent.name, (), None, None, ""), _AGENT)
     found["from"] = [
@@ -83,7 +83,7 @@ def _to(agent: Agent) -> object:
 
 
 def _destination(to: Destination, agent: Agent) -> AgentDocument:
-    """A schema that is made of what is computed is not written: the computed fields say it."""
+    """A schema that is made from computed fields is not written, because those fields define it."""
     default = to.format == "json" or agent.forwards_unchanged(to)
     found: AgentDocument = {"topic": to.topic} | ({} if default else {"format": to.format})
     found |= {"where": _normal(to.where)} if to.where else {}
@@ -117,7 +117,7 @@ def _avro(avro: Avro | None) -> AgentDocument:
 
 
 def _schema(text: str) -> Any:
-    """The JSON of a schema. What is no JSON stays text; the checks of the file refuse it."""
+    """The JSON of a schema. Text that is no JSON stays text; the checks of the file refuse it."""
     try:
         return _without_texts(decode_any(text.encode()))
     except ValueError:
@@ -149,7 +149,7 @@ def _handler(handler: Handler) -> AgentDocument:
 
 
 def _besides_defaults(value: Any, usual: Any, names: Iterable[str]) -> AgentDocument:
-    """These attributes where they differ from the usual value."""
+    """The attributes whose values differ from the defaults."""
     return {name: _number(found) for name in names if (found := getattr(value, name)) != getattr(usual, name)}
 
 

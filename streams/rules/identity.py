@@ -1,4 +1,4 @@
-"""Which rule an agent has: the keys of its document that belong to the rule, and their digest."""
+"""The identity of an agent's rule: the keys of its document that belong to the rule, and their digest."""
 
 from hashlib import sha256
 from typing import NamedTuple
@@ -36,12 +36,12 @@ class AgentRule(NamedTuple):
 
     @property
     def short(self) -> str:
-        """As people and the header `sluicegate-rule` have it."""
+        """The digest as users see it, and as the header `sluicegate-rule` carries it."""
         return self.digest[:SHOWN]
 
 
 def rule_of(agent: Agent) -> AgentRule:
-    """Raises ExpressionError for an expression that cannot be parsed."""
+    """The rule of the agent. Raises ExpressionError for an expression that cannot be parsed."""
     found = document(agent)
     rule = {name: found[name] for name in KEYS if name in found}
     return AgentRule(rule, sha256(canonical(rule)).hexdigest())

@@ -1,12 +1,12 @@
-"""`scope: shared`, second half: fire and complete sealed batches, and take over batches whose lease ran out.
+"""The second half of `scope: shared`: fires and completes sealed batches, and takes over batches whose lease ended.
 
 A lease only says which worker tries. One compare-and-set completes a batch: it removes the rows and writes the
 messages.
 
-A batch that is leased again and again, and is neither completed nor released, may be what ends its processes. From then
-on it runs alone, so that the end of a process counts against this batch only. In the end it is given up. The store
-counts the leases (a worker may not have received all of them) and the times that the batch began alone, which are
-written before each run (streams/handlers/attempts.py).
+A batch that is leased again and again, and is neither completed nor released, may be the one that ends its processes.
+From then on it runs alone, so that the end of a process counts against this batch only. In the end it is given up. The
+store counts the leases; a worker may not have received all of them. The store also counts the runs alone, each of which
+is written before it begins (streams/handlers/attempts.py).
 """
 
 from collections.abc import Callable, Sequence
@@ -39,19 +39,20 @@ from sluicegate.streams.observe.counting import count_answers, count_events
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.shared.shared_firing import HandlerError, Made, SharedFiring
 
-LOOK_EVERY = 0.25  # seconds between two looks at deadlines and at what others left
-MOST = 1_000  # batches in hand: then intake waits
-AT_A_TIME = 100  # batches of one look, and of one completion
-FEW = 8  # batches that failed together: then each is tried alone
-# completions of many batches, a thread each: what comes meanwhile makes the next larger, so a slow store has fewer of
-# them
+LOOK_EVERY = 0.25  # seconds between two looks for deadlines and for ended leases
+MOST = 1_000  # leased batches; at this limit intake waits
+AT_A_TIME = 100  # batches per look, and per completion
+FEW = 8  # when at most so many batches fail together, each is tried alone
+# Completions of many batches that run at once, each in a thread. Batches that become ready meanwhile make the next
+# completion larger, so a slow store has fewer completions.
 UNDER_WAY = 2
 
 
 class BatchInHand:
-    """A batch in hand. `at` is when it is tried (again), `renew_at` when its lease is renewed; by the loop's clock.
-    After a failure with few others it is tried `alone`: it may be the cause. `marked`: the store knows that it begins
-    alone. A call that `returned` did not end the process."""
+    """A batch that this worker has leased. `at` is the time of its next attempt and `renew_at` the time at which its
+    lease is renewed, both on the loop's clock. After a failure with few others it is tried `alone`, because it may be
+    the cause. `marked`: the store has recorded that it begins alone. `returned`: a call has returned, so it did not end
+    the process."""
 
     __slots__ = (
         *("alone", "at", "batch", "begins", "cancelled", "failures"),
@@ -72,8 +73,8 @@ class BatchInHand:
 
 
 class SharedFires:
-    """Of one worker. `take` and `turn` from its loop; `calls` are short ones to the store, `work` may take as long as a
-    handler. `time` gives seconds since 1970."""
+    """The leased batches of one worker. The loop calls `take` and `turn`. `calls` runs short calls to the store; a call
+    in `work` may take as long as a handler. `time` returns seconds since 1970."""
 
     def __init__(
         self,
@@ -106,15 +107,15 @@ class SharedFires:
         self._jobs: dict[str, BatchInHand] = {}
         self._look_at = 0.0
         self._looking = self._stopped = False
-        self._careful = False  # the last look found a suspect
+        self._careful = False  # whether the last look found a suspect
         self._bounds = Bounds() if policy is None else bounds(policy.handler.attempts, COMPANY)
-        # batches of one completion: fewer after a failure, which the store's load may have caused
+        # batches per completion: fewer after a failure, because the store's load may have caused it
         self._together = AT_A_TIME
         self.halt: Halt | None = None
 
     @property
     def full(self) -> bool:
-        """Should intake pause?"""
+        """Whether intake must pause."""
         return len(self._jobs) >= MOST or self._suspect() is not None
 
     @property
@@ -122,7 +123,7 @@ class SharedFires:
         return any(job.running for job in self._jobs.values())
 
     def take(self, batches: Sequence[SealedBatch]) -> None:
-        """These are ours to fire."""
+        """Fire these batches, which this worker has leased."""
         now = self._clock()
         for batch in batches:
             job = self._jobs[batch.token] = BatchInHand(batch, now, now + self._gate.lease.total_seconds() / 3)
@@ -130,7 +131,7 @@ class SharedFires:
                 job.begins = begins(job.suspicion, self._bounds)
 
     def turn(self, now: float) -> None:
-        """One round: what came of calls, batches to be tried, leases to be renewed, another look."""
+        """One round: process the results of calls, begin batches, renew leases, and look for more batches."""
         self._calls.turn()
         self._work.turn()
         if self._stopped or self.halt is not None:
@@ -148,13 +149,13 @@ class SharedFires:
             )
 
     def _suspect(self) -> BatchInHand | None:
-        """The next one that is to run alone."""
+        """The next batch that must run alone."""
         if self._policy is None:
             return None
         return next((job for job in self._jobs.values() if job.begins != "together" and not job.returned), None)
 
     def _ready(self, now: float) -> Sequence[BatchInHand]:
-        """What may begin: a suspect when nothing else is in hand any more, and nothing runs."""
+        """The batches that may begin. A suspect may begin when no other batch is leased and nothing runs."""
         suspect = self._suspect()
         if suspect is None:
             return [job for job in self._resting() if job.at <= now]
@@ -177,12 +178,12 @@ class SharedFires:
         self._not_renewed(suspect, error)
 
     def _resting(self) -> list[BatchInHand]:
-        """What is in hand and does not run."""
+        """The leased batches that do not run."""
         return [job for job in self._jobs.values() if not job.running]
 
     def _give_back(self, jobs: Sequence[BatchInHand]) -> None:
-        """Free for others at once, and their hand-out does not count; nor does any before, once a call returned. One
-        that was given up, and halted its agent, is called once more."""
+        """Release these batches at once. Their current lease does not count; if a call has returned, no earlier one
+        counts either. A batch that was given up and halted its agent is called once more."""
         for job in jobs:
             self._jobs.pop(job.batch.token)
             attempts = job.suspicion.given_back(job.returned, bool(job.failures.ended), self._bounds.most).stored
@@ -191,7 +192,7 @@ class SharedFires:
             )
 
     def _begin(self, jobs: Sequence[BatchInHand]) -> None:
-        """Those with a handler alone: it may take its time."""
+        """Begin these batches. A batch with a handler runs by itself, because the handler may be slow."""
         alone = [job for job in jobs if job.alone or self._handling is not None]
         together = [job for job in jobs if not job.alone and self._handling is None]
         size, free = self._together, max(0, UNDER_WAY - self._work.running)
@@ -223,13 +224,13 @@ class SharedFires:
             self._drop(job)
 
     def _drop(self, job: BatchInHand) -> None:
-        """It is another's now, or done."""
+        """Drop the batch: another worker has it, or it is completed."""
         job.cancelled = True
         if self._jobs.pop(job.batch.token, None) is not None:
             self._meter.count("lease_lost")
 
     def _fire(self, jobs: Sequence[BatchInHand]) -> list[Made | HandlerError | None]:
-        """In a thread. None: it is another's now, or done."""
+        """Runs in a thread. None: another worker has the batch, or it is completed."""
         outcomes = [job.made or self._made(job) for job in jobs]
         ends = [(job.batch, made.messages) for job, made in zip(jobs, outcomes, strict=True) if isinstance(made, Made)]
         done = self._buffer.complete_all(self._name, ends) if ends else ()
@@ -266,7 +267,7 @@ class SharedFires:
                     self._meter.count("records_skipped", outcome.skipped)
 
     def _judge(self, job: BatchInHand, raised: HandlerError) -> None:
-        """Another attempt, or its dead letter."""
+        """Try again, or keep the decision for the dead letter."""
         assert self._handling is not None
         identity, failures = raised.identity, job.failures
         ended = failures.ended or UNSUSPECTED
@@ -282,7 +283,7 @@ class SharedFires:
             job.at = self._clock() + (decision.pause if isinstance(decision, TryAgain) else 0.0)
 
     def _failed(self, jobs: Sequence[BatchInHand], error: SluicegateError) -> None:
-        """The store did not answer: the same call again, with what the handler did already."""
+        """The store did not answer: repeat the call with the handler's outputs."""
         for job in jobs:
             job.running, job.returned = False, True
         if isinstance(error, Halt):
@@ -295,13 +296,13 @@ class SharedFires:
         self._log.warning("shared.not_completed", batch=jobs[0].batch.id, batches=len(jobs), error=str(error))
 
     def stop(self) -> None:
-        """Nothing begins any more; what does not run yet is free for others at once."""
+        """Begin no more batches, and release those that do not run yet."""
         self._stopped = True
         self._give_back(self._resting())
 
     def finish(self) -> None:
-        """The process ends, and no batch ended it: what is in hand yet is given back, after an error when calls under
-        way are over."""
+        """The process ends, and no batch caused it: release all leased batches. After an error, wait for running calls
+        first."""
         if not self._stopped:
             self._work.finish()
         self._give_back(list(self._jobs.values()))

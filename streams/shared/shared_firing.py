@@ -1,4 +1,4 @@
-"""Turns a sealed batch of the shared buffer into messages for the outbox: its result, or what its handler sends."""
+"""Turns a sealed batch of the shared buffer into outbox messages: its result, or the outputs of its handler."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -40,14 +40,14 @@ _taken_at = attrgetter("common.taken_at")
 
 
 def aggregation_of(agent: Agent) -> Aggregation:
-    """Raises ConfigurationError when it has none."""
+    """The agent's aggregation. Raises ConfigurationError when it has none."""
     if agent.aggregation is None:
         raise ConfigurationError(f"agent {agent.name}: scope shared needs an aggregation")
     return agent.aggregation
 
 
 def endless(agent: Agent) -> Agent:
-    """The agent with a rule that ends no group: the buffer does."""
+    """The agent with a rule that ends no group, because the buffer ends groups."""
     rule = replace(
         aggregation_of(agent), count=None, since_first=None, since_last=None, max_items=ENDLESS, on_full="fire-oldest"
     )
@@ -55,7 +55,7 @@ def endless(agent: Agent) -> Agent:
 
 
 class HandlerError(Exception):
-    """What the handler raised for one group of a batch."""
+    """An error of the handler for one group of a batch."""
 
     def __init__(self, fire: Fire, identity: str, error: Exception) -> None:
         super().__init__(type(error).__name__)
@@ -64,8 +64,8 @@ class HandlerError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What is to be committed with the end of a batch, and what is counted of it: events, answers of expressions, and
-    records that are left out without a dead letter."""
+    """The messages to commit with the end of a batch, and the numbers for the metrics: events, answers of expressions,
+    and records that are left out without a dead letter."""
 
     messages: Sequence[OutboxMessage]
     events: Sequence[Event]
@@ -74,7 +74,7 @@ class Made:
 
 
 class _Anywhere:
-    """The relay chooses partitions when it sends."""
+    """Stands for the output topics: the relay chooses partitions when it sends."""
 
     def partitions(self, topic: str) -> int:
         return 1
@@ -87,7 +87,7 @@ class _Anywhere:
 
 
 class SharedFiring:
-    """Pure but for the handler; any thread may call. `most` bytes fit into a message."""
+    """Pure, except for the handler. Any thread may call. A message may have at most `most` bytes."""
 
     def __init__(
         self, app: str, agent: Agent, reads: Codec, writes: Codec, most: int, handling: Handling | None
@@ -95,11 +95,11 @@ class SharedFiring:
         self._count = aggregation_of(agent).count or inf
         self._rule = Rule(endless(agent), reads)
         self._app, self._agent, self._writes, self._most, self._handling = app, agent, writes, most, handling
-        self._one_at_a_time = Lock()  # an expression belongs to one thread
+        self._one_at_a_time = Lock()  # an expression may be used by one thread at a time
         self._rows: dict[tuple[str, str, int], Rows] = {}
 
     def made(self, batch: SealedBatch, now: float, known: Failures, cancelled: IsCancelled) -> Made:
-        """At `now`, seconds since 1970. Raises HandlerError and ProduceStopped."""
+        """The messages of a batch at the time `now`, in seconds since 1970. Raises HandlerError and ProduceStopped."""
         records = unpacked(batch.entries)
         messages: list[OutboxMessage] = []
         counted: list[Event] = []
@@ -125,7 +125,7 @@ class SharedFiring:
         return Made(messages, counted, groups.outcomes, groups.counts["skipped"])
 
     def _groups(self, batch: SealedBatch, records: Sequence[SharedRecord], now: float) -> Groups:
-        """Their events are one fire, unless the rule has changed since, or the group is larger than `max_bytes`."""
+        """Their events are one fire, unless the rule has changed since, or the group exceeds `max_bytes`."""
         reason = batch.reason
         if reason == "count" and len(records) != self._count:
             reason = "limit" if len(records) < self._count else COUNT_LOWERED
@@ -175,8 +175,8 @@ class SharedFiring:
 
 
 def _message(row: OutboxRow, last: SharedRecord) -> OutboxMessage:
-    """The relay gives its own id, shard and number headers; the last record may be of another partition than the
-    first."""
+    """The message of a row. The relay adds its own id, shard and number headers. The last record may come from another
+    partition than the first."""
     origin = last.origin
     end = f"{origin.topic}/{origin.partition}/{origin.offset}".encode()
     headers = [(name, end if name == "sluicegate-last" else value) for name, value in row.headers if name not in OURS]

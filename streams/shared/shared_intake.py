@@ -1,4 +1,4 @@
-"""`scope: shared`, first half: an owner inserts its records into the buffer that all workers share.
+"""The first half of `scope: shared`: a partition owner inserts its records into the buffer that all workers share.
 
 The insert moves the source's watermark in its own transaction, before the owner's commit moves the offset. Records that
 are read again after a crash lie below the watermark and are left out, whichever worker reads them.
@@ -26,8 +26,8 @@ from sluicegate.streams.shared.shared_size import SharedSize
 
 
 class SourceProgress(NamedTuple):
-    """Of a partition, as far as this process knows: topic id (sluicegate.streams.contracts.values.Source.name) and
-    watermark, under the claim of which `identify` makes the ids."""
+    """The topic id (sluicegate.streams.contracts.values.Source.name) and watermark of a partition, as this process
+    knows them. `identify` makes the ids under the current claim."""
 
     identify: Callable[[int], str]
     topic_id: str
@@ -35,9 +35,9 @@ class SourceProgress(NamedTuple):
 
 
 class SharedIntake(RecordProcessor):
-    """`source_of` asks the store for what ids of a partition are made of. A commit has
-    `most` records, two inserts of them, which complete no more batches than may be in hand. `held` bytes were read
-    since it was set to 0."""
+    """`source_of` asks the store for the topic id of a partition, from which ids are made. A commit takes at most
+    `most` records. These are two inserts, and complete no more batches than a worker may lease. `held` counts the bytes
+    read since it was set to 0."""
 
     batches = False
 
@@ -58,7 +58,7 @@ class SharedIntake(RecordProcessor):
         self.most, self.held = int(min(2 * runs.at_once, MOST * self._most)), 0
 
     def read(self, groups: Groups, records: Sequence[Record]) -> list[Item]:
-        """All records as one message, whose `value` is a Run. What was refused is among the groups' events."""
+        """All records as one message whose `value` is a RecordRun. Refused records are among the groups' events."""
         run = self._runs.read(groups, records)
         self.held += self._runs.size(run)
         return [Message(run, records[-1])] if run.items else []
@@ -66,8 +66,8 @@ class SharedIntake(RecordProcessor):
     def run(
         self, items: Sequence[Item], identify: Callable[[int], str], session: Any, place: TopicPartition
     ) -> list[Event]:
-        """Into the buffer with them; what is left was refused, or fired when the scope was changed. Raises
-        PersistenceError, SystemNotReady, and the Halt of a batch."""
+        """Insert the records into the buffer. Returns the items that are no messages: refused records, and groups that
+        fired when the scope was changed. Raises PersistenceError, SystemNotReady, and the Halt of a batch."""
         if self.fires.halt is not None:
             raise self.fires.halt
         whole = RecordRun([], [], [])

@@ -1,4 +1,4 @@
-"""How the shared buffer has records: what the rule, the dead letter and the ids need of them."""
+"""The encoding of records in the shared buffer. It holds what the rule, the dead letters and the ids need."""
 
 from collections.abc import Iterable, Iterator
 from math import inf
@@ -13,7 +13,7 @@ from sluicegate.streams.contracts.record import Header, Headers, Record, headers
 from sluicegate.streams.errors import PersistenceError
 from sluicegate.streams.handlers.packing import SealedRecord
 
-LONGEST_KEY = 600  # bytes of its group's name: what every store takes
+LONGEST_KEY = 600  # bytes of a group's name: every store accepts so many
 PACK_BYTES = 256 * 1024  # a pack ends with the record that makes it larger
 _PLAIN = " !\"#$&'()*+,/:;<=>?@[]^`{|}~"
 
@@ -25,17 +25,17 @@ _decode = msgspec.msgpack.Decoder(
 
 
 def buffer_name(app: str, agent: str) -> str:
-    """Of the one buffer of this agent."""
+    """The name of this agent's one buffer."""
     return f"{app}/{agent}"
 
 
 def group_of(key: bytes) -> str:
-    """The name of a key's group: itself as far as it is printable ASCII, percent-encoded beyond that."""
+    """The name of a key's group: the key itself where it is printable ASCII, percent-encoded where it is not."""
     return quote_from_bytes(key, safe=_PLAIN)
 
 
 class RecordOrigin(NamedTuple):
-    """Where a record came from; ids are made of it."""
+    """The position that a record was read from; ids are made of it."""
 
     topic: str
     topic_id: str
@@ -44,8 +44,7 @@ class RecordOrigin(NamedTuple):
 
 
 class Common(NamedTuple):
-    """What the records of a pack have in common; `taken_at` is when they were put into the buffer, seconds since
-    1970."""
+    """The values that all records of a pack share. `taken_at` is the time of their insert, in seconds since 1970."""
 
     topic: str
     topic_id: str
@@ -54,8 +53,9 @@ class Common(NamedTuple):
 
 
 class SharedRecord(msgspec.Struct, array_like=True, gc=False):
-    """A buffered record; satisfies sluicegate.streams.contracts.record.Record, with its place in the batch (`index`) as
-    offset, since offsets of several partitions would mean nothing to a rule. `number` is its own offset."""
+    """A buffered record. It satisfies sluicegate.streams.contracts.record.Record. Its offset there is its place in the
+    batch (`index`), because a rule cannot compare the offsets of several partitions. `number` is the offset in its own
+    partition."""
 
     number: int
     k: bytes | None
@@ -76,7 +76,7 @@ class SharedRecord(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def real(self) -> SealedRecord:
-        """As it was read."""
+        """The record as it was read."""
         return SealedRecord(
             (self.common.topic, self.common.partition, self.number), self.k, self.v, self.h or [], self.at
         )
@@ -109,20 +109,20 @@ class SharedRecord(msgspec.Struct, array_like=True, gc=False):
         return None
 
 
-_ARRAY = Struct(">BI")  # msgpack: an array of so many
+_ARRAY = Struct(">BI")  # msgpack: an array, and its length
 _common = msgspec.msgpack.Decoder(Common).decode
 _items = msgspec.msgpack.Decoder(list[SharedRecord]).decode
 
 
 def packed(record: Record, topic_id: str, now: float) -> bytes:
-    """The data of an entry of its own."""
+    """The data of an entry that holds one record."""
     place = (record.topic(), topic_id, record.partition(), record.offset())
     return _encode((place, record.key(), record.value(), headers(record), record.timestamp(), now))
 
 
 class RecordRun(NamedTuple):
-    """Records of one partition, in order: of each its offset, its group (with `dedupe`: and its id, or None), and how a
-    pack has it (with `dedupe`: itself)."""
+    """Records of one partition, in order, in three columns: the offset; the group (with `dedupe` also the id, or None);
+    and the encoding in a pack (with `dedupe` the record itself)."""
 
     offsets: list[int]
     groups: list[Any]
@@ -133,7 +133,7 @@ class RecordRun(NamedTuple):
 
 
 def packs(run: RecordRun, common: Common, most: float = inf) -> list[Pack]:
-    """One for each group, or several where it has more than `most` records, or large ones."""
+    """One pack for each group. A group with more than `most` records, or with large ones, has several."""
     groups: dict[str, list[bytes]] = {}
     begins: dict[str, int] = {}
     get = groups.get
@@ -152,7 +152,7 @@ def packs(run: RecordRun, common: Common, most: float = inf) -> list[Pack]:
 
 
 def _cut(items: list[bytes], most: float) -> Iterator[tuple[int, list[bytes]]]:
-    """Into parts of about PACK_BYTES and of `most` items at most, each with its place."""
+    """Cut into parts of about PACK_BYTES and at most `most` items, each with the index of its first item."""
     begin = size = 0
     for at, item in enumerate(items):
         if size > PACK_BYTES or at - begin >= most:
@@ -163,8 +163,8 @@ def _cut(items: list[bytes], most: float) -> Iterator[tuple[int, list[bytes]]]:
 
 
 def unpacked(entries: Iterable[Entry]) -> list[SharedRecord]:
-    """The records of a batch or a buffer, in order, numbered from 0. Raises PersistenceError for what is none:
-    applications may write into any buffer."""
+    """The records of a batch or a buffer, in order, numbered from 0. Raises PersistenceError for an entry of another
+    form: applications may write into any buffer."""
     records: list[SharedRecord] = []
     for number, entry in enumerate(entries):
         try:
@@ -172,7 +172,7 @@ def unpacked(entries: Iterable[Entry]) -> list[SharedRecord]:
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             why = type(error).__name__
             raise PersistenceError(
-                f"entry {number} of the agent's shared buffer is no record of ours ({why}); remove it"
+                f"entry {number} of the agent's shared buffer is not a Sluicegate record ({why}); remove it"
             ) from error
     return records
 

@@ -1,5 +1,5 @@
-"""The shared intake reads the records of a partition and inserts them: in packs, or with `dedupe` one by one with
-their ids."""
+"""Inserts the records that the shared intake reads from a partition: as packs, or with `dedupe` one by one with their
+ids."""
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
@@ -22,14 +22,15 @@ from sluicegate.streams.shared.shared_records import (
     packs,
 )
 
-AT_ONCE = 1_000  # records of one insert with ids: a larger one blocks a store that runs one script at a time
+AT_ONCE = 1_000  # records per insert with ids: a larger insert blocks a store that runs one script at a time
 INSERT_BYTES = 8 * 1024 * 1024  # of one insert
-INSERT_PACKS = 2_500  # of one insert: a pack takes a store as long as ten records
-NAMES = 50_000  # keys whose group names are cached
+INSERT_PACKS = 2_500  # packs per insert: a pack takes a store as long as ten records
+NAMES = 50_000  # number of keys whose group names are cached
 
 
 class Packing:
-    """Without ids. `time` gives seconds since 1970: it only says when a record came, never what wins."""
+    """Inserts without ids. `time` returns seconds since 1970. It only records when a record was inserted, and decides
+    nothing."""
 
     def __init__(self, name: str, gate: Gate, buffer: AggregatorBuffer, time: Callable[[], float]) -> None:
         self._name, self._gate, self._buffer, self._time = name, gate, buffer, time
@@ -78,7 +79,7 @@ class Packing:
 
 
 class Identified:
-    """With ids, which say what came before: each record is an entry of its own."""
+    """Inserts with ids, which show repeats: each record is an entry of its own."""
 
     at_once = AT_ONCE
 
@@ -131,7 +132,7 @@ WatermarkMoved and PersistenceError."""
 
 
 def _group(groups: Groups, record: Record, key: bytes | None) -> str | None:
-    """The name of its group; None: the record was refused."""
+    """The name of the record's group. None: the record was refused."""
     group = None if key is None else group_of(key)
     if group is None or len(group) > LONGEST_KEY:
         groups.refuse_key(record, key, LONGEST_KEY)
@@ -140,8 +141,8 @@ def _group(groups: Groups, record: Record, key: bytes | None) -> str | None:
 
 
 def parts(run: RecordRun, runs: Runs, most: float) -> Iterator[RecordRun]:
-    """What one insert takes, unless it is a single record: at most `at_once` records, and so many bytes and packs of
-    `most` records."""
+    """Cut the run into inserts: each has one record, or at most `at_once` records within the limits of bytes and of
+    packs of `most` records."""
     for at in range(0, len(run.items), runs.at_once):
         yield from _halves(run.part(at, at + runs.at_once), runs, most)
 

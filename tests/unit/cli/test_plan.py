@@ -178,7 +178,7 @@ def test_without_open_groups_nothing_is_refused(plan: Plan, old: str) -> None:
 def test_a_removed_agent_that_holds_groups_is_refused(plan: Plan, old: str) -> None:
     filled(old)
     result = plan(FILE.replace("  a:\n", "  c:\n"))
-    stays = "is removed: 3 open groups stay in the store, and nobody fires or sends them"
+    stays = "is removed: 3 open groups stay in the store, and no agent fires or sends them"
     assert result.exit_code == 4
     assert said(result) == [
         "c: added class: topics or agents",
@@ -195,7 +195,7 @@ def test_a_removed_topic_that_holds_groups_is_refused(plan: Plan, old: str) -> N
     assert found["agents"][0]["left"] == {"groups": 3, "items": 0, "rows": 0}
     assert found["agents"][0]["now"] == {"groups": 0, "items": 0, "rows": 0}
     assert found["refused"] == [
-        "a: no longer reads in: 3 open groups stay in the store, and nobody fires or sends them; run the old file "
+        "a: no longer reads in: 3 open groups stay in the store, and no agent fires or sends them; run the old file "
         "until they are gone"
     ]
 
@@ -247,8 +247,8 @@ def test_another_app_carries_nothing_over(plan: Plan, old: str) -> None:
     assert result.exit_code == 4
     assert [line for line in said(result) if line.startswith(("change app", "refused"))] == [
         "change app app -> shop",
-        "refused nothing is carried over: 3 open groups stay in the store, and nobody fires or sends them; run the old "
-        "file until they are gone",
+        "refused nothing is carried over: 3 open groups stay in the store, and no agent fires or sends them; run the "
+        "old file until they are gone",
     ]
     assert "class: app or store" in result.stdout
 

@@ -26,7 +26,7 @@ SAFE = [
     "memory://",
 ]
 KAFKA = 'kafka: {bootstrap.servers: "localhost:9092"}'
-END = "or allow_plaintext: true where nobody else is on the network"
+END = "or allow_plaintext: true where no other user is on the network"
 
 
 def with_store(url: str) -> str:
