@@ -219,8 +219,8 @@ OF_SYSTEMS = {
     "far broker": (
         replace(APP, kafka={"bootstrap.servers": "10.1.2.3:9092"}),
         "kafka.bootstrap.servers: is on another machine and "
-        "would be reached without TLS; write security.protocol: SSL or SASL_SSL, or allow_plaintext: true where nobody "
-        "else is on the network",
+        "would be reached without TLS; write security.protocol: SSL or SASL_SSL, or allow_plaintext: true where no "
+        "other user is on the network",
     ),
     "store": (
         replace(APP, store="sqlite://state.db"),
