@@ -30,6 +30,19 @@ NO_DESTINATION: WhyDead = ("produce", "no-destination", "the agent has no `to`",
 TIMED_OUT: WhyDead = ("aggregate", "timeout", "the group timed out and on_timeout is dead-letter", 1, "", "")
 
 
+class AnyPartition:
+    """Satisfies OutputFacts where the partition of a row is chosen later, or never."""
+
+    def partitions(self, topic: str) -> int:
+        return 1
+
+    def partition_of(self, key: bytes, count: int) -> int:
+        return 0
+
+    def flush(self, timeout: float) -> int:
+        return 0
+
+
 class Target(NamedTuple):
     """A topic, and how a result is written for it."""
 

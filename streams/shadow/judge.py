@@ -12,7 +12,7 @@ from sluicegate.streams.aggregation.events import Event, Fire, Refused
 from sluicegate.streams.aggregation.results import results
 from sluicegate.streams.contracts.ids import dead_ids, fire_ids
 from sluicegate.streams.contracts.values import OutboxRow
-from sluicegate.streams.outbox.rows import Rows
+from sluicegate.streams.outbox.rows import AnyPartition, Rows
 from sluicegate.streams.shadow.published import PublishedOutput, PublishedResult
 from sluicegate.streams.shadow.verdicts import Example, Extent, Figures, Shadowed
 from sluicegate.streams.shadow.witness import Codecs, Witness
@@ -28,19 +28,6 @@ class OpenExtent(NamedTuple):
     values: Mapping[str, Any]
 
 
-class OnePartition:
-    """Satisfies OutputFacts for rows that are never sent."""
-
-    def partitions(self, topic: str) -> int:
-        return 1
-
-    def partition_of(self, key: bytes, count: int) -> int:
-        return 0
-
-    def flush(self, timeout: float) -> int:
-        return 0
-
-
 class ShadowJudge:
     """Compares what `agent` gives with what `witness` knows. `only` is the one key to judge; None judges all keys."""
 
@@ -51,7 +38,7 @@ class ShadowJudge:
         self._live, self._letters = dict(published.results), dict(published.letters)
         self._results = results(agent)
         self._on_timeout = agent.aggregation.on_timeout if agent.aggregation else "fire"
-        self._rows = Rows(published.partition, agent, codecs.writes, OnePartition(), codecs.most)
+        self._rows = Rows(published.partition, agent, codecs.writes, AnyPartition(), codecs.most)
         self._rows.begin("", 0, witness.topic_id)
         self._fire_id, self._dead_id = fire_ids(*place), dead_ids(*place)
 

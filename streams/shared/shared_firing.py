@@ -32,7 +32,7 @@ from sluicegate.streams.handlers.failures import Failures, ProcessEnded
 from sluicegate.streams.handlers.handling import Handling
 from sluicegate.streams.handlers.values import IsCancelled
 from sluicegate.streams.outbox.lane_rows import OURS
-from sluicegate.streams.outbox.rows import Rows
+from sluicegate.streams.outbox.rows import AnyPartition, Rows
 from sluicegate.streams.shared.shared_records import SharedRecord, unpacked
 
 ENDLESS = 1 << 62
@@ -71,19 +71,6 @@ class Made:
     events: Sequence[Event]
     answers: Mapping[tuple[str, str], int]
     skipped: int
-
-
-class _Anywhere:
-    """Stands for the output topics: the relay chooses partitions when it sends."""
-
-    def partitions(self, topic: str) -> int:
-        return 1
-
-    def partition_of(self, key: bytes, count: int) -> int:
-        return 0
-
-    def flush(self, timeout: float) -> int:
-        return 0
 
 
 class SharedFiring:
@@ -166,7 +153,7 @@ class SharedFiring:
         origin = record.origin
         place = origin.topic, origin.topic_id, origin.partition
         if place not in self._rows:
-            facts: Any = _Anywhere()
+            facts: Any = AnyPartition()
             partition = Partition(self._app, self._agent.name, origin.topic, origin.partition)
             made = Rows(partition, self._agent, self._writes, facts, self._most)
             made.begin("", 0, origin.topic_id)
