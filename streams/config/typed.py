@@ -93,6 +93,15 @@ def _of_outputs(agent: Agent, path: Path) -> Iterator[PlacedExpression]:
                 yield PlacedExpression((*at, "select", each.name), each.expression, False)
 
 
+def _copied(agent: Agent, path: Path) -> Iterator[PlacedExpression]:
+    """The fields of a forwarded record that `select` copies."""
+    for number, to in enumerate(agent.outputs if agent.forwards else ()):
+        at: Path = (*path, "to", number) if agent.routes else (*path, "to")
+        for each in to.select:
+            if not each.expression:
+                yield PlacedExpression((*at, "select"), each.name, False)
+
+
 def _until(agent: Agent, path: Path) -> PlacedExpression | None:
     until = agent.aggregation.until if agent.aggregation is not None and not agent.rekeys else None
     return PlacedExpression((*path, "aggregate", "until"), until, True) if isinstance(until, str) else None
@@ -187,6 +196,6 @@ def _not_in_tests(agent: Agent, path: Path, record: RecordType, values: list[dic
         return
     fields = {**whole.fields, **record.fields}
     names = {**fields, MESSAGE: message_type(record_of(fields)), **{let.name: UNKNOWN for let in agent.let}}
-    for text in _clauses(agent, path):
+    for text in (*_clauses(agent, path), *_copied(agent, path)):
         found = [each for each in text.findings(names, "the values that the tests send") if each.is_name]
         yield from (each._replace(is_warning=True) for each in map(_found(text), found))

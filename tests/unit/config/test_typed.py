@@ -384,6 +384,13 @@ def test_a_name_that_no_test_sends_is_a_warning(text: str, expected: str, tmp_pa
     assert expected in found
 
 
+def test_a_field_that_a_forwarder_copies_and_no_test_sends_is_a_warning(tmp_path: Path) -> None:
+    text = agent("from: orders\nto: {topic: rest, select: [country, countri]}") + sending(*VALUES)
+    [found] = said(tmp_path, text)
+    assert "a.to.select: warning: " in found
+    assert "no field countri in the values that the tests send; did you mean country?" in found
+
+
 def test_a_record_that_no_decoder_takes_shows_no_names(tmp_path: Path) -> None:
     deep = b64encode(b'{"a": ' + b"[" * 100_000).decode(), b64encode(b'{"a":' + b"[" * 99 + b"]" * 99 + b"}").decode()
     values = (f"value_base64: {each}" for each in deep)
