@@ -1,5 +1,4 @@
-"""The loop of a worker, the commits that it makes, and how a worker is put together.
+"""The loop of a worker, the commits that it makes, and the code that builds a worker.
 
-It imports ownership, shared, handlers, outbox and the rooms below them.
-Operations and testing import it.
+It imports ownership, shared, handlers, outbox and the rooms below them. Operations and testing import it.
 """

@@ -1,4 +1,4 @@
-"""A worker from its parts: the one place where the engine is put together."""
+"""Builds a worker from its parts. No other file puts the engine together."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -31,7 +31,7 @@ MESSAGE_BYTES = 1_000_000  # librdkafka's message.max.bytes
 
 
 def build(app: App, agent: Agent, number: int, member: str, on_rule_change: str, parts: WorkerDependencies) -> Worker:
-    """A worker of `agent`, ready to run. Raises ConfigurationError for a rule that cannot be compiled."""
+    """A worker of `agent` that is ready to run. Raises ConfigurationError for a rule that cannot be compiled."""
     try:
         reads, writes = formats.reads(agent), formats.writes(agent)
     except ValueError as error:
@@ -48,7 +48,7 @@ def build(app: App, agent: Agent, number: int, member: str, on_rule_change: str,
     else:
         processor, slow = _processor(agent, rule, reads, outputs, parts)
     if isinstance(processor, Handling) and processor.schedules and back.topic not in agent.receive:
-        agent = replace(agent, receive=(*agent.receive, back.topic))  # a timeout may be sent twice, too
+        agent = replace(agent, receive=(*agent.receive, back.topic))  # drops a timeout that is sent twice
     ids = IdRule(agent, reads) if agent.dedupe and not shared else None
     setting = AgentRuntime(
         agent, rule, parts.store, parts.input, parts.token(), member, on_rule_change, processor, slow, ids

@@ -24,14 +24,14 @@ from sluicegate.streams.shared.shared_records import buffer_name
 from sluicegate.streams.shared.shared_runs import Identified, Packing, Runs
 from sluicegate.streams.shared.shared_size import SharedSize
 
-LEASE = timedelta(seconds=10)  # of a batch, renewed while a process works on it; after a death others wait so long
+LEASE = timedelta(seconds=10)  # of a batch; renewed by its worker, and after a crash other workers wait for its end
 CALLS = 2  # threads for the short calls to the store
 
 
 def intake(
     app: str, agent: Agent, rule: Rule, reads: Codec, writes: Codec, outputs: OutputTarget, parts: WorkerDependencies
 ) -> SharedIntake:
-    """Raises ConfigurationError."""
+    """The processor of an agent with `scope: shared`. Raises ConfigurationError."""
     name, gate, clock = buffer_name(app, agent.name), gate_of(agent), parts.clock.monotonic
     handling, policy = _handling(agent, rule, reads, outputs, parts)
     firing = SharedFiring(app, agent, reads, writes, outputs.most, handling)
@@ -55,7 +55,8 @@ def intake(
 
 
 def gate_of(agent: Agent) -> Gate:
-    """Its count is the rule's count or its limit, whichever is lower. Raises ConfigurationError."""
+    """The gate of the agent's buffer. Its count is the rule's count or its limit, whichever is lower. Raises
+    ConfigurationError."""
     aggregation = aggregation_of(agent)
     most = completion(aggregation).most
     times = (aggregation.since_first, aggregation.since_last)
@@ -66,7 +67,8 @@ def gate_of(agent: Agent) -> Gate:
 def _handling(
     agent: Agent, rule: Rule, reads: Codec, outputs: OutputTarget, parts: WorkerDependencies
 ) -> tuple[Handling | None, Policy | None]:
-    """Handlers run outside of commits: the lease of their batch is renewed during a long call."""
+    """The handlers of the agent. They run outside the commits, and the lease of their batch is renewed during a long
+    call."""
     handler = agent.handler
     if handler is None:
         return None, None
@@ -78,4 +80,4 @@ def _handling(
 
 
 def _nobody() -> None:
-    """Do nothing: the worker's loop turns by itself."""
+    """Does nothing: the worker's loop turns without being woken."""

@@ -1,4 +1,5 @@
-"""When a worker commits, how it commits several partitions together, and the metrics (docs/protocol.md, Commit)."""
+"""Decides when a worker commits, commits several partitions together, and counts the metrics (docs/protocol.md,
+Commit)."""
 
 from collections.abc import Callable, Sequence
 
@@ -16,23 +17,24 @@ from sluicegate.streams.ownership.owner import Owner
 from sluicegate.streams.ownership.setting import AgentRuntime
 from sluicegate.streams.ownership.status import count_receipts, trace_fires
 
-COMMIT_RECORDS = 20_000  # twice as many halve the bytes written per record: groups touched twice are written once
+COMMIT_RECORDS = 20_000  # twice as many halve the bytes written per record: a commit writes each group once
 COMMIT_EVENTS = 5_000
-# Messages of a handler agent, without and with the store's transaction. Such a transaction is 2 ms of CPU with
-# PostgreSQL: 4 µs for each of 500 messages.
+# Messages of an agent with a handler, without and with the store's transaction. Such a transaction takes 2 ms of CPU
+# on PostgreSQL, which is 4 µs for each of 500 messages.
 COMMIT_CALLS, COMMIT_SESSION = 2_000, 1_000
-COMMIT_EVERY = 0.05  # seconds; at once when nothing waits
-# With `scope: shared` on a store that packs the records of one key in one insert: seconds between commits, the same
-# while records wait in Kafka (more of them then share a key), and the bytes that cause a commit.
+COMMIT_EVERY = 0.05  # seconds; after a turn that read nothing, the commit is made at once
+# For `scope: shared` on a store that packs the records of one key in one insert: the seconds between commits, the
+# seconds while records wait in Kafka (more records then share a key), and the bytes that cause a commit.
 SHARED_EVERY, SHARED_BEHIND, SHARED_BYTES = 0.2, 2.0, 16 * 1024 * 1024
-# Seconds from the begin of a commit in which records gather: a commit for each is most of the CPU at 1,000 a second.
+# Seconds from the start of a commit in which records gather. At 1,000 records a second, a commit for each record
+# takes most of the CPU.
 COMMIT_PAUSE = 0.001
-RECORD_REPORTS_EVERY = 0.5  # seconds, of deliveries to the store
+RECORD_REPORTS_EVERY = 0.5  # seconds between two commits of delivery reports to the store
 
 
 class Commits:
-    """`pending` counts the records that were accepted and not committed. `lost` is called for an owner whose commit
-    failed."""
+    """The commits of one worker. `pending` counts the records that were accepted and not committed. `lost` is called
+    for an owner whose commit failed."""
 
     def __init__(
         self,
@@ -52,16 +54,16 @@ class Commits:
             self._most = max(COMMIT_CALLS, processor.most)
         self._spans, self._log = spans, structlog.get_logger()
         self.pending = 0
-        self._seen: dict[Partition, int] = {}  # versions at the last look
+        self._seen: dict[Partition, int] = {}  # the versions of the claims at the last check
         self._committed_at = self._gather_until = self._reports_at = 0.0
         self._behind = True
 
     def gathering(self, now: float) -> float:
-        """Seconds that the poll may still wait for more records."""
+        """The seconds for which the poll may still wait for more records."""
         return max(0.0, self._gather_until - now)
 
     def turned(self, behind: bool) -> None:
-        """Note that a turn has read its records. `behind`: it read a full batch, so more records may wait."""
+        """Notes that a turn has read its records. `behind`: it read a full batch, so more records may wait."""
         self._behind = self._behind and behind
 
     def due(self, now: float, idle: bool) -> bool:
@@ -76,8 +78,8 @@ class Commits:
         return idle or full or passed or events >= COMMIT_EVENTS
 
     def all(self, now: float, reports: bool = False) -> None:
-        """Commit every owner that has changes. Delivery reports alone are committed every RECORD_REPORTS_EVERY seconds,
-        or with `reports`."""
+        """Commits every owner that has changes. Delivery reports alone are committed every RECORD_REPORTS_EVERY
+        seconds, or with `reports`."""
         reports = reports or now >= self._reports_at
         owners = [
             owner
@@ -92,15 +94,15 @@ class Commits:
             self._reports_at = now + RECORD_REPORTS_EVERY
 
     def look(self, now: float) -> None:
-        """Make an empty commit for each owner that was idle since the last look. It fails when a person or another
-        worker changed the partition, or when the store was replaced."""
+        """Makes an empty commit for each owner that was idle since the last check. It fails if an operator or another
+        worker changed the partition, or if the store was replaced."""
         owners = self._claims.owners.values()
         versions = {owner.partition: owner.claim.version for owner in owners}
         self._commit([owner for owner in owners if self._seen.get(owner.partition) == owner.claim.version], now)
         self._seen = versions
 
     def record(self, owners: Sequence[Owner]) -> None:
-        """Commit the delivery reports of these owners, without the records accepted since their last commit."""
+        """Commits the delivery reports of these owners, without the records accepted since their last commit."""
         for owner in owners:
             now, ready = self._clock(), owner.reports()
             try:
@@ -112,14 +114,14 @@ class Commits:
         if len(owners) > 1 and not self._claims.retrying and not self._processor.session:
             self._together(owners, now)
             return
-        for owner in owners:  # after a failure one by one: an owner that cannot commit must not hold up the others
+        for owner in owners:  # one by one after a failure: an owner that cannot commit must not delay the others
             try:
                 self.one(owner, now)
             except LOST as error:
                 self._lost(owner, error)
 
     def one(self, owner: Owner, now: float) -> None:
-        """Commit one owner, again while items are ready, for at most SLICE_SECONDS. Raises one of LOST."""
+        """Commits one owner, and repeats it while items are ready, for at most SLICE_SECONDS. Raises one of LOST."""
         first = self._clock()
         while True:
             before, pending = self._clock(), owner.pending
@@ -130,7 +132,8 @@ class Commits:
                 return
 
     def _together(self, owners: Sequence[Owner], now: float) -> None:
-        """One call to the store for all owners, so one wait for its disk (measured in docs/design.md)."""
+        """Commits all owners in one call to the store, so that they share one wait for its disk (measured in
+        docs/design.md)."""
         before = self._clock()
         ready = [(owner, made) for owner in owners if (made := self._ready(owner, now)) is not None]
         results = self._store.commit_all([(owner.claim, made.changes) for owner, made in ready])

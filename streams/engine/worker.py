@@ -1,6 +1,7 @@
-"""The loop over one consumer: rebalances, claims between polls, batches, deadlines, commits, draining.
+"""The loop over one consumer. It handles rebalances, claims, batches, deadlines, commits and draining.
 
-It has one thread. Time, store, Kafka and randomness are parameters, so that tests run the same loop without them.
+It has one thread, and claims partitions between polls. Time, store, Kafka and randomness are parameters, so tests run
+the same loop without them.
 """
 
 import os
@@ -29,19 +30,19 @@ from sluicegate.streams.ownership.owner import Owner
 from sluicegate.streams.ownership.setting import AgentRuntime
 from sluicegate.streams.ownership.status import partition_report
 
-CHUNK = 250  # records taken at once: they stay in the processor's cache
-SMALL_CHUNK = 16  # the same when records are large
-REPORT_EVERY, INFORM_EVERY = 1.0, 0.2  # seconds: to the supervisor, to Kafka
-PROBE_EVERY = 5.0  # seconds between two looks at the store
-HAND_OVER = 2.0  # seconds at most that the group waits for the delivery reports of partitions that it takes away
-FLUSH = 0.05  # seconds of waiting for delivery reports at a time
-IDLE, RELAYING = 0.25, 0.01  # seconds to wait for a record, without and with rows under way
+CHUNK = 250  # records taken at once, so that they stay in the processor's cache
+SMALL_CHUNK = 16  # records taken at once if records are large
+REPORT_EVERY, INFORM_EVERY = 1.0, 0.2  # seconds between two reports to the supervisor, and to Kafka
+PROBE_EVERY = 5.0  # seconds between two checks of the store
+HAND_OVER = 2.0  # seconds, at most, that a revocation waits for the delivery reports of the revoked partitions
+FLUSH = 0.05  # seconds of one wait for delivery reports
+IDLE, RELAYING = 0.25, 0.01  # seconds to wait for a record, without and with rows that are being sent
 
 
 class WorkerDependencies(NamedTuple):
-    """The systems and functions that a worker uses. `random` returns numbers in [0, 1), `token` a new random name,
-    `pool` a pool of so many threads, `time` seconds since 1970, `transactions` those of a shard for `delivery:
-    transactional`."""
+    """The systems and functions that a worker uses. `random` returns numbers in [0, 1). `token` returns a new random
+    name. `pool` returns a pool with this number of threads. `time` returns seconds since 1970. `transactions` returns
+    the Kafka transactions of a shard, for `delivery: transactional`."""
 
     store: Store
     input: Input
@@ -58,7 +59,7 @@ class WorkerDependencies(NamedTuple):
 
 
 class Worker:
-    """One agent's loop."""
+    """The loop of one worker of an agent."""
 
     def __init__(
         self,
@@ -80,11 +81,11 @@ class Worker:
         self._report_at = self._inform_at = self._probe_at = 0.0
         self._level = setting.store.level()
         self._level_at_start = self._level.name
-        self._away, self._draining = "", False  # why the store did not answer when it was probed last
+        self._away, self._draining = "", False  # _away: why the store did not answer the last probe
 
     def run(self, stop: Callable[[], bool], drain: float = 30.0) -> int:
-        """Work until `stop()` is true, then drain within `drain` seconds. Raises the errors that no partition caused.
-        Both ends clear the crash marks of this process. Returns the exit status 0."""
+        """Works until `stop()` is true, then drains within `drain` seconds. Raises errors that do not belong to a
+        partition. On return and on an error it clears the crash marks of this process. Returns the exit status 0."""
         self._log.info("worker.running", pid=os.getpid(), durability=self._level.name)
         try:
             while not stop():
@@ -101,7 +102,7 @@ class Worker:
         return 0
 
     def turn(self) -> None:
-        """One round: poll, take over, accept, expire, commit, relay."""
+        """One round: polls, follows rebalances, accepts records, fires deadlines, commits, and sends outbox rows."""
         now = self._parts.clock.monotonic()
         record = self._parts.input.poll(self._wait(now))
         if failpoints.armed and record is not None:
@@ -124,7 +125,7 @@ class Worker:
         self._house_keeping(now)
 
     def _wait(self, now: float) -> float:
-        """Seconds that the poll may wait for a first record: none while there is work."""
+        """The seconds for which the poll may wait for a first record. 0 while there is work."""
         if self._commits.pending or self._claims.busy:
             return 0.0
         due = min((owner.next_due() - owner.now(now) for owner in self._owners.values()), default=IDLE)
@@ -135,7 +136,7 @@ class Worker:
         return self._processor.busy or any(owner.sealed.running for owner in self._owners.values())
 
     def due_in(self, now: float) -> float:
-        """Seconds until the next deadline or the next try of a claim; infinity when there is none."""
+        """The seconds until the next deadline or the next try of a claim. Infinity if there is none."""
         deadlines = (owner.next_due() - owner.now(now) for owner in self._owners.values())
         return min(*deadlines, self._claims.next_try() - now, inf)
 
@@ -152,9 +153,10 @@ class Worker:
         self._chunk = CHUNK if largest < 16_384 else SMALL_CHUNK
 
     def _runs(self, batch: Sequence[Record]) -> Iterator[tuple[Owner, Sequence[Record]]]:
-        """Cut the batch where the partition changes. Drops records of partitions that this worker does not own.
+        """Cuts the batch where the partition changes. Drops records of partitions that this worker does not own.
 
-        `map` over the class's methods takes 15 ns for each record, a Python loop 60 (tests/bench/hotpath.py)."""
+        `map` over the class's methods takes 15 ns for each record, a Python loop takes 60 ns (tests/bench/hotpath.py).
+        """
         kind = type(batch[0])
         numbers = list(map(kind.partition, batch))
         topics = list(map(kind.topic, batch)) if len(self._agent.topics) > 1 else [batch[0].topic()] * len(batch)
@@ -189,7 +191,8 @@ class Worker:
             failpoints.hit("after-decode")
 
     def _take_carefully(self, owner: Owner, records: list[Record], now: float) -> None:
-        """After a crash or a failed handler: small steps, each with its own commit, after a crash with its own mark."""
+        """Takes the records in small steps after a crash or a failed handler. Each step has its own commit. After a
+        crash each step also has its own crash mark."""
         while records:
             if owner.marks.poisoned and records[0].offset() >= owner.offset:
                 owner.marks.poisoned = False
@@ -201,7 +204,7 @@ class Worker:
                 owner.accept(records[: step or None], now)
                 del records[: step or None]
             self._commits.one(owner, now)
-            self._relay.turn(self._shards(), now)  # the next step may end this owner for a while
+            self._relay.turn(self._shards(), now)  # sends now, because the next step may lose this owner
 
     def _expire(self, now: float) -> None:
         deadline = now + SLICE_SECONDS
@@ -215,7 +218,7 @@ class Worker:
                 self._lost(owner, error)
 
     def _halt_refused(self, now: float) -> None:
-        """With `on_error: {produce: stop}`: commit the delivery reports, then halt. The refused row stays unsent."""
+        """For `on_error: {produce: stop}`: commits the delivery reports, then halts. The refused row stays unsent."""
         for owner in [owner for owner in self._owners.values() if owner.shard.stopped]:
             try:
                 self._commits.one(owner, now)
@@ -226,15 +229,15 @@ class Worker:
                 self._lost(owner, error)
 
     def _lost(self, owner: Owner, error: Exception) -> None:
-        """Drop the owner and its state; the next claim shows whether its last commit succeeded."""
+        """Drops the owner and its state. The next claim shows whether its last commit succeeded."""
         if isinstance(error, Fenced):
             self._parts.meter.count("fenced_commits")
         self._commits.pending -= min(self._commits.pending, owner.pending)
         self._claims.lost(owner, error)
 
     def _finish(self, places: Sequence[TopicPartition]) -> None:
-        """Before other members get these partitions: commit which of their rows Kafka has, so that the next owner does
-        not send them again. The next owner reads the records again that were accepted since the last commit."""
+        """Called before other members get these partitions. Commits which of their rows Kafka has, so that the next
+        owner does not send them again. The next owner reads the records accepted since the last commit again."""
         owners = [owner for place in places if (owner := self._owners.get(place)) is not None]
         for _ in range(int(HAND_OVER / FLUSH) if self._agent.delivery != "transactional" else 0):
             if not any(owner.shard.out for owner in owners):
@@ -247,7 +250,7 @@ class Worker:
 
     def _house_keeping(self, now: float) -> None:
         self._claims.intake.balance(self._owners)
-        if self._claims.fresh or now >= self._report_at:  # after a claim at once: what fails next was ready before
+        if self._claims.fresh or now >= self._report_at:  # a report right after a claim precedes any later failure
             self._report_at = now + REPORT_EVERY
             self._parts.report(self.describe(now))
         if self._claims.fresh or now >= self._probe_at:
@@ -261,7 +264,7 @@ class Worker:
         self._processor.measure(now, (self._agent.topics[0], 0) in self._owners)
 
     def _inform(self) -> None:
-        """Commit the offsets to Kafka, for lag monitors and to detect a store that lost writes. Such an asynchronous
+        """Commits the offsets to Kafka, for lag monitors and to detect a store that lost writes. Such an asynchronous
         commit takes the loop more than a millisecond, so it is made once every INFORM_EVERY seconds."""
         for owner in self._owners.values():
             claim = owner.claim
@@ -270,7 +273,8 @@ class Worker:
                 owner.informed = claim.version
 
     def _probe(self) -> None:
-        """Ask the store for its durability level. A weaker level shows in health, status and log, and stops nothing."""
+        """Asks the store for its durability level. A weaker level appears in health, status and log. It stops no
+        work."""
         try:
             level, self._away = self._setting.store.level(), ""
         except (PersistenceError, SystemNotReady) as error:
@@ -281,7 +285,7 @@ class Worker:
         self._level = level
 
     def describe(self, now: float) -> WorkerReport:
-        """The report of this worker about itself."""
+        """The report of this worker."""
         reasons = [*self._claims.reasons(), *(why for owner in self._owners.values() if (why := owner.waits_for))]
         if LEVELS.index(self._level.name) > max(
             LEVELS.index(self._app.accept_level), LEVELS.index(self._level_at_start)
@@ -300,7 +304,7 @@ class Worker:
         return WorkerReport(*who, now, not reasons, reasons, partitions, level, *more)
 
     def _drain(self, deadline: float) -> None:
-        """Stop the intake, commit, wait for delivery reports and commit them (docs/protocol.md, Release)."""
+        """Stops the intake, commits, waits for delivery reports and commits them (docs/protocol.md, Release)."""
         self._draining = True
         clock = self._parts.clock
         self._log.info("worker.draining")
@@ -315,7 +319,7 @@ class Worker:
             self._relay.turn(self._shards(), clock.monotonic())
             self._halt_refused(clock.monotonic())
             if self._calls_run() or self._relay.busy:
-                time.sleep(0.02)  # they run in threads; nothing tells when one ends
+                time.sleep(0.02)  # they run in threads, and no event reports their end
                 self._commits.all(clock.monotonic())
             elif any(shard.unsent for shard in self._shards()):
                 self._parts.producer.flush(FLUSH)
@@ -324,7 +328,7 @@ class Worker:
         self._inform()
 
     def _confirm(self, deadline: float) -> None:
-        """Claim lost partitions once more whose delivery reports are not committed: only a claim allows that commit.
+        """Claims lost partitions again if their delivery reports are not committed, because that commit needs a claim.
         Accepts no record."""
         clock = self._parts.clock
         self._relay.turn(self._shards(), clock.monotonic())
