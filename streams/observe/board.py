@@ -1,4 +1,5 @@
-"""The newest report of every worker, and whether the run is alive and ready. Threads may share a board."""
+"""Keeps the newest report of every worker, and decides whether the run is alive and ready. Several threads may use a
+board."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -12,11 +13,12 @@ WorkerName = tuple[str, int]
 """The name of an agent and the number of its worker."""
 
 TURN_LIMIT = 60.0
-"""Seconds within which the loop of a worker must turn: more than its longest call to a store or a broker."""
+"""A worker's loop must turn within this number of seconds, which is longer than any call to a store or a broker."""
 
 
 class Board:
-    """The workers that should run, since when (`clock` gives monotonic seconds), and their newest reports."""
+    """The workers that should run, the time since when they should, and their newest reports. `clock` returns monotonic
+    seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -26,30 +28,31 @@ class Board:
         self._phase = "starting"
 
     def phase(self, name: str) -> None:
-        """`starting`, `running` or `stopping`; only a running supervisor is ready."""
+        """Sets the phase: `starting`, `running` or `stopping`. Only a running supervisor is ready."""
         with self._lock:
             self._phase = name
 
     def expect(self, name: WorkerName, pid: int | None) -> None:
-        """The worker runs as `pid` from now on; None: it ended and will be started again. Its old report is void."""
+        """The worker runs as `pid` from now on. With None, it ended and will be started again. Its old report is
+        dropped."""
         with self._lock:
             self._expected[name] = (pid, self._clock())
             self._reports.pop(name, None)
 
     def put(self, report: WorkerReport) -> None:
-        """Keep a report; drop it when another process is expected."""
+        """Keeps a report. Drops it if another process is expected."""
         name = (report.agent, report.worker)
         with self._lock:
             if self._expected.get(name, (None, 0.0))[0] == report.pid:
                 self._reports[name] = report
 
     def reports(self) -> Sequence[WorkerReport]:
-        """The newest reports, by agent and worker."""
+        """The newest reports, sorted by agent and worker."""
         with self._lock:
             return [self._reports[name] for name in sorted(self._reports)]
 
     def stuck(self) -> list[dict[str, Any]]:
-        """Running workers whose loop did not turn within the limit: with one of them the run is not alive."""
+        """The running workers whose loop did not turn within the limit. If there is one, the run is not alive."""
         found = []
         with self._lock:
             now = self._clock()
@@ -61,7 +64,7 @@ class Board:
         return found
 
     def unready(self) -> list[dict[str, Any]]:
-        """Why the run is not ready; empty when it is."""
+        """The reasons why the run is not ready. Empty if it is ready."""
         with self._lock:
             found: list[dict[str, Any]] = [] if self._phase == "running" else [{"reason": self._phase}]
             for name, (pid, _) in sorted(self._expected.items()):
@@ -85,7 +88,7 @@ class Board:
         return () if report.ready else report.reasons or ("not ready",)
 
     def status(self) -> dict[str, Any]:
-        """All facts without keys, payloads and metrics."""
+        """The status of all workers, without keys, payloads and metrics."""
         with self._lock:
             now, phase = self._clock(), self._phase
             workers = [self._worker(name, now) for name in sorted(self._expected)]

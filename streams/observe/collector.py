@@ -1,4 +1,4 @@
-"""The metrics for Prometheus: of the newest report of every worker, and of the supervisor."""
+"""The Prometheus metrics, from the newest report of every worker and from the supervisor."""
 
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
@@ -24,7 +24,7 @@ class Collector(PrometheusCollector):
         self._own = own
 
     def collect(self) -> Iterator[Family]:
-        """Every metric of METRICS, also without a value."""
+        """Every metric of METRICS, including metrics without a value."""
         samples: dict[str, list[tuple[list[str], float | list[float]]]] = {}
         for report in self._board.reports():
             worker = [report.agent, str(report.worker)]
@@ -37,14 +37,14 @@ class Collector(PrometheusCollector):
 
 
 def exposition(board: Board, own: Meter) -> bytes:
-    """The text format of Prometheus."""
+    """The metrics in the text format of Prometheus."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(Collector(board, own))
     return generate_latest(registry)
 
 
 def gauges(report: WorkerReport) -> Iterator[Sample]:
-    """The gauges that a report implies."""
+    """The gauges that are computed from a report."""
     for partition in report.partitions:
         where = (partition.topic, str(partition.number))
         for name, value in _partition_gauges(partition):

@@ -1,4 +1,4 @@
-"""Counts the decisions that a commit made durable."""
+"""Counts the events that a commit made durable."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,8 @@ from sluicegate.streams.observe.metrics import Meter
 
 
 def count_events(events: Sequence[Event], latency: float, meter: Meter) -> None:
-    """Counts the events of a commit. `latency`: seconds since the records or the deadline that ended the groups."""
+    """Counts the events of a commit. `latency` is the number of seconds since the records or the deadline that
+    completed the groups."""
     for (kind, reason), times in Counter((type(event), event.reason) for event in events).items():
         meter.count("fires" if kind is Fire else "records_dead", times, reason=reason)
         if kind is Fire:

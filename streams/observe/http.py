@@ -1,8 +1,8 @@
-"""The HTTP port: `/livez`, `/readyz`, `/metrics`, `/status`. It answers GET, closes after each answer, and shows no
-keys.
+"""The HTTP port: `/livez`, `/readyz`, `/metrics`, `/status`. It answers GET, closes the connection after each answer,
+and shows no keys.
 
-Bound to loopback it answers only requests that name a loopback host (DNS rebinding). Bound elsewhere it needs a token,
-and `/status` is only for requests that have it.
+On a loopback address it answers only requests that name a loopback host, against DNS rebinding. On another address it
+needs a token, and answers `/status` only with this token.
 """
 
 import hmac
@@ -41,11 +41,11 @@ class Answer(NamedTuple):
 
 
 Page = Callable[[], Answer]
-"""Gives the current answer of one path."""
+"""Returns the current answer of one path."""
 
 
 def document(content: Any, good: bool = True) -> Answer:
-    """A JSON answer with status 200, or 503 unless `good`."""
+    """A JSON answer with status 200, or with status 503 if not `good`."""
     return _json(HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE, content)
 
 
@@ -58,8 +58,8 @@ def _refused(status: HTTPStatus) -> Answer:
 
 
 def serve(settings: Http, pages: dict[str, Page]) -> "HttpPort":
-    """Binds, and answers in a daemon thread. Raises ConfigurationError for an address other than loopback without a
-    token, SystemNotReady when the address cannot be had."""
+    """Binds the port, and answers in a daemon thread. Raises ConfigurationError for an address other than loopback
+    without a token, and SystemNotReady if the address cannot be bound."""
     if not is_loopback(settings.host) and not settings.token:
         raise ConfigurationError(f"http.host {settings.host} is not loopback: set http.token, or bind 127.0.0.1")
     try:
@@ -75,7 +75,7 @@ def serve(settings: Http, pages: dict[str, Page]) -> "HttpPort":
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host name or address means this machine alone."""
+    """Whether a host name or address means only this machine."""
     if host == "localhost":
         return True
     try:
@@ -85,7 +85,8 @@ def is_loopback(host: str) -> bool:
 
 
 class HttpPort(ThreadingTCPServer):
-    """The listening socket. It answers at most CONNECTIONS requests at a time and closes more of them unanswered."""
+    """The listening socket. It answers at most CONNECTIONS requests at a time, and closes further connections without
+    an answer."""
 
     daemon_threads = True
     allow_reuse_address = True
@@ -112,7 +113,7 @@ class HttpPort(ThreadingTCPServer):
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        if not isinstance(sys.exception(), OSError):  # not for a client that closed its connection
+        if not isinstance(sys.exception(), OSError):  # a client that closed its connection is not logged
             structlog.get_logger().exception("http.failed")
 
 
@@ -169,17 +170,18 @@ class Request(BaseHTTPRequestHandler):
         self.wfile.write(answer.body)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Answers in JSON what the standard library refuses: bad syntax, too many headers, other methods."""
+        """Answers in JSON if the standard library refuses a request: bad syntax, too many headers, or another
+        method."""
         self._answer(
             _refused(HTTPStatus(HTTPStatus.METHOD_NOT_ALLOWED if code == HTTPStatus.NOT_IMPLEMENTED else code))
         )
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Requests are not logged."""
+        """Writes nothing: requests are not logged."""
 
 
 def read_head(connection: socket.socket) -> bytes:
-    """The request line and headers. Empty when they take too long, more than HEAD_BYTES when they are too large."""
+    """The request line and headers. Empty if they arrive too slowly, longer than HEAD_BYTES if they are too large."""
     head, deadline = bytearray(), time.monotonic() + READ_SECONDS
     while b"\r\n\r\n" not in head and len(head) <= HEAD_BYTES:
         left = deadline - time.monotonic()

@@ -1,7 +1,7 @@
-"""Logs: one line for each event on stderr, in JSON unless that is a terminal. Logging never raises and never waits.
+"""Logs: one line for each event on stderr, in JSON unless stderr is a terminal. Logging never raises and never waits.
 
-Event names are stable words with dots (`worker.started`); all else is a field. Above DEBUG no field is written that
-could hold the content of a record. Passwords in addresses are masked at every level.
+Event names are stable words with dots (`worker.started`). All other data is in fields. Above DEBUG the log has no field
+that could hold the content of a record. Passwords in addresses are masked at every level.
 """
 
 import contextlib
@@ -26,8 +26,8 @@ Processor = Callable[[Any, str, LogEvent], Any]
 
 
 def configure(json: bool | None = None, level: str = "info", descriptor: int = 2) -> None:
-    """Sends the events of structlog and of the standard library's loggers to `descriptor`. `json` None: JSON unless it
-    is a terminal. `level` is debug, info, warning or error."""
+    """Sends the events of structlog and of the standard library's loggers to `descriptor`. With `json` None the format
+    is JSON, unless the descriptor is a terminal. `level` is debug, info, warning or error."""
     pretty = os.isatty(descriptor) if json is None else not json
     number = logging.getLevelNamesMapping()[level.upper()]
     writer = LineWriter(descriptor)
@@ -50,7 +50,7 @@ def configure(json: bool | None = None, level: str = "info", descriptor: int = 2
 
 
 def discreet(_logger: Any, method: str, event: LogEvent) -> LogEvent:
-    """Removes the content of records and bytes above DEBUG, and masks secrets always."""
+    """Above DEBUG, removes bytes and the content of records. At every level, masks secrets."""
     for name, value in list(event.items()):
         if method != "debug" and name in CONTENT:
             del event[name]
@@ -72,7 +72,7 @@ def _shown(name: str, value: Any, debug: bool) -> Any:
 
 
 def masked(text: str) -> str:
-    """The text without the user and password of each address in it."""
+    """The text with the user and password of each address masked."""
     return IN_ADDRESS.sub(MASK, text)
 
 
@@ -84,7 +84,7 @@ def _renderer(pretty: bool, colors: bool) -> Processor:
 
 
 class LineWriter:
-    """Writes a line in one call. Drops it when the pipe is broken or full, or the disk is full."""
+    """Writes a line in one call. Drops the line if the pipe is broken or full, or if the disk is full."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -97,7 +97,7 @@ class LineWriter:
 
     def _write(self, line: str) -> None:
         text = (line + "\n").encode("utf-8", "replace")
-        # One thread at a time: the room in the pipe that a poll finds is for its own write.
+        # One thread at a time: the space that a poll finds in the pipe must still be free for the write.
         with contextlib.suppress(OSError), self._lock:
             if self._poll is None or self._poll.poll(0):
                 os.write(self._descriptor, text)
@@ -106,7 +106,7 @@ class LineWriter:
 
 
 class Forward(logging.Handler):
-    """Passes the records of the standard library's loggers, mostly of drivers, to structlog."""
+    """Passes the records of the standard library's loggers to structlog. Most of them come from drivers."""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:

@@ -1,7 +1,7 @@
-"""The list of all metrics, and the `Meter` that a worker counts with.
+"""The list of all metrics, and the `Meter` with which a worker counts.
 
-A metric is exposed as `sluicegate_<name>` (counters with `_total`), with the labels `agent` and `worker` before its
-own. No label ever holds a record's key. Units: seconds, bytes, counts.
+A metric is exposed as `sluicegate_<name>`, and a counter with `_total`. Its first labels are `agent` and `worker`, and
+its own labels follow. No label ever holds a record's key. Units are seconds, bytes and counts.
 """
 
 from bisect import bisect_left
@@ -15,8 +15,9 @@ SIZES = (1.0, 10.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 2500.0, 5000.0, 10000.0)
 
 
 class Metric(NamedTuple):
-    """`source` gives the values: the worker's meter, the worker's report (sluicegate.streams.observe.report), or the
-    supervisor. `buckets` are the upper bounds of a histogram without the last one, which is infinite."""
+    """A metric. `source` is the origin of its values: the worker's meter, the worker's report
+    (sluicegate.streams.observe.report), or the supervisor. `buckets` are the upper bounds of a histogram without the
+    last one, which is infinite."""
 
     name: str
     kind: MetricKind
@@ -97,32 +98,32 @@ BY_NAME = {metric.name: metric for metric in METRICS}
 
 Labels = tuple[str, ...]
 Sample = tuple[str, Labels, float | list[float]]
-"""(name, values of the labels in their order, value). The value of a histogram is its counts per bucket, and then the
+"""(name, values of the labels in their order, value). The value of a histogram is its counts per bucket, then its
 sum."""
 
 
 class Meter:
-    """The counts of one worker. It is called once a batch or commit, by one thread."""
+    """The counts of one worker. One thread calls it once for each batch or commit."""
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[str, Labels], float] = {}
         self._histograms: dict[tuple[str, Labels], list[float]] = {}
 
     def count(self, name: str, amount: float = 1, **labels: str) -> None:
-        """Add to a counter. Raises ValueError when METRICS has no counter of this name with exactly these labels."""
+        """Adds to a counter. Raises ValueError if METRICS has no counter of this name with exactly these labels."""
         key = (name, _values(name, "counter", labels))
         self._numbers[key] = self._numbers.get(key, 0) + amount
 
     def set(self, name: str, value: float, **labels: str) -> None:
-        """Set a gauge. Raises ValueError as `count` does."""
+        """Sets a gauge. Raises ValueError as `count` does."""
         self._numbers[name, _values(name, "gauge", labels)] = value
 
     def unset(self, name: str, **labels: str) -> None:
-        """Remove a gauge. Raises ValueError as `count` does."""
+        """Removes a gauge. Raises ValueError as `count` does."""
         self._numbers.pop((name, _values(name, "gauge", labels)), None)
 
     def observe(self, name: str, value: float, times: int = 1, **labels: str) -> None:
-        """Add a value to a histogram, as if seen `times` times. Raises ValueError as `count` does."""
+        """Adds a value to a histogram `times` times. Raises ValueError as `count` does."""
         key = (name, _values(name, "histogram", labels))
         buckets = BY_NAME[name].buckets
         counts = self._histograms.get(key)
@@ -132,7 +133,7 @@ class Meter:
         counts[-1] += value * times
 
     def snapshot(self) -> list[Sample]:
-        """All values so far, ready for JSON."""
+        """All current values, ready for JSON."""
         numbers: list[Sample] = [(name, labels, value) for (name, labels), value in self._numbers.items()]
         return numbers + [(name, labels, list(counts)) for (name, labels), counts in self._histograms.items()]
 

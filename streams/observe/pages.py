@@ -1,4 +1,4 @@
-"""The pages of the HTTP port, from the board and the meter of the supervisor."""
+"""The pages of the HTTP port, made from the board and the supervisor's meter."""
 
 from http import HTTPStatus
 

@@ -1,6 +1,6 @@
-"""What a worker reports about once a second: plain values, without keys and payloads.
+"""The report that a worker sends about once a second. It has plain values, without keys and payloads.
 
-Ages and lags are seconds. `turned` is by the monotonic clock, which all processes of a machine share.
+Ages and lags are in seconds. `turned` is a time of the monotonic clock, which all processes of a machine share.
 """
 
 from collections.abc import Sequence
@@ -14,13 +14,17 @@ DISPATCHER = "dispatcher"
 
 
 class PartitionReport(msgspec.Struct, frozen=True):
-    """One assigned partition. None where there is no value.
+    """One assigned partition. A field without a value is None.
 
-    `state`: claiming, restoring, running, paused or halted. `error` and `detail`: the code and the text of the error
-    that halted it; the code `decode-waits` means that its intake waits. `offset`: committed; `high`: the end of the
-    partition as last heard; -1: unknown. `oldest`: age of the oldest open group. `next_deadline`: seconds until it,
-    negative when overdue. `sealed`: items that wait for slow handlers. `unsent_age`: of the oldest unsent row.
-    `read_age`: of the newest record taken, by the record's own time.
+    - `state`: claiming, restoring, running, paused or halted.
+    - `error`, `detail`: the code and the text of the error that halted it. With the code `decode-waits` its intake
+      waits.
+    - `offset`, `high`: the committed offset, and the last known end of the partition; -1 if unknown.
+    - `oldest`: the age of the oldest open group.
+    - `next_deadline`: the seconds until the next deadline, negative if it is overdue.
+    - `sealed`: the number of items that wait for slow handlers.
+    - `unsent_age`: the age of the oldest unsent row.
+    - `read_age`: the age of the newest record taken, by the record's own time.
     """
 
     topic: str
@@ -41,19 +45,19 @@ class PartitionReport(msgspec.Struct, frozen=True):
 
     @property
     def lag(self) -> int | None:
-        """Records between the committed offset and the end; None while either is unknown."""
+        """The number of records between the committed offset and the end. None if either is unknown."""
         return max(0, self.high - self.offset) if self.high >= 0 and self.offset >= 0 else None
 
     @property
     def lag_seconds(self) -> float | None:
-        """How far behind the end the reader is in time; 0 at the end, None while it is unknown."""
+        """The distance of the reader from the end, in seconds. 0 at the end, None if it is unknown."""
         return 0.0 if self.lag == 0 else None if self.lag is None else self.read_age
 
 
 class WorkerReport(msgspec.Struct, frozen=True):
-    """One worker of one agent. `reasons` say why it is not ready; those of a ready worker say what is degraded.
-    `turned`: when its loop turned last. `level`: the durability of the store and its reasons, None until it is known.
-    """
+    """One worker of one agent. `reasons` say why it is not ready. If it is ready, they say why it is degraded. `turned`
+    is the time of the last turn of its loop. `level` is the durability of the store with its reasons, or None until it
+    is known."""
 
     agent: str
     worker: int

@@ -1,4 +1,4 @@
-"""Spans, when the environment variables of OpenTelemetry ask for them; else OpenTelemetry is not imported.
+"""Records spans if the environment variables of OpenTelemetry request them. Otherwise OpenTelemetry is not imported.
 
 The same variables configure sampling, batches, headers and the resource (OTEL_TRACES_SAMPLER, OTEL_BSP_*,
 OTEL_SERVICE_NAME, ...).
@@ -21,13 +21,14 @@ PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"
 EXPORTERS = {"console": "opentelemetry.sdk", "otlp": "opentelemetry.exporter.otlp.proto.http"}
 HINT = 'OpenTelemetry is not installed: pip install "sluicegate[otel]", or set OTEL_SDK_DISABLED=true'
 UNNAMED = "unknown_service"
-FLUSH_SECONDS = 3.0  # at the end of a process; the supervisor gives it 5 s more than its drain
+FLUSH_SECONDS = 3.0  # at the end of a process, which the supervisor gives 5 s more than the time to drain
 
 Attributes = Mapping[str, str | int]
 
 
 def asked(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The exporters that the variables ask for. Raises ConfigurationError for one that is unknown or not installed."""
+    """The exporters that the variables request. Raises ConfigurationError for an exporter that is unknown or not
+    installed."""
     if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return ()
     default = "otlp" if any(environment.get(each) for each in ENDPOINTS) else "none"
@@ -57,8 +58,8 @@ def _refuse_unknown(name: str) -> None:
 
 
 def opened(environment: Mapping[str, str], service: str, time: Callable[[], int]) -> "Spans | None":
-    """None when the variables ask for no spans. `service` is the name unless a variable gives one; `time` as for Spans.
-    Raises ConfigurationError."""
+    """The spans, or None if the variables request none. `service` is the service name unless a variable sets it. `time`
+    is as in Spans. Raises ConfigurationError."""
     names = asked(environment)
     if not names:
         return None
@@ -69,7 +70,7 @@ def opened(environment: Mapping[str, str], service: str, time: Callable[[], int]
     resource = Resource.create()
     if str(resource.attributes.get("service.name", UNNAMED)).startswith(UNNAMED):
         resource = resource.merge(Resource({"service.name": service}))
-    # The shutdown of the provider may wait half a minute for a collector that is down: `flush` has a limit.
+    # The provider's shutdown may wait half a minute for a collector that is down, so `flush` with its limit is used.
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     for name in names:
         provider.add_span_processor(BatchSpanProcessor(_exporter(name)))
@@ -87,7 +88,7 @@ def _exporter(name: str) -> "SpanExporter":
 
 
 class Spans:
-    """Records spans. `time` gives nanoseconds since 1970. Any thread may use it."""
+    """Records spans. `time` returns nanoseconds since 1970. Any thread may use it."""
 
     def __init__(self, provider: "TracerProvider", time: Callable[[], int]) -> None:
         from opentelemetry import trace
@@ -98,7 +99,8 @@ class Spans:
         self._tracer = provider.get_tracer("sluicegate")
 
     def fired(self, attributes: Attributes, seconds: float, trace: str | None) -> None:
-        """A group that ended `seconds` ago and is committed now; `trace` is the `traceparent` of its first record."""
+        """Records a group that was completed `seconds` ago and is committed now. `trace` is the `traceparent` of its
+        first record."""
         now = self.time()
         span = self._trace.get_current_span(self._context(trace)).get_span_context()
         links = [self._trace.Link(span)] if span.is_valid else []
@@ -108,8 +110,8 @@ class Spans:
         made.end(now)
 
     def dispatched(self, attributes: Attributes, began: int, trace: str | None, error: str | None) -> None:
-        """A row that was handed over at `began` and has its delivery report. `trace` is its `traceparent`; `error` says
-        why it did not arrive."""
+        """Records a row that was given to the producer at `began` and has its delivery report. `trace` is its
+        `traceparent`. `error` is the reason why it was not delivered."""
         kind = self._trace.SpanKind.PRODUCER
         made = self._tracer.start_span(
             "sluicegate.dispatch", self._context(trace), kind=kind, attributes=attributes, start_time=began
@@ -119,11 +121,11 @@ class Spans:
         made.end(self.time())
 
     def _context(self, trace: str | None) -> "Context":
-        """The context of the record alone, never of the span that is current in this thread."""
+        """The context of the record, and not the span that is current in this thread."""
         return self._propagator.extract({} if trace is None else {"traceparent": trace})
 
     def flush(self, seconds: float = FLUSH_SECONDS) -> None:
-        """Sends the spans and waits `seconds` at most: the flush of the provider waits for the collector without a
+        """Sends the spans, and waits at most `seconds`. The provider's own flush waits for the collector without a
         limit."""
         sender = threading.Thread(target=self._provider.force_flush, name="spans-flush", daemon=True)
         sender.start()
