@@ -148,7 +148,7 @@ def _deeper(value: bytes) -> bool:
 
 
 def deep(value: Any) -> bool:
-    """Has a plain value more than DEEPEST levels of arrays and objects?"""
+    """Whether a plain value has more than DEEPEST levels of arrays and objects."""
     level = [value]
     for _ in range(DEEPEST):
         level = [
@@ -163,5 +163,5 @@ def deep(value: Any) -> bool:
 
 
 def is_number(value: object) -> bool:
-    """Is it a number? A boolean is not."""
+    """Whether it is a number. A boolean is not a number."""
     return isinstance(value, int | float) and not isinstance(value, bool)

@@ -212,16 +212,17 @@ class Agent:
 
     @property
     def grouped(self) -> bool:
-        """Can the agent have open groups?"""
+        """Whether the agent can have open groups."""
         return self.aggregation is not None and not self.rekeys
 
     @property
     def forwards(self) -> bool:
-        """Does the agent send each record on, under its own key?"""
+        """Whether the agent forwards each record under its own key."""
         return self.aggregation is None and self.handler is None
 
     def forwards_unchanged(self, to: Destination) -> bool:
-        """Are the values of this output those of the records? Then the format of the output is that of the agent."""
+        """Whether the values of this output are the unchanged values of the records. Then its format is the format of
+        the agent."""
         return self.forwards and not to.select
 
 

@@ -89,7 +89,7 @@ def _clash(name: str) -> tuple[str, str] | None:
 
 
 def _is_module(path: str) -> bool:
-    """Is the path a Python file, or a folder with Python files?"""
+    """Whether the path is a Python file, or a folder with Python files."""
     if path.endswith(".py"):
         return os.path.isfile(path)
     return os.path.isdir(path) and any(each.endswith(".py") for each in os.listdir(path))

@@ -143,12 +143,12 @@ def admin(kafka: Settings) -> dict[str, Any]:
 
 
 def by_the_broker(kafka: Settings) -> bool:
-    """Does the group use the protocol of KIP-848?"""
+    """Whether the group uses the protocol of KIP-848."""
     return str(kafka.get("group.protocol", "classic")).lower() == "consumer"
 
 
 def incremental(kafka: Settings) -> bool:
-    """Do rebalances assign and revoke single partitions (cooperative, KIP-848) instead of all of them (eager)?"""
+    """Whether rebalances assign and revoke single partitions (cooperative, KIP-848) instead of all of them (eager)."""
     strategy = kafka.get(STRATEGY, CLASSIC_DEFAULTS[STRATEGY])
     return by_the_broker(kafka) or strategy == "cooperative-sticky"
 

@@ -34,7 +34,7 @@ class Tail:
         return [self._read(message) for message in messages if self._is_record(message)]
 
     def at_the_end(self) -> bool:
-        """Was every record that is in the topics now taken? Raises SystemNotReady."""
+        """Whether every record that is in the topics now was taken. Raises SystemNotReady."""
         try:
             return all(
                 self._consumer.get_watermark_offsets(TopicPartition(*at), timeout=5)[1] == next_

@@ -185,7 +185,7 @@ class Aside:
         self._jobs: SimpleQueue[ProducerCall | None] | None = None
 
     def run(self, call: Callable[[], object], seconds: float) -> bool:
-        """Did the call return within so many seconds? Raises what it raised."""
+        """Whether the call returned within so many seconds. Raises what the call raised."""
         if self._jobs is None:
             self._jobs = SimpleQueue()
             Thread(target=_serve, args=(self._jobs,), daemon=True).start()

@@ -261,7 +261,7 @@ def _settle(groups: Groups) -> None:
 
 
 def _sound(state: GroupState, width: int) -> bool:
-    """Could the fixed columns of a state have been written by us?"""
+    """Whether the fixed columns of a state may have been written by Sluicegate."""
     count, first, last, opened, seen, trace, size = state[:COLUMNS]
     numbers = type(count) is type(first) is type(last) is type(size) is int
     times = isinstance(opened, float | int) and isfinite(opened) and isinstance(seen, float | int | None)

@@ -184,7 +184,8 @@ class Groups:
             self.full.add(key)
 
     def admits(self, key: bytes, state: GroupState | None, record: Record, size: int, now: float) -> bool:
-        """Is there room for `size` more bytes in the group and in the partition? Makes room where the file says so."""
+        """Whether there is room for `size` more bytes in the group and in the partition. Makes room if the file says
+        so."""
         aggregation = self.rule.aggregation
         most = min(aggregation.max_bytes, aggregation.max_buffered_bytes, LARGEST_ITEM)
         if size > most:

@@ -38,7 +38,7 @@ class KnownIds:
         return len(self._at)
 
     def holds(self, identity: bytes, now: float) -> bool:
-        """Was this id accepted within the horizon?"""
+        """Whether this id was accepted within the horizon."""
         at = self._at.get(identity)
         return at is not None and now - at < self.horizon
 

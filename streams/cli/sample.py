@@ -42,7 +42,7 @@ def _agents(app: App) -> Iterator[tuple[Agent, Agent]]:
 
 
 def _asked(agent: Agent) -> bool:
-    """Does an expression of the agent see records?"""
+    """Whether an expression of the agent sees records."""
     asked = (to.where or any(each.expression for each in to.select) for to in agent.outputs if agent.forwards)
     return bool(agent.where or agent.let or any(asked))
 

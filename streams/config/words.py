@@ -134,7 +134,7 @@ def dispatching(app: App) -> list[str]:
 
 
 def _dispatches(app: App) -> bool:
-    """Does an agent send through the dispatcher, or does the file set how it works?"""
+    """Whether an agent sends through the dispatcher, or the file configures it."""
     used = any(agent.scope == "shared" or agent.handler is not None for agent in app.agents)
     return used or (app.outbox or Outbox(), app.timeouts or Timeouts()) != (Outbox(), Timeouts())
 

@@ -22,11 +22,11 @@ class RecordProcessor(Protocol):
     """The methods with a body have defaults for implementations to which they do not apply."""
 
     batches: bool
-    """Does it take completed groups? Otherwise it takes messages, which `read` makes."""
+    """Whether it takes completed groups. Otherwise it takes messages, which `read` makes."""
     session: bool = False
-    """Do handlers run in the store's transaction?"""
+    """Whether handlers run in the store's transaction."""
     parts: bool = False
-    """May a commit take some of the messages and leave the others?"""
+    """Whether a commit may take some of the messages and leave the others."""
     at_once: int = 0
     """Records of one insert into the shared buffer."""
     most: int = 0

@@ -182,7 +182,7 @@ def _wait_for_others(
 
 
 def _under_way(said: "NotesByKey", wanted: Sequence[Letter], person: Person, now: float) -> bool:
-    """Has another command announced one of these letters so recently that it may still send it?"""
+    """Whether another command announced one of these letters so recently that it may still send it."""
     notes = (note for letter in wanted for note in _unfinished(letter, said.get(_name(letter), ())))
     return any(now < note.at + SENDING + IN_FLIGHT and note.detail.split()[3:] != [person.token] for note in notes)
 

@@ -228,8 +228,8 @@ class Rebuild:
         )
 
     def _doubtful(self, key: bytes, first: int) -> bool:
-        """May the group have had a result? Not when an earlier result of its key is there: then all that follow it in
-        its partition are there."""
+        """Whether the group may have had a result. It had none if an earlier result of its key is there, because then
+        all later results of that partition are there."""
         return first < self._reach.results and (self._reach.mixed or key not in self._settled)
 
 

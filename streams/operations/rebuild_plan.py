@@ -208,8 +208,8 @@ class Plans:
         return Planned(built, each)
 
     def _forgotten(self, known: KnownOutputs, cut: dict[str, list[int]]) -> bool:
-        """May retention have taken the newest output? Not where a later one is there. (The group's offset may be a
-        moment behind.)"""
+        """Whether retention may have taken the newest output. It has not if a later output is there. (The offset of the
+        consumer group may be slightly behind.)"""
         to, letters = self._agent.to, cut[self._agent.dead_letters]
         results = cut[to.topic] if to else []
         return any(number not in known.newest for number in results) or any(
@@ -268,7 +268,7 @@ class Plans:
             )
 
     def _overtaken(self, first: int, event: Event, known: KnownOutputs) -> bool:
-        """Is a result there that was sent after it? Rows of one output partition arrive in their order."""
+        """Whether a result exists that was sent after it. Rows of one output partition arrive in their order."""
         if not isinstance(event, Fire | Sent) or self._agent.to is None:
             return False
         last = event.last if isinstance(event, Fire) else first

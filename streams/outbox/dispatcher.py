@@ -162,7 +162,7 @@ class Dispatcher:
     # -- looking for rows ----------------------------------------------------------------------------------------------
 
     def _look(self, now: float) -> None:
-        """Are rows pending? One cheap question; lanes are claimed only if so."""
+        """Whether rows are pending. This is one cheap query; lanes are claimed only if it finds rows."""
         if self._looking or self._draining or self.lanes is None:
             return
         if self._told.is_set() and now >= self._look_at - self._poll() + LOOK_APART:

@@ -80,7 +80,7 @@ class RowSource:
 
     @property
     def remembers(self) -> bool:
-        """Were rows handed over that the store has not recorded yet, under this claim or an earlier one?"""
+        """Whether rows were handed over, under this claim or an earlier one, that the store has not recorded yet."""
         return bool(self.out or self._reports or self._taken or self._before.out or self._before.reports)
 
     def ready(self, now: float) -> Sequence[OutboxRow]:
@@ -97,7 +97,7 @@ class RowSource:
         self.out.update(rows)
 
     def under_way(self, row: OutboxRow) -> bool:
-        """Has the producer this row object? If not, its report changes nothing."""
+        """Whether the producer has this row object. If not, its delivery report changes nothing."""
         return self.out.get(row.number) is row or self._before.out.get(row.number) is row
 
     def delivered(self, numbers: Sequence[int]) -> int:

@@ -68,7 +68,7 @@ class Shard(RowSource):
 
     @property
     def roomy(self) -> bool:
-        """May a paused intake go on?"""
+        """Whether a paused intake may continue."""
         return not self.more and len(self.waiting) < RESUME_BELOW
 
     @property
@@ -88,7 +88,8 @@ class Shard(RowSource):
 
     @property
     def pressing(self) -> bool:
-        """Is a commit needed at once? To record many reports, so that more rows are admitted, or to check the claim."""
+        """Whether a commit is needed at once: to record many reports, so that more rows are admitted, or to check the
+        claim."""
         return self.doubted or len(self._reports.delivered) >= SPREAD // 2
 
     @property
@@ -145,8 +146,8 @@ class Shard(RowSource):
         self._bytes = 0
 
     def admits(self, number: int) -> bool:
-        """May this number be handed over? Not while a number SPREAD lower may be sent again: receivers would not know
-        it any more."""
+        """Whether this number may be handed over. It must wait while a number SPREAD lower may be sent again, because
+        receivers would have forgotten that number."""
         return number - (self.lowest or number) < SPREAD
 
     def ready(self, now: float) -> Sequence[OutboxRow]:
@@ -167,7 +168,7 @@ class Shard(RowSource):
 
     @property
     def stopped(self) -> bool:
-        """Was a row refused that stops the shard, and are all other reports in?"""
+        """Whether a refused row stops the shard, and all other delivery reports have arrived."""
         return bool(self.refusal) and not self.out
 
     def recorded(self, numbers: Sequence[int]) -> None:
@@ -201,7 +202,7 @@ class Outgoing(Protocol):
 
     @property
     def busy(self) -> bool:
-        """Does a call run beside the loop, whose result only a turn handles?"""
+        """Whether a call runs in another thread, whose result the next turn handles."""
 
     def turn(self, shards: Sequence[Shard], now: float) -> int:
         """Handle reports and hand over rows of exactly these shards while there is room; returns how many rows have no

@@ -42,7 +42,7 @@ class ShardProducer:
         self.limit = MOST_ROWS
 
     def knows(self, row: OutboxRow) -> bool:
-        """Was it sent before?"""
+        """Whether it was sent before."""
         return self.cursor is not None and row.number <= self.cursor.get(row.lineage, -1)
 
     def reached(self, rows: Iterable[OutboxRow]) -> dict[str, int]:

@@ -103,7 +103,7 @@ class Claims:
 
     @property
     def retrying(self) -> bool:
-        """Has a lost partition not committed records again yet?"""
+        """Whether a lost partition has not committed records again yet."""
         return bool(self._backoffs)
 
     def follow(self, now: float) -> None:

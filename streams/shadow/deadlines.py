@@ -51,7 +51,7 @@ class Deadlines:
 
     def due(self, now: ClockBounds, waits: Callable[[int], bool]) -> Iterator[bytes]:
         """The keys of the groups that surely timed out before a record within these bounds. Those that may have timed
-        out become `doubtful`. `waits` says of a group's first record that the group certainly goes on."""
+        out become `doubtful`. `waits` tells, for a group's first record, whether the group certainly goes on."""
         later: list[tuple[float, bytes, int]] = []
         self.doubtful.clear()
         while self._heap and self._heap[0][0] <= now.high:
@@ -78,7 +78,7 @@ class Deadlines:
         return newest.high + min(self._after, self._idle) <= now.low
 
     def guess(self, key: bytes, at: float) -> bool:
-        """Did the group time out before `at`, if the records' own timestamps are right?"""
+        """Whether the group timed out before `at`, if the records' own timestamps are right."""
         times = self._times[key]
         return self._due(times.guessed, times.guessed_seen) <= at
 

@@ -135,7 +135,7 @@ class ShadowFold:
         self._drain()
 
     def _goes_on(self, first: int, offset: int) -> bool:
-        """Do the published results say that this group takes records at `offset`?"""
+        """Whether the published results say that this group takes records at `offset`."""
         live = self._published.results.get(first)
         return self._witnessed and (first in self._live_begins if live is None else offset <= live.last)
 
@@ -171,7 +171,7 @@ class ShadowFold:
             self._drain()
 
     def _is_of(self, state: GroupState, live: PublishedResult) -> bool:
-        """Does the end of the published group end this one?"""
+        """Whether the end of the published group ends this one."""
         if self._witnessed:
             return bool(state[FIRST] >= live.first)
         return live.reason == "manual" and state[FIRST] == live.first
@@ -302,7 +302,7 @@ class ShadowFold:
             raise ConfigurationError(f"agent {self._agent.name} would halt here: {error}") from error
 
     def _passes(self, key: bytes) -> bool:
-        """Are the records of the key of a group that began before the range?"""
+        """Whether the records of the key belong to a group that began before the range."""
         return key in self._passing if self._begun is None else key not in self._begun
 
     def _resolve(self, key: bytes, offset: int) -> None:

@@ -123,8 +123,8 @@ class ShadowJudge:
         self._count(self.found.open, _verdict(True, differs), key, *extents, differs)
 
     def finish(self, begin: int, end: int, unsure: Callable[[bytes, int], bool]) -> Shadowed:
-        """What was published from `begin` on and below `end`, and has no counterpart. `unsure` says of a key and an
-        offset that nobody can tell which groups the key has there."""
+        """What was published from `begin` on and below `end`, and has no counterpart. `unsure` tells whether the
+        groups of a key at an offset are not known."""
         for first, live in sorted(self._live.items()):
             if begin <= first and live.last < end and self._judges(live.key):
                 self.found.published += 1

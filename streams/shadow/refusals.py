@@ -1,4 +1,4 @@
-"""What a shadow cannot judge, and why."""
+"""Finds the agents that a shadow cannot judge, and says why."""
 
 import re
 
@@ -8,7 +8,7 @@ TIMES = re.compile(r"\b(?:opened_at|closed_at)\b")
 
 
 def unshadowable(agent: Agent) -> str | None:
-    """Why nobody can tell from the topics what this agent did; None: they tell."""
+    """Why the topics do not tell what this agent did. None: they tell it."""
     rule = agent.aggregation
     if agent.rekeys:
         return "it sends records on under another key, and has no groups"

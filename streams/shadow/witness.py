@@ -49,17 +49,17 @@ class Codecs(NamedTuple):
 
 
 def same_ends(rule: Agent, live: Agent) -> bool:
-    """Do both rules take the same records into the same groups, whatever these hold and wherever they go?"""
+    """Whether both rules take the same records into the same groups. Contents and outputs may differ."""
     return _ends(rule) == _ends(live)
 
 
 def same_key(rule: Agent, live: Agent) -> bool:
-    """Do both rules group by the same key?"""
+    """Whether both rules group by the same key."""
     return _key(rule) == _key(live)
 
 
 def leaves_traces(agent: Agent) -> bool:
-    """Does each group that ends leave a result or a dead letter?"""
+    """Whether each group that ends leaves a result or a dead letter."""
     return not agent.having and not (agent.routes and agent.unrouted == "drop")
 
 
@@ -95,6 +95,6 @@ def moments(witness: Witness) -> Iterator[tuple[int, float]]:
 
 
 def outside(dead: Sequence[bytes]) -> bool:
-    """Does the reason of this dead letter lie outside of the record: a crash, or a limit of the whole partition?"""
+    """Whether the reason of this dead letter is outside of the record: a crash, or a limit of the whole partition."""
     stage, reason = dead[:2]
     return stage == b"crash" or (stage, reason) == (b"aggregate", b"limit")
