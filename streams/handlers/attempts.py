@@ -5,7 +5,7 @@ shared_fires.py (`scope: shared`). After a failed call a runner asks `decide`. T
 
     how the call failed                               decision
     ------------------------------------------------  ------------------------------------------------------------
-    a system that the handler needs is away           TryAgain after the outage's pause; not counted
+    a system that the handler needs does not answer   TryAgain after the outage's pause; not counted
     the error names bad messages of the group         Split: they become dead letters, the rest is called; not counted
     several messages failed in one transaction        Split: each half has its own transaction; not counted
     raised, attempts are left                         TryAgain after the back-off
@@ -21,7 +21,7 @@ Before a call, a runner asks `begins` about an item that may have ended a proces
     suspicion                                                         the item begins
     ----------------------------------------------------------------  -----------------------------------------------
     began alone, and ended its process `most` times                   never: `decide` counts its ends as attempts
-    began alone before, or among others more than `company` times     alone, with nothing else in hand
+    began alone before, or among others more than `company` times     alone, with no other item in progress
     anything else                                                     together with others
 """
 
@@ -31,7 +31,7 @@ from typing import Literal, NamedTuple
 
 from sluicegate.streams.agent import Handler
 
-DEATHS = 3  # an item is the cause after at least so many process ends
+DEATHS = 3  # the least number of process ends after which an item counts as their cause
 COMPANY = 2  # a shared batch is a suspect after more leases among others than this
 ALONE = 1_000  # one run alone, in the one number that a store keeps for a shared batch
 
@@ -70,8 +70,8 @@ Begin = Literal["together", "alone", "never"]
 
 
 class Bounds(NamedTuple):
-    """When an item is the cause of process ends. `proven`: each run together with others also ended a process. Without
-    it, such a run may be a lease that no worker received."""
+    """The limits at which an item counts as the cause of process ends. `proven`: each run together with others also
+    ended a process. Without it, such a run may be a lease that no worker received."""
 
     most: int = DEATHS
     company: int = 0
@@ -93,9 +93,9 @@ def begins(suspicion: Suspicion, bounds: Bounds) -> Begin:
 
 @dataclass(frozen=True, slots=True)
 class CallFailure:
-    """How a call failed. `pause`: there is an outage, and no handler is called for so many seconds. `bad`: bad messages
-    of the group by index, with the reason. `items`: so many failed in one transaction. `behind`: earlier messages of
-    its batch succeeded. `session`: their transaction is rolled back."""
+    """How a call failed. `pause` is set after an outage: no handler is called for that many seconds. `bad` maps the
+    index of a bad message in its group to the reason. `items` is the number of items that failed in one transaction.
+    `behind`: earlier messages of its batch succeeded. `session`: their transaction is rolled back."""
 
     pause: float | None = None
     bad: Mapping[int, str] = field(default_factory=dict)
@@ -127,7 +127,8 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """Write a dead letter after so many attempts. `apart`: the items before it are committed first."""
+    """The item becomes a dead letter after this number of attempts. With `apart`, the items before it are committed
+    first."""
 
     attempts: int
     apart: bool = False
@@ -135,8 +136,8 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class Park:
-    """Park the item after so many attempts. It and the later items of its key wait for an operator. The runner adds the
-    `error`."""
+    """Park the item after this number of attempts. It and the later items of its key wait for an operator. The runner
+    adds the `error`."""
 
     attempts: int
     error: str = ""
@@ -144,7 +145,7 @@ class Park:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Stop the agent after so many attempts."""
+    """Stop the agent after this number of attempts."""
 
     attempts: int
 
@@ -171,5 +172,5 @@ def decide(attempt: int, failure: CallFailure, policy: Handler, suspicion: Suspi
 
 
 def isolates(attempt: int, policy: Handler) -> bool:
-    """Whether the messages of a group are tried one by one after so many failures."""
+    """Whether the messages of a group are tried one by one after this number of failures."""
     return 0 < policy.isolate_after <= attempt

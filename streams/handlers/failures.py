@@ -1,5 +1,5 @@
-"""What the runners of handlers share: they judge failed calls with a clock and a log, and remember them until a
-commit."""
+"""The failure handling that all runners of handlers share. `Policy` judges failed calls with a clock and a log.
+`Failures` remembers them until a commit."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -72,8 +72,8 @@ class Policy:
             raise HandlerFailed("a system that the handler needs is away", self.away)
 
     def probes(self, error: Exception, attempt: int) -> bool:
-        """Whether the messages of a group are tried alone after so many failures. They are not if the error names the
-        bad ones."""
+        """Whether the messages of a group are tried alone after this number of failures. They are not if the error
+        names the bad messages."""
         return isolates(attempt, self.handler) and not isinstance(error, BadItems | ProcessEnded) and not outage(error)
 
     def judge(self, failed: Failed, attempt: int, failure: CallFailure, suspicion: Suspicion, log: Any) -> Decision:

@@ -91,7 +91,8 @@ class Forwarding(RecordProcessor):
         return events
 
     def _routed(self, record: Record, value: bytes, outcomes: Counter[tuple[str, str]]) -> Message | Refused:
-        """Raises ClauseFailed, Unsendable, and what decoders raise."""
+        """The record as a message with its outputs, or refused if no route takes it. Raises ClauseFailed, Unsendable,
+        and the errors of decoders."""
         seen = self._fields.read(record, value)
         outputs = [
             (self._topics[number], self._selected(number, each, seen, record) if each.select else record.value())
@@ -130,7 +131,7 @@ class Forwarding(RecordProcessor):
 
 
 def _sent(message: Message, identity: str) -> list[Event]:
-    """The outputs of a record are numbered as they fit."""
+    """The outputs of a record, numbered in order."""
     forwarded: Forwarded = message.value
     return [
         Sent(identity, index, topic, message.record.key(), value, forwarded.headers, None)

@@ -51,8 +51,8 @@ from sluicegate.streams.handlers.values import (
 from sluicegate.streams.outbox.rows import contents
 
 Called = tuple[Message | Fire | None, CommitCalls, bool, Failures, Sequence[Message]]
-"""What was called last, with what, whether it was the first of its batch, and what is known of failures; None: a
-function of `together`, for the rows of these messages. A plain tuple: a named one costs 0.4 µs."""
+"""The last call: its item, its CommitCalls, whether it was the first of its batch, and the failures so far. The item is
+None for a function of `together`, called for the rows of these messages. A plain tuple: a named one costs 0.4 µs."""
 
 
 class Handling(RecordProcessor):

@@ -138,8 +138,8 @@ class OutputTarget(NamedTuple):
 
 
 class CommitCalls(NamedTuple):
-    """What the calls for one commit share. The three functions take a message or a completed group. `gathered` holds,
-    by `together` function, its rows and the messages that they belong to."""
+    """The data that all calls for one commit share. The three functions take a message or a completed group. `gathered`
+    holds, for each function of `together`, its rows and the messages that added them."""
 
     session: Any
     outputs: OutputTarget

@@ -25,9 +25,12 @@ def amend(
     store: Store, partition: Partition, person: Person, what: str, key: str, still: Still | None = None, **said: Any
 ) -> Claim:
     """Append an entry with these fields, and a note that the operator did `what` to `key`. The claim fences the owner
-    of the partition, which claims again and reads the entry. `still` checks under the claim that there is something to
-    change. Raises ConfigurationError when there is nothing, Fenced when another process claimed in between (nothing was
-    changed), and PersistenceError (it is unknown whether it was changed: look again)."""
+    of the partition. The owner then claims again and reads the entry. `still` checks under the claim that there is
+    something to change.
+
+    Raises ConfigurationError if there is nothing to change. Raises Fenced if another process claimed in between;
+    nothing was changed. Raises PersistenceError if it is unknown whether the change was made; read the state again.
+    """
     claim = store.claim(partition, person.token, NOBODY)
     view = store.read(partition) if still else None
     if still and (view is None or not still(view)):

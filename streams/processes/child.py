@@ -58,7 +58,7 @@ class Runner(Protocol):
     """A worker that is opened and ready to run."""
 
     def run(self, stop: Callable[[], bool], drain: float) -> int:
-        """Work until `stop` returns true, then drain within so many seconds. Returns the exit code."""
+        """Work until `stop` returns true, then drain within `drain` seconds. Returns the exit code."""
 
 
 ReportStatus = Callable[[WorkerReport], object]

@@ -39,11 +39,11 @@ CHILD = (sys.executable, "-P", "-m", "sluicegate.streams.cli.child")
 SAME_SIGNAL = 1.0
 
 Pause = Callable[[float], None]
-"""Waits so many seconds; a signal ends the wait and the start."""
+"""Waits for this number of seconds. A signal ends the wait and the start."""
 
 Prepare = Callable[[App, Sequence[str], Pause], AbstractContextManager[App]]
-"""Checks that the systems are ready for these agents and gives the App that the workers get (with the embedded broker's
-real address, say); what it holds lives as long as the context. Raises ConfigurationError and SystemNotReady."""
+"""Checks that the systems are ready for these agents. Returns the App for the workers, for example with the embedded
+broker's real address. Its resources live as long as the context. Raises ConfigurationError and SystemNotReady."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Pace:
 
 
 Fresh = Callable[[App], App]
-"""The App as a process that is started again gets it: with the secrets as they are then."""
+"""The App for a process that is started again, with the secrets as they are at that time."""
 
 
 class Stopped(Exception):

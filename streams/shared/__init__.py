@@ -1,5 +1,4 @@
-"""`scope: shared`: one buffer in the store that all workers of an agent fill, and from which each of them fires
-batches.
+"""`scope: shared`: all workers of an agent fill one buffer in the store, and each worker fires batches from it.
 
-It imports handlers, outbox, reading and the rooms below them; it does not know who owns a partition.
+It imports handlers, outbox, reading and the rooms below them. It has no information about partition owners.
 """

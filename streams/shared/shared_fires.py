@@ -42,7 +42,7 @@ from sluicegate.streams.shared.shared_firing import HandlerError, Made, SharedFi
 LOOK_EVERY = 0.25  # seconds between two looks for deadlines and for ended leases
 MOST = 1_000  # leased batches; at this limit intake waits
 AT_A_TIME = 100  # batches per look, and per completion
-FEW = 8  # when at most so many batches fail together, each is tried alone
+FEW = 8  # if at most this number of batches fail together, each is tried alone
 # Completions of many batches that run at once, each in a thread. Batches that become ready meanwhile make the next
 # completion larger, so a slow store has fewer completions.
 UNDER_WAY = 2

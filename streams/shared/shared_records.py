@@ -13,12 +13,12 @@ from sluicegate.streams.contracts.record import Header, Headers, Record, headers
 from sluicegate.streams.errors import PersistenceError
 from sluicegate.streams.handlers.packing import SealedRecord
 
-LONGEST_KEY = 600  # bytes of a group's name: every store accepts so many
+LONGEST_KEY = 600  # bytes of a group's name; every store accepts this size
 PACK_BYTES = 256 * 1024  # a pack ends with the record that makes it larger
 _PLAIN = " !\"#$&'()*+,/:;<=>?@[]^`{|}~"
 
 _encode = encode_item = msgspec.msgpack.Encoder().encode
-"""Of (offset, key, value, headers or None, timestamp): a record of a pack."""
+"""Encodes a record of a pack: (offset, key, value, headers or None, timestamp)."""
 _decode = msgspec.msgpack.Decoder(
     tuple[tuple[str, str, int, int], bytes | None, bytes | None, list[Header], tuple[int, int], float]
 ).decode
