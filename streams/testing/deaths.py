@@ -47,7 +47,7 @@ KINDS: dict[str, tuple[str, ...]] = {"kill": PLACES, "lost": REPLIES}
 
 
 class Death(BaseException):
-    """As kill -9: nothing is tidied up, and the workers are not turned again."""
+    """The process dies as with kill -9: nothing is cleaned up, and its workers do not continue."""
 
 
 class Deaths:
@@ -62,7 +62,7 @@ class Deaths:
         self._hurry = False
 
     def plan(self, name: str, kind: DeathKind) -> None:
-        """Fails when `name` is reached next. Raises ConfigurationError for an unknown place or kind."""
+        """Fail when the place `name` is reached next. Raises ConfigurationError for an unknown place or kind."""
         if kind not in KINDS:
             raise ConfigurationError(f"there is no kind {kind!r} of crash; there are {' and '.join(KINDS)}")
         if name not in KINDS[kind]:
@@ -72,7 +72,7 @@ class Deaths:
         self.planned[name] = kind
 
     def reach(self, name: str) -> None:
-        """The engine is at this place."""
+        """Note that the engine has reached this place, and fail there if that is planned."""
         kind = self.planned.pop(name, None)
         if name not in SAME:
             self.reached.append(name)
@@ -120,7 +120,7 @@ class MortalStore:
         return msgspec.structs.replace(claim, store_time=self._clock.time())
 
     def commit_all(self, commits: Sequence[tuple[Claim, Changes]]) -> Sequence[Claim | SluicegateError]:
-        """One after the other, so that a process can die between two of them."""
+        """Commit one partition after the other, so that a process can die between two commits."""
         results: list[Claim | SluicegateError] = []
         for claim, changes in commits:
             try:

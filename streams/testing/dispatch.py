@@ -1,4 +1,4 @@
-"""The work of the dispatcher, turned by hand: due timeouts to the outbox, its lanes to the log."""
+"""Runs the dispatcher step by step: due timeouts move to the outbox, and messages of its lanes to the log."""
 
 from sluicegate.streams.contracts.leased_values import TimeoutBatch
 from sluicegate.streams.contracts.messages import Outcome
@@ -12,7 +12,7 @@ TOKEN = "driver"  # of all lanes: a process that is started again keeps them
 
 
 class Dispatch:
-    """A dispatcher. When its process dies, its leases are free at once."""
+    """A dispatcher. When its process dies, its leases end at once."""
 
     def __init__(self, store: Store, producer: LogProducer, clock: ManualClock, deaths: Deaths) -> None:
         self._timeouts, self._outbox = store.timeouts, store.outbox

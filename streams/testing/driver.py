@@ -140,7 +140,7 @@ class TestDriver:
         return [self._outputs.output(message) for message in fresh]
 
     def sent(self, topic: str) -> list[ReadOutput]:
-        """All outputs, with repeats."""
+        """All outputs, including repeated ones."""
         return [self._outputs.output(message) for message in sent_by_us(self.log.order.get(self._known(topic), []))]
 
     def dead_letters(self, topic: str | None = None) -> list[ReadOutput]:
@@ -165,7 +165,7 @@ class TestDriver:
         return {(claim.partition.topic, claim.partition.number): claim.offset for claim in claims if claim.offset > 0}
 
     def troubles(self) -> list[str]:
-        """Why partitions do not move: they have halted, or wait for another attempt."""
+        """The reasons why partitions do not continue: they are halted, or wait for another attempt."""
         reports = self._workers.reports()
         halted = [p for report in reports for p in report.partitions if p.state == "halted"]
         stopped = [f"{p.topic}/{p.number} stopped: {p.error}: {p.detail}" for p in halted]

@@ -72,7 +72,7 @@ class ManualClock:
         return START + self.now - 1000.0
 
     def forward(self, seconds: float) -> None:
-        """Rounds up to TICK."""
+        """Move the clock forward by `seconds`, rounded up to a multiple of TICK."""
         self.now += ceil(seconds / TICK) * TICK
 
 

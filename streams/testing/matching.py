@@ -21,7 +21,7 @@ def candidates(outputs: Sequence[ReadOutput], key: str | None) -> list[ReadOutpu
 
 
 def differences(expect: Expect, output: ReadOutput) -> list[str]:
-    """Empty when the output matches."""
+    """The differences between an output and an expectation. Empty when the output matches."""
     found = [] if expect.value is ANYTHING else list(_of_value(expect.value, output.value))
     if expect.reason is not None and output.reason != expect.reason:
         found.append(f"its reason is {output.reason}, not {expect.reason}")
@@ -76,6 +76,6 @@ def described(output: ReadOutput) -> str:
 
 
 def shown(value: Any) -> str:
-    """As JSON, at most LONGEST characters of it."""
+    """The value as JSON, cut after LONGEST characters."""
     text = repr(value) if isinstance(value, bytes) else json.encode(value).decode()
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."

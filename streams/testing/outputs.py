@@ -27,7 +27,7 @@ class ReadOutput:
 
     @property
     def reason(self) -> str | None:
-        """Why it is a dead letter, or why its group ended."""
+        """The reason of a dead letter, or the reason why a group ended."""
         found = self.headers.get("sluicegate-dead-reason", self.headers.get("sluicegate-reason"))
         return None if found is None else str(found)
 
@@ -70,7 +70,7 @@ def sender(message: LogRecord) -> tuple[bytes | None, bytes | None]:
 
 
 def text_of(value: bytes) -> str | bytes:
-    """As text when it is UTF-8."""
+    """The bytes as text when they are UTF-8."""
     try:
         return value.decode()
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""Plays one test of a file on a driver, once as it is and once for each place where something can fail."""
+"""Plays one test of a file on a driver, once without failures and once for each place where something can fail."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -69,8 +69,8 @@ def play(app: App, case: Case, deaths: Deaths | None = None) -> Failure | None:
 
 
 def play_with_crashes(app: App, case: Case, progress: ShowProgress) -> CaseVerdict:
-    """Plays the test plainly, then with a death at each place that it reached, then with each request to the store
-    unanswered."""
+    """Play the test without failures, then with a death at each place that it reached, then with each request to the
+    store left without an answer."""
     plain = Deaths()
     failure = play(app, case, plain)
     if failure is not None:

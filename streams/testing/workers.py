@@ -1,4 +1,4 @@
-"""The workers of an app over a log in memory: the real engine, turned by hand until nothing moves."""
+"""The workers of an app over a log in memory: the real engine, run step by step until nothing changes."""
 
 import sys
 from functools import partial
@@ -37,7 +37,7 @@ class Workers:
         self._dispatch = Dispatch(self._store, LogProducer(log, clock.time), clock, deaths) if leased else None
 
     def settle(self) -> None:
-        """Turn until nothing moves. A process that dies is started again."""
+        """Run all workers until nothing changes. A process that dies is started again."""
         while True:
             try:
                 if not self._running:
@@ -53,7 +53,7 @@ class Workers:
                 raise
 
     def die(self) -> None:
-        """As kill -9: only the store and the log are left."""
+        """End the process as kill -9 does: only the store and the log remain."""
         self._running, self._inputs, self._producers = [], [], []
         if self._dispatch is not None:
             self._dispatch.die()
