@@ -18,6 +18,7 @@ EXTRAS = {  # by module
     "pymongo": "mongodb",
     "bson": "mongodb",
     "pymysql": "mysql",
+    "re2": "regex",
     "redis": "redis",
     "sqlalchemy": "sqlite",
 }
