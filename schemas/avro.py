@@ -1,7 +1,9 @@
 """Avro records: one binary datum per message, read and written by a schema, with or without Confluent's frame.
 
 Values are values of JSON: timestamps, dates and times are RFC 3339 text, decimals and UUIDs text, bytes and fixed
-base64, NaN and infinities null. A record is always read whole: fastavro does not notice damage in fields that it skips.
+base64, NaN and infinities null. `sluicegate.schemas.avro_strict` follows the bytes of each record before fastavro reads
+them, because fastavro takes some that are no datum. A record is always read whole: fastavro does not look whether text
+that it skips is UTF-8.
 """
 
 import json as standard
@@ -18,17 +20,13 @@ from fastavro.types import Schema
 
 from sluicegate.schemas import json
 from sluicegate.schemas.avro_reading import restoring
+from sluicegate.schemas.avro_strict import fields, walking
 from sluicegate.schemas.avro_values import fitting
 from sluicegate.schemas.codecs import Codec
 from sluicegate.schemas.options import Avro
 
 FRAME = struct.Struct(">bI")
-_WORDS = {
-    EOFError: "ends too early",
-    UnicodeDecodeError: "is not UTF-8",
-    IndexError: "ends too early, or names a symbol or a branch of a union that does not exist",
-    OverflowError: "is out of range",
-}
+_WORDS = {UnicodeDecodeError: "is not UTF-8", OverflowError: "is out of range"}
 
 
 def compiled(avro: Avro) -> Codec:
@@ -117,21 +115,24 @@ def _reader(avro: Avro, writer: Any, reader: Any, names: frozenset[str] | None) 
     same = writer is reader
     schema, restore = restoring(reader, names, same)
     first, second = (schema, None) if same else (writer, reader)
+    walk, begin = walking(writer, {}), FRAME.size if framed else 0
 
     def datum(value: bytes) -> Any:
+        if framed:
+            _check_frame(value, avro.schema_id)
         try:
-            end, stream = len(value), BytesIO(value)
-            if framed:
-                _check_frame(value, avro.schema_id)
-                stream.seek(FRAME.size)
+            end = walk(value, begin)
+        except (IndexError, ValueError) as error:
+            raise msgspec.DecodeError(_broken(value, begin, writer, error)) from None
+        if end != len(value):
+            raise msgspec.DecodeError(f"{len(value) - end} bytes follow the record{_hint(value, framed)}")
+        stream = BytesIO(value)
+        stream.seek(begin)
+        try:
             found = read(stream, first, second)
-            if stream.tell() == end:
-                return found if restore is None else restore(found)
-        except msgspec.DecodeError:
-            raise
+            return found if restore is None else restore(found)
         except Exception as error:
-            raise msgspec.DecodeError(_why(value, writer, error, framed, not same)) from None
-        raise msgspec.DecodeError(f"{end - stream.tell()} bytes follow the record{_hint(value, framed)}")
+            raise msgspec.DecodeError(_why(value, begin, writer, error, not same)) from None
 
     return datum
 
@@ -179,22 +180,30 @@ def _hint(value: bytes, framed: bool) -> str:
     return "; it begins like a Confluent frame: if it has one, set framing: confluent" if looks else ""
 
 
-def _why(value: bytes, writer: Any, error: Exception, framed: bool, resolved: bool) -> str:
-    """The reason in words, with the first top-level field that cannot be read."""
-    what = next(
-        (words for kind, words in _WORDS.items() if isinstance(error, kind)), f"cannot be read ({type(error).__name__})"
-    )
-    fields = writer["fields"] if _is_record(writer) else []
-    for count, field in enumerate(fields, 1):
+def _broken(value: bytes, begin: int, writer: Any, error: Exception) -> str:
+    """Why the bytes are no datum, with the top-level field where they stop to be one."""
+    what, at = str(error) if isinstance(error, ValueError) else "ends too early", begin
+    for name, walk in fields(writer).items() if _is_record(writer) else ():
         try:
-            fastavro.schemaless_reader(
-                BytesIO(value[FRAME.size * framed :]), {**writer, "fields": fields[:count]}, None
-            )
+            at = walk(value, at)
+        except (IndexError, ValueError):
+            return f"field {name} {what}{_hint(value, begin > 0)}"
+    return f"the record {what}{_hint(value, begin > 0)}"
+
+
+def _why(value: bytes, begin: int, writer: Any, error: Exception, resolved: bool) -> str:
+    """Why a datum has no value of ours, with the first top-level field that cannot be read."""
+    kinds = (words for kind, words in _WORDS.items() if isinstance(error, kind))
+    what = next(kinds, f"cannot be read ({type(error).__name__})")
+    named = writer["fields"] if _is_record(writer) else []
+    for count, field in enumerate(named, 1):
+        try:
+            fastavro.schemaless_reader(BytesIO(value[begin:]), {**writer, "fields": named[:count]}, None)
         except Exception:
-            return f"field {field['name']} {what}{_hint(value, framed)}"
-    if fields and resolved:
+            return f"field {field['name']} {what}{_hint(value, begin > 0)}"
+    if named and resolved:
         return f"the record does not fit the schema it is read with ({type(error).__name__})"
-    return f"the record {what}{_hint(value, framed)}"
+    return f"the record {what}{_hint(value, begin > 0)}"
 
 
 def _encoder(avro: Avro, schema: Any) -> Callable[[Any], bytes]:
