@@ -13,19 +13,22 @@ from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import fastavro
 import msgspec
 from fastavro.types import Schema
 
-from sluicegate.schemas import json
+from sluicegate.schemas import json, registry
 from sluicegate.schemas.avro_reading import restoring
 from sluicegate.schemas.avro_strict import fields, walking
 from sluicegate.schemas.avro_values import fitting
-from sluicegate.schemas.codecs import Codec
+from sluicegate.schemas.codecs import Codec, Unavailable
 from sluicegate.schemas.options import Avro
+from sluicegate.schemas.registry import SchemaKey
 
 FRAME = struct.Struct(">bI")
+_LONG_FRAME = 17  # a one, and a UUID in place of the id
 _WORDS = {UnicodeDecodeError: "is not UTF-8", OverflowError: "is out of range"}
 
 
@@ -109,8 +112,8 @@ def _is_record(schema: Any) -> bool:
 def _reader(avro: Avro, writer: Any, reader: Any, names: frozenset[str] | None) -> Callable[[bytes], Any]:
     """A function that reads a message, which must be one datum and nothing else. It keeps only these fields of a record
     (None: all), and raises msgspec.DecodeError."""
-    if avro.writers is not None:
-        return _by_id(replace(avro, writers=None), avro.writers, reader, names)
+    if avro.writers is not None or avro.registry:
+        return _by_id(avro, reader, names)
     read, framed = fastavro.schemaless_reader, avro.framing == "confluent"
     same = writer is reader
     schema, restore = restoring(reader, names, same)
@@ -137,29 +140,45 @@ def _reader(avro: Avro, writer: Any, reader: Any, names: frozenset[str] | None) 
     return datum
 
 
-def _by_id(avro: Avro, folder: str, reader: Any, names: frozenset[str] | None) -> Callable[[bytes], Any]:
-    """The schema of each id is read with its first record; a missing file is looked for again with each record."""
-    known = {avro.schema_id: _reader(avro, reader, reader, names)}
+def _by_id(avro: Avro, reader: Any, names: frozenset[str] | None) -> Callable[[bytes], Any]:
+    """The schema of each id is read with its first record; a missing one is looked for again with each record. With a
+    registry, whose ids begin with 1, the id 0 is that of `schema` if it has no other."""
+    alone = replace(avro, writers=None, registry="")
+    known: dict[SchemaKey, Callable[[bytes], Any]] = {avro.schema_id or 0: _reader(alone, reader, reader, names)}
 
     def datum(value: bytes) -> Any:
-        id = _id(value)
+        id: SchemaKey = 0
+        if len(value) >= _LONG_FRAME and value[0] == 1 and avro.registry:
+            id, value = str(UUID(bytes=value[1:_LONG_FRAME])), FRAME.pack(0, 0) + value[_LONG_FRAME:]
+        else:
+            id = _id(value)
         read = known.get(id)
         if read is None:
-            read = known[id] = _reader(replace(avro, schema_id=id), _written_with(folder, id), reader, names)
+            read = known[id] = _reader(replace(alone, schema_id=None), _written_with(avro, id), reader, names)
         return read(value)
 
     return datum
 
 
-def _written_with(folder: str, id: int) -> Schema:
+def _written_with(avro: Avro, id: SchemaKey) -> Schema:
+    """By the file of the id; without such a file, by the registry. Raises msgspec.DecodeError and Unavailable."""
+    what, where = f"was written with schema id {id}", f"{id}.avsc"
     try:
-        return parsed(Path(folder, f"{id}.avsc").read_text(encoding="utf-8"))
-    except OSError:
-        raise msgspec.DecodeError(
-            f"was written with schema id {id}, and there is no {id}.avsc in writer_schemas"
-        ) from None
+        try:
+            text = Path(avro.writers or "", where).read_text(encoding="utf-8") if avro.writers else None
+        except OSError:
+            if not avro.registry:
+                raise msgspec.DecodeError(f"{what}, and there is no {where} in writer_schemas") from None
+            text = None
+        if text is None:
+            text, where = registry.table(avro.registry).schema(id), "schema in the registry"
+        return parsed(text)
+    except registry.UnknownId as error:
+        raise msgspec.DecodeError(f"{what}, which is not known: {error}") from None
     except ValueError as error:
-        raise msgspec.DecodeError(f"was written with schema id {id}, whose {id}.avsc {error}") from None
+        raise msgspec.DecodeError(f"{what}, whose {where} {error}") from None
+    except Unavailable as error:
+        raise Unavailable(f"{what}, and {error}") from None
 
 
 def _id(value: bytes) -> int:
@@ -206,15 +225,25 @@ def _why(value: bytes, begin: int, writer: Any, error: Exception, resolved: bool
     return f"the record {what}{_hint(value, begin > 0)}"
 
 
+def _frame(avro: Avro) -> Callable[[], bytes]:
+    """A registry is asked for the id when the first value is written."""
+    if avro.framing != "confluent":
+        return lambda: b""
+    if not (avro.registry and avro.subject):
+        fixed = FRAME.pack(0, avro.schema_id or 0)
+        return lambda: fixed
+    return lambda: FRAME.pack(0, registry.written_id(avro))
+
+
 def _encoder(avro: Avro, schema: Any) -> Callable[[Any], bytes]:
     fit = fitting(schema, {})
-    frame = FRAME.pack(0, avro.schema_id or 0) if avro.framing == "confluent" else b""
+    frame = _frame(avro)
     encode, decode_any, write = json.encode, json.decode_any, fastavro.schemaless_writer
 
     def encoded(values: Any) -> bytes:
         datum = fit(decode_any(encode(values)), "")
         stream = BytesIO()
-        stream.write(frame)
+        stream.write(frame())
         write(stream, schema, datum)
         return stream.getvalue()
 
