@@ -6,12 +6,14 @@ from importlib import import_module
 from pathlib import Path
 from urllib.parse import unquote
 
+from sluicegate.streams.agent import Registry
 from sluicegate.streams.contracts.leased_values import Types
 from sluicegate.streams.contracts.options import STANDARD, LeasedOptions
+from sluicegate.streams.contracts.registry import SchemaRegistry
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.errors import ConfigurationError, SystemNotReady, TopicMissing
 
-__all__ = ["open_store", "topic_ids"]
+__all__ = ["open_registry", "open_store", "topic_ids"]
 
 Opener = Callable[[str, str, str, LeasedOptions], Store]
 
@@ -29,6 +31,14 @@ def open_store(url: str, folder: str = ".", types: Types | None = None, options:
         raise ConfigurationError(f"there is no store for {scheme}://; known are {_known()}")
     options = options or STANDARD
     return _OPENERS[scheme](url, rest, folder, options if types is None else options._replace(types=types))
+
+
+def open_registry(registry: Registry) -> SchemaRegistry:
+    """A client of the schema registry; it connects when it is first used. Raises ConfigurationError, also for an extra
+    that is not installed."""
+    from sluicegate.connectors.registry.client import opened
+
+    return opened(registry)
 
 
 def topic_ids(kafka: Mapping[str, str | int | float | bool]) -> Callable[[str], str]:

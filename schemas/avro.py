@@ -1,7 +1,9 @@
 """Avro records: one binary datum per message, read and written by a schema, with or without Confluent's frame.
 
 Values are values of JSON: timestamps, dates and times are RFC 3339 text, decimals and UUIDs text, bytes and fixed
-base64, NaN and infinities null. A record is always read whole: fastavro does not notice damage in fields that it skips.
+base64, NaN and infinities null. `sluicegate.schemas.avro_strict` follows the bytes of each record before fastavro reads
+them, because fastavro takes some that are no datum. A record is always read whole: fastavro does not look whether text
+that it skips is UTF-8.
 """
 
 import json as standard
@@ -11,24 +13,23 @@ from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import fastavro
 import msgspec
 from fastavro.types import Schema
 
-from sluicegate.schemas import json
+from sluicegate.schemas import json, registry
 from sluicegate.schemas.avro_reading import restoring
+from sluicegate.schemas.avro_strict import fields, walking
 from sluicegate.schemas.avro_values import fitting
-from sluicegate.schemas.codecs import Codec
+from sluicegate.schemas.codecs import Codec, Unavailable
 from sluicegate.schemas.options import Avro
+from sluicegate.schemas.registry import SchemaKey
 
 FRAME = struct.Struct(">bI")
-_WORDS = {
-    EOFError: "ends too early",
-    UnicodeDecodeError: "is not UTF-8",
-    IndexError: "ends too early, or names a symbol or a branch of a union that does not exist",
-    OverflowError: "is out of range",
-}
+_LONG_FRAME = 17  # a one, and a UUID in place of the id
+_WORDS = {UnicodeDecodeError: "is not UTF-8", OverflowError: "is out of range"}
 
 
 def compiled(avro: Avro) -> Codec:
@@ -111,54 +112,73 @@ def _is_record(schema: Any) -> bool:
 def _reader(avro: Avro, writer: Any, reader: Any, names: frozenset[str] | None) -> Callable[[bytes], Any]:
     """A function that reads a message, which must be one datum and nothing else. It keeps only these fields of a record
     (None: all), and raises msgspec.DecodeError."""
-    if avro.writers is not None:
-        return _by_id(replace(avro, writers=None), avro.writers, reader, names)
+    if avro.writers is not None or avro.registry:
+        return _by_id(avro, reader, names)
     read, framed = fastavro.schemaless_reader, avro.framing == "confluent"
     same = writer is reader
     schema, restore = restoring(reader, names, same)
     first, second = (schema, None) if same else (writer, reader)
+    walk, begin = walking(writer, {}), FRAME.size if framed else 0
 
     def datum(value: bytes) -> Any:
+        if framed:
+            _check_frame(value, avro.schema_id)
         try:
-            end, stream = len(value), BytesIO(value)
-            if framed:
-                _check_frame(value, avro.schema_id)
-                stream.seek(FRAME.size)
+            end = walk(value, begin)
+        except (IndexError, ValueError) as error:
+            raise msgspec.DecodeError(_broken(value, begin, writer, error)) from None
+        if end != len(value):
+            raise msgspec.DecodeError(f"{len(value) - end} bytes follow the record{_hint(value, framed)}")
+        stream = BytesIO(value)
+        stream.seek(begin)
+        try:
             found = read(stream, first, second)
-            if stream.tell() == end:
-                return found if restore is None else restore(found)
-        except msgspec.DecodeError:
-            raise
+            return found if restore is None else restore(found)
         except Exception as error:
-            raise msgspec.DecodeError(_why(value, writer, error, framed, not same)) from None
-        raise msgspec.DecodeError(f"{end - stream.tell()} bytes follow the record{_hint(value, framed)}")
+            raise msgspec.DecodeError(_why(value, begin, writer, error, not same)) from None
 
     return datum
 
 
-def _by_id(avro: Avro, folder: str, reader: Any, names: frozenset[str] | None) -> Callable[[bytes], Any]:
-    """The schema of each id is read with its first record; a missing file is looked for again with each record."""
-    known = {avro.schema_id: _reader(avro, reader, reader, names)}
+def _by_id(avro: Avro, reader: Any, names: frozenset[str] | None) -> Callable[[bytes], Any]:
+    """The schema of each id is read with its first record; a missing one is looked for again with each record. With a
+    registry, whose ids begin with 1, the id 0 is that of `schema` if it has no other."""
+    alone = replace(avro, writers=None, registry="")
+    known: dict[SchemaKey, Callable[[bytes], Any]] = {avro.schema_id or 0: _reader(alone, reader, reader, names)}
 
     def datum(value: bytes) -> Any:
-        id = _id(value)
+        id: SchemaKey = 0
+        if len(value) >= _LONG_FRAME and value[0] == 1 and avro.registry:
+            id, value = str(UUID(bytes=value[1:_LONG_FRAME])), FRAME.pack(0, 0) + value[_LONG_FRAME:]
+        else:
+            id = _id(value)
         read = known.get(id)
         if read is None:
-            read = known[id] = _reader(replace(avro, schema_id=id), _written_with(folder, id), reader, names)
+            read = known[id] = _reader(replace(alone, schema_id=None), _written_with(avro, id), reader, names)
         return read(value)
 
     return datum
 
 
-def _written_with(folder: str, id: int) -> Schema:
+def _written_with(avro: Avro, id: SchemaKey) -> Schema:
+    """By the file of the id; without such a file, by the registry. Raises msgspec.DecodeError and Unavailable."""
+    what, where = f"was written with schema id {id}", f"{id}.avsc"
     try:
-        return parsed(Path(folder, f"{id}.avsc").read_text(encoding="utf-8"))
-    except OSError:
-        raise msgspec.DecodeError(
-            f"was written with schema id {id}, and there is no {id}.avsc in writer_schemas"
-        ) from None
+        try:
+            text = Path(avro.writers or "", where).read_text(encoding="utf-8") if avro.writers else None
+        except OSError:
+            if not avro.registry:
+                raise msgspec.DecodeError(f"{what}, and there is no {where} in writer_schemas") from None
+            text = None
+        if text is None:
+            text, where = registry.table(avro.registry).schema(id), "schema in the registry"
+        return parsed(text)
+    except registry.UnknownId as error:
+        raise msgspec.DecodeError(f"{what}, which is not known: {error}") from None
     except ValueError as error:
-        raise msgspec.DecodeError(f"was written with schema id {id}, whose {id}.avsc {error}") from None
+        raise msgspec.DecodeError(f"{what}, whose {where} {error}") from None
+    except Unavailable as error:
+        raise Unavailable(f"{what}, and {error}") from None
 
 
 def _id(value: bytes) -> int:
@@ -179,33 +199,51 @@ def _hint(value: bytes, framed: bool) -> str:
     return "; it begins like a Confluent frame: if it has one, set framing: confluent" if looks else ""
 
 
-def _why(value: bytes, writer: Any, error: Exception, framed: bool, resolved: bool) -> str:
-    """The reason in words, with the first top-level field that cannot be read."""
-    what = next(
-        (words for kind, words in _WORDS.items() if isinstance(error, kind)), f"cannot be read ({type(error).__name__})"
-    )
-    fields = writer["fields"] if _is_record(writer) else []
-    for count, field in enumerate(fields, 1):
+def _broken(value: bytes, begin: int, writer: Any, error: Exception) -> str:
+    """Why the bytes are no datum, with the top-level field where they stop to be one."""
+    what, at = str(error) if isinstance(error, ValueError) else "ends too early", begin
+    for name, walk in fields(writer).items() if _is_record(writer) else ():
         try:
-            fastavro.schemaless_reader(
-                BytesIO(value[FRAME.size * framed :]), {**writer, "fields": fields[:count]}, None
-            )
+            at = walk(value, at)
+        except (IndexError, ValueError):
+            return f"field {name} {what}{_hint(value, begin > 0)}"
+    return f"the record {what}{_hint(value, begin > 0)}"
+
+
+def _why(value: bytes, begin: int, writer: Any, error: Exception, resolved: bool) -> str:
+    """Why a datum has no value of ours, with the first top-level field that cannot be read."""
+    kinds = (words for kind, words in _WORDS.items() if isinstance(error, kind))
+    what = next(kinds, f"cannot be read ({type(error).__name__})")
+    named = writer["fields"] if _is_record(writer) else []
+    for count, field in enumerate(named, 1):
+        try:
+            fastavro.schemaless_reader(BytesIO(value[begin:]), {**writer, "fields": named[:count]}, None)
         except Exception:
-            return f"field {field['name']} {what}{_hint(value, framed)}"
-    if fields and resolved:
+            return f"field {field['name']} {what}{_hint(value, begin > 0)}"
+    if named and resolved:
         return f"the record does not fit the schema it is read with ({type(error).__name__})"
-    return f"the record {what}{_hint(value, framed)}"
+    return f"the record {what}{_hint(value, begin > 0)}"
+
+
+def _frame(avro: Avro) -> Callable[[], bytes]:
+    """A registry is asked for the id when the first value is written."""
+    if avro.framing != "confluent":
+        return lambda: b""
+    if not (avro.registry and avro.subject):
+        fixed = FRAME.pack(0, avro.schema_id or 0)
+        return lambda: fixed
+    return lambda: FRAME.pack(0, registry.written_id(avro))
 
 
 def _encoder(avro: Avro, schema: Any) -> Callable[[Any], bytes]:
     fit = fitting(schema, {})
-    frame = FRAME.pack(0, avro.schema_id or 0) if avro.framing == "confluent" else b""
+    frame = _frame(avro)
     encode, decode_any, write = json.encode, json.decode_any, fastavro.schemaless_writer
 
     def encoded(values: Any) -> bytes:
         datum = fit(decode_any(encode(values)), "")
         stream = BytesIO()
-        stream.write(frame)
+        stream.write(frame())
         write(stream, schema, datum)
         return stream.getvalue()
 

@@ -15,6 +15,11 @@ class Unwritable(TypeError):
     """A value does not fit the schema of a format. The text names the field and the problem, and quotes no payload."""
 
 
+class Unavailable(Exception):
+    """What a value needs to be read or written cannot be asked for now: the schema registry does not answer. The text
+    says who does not."""
+
+
 class Codec(NamedTuple):
     """`decode` returns plain Python values or raises; `encode` writes a result document; `shown` makes the value inside
     a result from the stored bytes of a message. `fields`: records have named fields. `text` makes JSON of a record in

@@ -276,6 +276,20 @@ class Timeouts:
 
 
 @dataclass(frozen=True, slots=True)
+class Registry:
+    """The schema registry: it is asked by the first of `urls` that answers within `timeout` seconds. `ca`,
+    `certificate` and `key` are files of TLS."""
+
+    urls: tuple[str, ...] = field(repr=False)
+    username: str | None = field(default=None, repr=False)
+    password: str | None = field(default=None, repr=False)
+    ca: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+    timeout: float = 3.0
+
+
+@dataclass(frozen=True, slots=True)
 class App:
     """A whole file. `kafka` holds librdkafka settings; `bootstrap.servers` may be `embedded`. Relative SQLite paths
     start at `folder`. With `outbox` None, `run` sends no rows of the outbox; with `timeouts` None, no timeouts.
@@ -294,3 +308,4 @@ class App:
     outbox: Outbox | None = None
     timeouts: Timeouts | None = None
     allow_plaintext: bool = False
+    registry: Registry | None = None

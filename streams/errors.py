@@ -119,11 +119,11 @@ class HandlerFailed(SluicegateError):
 
 
 class DecodeWaits(SluicegateError):
-    """The record at `offset` cannot be decoded now. It may be decodable later."""
+    """The record at `offset` cannot be decoded now. It may be decodable later. `why` is the reason in few words."""
 
-    def __init__(self, text: str, offset: int) -> None:
+    def __init__(self, text: str, offset: int, why: str = "undecodable") -> None:
         super().__init__(text)
-        self.offset = offset
+        self.offset, self.why = offset, why
 
 
 class Halt(SluicegateError):

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from importlib.resources import files
 from typing import Any
 
@@ -54,7 +55,7 @@ def destination(agent: Agent) -> Avro | None:
             "has no schema, and what a handler sends has none of its own; write schema: FILE.avsc beside the format"
         )
     given = agent.to.avro or Avro("")
-    return Avro(result_schema(agent), None, given.framing, given.schema_id)
+    return replace(given, schema=result_schema(agent))
 
 
 def result_schema(agent: Agent) -> str:

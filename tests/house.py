@@ -87,6 +87,7 @@ ARROWS["cli"] = {*ARROWS} - {COMMON}
 
 DRIVERS = {
     "confluent_kafka": "connectors.kafka",
+    "confluent_kafka.schema_registry": "connectors.registry",
     "redis": "connectors.redis",
     "sqlite3": "connectors.sql",
     "sqlalchemy": "connectors.sql",
@@ -399,8 +400,9 @@ def _refusal(root: Path, module: str, target: str, lazy: bool) -> str | None:
     """Why `module` must not import `target`, or None."""
     top = target.split(".")[0]
     if top in DRIVERS:
+        only = DRIVERS[max((each for each in DRIVERS if within(target, each)), key=len)]
         # The door of `connectors` looks whether a driver is there, to name the extra that brings it.
-        return None if within(module, DRIVERS[top]) or (module == "connectors" and lazy) else f"only {DRIVERS[top]} may"
+        return None if within(module, only) or (module == "connectors" and lazy) else f"only {only} may"
     if top == "tests":
         return "the product does not import its tests"
     if within(module, "schemas"):

@@ -59,6 +59,8 @@ CORE = (
     "tests/integration/test_kafka_consumer.py::test_a_topic_made_again_has_another_id",
     "tests/chaos/test_gaps.py::test_a_partition_halts_loudly_with_its_code[changelog-incomplete-sqlite]",
     "tests/chaos/test_gaps.py::test_the_judge_finds_what_happens_without[restore-numbers",
+    # A schema registry that is away is an outage.
+    "tests/integration/test_registry.py::test_a_registry_that_is_killed_and_comes_back_under_load_costs_no_record",
     # Honest level.
     "tests/integration/test_cli.py::test_check_connect_refuses_what_run_would_refuse",
     "tests/chaos/test_power_loss.py::test_what_was_sent_survives_a_power_loss_and_nothing_is_lost_or_repeated",

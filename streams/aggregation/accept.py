@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from sluicegate.schemas.codecs import Unavailable
 from sluicegate.streams.aggregation.clauses import ClauseFailed
 from sluicegate.streams.aggregation.ending import with_items
 from sluicegate.streams.aggregation.groups import Groups
@@ -208,6 +209,8 @@ def refuse(groups: Groups, record: Record, error: Exception) -> None:
     if record.error() is not None:
         return
     rule, value = groups.rule, record.value()
+    if isinstance(error, Unavailable):
+        raise _waiting(record, f"{error}; tried again until it answers", "the schema registry does not answer")
     if isinstance(error, ClauseFailed):
         _unanswered(groups, record, error)
     elif value is None:
@@ -253,14 +256,15 @@ def _unread(groups: Groups, record: Record, policy: str, reason: str, error: str
 def _halted(record: Record, policy: str, reason: str, error: str) -> DecodeWaits | DecodeStopped:
     place = f"{record.topic()}/{record.partition()}/{record.offset()}"
     if policy == "wait":
-        text = (
-            f"{place}: {error}; on_error.decode is wait: tried again until it can be read; else let it be "
-            "dead-letter, and restart"
-        )
-        return DecodeWaits(text, record.offset())
+        why = "on_error.decode is wait: tried again until it can be read; else let it be dead-letter, and restart"
+        return _waiting(record, f"{error}; {why}")
     return DecodeStopped(
         f"{place}: {reason} ({error}), and on_error.decode is stop; let it be dead-letter or skip, and restart"
     )
+
+
+def _waiting(record: Record, text: str, why: str = "undecodable") -> DecodeWaits:
+    return DecodeWaits(f"{record.topic()}/{record.partition()}/{record.offset()}: {text}", record.offset(), why)
 
 
 def _for_logs(error: str, raised: Cause) -> str:

@@ -37,6 +37,7 @@ class Rule:
         "ending",
         "fingerprint",
         "grouped",
+        "header_ids",
         "key_of",
         "lets",
         "max_record_bytes",
@@ -56,6 +57,9 @@ class Rule:
         self.completion: Completion = completion(aggregation)
         self.max_record_bytes, self.on_error = agent.max_record_bytes, agent.on_error
         self.grouped = agent.aggregation is not None
+        self.header_ids = agent.avro is not None and bool(
+            agent.avro.registry
+        )  # may records carry their schema id there?
         self.message = codec.decode
         self.valid = decode_any if codec.name == "json" else codec.decode  # can anything read it?
         lenient = aggregation.on_missing == "ignore"

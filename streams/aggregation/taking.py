@@ -7,16 +7,20 @@ from operator import methodcaller
 from sluicegate.streams.aggregation.accept import refuse
 from sluicegate.streams.aggregation.clauses import QuickAnswers, Where
 from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.header_ids import framed
 from sluicegate.streams.contracts.record import Record
 
 _value = methodcaller("value")
 
 
 def taken(groups: Groups, records: Sequence[Record]) -> Sequence[Record]:
-    """The records for which `where` is true. Pure; what cannot be decoded or answered is refused, as in `accept`.
+    """The records for which `where` is true, as the agent reads them. Pure; what cannot be decoded or answered is
+    refused, as in `accept`.
 
     A record that is left out counts nowhere else: it needs no key, and its id is not remembered.
     """
+    if groups.rule.header_ids:
+        records = framed(records)
     where, refused = groups.rule.where, len(groups.events) + groups.counts["skipped"]
     if where is None:
         return records

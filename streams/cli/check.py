@@ -38,7 +38,7 @@ def check(
 
     if sample is not None and not connect:
         raise ConfigurationError("--sample reads records from the brokers: write --connect, too")
-    loaded = _with_spans(file, _with_store(file, load(file, os.environ, tolerant=not connect)))
+    loaded = _with_spans(file, _with_store(file, _with_registry(file, load(file, os.environ, tolerant=not connect))))
     found: list[SystemFinding] = []
     answers: list[dict[str, Any]] | None = None
     if connect and loaded.app is not None:
@@ -87,6 +87,23 @@ def _with_store(file: str, loaded: "Loaded") -> "Loaded":
     what, _, hint = wrong.partition(": ")
     problem = Problem(file, *loaded.store_at, "store", what, hint or "correct the URL")
     return replace(loaded, app=None, problems=(problem,))
+
+
+def _with_registry(file: str, loaded: "Loaded") -> "Loaded":
+    """With a problem when the client of the schema registry cannot be made."""
+    app = loaded.app
+    if app is None or loaded.unset or app.registry is None:
+        return loaded
+    from sluicegate.connectors import open_registry
+    from sluicegate.streams.config import Problem
+
+    try:
+        open_registry(app.registry)
+    except ConfigurationError as error:
+        what, _, hint = str(error).partition(": ")
+        problem = Problem(file, *loaded.registry_at, "schema_registry", what, hint)
+        return replace(loaded, app=None, problems=(problem,))
+    return loaded
 
 
 def _with_spans(file: str, loaded: "Loaded") -> "Loaded":

@@ -32,6 +32,10 @@ def spans(app: str) -> tracing.Spans | None:
 
 def store_of(app: App) -> Store:
     """A connection to the store, with the options of the file for the leased contracts."""
+    if app.registry is not None:
+        from sluicegate.streams.cli import registry
+
+        registry.use(app)
     outbox, timeouts = app.outbox or Outbox(), app.timeouts or Timeouts()
     first, most = timedelta(seconds=outbox.backoff_first), timedelta(seconds=outbox.backoff_most)
     options = LeasedOptions(

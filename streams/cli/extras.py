@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     from sluicegate.streams.agent import App
 
 EXTRAS = {  # by module
+    "authlib": "registry",
+    "cachetools": "registry",
+    "httpx2": "registry",
     "avro": "avro",
     "fastavro": "avro",
     "faust": "faust",
@@ -31,9 +34,12 @@ def remedy(error: ModuleNotFoundError) -> str | None:
 
 
 def require(app: "App") -> None:
-    """Raises ConfigurationError for a missing driver of the store, and for what `lacking` finds."""
-    from sluicegate.connectors import open_store
+    """Raises ConfigurationError for a missing driver of the store or of the schema registry, and for what `lacking`
+    finds."""
+    from sluicegate.connectors import open_registry, open_store
 
+    if app.registry is not None:
+        open_registry(app.registry)
     if wrong := lacking(app):
         raise ConfigurationError(wrong)
     if not app.store.startswith("memory:"):

@@ -54,6 +54,10 @@ def connected(app: App) -> Iterator["Store"]:
     """The store of the app, closed at the end."""
     from sluicegate.connectors import open_store
 
+    if app.registry is not None:
+        from sluicegate.streams.cli import registry
+
+        registry.use(app)
     with closing(open_store(app.store, app.folder)) as store:
         yield store
 

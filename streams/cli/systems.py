@@ -8,7 +8,7 @@ from contextlib import closing
 from sluicegate.connectors.kafka import admin
 from sluicegate.connectors.kafka.transactions import open_transactions
 from sluicegate.streams.agent import App
-from sluicegate.streams.cli import duplicates
+from sluicegate.streams.cli import duplicates, registry
 from sluicegate.streams.cli.files import connected
 from sluicegate.streams.cli.finding import SystemFinding
 from sluicegate.streams.cli.topics import needed, written
@@ -51,11 +51,13 @@ def call_timeout(app: App) -> float:
 
 
 def inspect(app: App) -> list[SystemFinding]:
-    """Asks the store and the brokers at the same time. Waits at most LONGEST_WAIT seconds for a system that is down."""
-    with ThreadPoolExecutor(2) as pool:
+    """Asks the store, the brokers and the schema registry at the same time. Waits at most LONGEST_WAIT seconds for a
+    system that is down."""
+    with ThreadPoolExecutor(3) as pool:
         store = pool.submit(_guarded, "store", store_of(app), app, _store)
         kafka = pool.submit(_guarded, "kafka", kafka_of(app), app, _kafka)
-        return [*store.result(), *kafka.result()]
+        asked = pool.submit(registry.findings, app)
+        return [*store.result(), *kafka.result(), *asked.result()]
 
 
 def _guarded(name: str, system: System, app: App, look: Callable[[App], list[SystemFinding]]) -> list[SystemFinding]:

@@ -11,7 +11,7 @@ import structlog
 from sluicegate.connectors.kafka import admin
 from sluicegate.connectors.kafka.embedded import EmbeddedBroker
 from sluicegate.streams.agent import Agent, App
-from sluicegate.streams.cli import duplicates
+from sluicegate.streams.cli import duplicates, registry
 from sluicegate.streams.cli.files import connected
 from sluicegate.streams.cli.systems import SAFER, accepted, call_timeout, fragile, in_words, migrates, remedy
 from sluicegate.streams.cli.topics import written
@@ -44,6 +44,7 @@ def prepare(app: App, agents: Sequence[str], pause: Pause) -> Iterator[App]:
     with _with_broker(app, topics) as ready:
         kafka = kafka_of(ready)
         timeout = call_timeout(app)
+        judge_registry(chosen)
         judge_topics(asked(kafka, lambda: _with_own(ready, chosen, admin.existing(ready.kafka, topics, timeout))))
         if ready is app:
             if weak := asked(kafka, lambda: _fragile(app, chosen)):
@@ -66,6 +67,13 @@ def judge_store(app: App, to_do: Sequence[str], level: Level) -> None:
         )
     if not accepted(app, level):
         raise SystemNotReady(f"the store is {in_words(level)}: {remedy(level)}")
+
+
+def judge_registry(agents: Sequence[Agent]) -> None:
+    """Raises SystemNotReady if the schema registry refuses a schema that the agents write. A registry that is away is
+    asked again by the workers, which may know from the store what they need."""
+    if refused := list(registry.refusals(agents)):
+        raise SystemNotReady("; ".join(refused))
 
 
 def topics_of(agents: Sequence[Agent]) -> list[str]:

@@ -10,11 +10,13 @@ from typing import Any
 from sluicegate.schemas import Avro
 from sluicegate.streams import formats
 from sluicegate.streams.agent import Agent
+from sluicegate.streams.config import registry
 from sluicegate.streams.config.document import Unreadable, read
 from sluicegate.streams.config.models import AgentModel, DestinationModel, FileModel
 from sluicegate.streams.config.problems import FileFinding, Path, printable
 
-KEYS = {name: name for name in ("writer_schema", "writer_schemas", "framing", "schema_id")} | {"schema": "schema_"}
+KEYS = {name: name for name in ("writer_schema", "writer_schemas", "framing", "schema_id", "subject")}
+KEYS |= {"schema": "schema_", "register": "register_"}
 Unreadability = Callable[[FilePath, str], str | None]
 FIXED = ("key", "key_base64", "count", "reason", "opened_at", "closed_at")
 
@@ -27,17 +29,13 @@ def findings(file: FileModel, folder: FilePath, unreadable: Unreadability) -> It
         if "avro" in (agent.format, *(to.format for to in agent.outputs.values())) and not installed():
             yield FileFinding(form, "the Avro library is not installed", 'pip install "sluicegate[avro]"', (form,))
             continue
-        yield from _of(agent, path, folder, unreadable)
+        asked = file.schema_registry is not None
+        yield from _of(agent, path, folder, unreadable, asked)
+        if asked and agent.framing == "confluent":
+            yield from _of_registry(agent, path)
         for at, to in agent.outputs.items():
-            yield from _of(to, (*path, *at), folder, unreadable)
-            needs = ((*path, *at, "framing"), (*path, *at, "schema_id"))
-            if to.framing == "confluent" and to.schema_id is None:
-                yield FileFinding(
-                    needs[0],
-                    "needs schema_id: what the registry calls the schema",
-                    "write schema_id: NUMBER beside it",
-                    needs,
-                )
+            yield from _of(to, (*path, *at), folder, unreadable, asked)
+            yield from _of_output(to, (*path, *at), asked)
 
 
 def installed() -> bool:
@@ -45,8 +43,33 @@ def installed() -> bool:
     return all(find_spec(name) is not None for name in ("fastavro", "avro"))
 
 
+def _of_output(to: DestinationModel, path: Path, asked: bool) -> Iterator[FileFinding]:
+    needs = ((*path, "framing"), (*path, "schema_id"), registry.AT)
+    if to.framing == "confluent" and to.schema_id is None and not asked:
+        hint = "write schema_id: NUMBER beside it, or schema_registry: {url: URL} in the file"
+        yield FileFinding(needs[0], "needs schema_id: what the registry calls the schema", hint, needs)
+    for key in [key for key in ("subject", "register") if getattr(to, KEYS[key]) is not None]:
+        at = (*path, key)
+        if not asked or to.framing != "confluent":
+            hint = "write schema_registry: {url: URL} in the file, and framing: confluent beside it, or leave it out"
+            yield FileFinding(at, "has no meaning without a schema registry", hint, (at, *needs))
+        elif to.schema_id is not None:
+            yield FileFinding(at, "excludes schema_id", "keep one of them", (at, *needs))
+
+
+def _of_registry(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
+    """What a registry does not serve."""
+    if agent.writer_schema is not None:
+        at = (*path, "writer_schema")
+        yield FileFinding(at, "excludes schema_registry, which knows it", "leave it out", (at, registry.AT))
+    if agent.scope == "shared":
+        at = (*path, "scope")
+        what = "cannot be shared with a schema registry: another worker could lack the schema of a record"
+        yield FileFinding(at, what, "write scope: partition", (at, registry.AT))
+
+
 def _of(
-    model: AgentModel | DestinationModel, path: Path, folder: FilePath, unreadable: Unreadability
+    model: AgentModel | DestinationModel, path: Path, folder: FilePath, unreadable: Unreadability, asked: bool
 ) -> Iterator[FileFinding]:
     given = {key: value for key, field in KEYS.items() if (value := getattr(model, field, None)) is not None}
     if model.format != "avro":
@@ -63,7 +86,7 @@ def _of(
                 (*path, key), why, "name a schema file (.avsc), relative to the folder of this file", ((*path, key),)
             )
     if "writer_schemas" in given:
-        yield from _of_writers(given, path, folder)
+        yield from _of_writers(given, path, folder, asked)
     for key, other in (("writer_schema", "schema"), ("schema_id", "framing")):
         if key in given and other not in given:
             yield FileFinding(
@@ -74,7 +97,7 @@ def _of(
             )
 
 
-def _of_writers(given: dict[str, object], path: Path, folder: FilePath) -> Iterator[FileFinding]:
+def _of_writers(given: dict[str, object], path: Path, folder: FilePath, asked: bool) -> Iterator[FileFinding]:
     at = (*path, "writer_schemas")
     if not (folder / str(given["writer_schemas"])).is_dir():
         yield FileFinding(
@@ -83,9 +106,8 @@ def _of_writers(given: dict[str, object], path: Path, folder: FilePath) -> Itera
             "name the folder of the schema files (ID.avsc), relative to the folder of this file",
             (at,),
         )
-    for key in [key for key in ("schema", "schema_id") if key not in given] + ["framing"] * (
-        given.get("framing") != "confluent"
-    ):
+    wanted = ("schema",) if asked else ("schema", "schema_id")
+    for key in [key for key in wanted if key not in given] + ["framing"] * (given.get("framing") != "confluent"):
         hint = {"schema_id": "write schema_id: NUMBER, the id of `schema`", "framing": "write framing: confluent"}
         yield FileFinding(
             at,
@@ -106,16 +128,24 @@ def unreadable(folder: FilePath, name: str) -> str | None:
     return None
 
 
-def given(model: AgentModel | DestinationModel, folder: FilePath) -> Avro | None:
+def given(model: AgentModel | DestinationModel, folder: FilePath, asked: str = "") -> Avro | None:
     """The schema as the file gives it. Without a schema file: None, or (for an output with a frame) an empty schema."""
     if model.format != "avro" or (model.schema_ is None and model.framing is None):
         return None
     writer = getattr(model, "writer_schema", None)
     writers = getattr(model, "writer_schemas", None)
     known = None if writers is None else str((folder / writers).absolute())
-    return Avro(
+    found = Avro(
         _text(folder, model.schema_) or "", _text(folder, writer), model.framing or "none", model.schema_id, known
     )
+    if not asked or found.framing != "confluent":
+        return found
+    if isinstance(model, AgentModel):
+        return replace(found, registry=asked)
+    if model.schema_id is not None:
+        return found
+    subject = registry.SUBJECTS[model.subject or "topic"].replace("{topic}", model.topic)
+    return replace(found, registry=asked, subject=subject, register=bool(model.register_))
 
 
 def _text(folder: FilePath, name: str | None) -> str | None:
@@ -152,7 +182,8 @@ def _with_input(agent: Agent, agents: tuple[Agent, ...]) -> Agent:
     """What agents of the file write is read as they write it; the agent's own schema is then the one it is read
     with."""
     own = agent.avro
-    if agent.format != "avro" or (own is not None and (own.writer_schema is not None or own.writers is not None)):
+    known = own is not None and (own.writer_schema is not None or own.writers is not None or own.registry)
+    if agent.format != "avro" or known:
         return agent
     written = {known for topic in agent.topics for known in _written(topic, agents)}
     first = written.pop() if len(written) == 1 else None

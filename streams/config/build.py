@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sluicegate.streams import agent as run
-from sluicegate.streams.config import avro, kafka
+from sluicegate.streams.config import avro, kafka, registry
 from sluicegate.streams.config.checks import dead_letters, rekeying
 from sluicegate.streams.config.dedupe import DeduplicationModel
 from sluicegate.streams.config.leased import OutboxModel
@@ -42,6 +42,7 @@ def app(file: FileModel, folder: str) -> run.App:
         outbox=_outbox(file.outbox) if file.outbox else None,
         timeouts=run.Timeouts(file.timeouts.lease, file.timeouts.batch, file.timeouts.poll) if file.timeouts else None,
         allow_plaintext=file.allow_plaintext,
+        registry=registry.built(file.schema_registry, here),
     )
 
 
@@ -92,11 +93,12 @@ def _agents(file: FileModel, name: str, agent: AgentModel, written: set[str], fo
 
 
 def _agent(file: FileModel, name: str, agent: AgentModel, written: set[str], folder: Path) -> run.Agent:
+    asked = registry.name_of(file.schema_registry)
     return run.Agent(
         name=name,
         topics=tuple(s.topic for s in agent.from_),
         aggregation=_aggregation(agent.key.field if agent.key else None, agent.aggregate) if agent.aggregate else None,
-        to=_destination(agent, agent.to, folder) if agent.to else None,
+        to=_destination(agent, agent.to, folder, asked) if agent.to else None,
         dead_letters=dead_letters(file, agent),
         format=agent.format,
         start=agent.start if isinstance(agent.start, float) else "latest" if agent.start == "latest" else "earliest",
@@ -105,22 +107,22 @@ def _agent(file: FileModel, name: str, agent: AgentModel, written: set[str], fol
         handler=_handler(agent, agent.handler) if agent.handler else None,
         dedupe=_dedupe(agent.dedupe) if agent.dedupe else None,
         on_error=run.OnError(agent.on_error.decode, agent.on_error.produce, agent.on_error.expression),
-        avro=avro.given(agent, folder),
+        avro=avro.given(agent, folder, asked),
         scope=agent.scope,
         delivery=agent.delivery,
         where=agent.where or "",
         having=agent.having or "",
-        routes=tuple(_destination(agent, each, folder) for each in agent.routes if each is not DROP),
+        routes=tuple(_destination(agent, each, folder, asked) for each in agent.routes if each is not DROP),
         unrouted="drop" if DROP in agent.routes else "dead-letter",
         let=tuple(run.Let(each, expression) for each, expression in (agent.let or {}).items()),
         revision=agent.revision or "",
     )
 
 
-def _destination(agent: AgentModel, to: DestinationModel, folder: Path) -> run.Destination:
+def _destination(agent: AgentModel, to: DestinationModel, folder: Path, asked: str) -> run.Destination:
     select = tuple(run.Selected(name, expression or "") for name, expression in (to.select or {}).items())
     form = "json" if agent.forwards and not select else to.format  # not used: the bytes are not written anew
-    return run.Destination(to.topic, form, avro.given(to, folder), select, to.where or "", to.continue_)
+    return run.Destination(to.topic, form, avro.given(to, folder, asked), select, to.where or "", to.continue_)
 
 
 def _dedupe(dedupe: DeduplicationModel) -> run.Deduplication:

@@ -21,6 +21,7 @@ from sluicegate.streams.config import (
     expressions,
     kafka,
     refusals,
+    registry,
     rules,
     secrets,
     transport,
@@ -45,6 +46,7 @@ from sluicegate.streams.config.models import (
     UntilModel,
 )
 from sluicegate.streams.config.problems import FileFinding, Path, Problem, dotted, sort
+from sluicegate.streams.config.registry import RegistryAuth, RegistryModel
 from sluicegate.streams.config.scalars import Unknown
 
 MOST_PASSES = 12
@@ -62,6 +64,7 @@ class Loaded:
     vague: frozenset[str] = frozenset()
     """Agents with an unset variable: what they mean is not known."""
     store_at: LineColumn = (1, 1)
+    registry_at: LineColumn = (1, 1)
     cases: tuple[Case, ...] = ()
     """The file's own tests."""
 
@@ -88,9 +91,8 @@ def load(path: str | FilePath, environ: Mapping[str, str], tolerant: bool = Fals
     for each in typed.judged(app, model) if app is not None and not unset and not problems else ():
         (warnings if each.is_warning else problems).append(_problem(name, found, each.finding))
     tests = cases.cases(model.tests, found.places) if model is not None and not problems else ()
-    return Loaded(
-        None if problems else app, sort(problems), sort(warnings), sort(unset), vague, _place(found, ("store",)), tests
-    )
+    places = _place(found, ("store",)), _place(found, ("schema_registry",))
+    return Loaded(None if problems else app, sort(problems), sort(warnings), sort(unset), vague, *places, cases=tests)
 
 
 def judged(found: FileDocument, folder: FilePath, unreadable: avro.Unreadability) -> list[FileFinding]:
@@ -124,6 +126,7 @@ def _judge(
             *expressions.findings(model),
             *declared.findings(model),
             *(() if tolerant else transport.findings(model)),
+            *registry.findings(model.schema_registry, folder),
         ]
         return model, findings + list(_known([*whole, *avro.findings(model, folder, unreadable)], unknown))
     return None, findings
@@ -159,6 +162,10 @@ def _secrets(found: FileDocument) -> Iterator[Path]:
         yield from (("kafka", name) for name in settings if secrets.is_secret(name) and settings[name] is not None)
     if isinstance(http, dict) and http.get("token") is not None:
         yield ("http", "token")
+    asked = tree.get("schema_registry")
+    auth = asked.get("auth") if isinstance(asked, dict) else None
+    if isinstance(auth, dict) and auth.get("password") is not None:
+        yield ("schema_registry", "auth", "password")
     if isinstance(store, str) and not isinstance(store, Unknown) and secrets.has_password(store):
         yield ("store",)
 
@@ -195,6 +202,8 @@ def _keys() -> Mapping[str, list[str]]:
         "outbox.degraded": Degraded,
         "outbox.unhealthy": Unhealthy,
         "timeouts": TimeoutsModel,
+        "schema_registry": RegistryModel,
+        "schema_registry.auth": RegistryAuth,
         agent: AgentModel,
         f"{agent}.from": SourceModel,
         f"{agent}.key": KeyModel,

@@ -36,6 +36,7 @@ from sluicegate.streams.config.fields import (
 )
 from sluicegate.streams.config.leased import OutboxModel, OutboxOrOff, TimeoutsModel, TimeoutsOrOff
 from sluicegate.streams.config.problems import Path, did_you_mean, printable
+from sluicegate.streams.config.registry import RegisterField, RegistryModel, Strategy
 from sluicegate.streams.config.scalars import Unknown, as_written
 
 _EXPRESSION_SCHEMA = {"type": "string", "minLength": 1, "maxLength": LONGEST_EXPRESSION}
@@ -244,7 +245,8 @@ SelectField = Annotated[
 
 
 class DestinationModel(BaseModel):
-    """`schema` and what follows belong to `format: avro`; `where` and `continue` to one of several."""
+    """`schema` and what follows belong to `format: avro`; `where` and `continue` to one of several. `subject` and
+    `register` belong to `schema_registry`."""
 
     model_config = _CLOSED
     topic: TopicField
@@ -255,6 +257,8 @@ class DestinationModel(BaseModel):
     schema_: Text | None = Field(default=None, alias="schema")
     framing: Framing | None = None
     schema_id: SchemaId | None = None
+    subject: Strategy | None = None
+    register_: RegisterField | None = Field(default=None, alias="register")
 
 
 DROP = DestinationModel.model_construct(topic="drop")
@@ -394,6 +398,9 @@ class FileModel(BaseModel):
     )
     outbox: OutboxOrOff = Field(default_factory=OutboxModel)
     timeouts: TimeoutsOrOff = Field(default_factory=TimeoutsModel)
+    schema_registry: (
+        Annotated[RegistryModel, unless_unknown(lambda: RegistryModel.model_construct(url=["http://unknown"]))] | None
+    ) = None
     agents: Annotated[dict[str, AgentModel], BeforeValidator(_agents), unless_unknown(dict)] = Field(
         json_schema_extra={"propertyNames": {"pattern": NAME}, "minProperties": 1}
     )

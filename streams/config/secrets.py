@@ -20,7 +20,10 @@ def rotated(app: App, read: App) -> App:
     """`app` with the user names and passwords of the file as it was read again. Other changes of the file take effect
     at the next start."""
     store = read.store if redacted(read.store) == redacted(app.store) else app.store
-    return replace(app, store=store, kafka={**app.kafka, **_credentials(read.kafka)})
+    registry = app.registry
+    if registry is not None and read.registry is not None:
+        registry = replace(registry, username=read.registry.username, password=read.registry.password)
+    return replace(app, store=store, kafka={**app.kafka, **_credentials(read.kafka)}, registry=registry)
 
 
 def _credentials(kafka: Mapping[str, str | int | float | bool]) -> dict[str, str | int | float | bool]:

@@ -27,7 +27,7 @@ ALLOW: Path = ("allow_plaintext",)
 
 
 def findings(file: FileModel) -> Iterator[FileFinding]:
-    """Brokers and store."""
+    """Brokers, schema registry and store."""
     if file.allow_plaintext:
         return
     servers, protocol = (
@@ -40,6 +40,10 @@ def findings(file: FileModel) -> Iterator[FileFinding]:
         yield FileFinding(
             at, WHAT, f"write security.protocol: SSL or SASL_SSL, {HINT}", (at, ("kafka", "security.protocol"), ALLOW)
         )
+    for url in file.schema_registry.url if file.schema_registry is not None else ():
+        if not isinstance(url, Unknown) and url.startswith("http://") and _elsewhere(url.split("/")[2]):
+            place: Path = ("schema_registry", "url")
+            yield FileFinding(place, WHAT, f"write https:// in place of http://, {HINT}", (place, ALLOW))
     if isinstance(file.store, str) and not isinstance(file.store, Unknown) and (how := _bare(file.store)):
         yield FileFinding(("store",), WHAT, f"write {how}, {HINT}", (("store",), ALLOW))
 

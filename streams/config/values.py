@@ -12,7 +12,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from sluicegate.schemas.options import Avro
 from sluicegate.streams import agent as run
-from sluicegate.streams.config import loading, rules, typed
+from sluicegate.streams.config import loading, registry, rules, typed
 from sluicegate.streams.config.document import FileDocument
 from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean, dotted
 from sluicegate.streams.config.scalars import Native
@@ -134,6 +134,7 @@ def _tree(app: run.App) -> Tree:
         http=False if http is None else _given(port=http.port, host=http.host, token=http.token),
         outbox=False if app.outbox is None else _outbox(app.outbox),
         timeouts=False if app.timeouts is None else _timeouts(app.timeouts),
+        schema_registry=None if app.registry is None else _registry(app.registry),
         agents={each.name: _agent(each, rekeying.get(each.name)) for each in app.agents if not each.rekeys},
     )
 
@@ -163,6 +164,17 @@ def _outbox(outbox: run.Outbox) -> Tree:
 
 def _timeouts(timeouts: run.Timeouts) -> Tree:
     return {"lease": Native(timeouts.lease), "batch": timeouts.batch, "poll": Native(timeouts.poll)}
+
+
+def _registry(registry: run.Registry) -> Tree:
+    auth = _given(username=registry.username, password=registry.password)
+    files = _given(ca=registry.ca, certificate=registry.certificate, key=registry.key)
+    return {
+        "url": list(registry.urls),
+        "timeout": Native(registry.timeout),
+        **files,
+        **({"auth": auth} if auth else {}),
+    }
 
 
 def _agent(agent: run.Agent, first: run.Agent | None) -> Tree:
@@ -208,6 +220,9 @@ def _destination(agent: run.Agent, to: run.Destination) -> Tree:
     """Outputs that are forwarded unchanged have the agent's format; the default of `format` is JSON."""
     form = None if agent.forwards_unchanged(to) and to.format == "json" else to.format
     found = _given(topic=to.topic, format=form, where=to.where or None) | _avro(to.avro)
+    if to.avro is not None and to.avro.subject:
+        known = {text.replace("{topic}", to.topic): name for name, text in registry.SUBJECTS.items()}
+        found |= {"subject": known.get(to.avro.subject, to.avro.subject), "register": to.avro.register}
     if to.select:
         names = [each.name for each in to.select]
         computed = {each.name: each.expression or each.name for each in to.select}

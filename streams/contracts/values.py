@@ -64,7 +64,9 @@ class Source(msgspec.Struct, frozen=True, array_like=True):
     again; ids contain it, so later decisions have other ids. `lineage` is the token of the last claim that committed,
     `since` the version that its first commit made. `rule` is the rule that filled the open groups; the commit that ends
     the last of them writes the next one. `idle` is the moment since which the time of each group's last record is kept
-    (0: as long as any group is open); None where the rule has no timeout since the last record."""
+    (0: as long as any group is open); None where the rule has no timeout since the last record.
+    `schemas` are those of the schema registry that were needed so far: (id, schema, subject). The subject is empty for
+    a schema that was only read."""
 
     topic_id: str
     partition_count: int
@@ -74,6 +76,7 @@ class Source(msgspec.Struct, frozen=True, array_like=True):
     since: int = 0
     lineage: str = ""
     idle: float | None = None
+    schemas: tuple[tuple[int | str, str, str], ...] = ()
 
     @property
     def name(self) -> str:

@@ -24,6 +24,7 @@ from sluicegate.streams.outbox.relay import Outgoing, Relay
 from sluicegate.streams.outbox.rows import Rows
 from sluicegate.streams.outbox.transactional import TransactionalRelay
 from sluicegate.streams.ownership.claims import Claims
+from sluicegate.streams.ownership.registered import RegisteredSchemas
 from sluicegate.streams.ownership.setting import AgentRuntime
 from sluicegate.streams.reading.dedupe import IdRule
 
@@ -51,7 +52,17 @@ def build(app: App, agent: Agent, number: int, member: str, on_rule_change: str,
         agent = replace(agent, receive=(*agent.receive, back.topic))  # drops a timeout that is sent twice
     ids = IdRule(agent, reads) if agent.dedupe and not shared else None
     setting = AgentRuntime(
-        agent, rule, parts.store, parts.input, parts.token(), member, on_rule_change, processor, slow, ids
+        agent,
+        rule,
+        parts.store,
+        parts.input,
+        parts.token(),
+        member,
+        on_rule_change,
+        processor,
+        slow,
+        ids,
+        RegisteredSchemas(agent),
     )
     rows: Callable[[Partition], Rows] = lambda partition: Rows(partition, agent, writes, parts.producer, most)  # noqa: E731
     claims = Claims(setting, app.name, rows, parts.meter, parts.token, parts.random, parts.clock.monotonic, parts.spans)

@@ -22,6 +22,7 @@ from sluicegate.streams.operations.rebuild_write import WHAT, lost, write
 from sluicegate.streams.outbox.rows import Rows
 from sluicegate.streams.ownership.beginning import idle_since
 from sluicegate.streams.ownership.checks import informational, maker_of, told_era
+from sluicegate.streams.ownership.registered import RegisteredSchemas
 from sluicegate.streams.reading.dedupe import IdRule
 
 MOST_DECIDED = 50_000  # results of a partition without a trace in the topic: more than an outbox holds
@@ -92,6 +93,7 @@ class Plans:
             self._reads, self._writes = formats.reads(agent), formats.writes(agent)
         except ValueError as error:
             raise ConfigurationError(f"agent {agent.name}: {error}") from error
+        RegisteredSchemas(agent).begin(None)  # no result may lack its id
         self._app, self._agent, self._store, self._history = app, agent, store, history
         self._outputs, self._wanted = outputs, wanted
         self._ids = IdRule(agent, self._reads) if agent.dedupe else None

@@ -75,7 +75,8 @@ def noted(claim: Claim, facts: TopicFacts, fingerprint: str, idle: float | None)
     known, count = claim.source, facts.partitions
     kept = (known.first_count, known.era) if known else (count, 0)
     topic_id = facts.topic_id or (known.topic_id if known else "")
-    return Source(topic_id, count, fingerprint, *kept, claim.version + 1, claim.token, idle)
+    schemas = known.schemas if known else ()
+    return Source(topic_id, count, fingerprint, *kept, claim.version + 1, claim.token, idle, schemas)
 
 
 def idle_since(known: Source | None, rule: Rule, open_groups: int, now: float) -> float | None:

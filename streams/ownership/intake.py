@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sluicegate.streams.aggregation.clauses import ClauseFailed
+from sluicegate.streams.aggregation.header_ids import framed
 from sluicegate.streams.calling.backoff import Backoff
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import TopicPartition
@@ -22,11 +23,11 @@ class Unresolved:
     """The record at `offset` cannot be decoded (`text`). The records before it are taken, and it is tried again at
     `due`. `at_it`: it was read and left, so the next record read lies after it."""
 
-    __slots__ = ("at_it", "backoff", "due", "offset", "text")
+    __slots__ = ("at_it", "backoff", "due", "offset", "text", "why")
 
     def __init__(self, offset: int, backoff: Backoff) -> None:
         self.offset, self.backoff = offset, backoff
-        self.text, self.due, self.at_it = "", 0.0, False
+        self.text, self.due, self.at_it, self.why = "", 0.0, False, ""
 
 
 class IntakePauses:
@@ -78,6 +79,7 @@ class IntakePauses:
         known = self.unresolved.get(place)
         if known is None or known.offset != error.offset:
             known = self.unresolved[place] = Unresolved(error.offset, Backoff(FIRST_PAUSE, LONGEST_PAUSE, self._random))
+        known.why = error.why
         self._later(place, known, str(error))
 
     def passed(self, place: TopicPartition, records: Sequence[Record]) -> Sequence[Record]:
@@ -104,7 +106,7 @@ class IntakePauses:
     def reasons(self) -> list[str]:
         """The reasons why the worker is not ready."""
         return [
-            f"waits at {topic}/{number} offset {waits.offset}: undecodable"
+            f"waits at {topic}/{number} offset {waits.offset}: {waits.why}"
             for (topic, number), waits in self.unresolved.items()
         ]
 
@@ -121,7 +123,8 @@ class IntakePauses:
     def _decodes(self, record: Record) -> bool:
         """A quick look; taking it may still find that it cannot."""
         try:
-            self._setting.processor.decoded(self._setting.rule, record)
+            rule = self._setting.rule
+            self._setting.processor.decoded(rule, framed([record])[0] if rule.header_ids else record)
         except ClauseFailed:
             return True
         except Exception:

@@ -83,6 +83,8 @@ class Owner:
                 "the partition was made under another incarnation of the store than the one that answers now"
             )
         before = self.claim.source
+        if setting.schemas is not None:
+            setting.schemas.begin(before)
         if before is not None and before.rule != setting.rule.fingerprint:
             self.groups = Groups(restored(setting.agent, before.rule))
         self._changelog = Changelog(
@@ -361,6 +363,8 @@ class Owner:
         delivered, dead = self.shard.taken()
         offset, epoch = self.held.reached(self.offset, self.epoch)
         self.left = len(self.held.items)
+        if self._setting.schemas is not None:
+            self._source = self._setting.schemas.noted(self.claim, self._source)
         return Changes(
             offset=offset,
             epoch=epoch,

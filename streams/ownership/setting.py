@@ -7,6 +7,7 @@ from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.stores import Input, Store
 from sluicegate.streams.handlers.processor import RecordProcessor
 from sluicegate.streams.handlers.slow import Slow
+from sluicegate.streams.ownership.registered import RegisteredSchemas
 from sluicegate.streams.reading.dedupe import IdRule
 
 
@@ -24,3 +25,4 @@ class AgentRuntime(NamedTuple):
     processor: RecordProcessor
     slow: Slow | None = None
     ids: IdRule | None = None
+    schemas: RegisteredSchemas | None = None

@@ -39,7 +39,8 @@ _AGGREGATE = {
     **dict.fromkeys(("timeout", "until", "until.field", "until.equals"), END),
     **dict.fromkeys(("compute", "compute.kind", "compute.field", "compute.function"), COMPUTED),
 }
-_TO = ("topic", "where", "select", "continue", "format", "schema", "framing", "schema_id")
+_WRITTEN = ("format", "schema", "framing", "schema_id", "subject", "register")
+_TO = ("topic", "where", "select", "continue", *_WRITTEN)
 _HANDLED = ("handler", "session", "concurrency", "then", "retry", "retry.attempts", "retry.backoff")
 OF_AN_AGENT = {
     **dict.fromkeys(("from", "from.topic"), TOPICS),
@@ -57,11 +58,11 @@ OF_AN_AGENT = {
     **dict.fromkeys((f"on_error.{stage}" for stage in ("decode", "produce", "expression")), FILE),
 }
 """By the keys of an agent, nested ones with a dot, without the names that the file chooses itself."""
-_SYSTEMS = ("kafka", "accept_level", "auto_migrate", "allow_plaintext", "start_timeout", "http", "outbox", "timeouts")
+_SYSTEMS = ("kafka", "schema_registry", "accept_level", "auto_migrate", "allow_plaintext", "start_timeout")
 OF_THE_FILE = {
     **dict.fromkeys(("app", "store"), ELSEWHERE),
     "agents": TOPICS,
-    **dict.fromkeys((*_SYSTEMS, "dead_letters", "tests"), FILE),
+    **dict.fromkeys((*_SYSTEMS, "http", "outbox", "timeouts", "dead_letters", "tests"), FILE),
 }
 
 

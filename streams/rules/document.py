@@ -90,6 +90,9 @@ def _destination(to: Destination, agent: Agent) -> AgentDocument:
     found |= {"select": [_selected(each) for each in to.select]} if to.select else {}
     found |= {"continue": True} if to.goes_on else {}
     avro = _avro(to.avro)
+    if to.avro is not None and to.avro.subject:
+        avro |= {} if to.avro.subject == f"{to.topic}-value" else {"subject": to.avro.subject}
+        avro |= {"register": True} if to.avro.register else {}
     if to.avro is not None and to.avro.schema == _own_schema(agent):
         del avro["schema"]
     return found | avro

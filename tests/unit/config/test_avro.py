@@ -181,7 +181,7 @@ WRONG = [
         [
             "10:5: agents.a.schema_id: has no meaning without framing; add framing, or leave it out",
             "12:39: agents.a.to.framing: needs schema_id: what the registry calls the schema; write schema_id: "
-            "NUMBER beside it",
+            "NUMBER beside it, or schema_registry: {url: URL} in the file",
         ],
     ),
     (

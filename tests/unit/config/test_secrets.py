@@ -26,6 +26,10 @@ def test_a_url_is_shown_without_its_secrets(url, shown):
 
 
 PLACES = [
+    f"schema_registry: {{url: 'http://user:{CANARY}@localhost'}}",
+    f"schema_registry: {{url: {CANARY}, auth: {{username: me, password: [{CANARY}]}}}}",
+    f"schema_registry: {{url: 'http://localhost', auth: {CANARY}}}",
+    f"schema_registry: {CANARY}",
     f"store: redis://:{CANARY}@host/0",
     f"store: oracle://:{CANARY}@host/0",
     f"store: [{CANARY}]",

@@ -35,6 +35,8 @@ from tests.unit.config.files import agent as file_of
 from tests.unit.config.files import loaded
 
 AVRO = '{"type": "record", "name": "R", "fields": [{"name": "n", "type": "long"}, {"name": "m", "type": "long"}]}'
+REGISTRY = "schema_registry: {url: 'http://localhost:8081'}\n"
+REGISTERED = "from: t\naggregate: {{count: 2}}\nto: {{topic: o, format: avro, framing: confluent{}}}"
 COUNTED = "from: t\naggregate: {{count: 100, {}}}\nto: {{topic: o}}"
 
 
@@ -201,6 +203,8 @@ CASES = {
         OUTPUT,
     ),
     "to": ("from: t\naggregate: {count: 2}\nto: {topic: o}", "from: t\naggregate: {count: 2}\nto: {topic: p}", OUTPUT),
+    "subject": (REGISTERED.format(""), REGISTERED.format(", subject: record"), OUTPUT),
+    "register": (REGISTERED.format(""), REGISTERED.format(", register: true"), OUTPUT),
     "select": (
         "from: t\naggregate: {count: 2}\nto: {topic: o}",
         "from: t\naggregate: {count: 2}\nto: {topic: o, select: [key]}",
@@ -423,6 +427,6 @@ def both(tmp_path, one: str, other: str) -> list[Change]:
 def agent(tmp_path, text: str):
     (tmp_path / "a.avsc").write_text(AVRO)
     (tmp_path / "b.avsc").write_text(AVRO.replace('"m"', '"o"'))
-    found = loaded(tmp_path, file_of(text))
+    found = loaded(tmp_path, file_of(text) + REGISTRY)
     assert found.problems == ()
     return found.app.agents[0]

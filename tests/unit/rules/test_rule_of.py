@@ -99,7 +99,7 @@ def test_the_tables_of_this_test_name_every_field():
     for kind, table in ((Aggregation, AGGREGATE), (Destination, DESTINATION), (Handler, HANDLER), (OnError, ON_ERROR)):
         assert {each.name for each in fields(kind)} == {*table}
     assert {each.name for each in fields(Deduplication)} == {*DEDUPE}
-    assert {each.name for each in fields(Avro)} == {*AVRO, "writers"}
+    assert {each.name for each in fields(Avro)} == {*AVRO, "writers", "registry", "subject", "register"}
 
 
 @pytest.mark.parametrize("name", RULE_FIELDS)
@@ -220,6 +220,16 @@ def test_the_folder_of_the_writers_schemas_is_no_part_of_the_rule():
     one, other = (replace(PLAIN, avro=Avro(SCHEMA, writers=each)) for each in ("/one", "/other"))
     assert rule_of(one) == rule_of(other)
     assert document(one) != document(other)
+
+
+def test_the_registry_is_no_part_of_the_rule_and_the_subject_is():
+    plain = Avro(SCHEMA, framing="confluent")
+    one, other = (replace(PLAIN, avro=replace(plain, registry=each)) for each in ("http://one", "http://other"))
+    assert rule_of(one) == rule_of(other)
+    by = [replace(plain, registry="http://one", subject=each) for each in ("totals-value", "{record}")]
+    by.append(replace(by[0], register=True))
+    made = [rule_of(replace(PLAIN, to=Destination("totals", "avro", each))).digest for each in by]
+    assert len(set(made)) == 3
 
 
 def test_what_cannot_be_parsed_has_no_rule():

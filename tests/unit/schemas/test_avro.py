@@ -21,7 +21,8 @@ from hypothesis import strategies as st
 from sluicegate.schemas import Avro, codec
 from sluicegate.schemas import json as ours
 from sluicegate.schemas.codecs import Unwritable
-from tests.unit.schemas.avros import SHOP, by, cases
+from tests.unit.schemas import avro_judge
+from tests.unit.schemas.avros import SHOP, both_ways, by, cases, damaged, judged_alike
 
 ORDER = {"customer": "ann", "amount": 2.5, "items": [1, 2], "note": None, "at": "2026-01-01T00:00:00.250000Z"}
 ONE = {"type": "record", "name": "One", "fields": [{"name": "v", "type": "int"}]}
@@ -31,28 +32,10 @@ def of(kind: Any) -> Any:
     return {"type": "record", "name": "One", "fields": [{"name": "v", "type": kind}]}
 
 
-def read_by_the_package(schema: Any, value: bytes) -> Any:
-    stream = io.BytesIO(value)
-    found = avro.io.DatumReader(avro.schema.parse(json.dumps(schema))).read(avro.io.BinaryDecoder(stream))
-    assert stream.read() == b""
-    return found
-
-
-def written_by_the_package(schema: Any, value: Any) -> bytes:
-    stream = io.BytesIO()
-    avro.io.DatumWriter(avro.schema.parse(json.dumps(schema))).write(value, avro.io.BinaryEncoder(stream))
-    return stream.getvalue()
-
-
 @settings(derandomize=True, deadline=None, max_examples=150)
 @given(cases())
 def test_what_fastavro_writes_the_avro_package_reads_and_what_that_writes_fastavro_reads(case: tuple[Any, Any]) -> None:
-    schema, value = case
-    form = by(schema)
-    written = form.encode(value)
-    read = read_by_the_package(schema, written)
-    assert ours.decode_any(ours.encode(read)) == value
-    assert form.decode(written_by_the_package(schema, read)) == value
+    both_ways(*case)
 
 
 @settings(derandomize=True, deadline=None, max_examples=300)
@@ -60,11 +43,18 @@ def test_what_fastavro_writes_the_avro_package_reads_and_what_that_writes_fastav
 def test_any_bytes_give_a_record_or_a_decode_error(case: tuple[Any, Any], data: st.DataObject) -> None:
     schema, value = case
     form = by(schema)
-    written = form.encode(value)
-    cut = data.draw(st.integers(0, len(written)))
-    damaged = written[:cut] + data.draw(st.binary(max_size=3)) + written[data.draw(st.integers(cut, len(written))) :]
+    value = damaged(form.encode(value), data)
     with suppress(msgspec.DecodeError):
-        assert form.decode(damaged).keys() == value.keys()
+        assert form.decode(value).keys() == {field["name"] for field in schema["fields"]}
+
+
+@settings(derandomize=True, deadline=None, max_examples=300)
+@given(cases(), st.data())
+def test_damaged_bytes_are_a_record_for_us_if_they_are_one_for_the_judge(
+    case: tuple[Any, Any], data: st.DataObject
+) -> None:
+    schema, value = case
+    judged_alike(schema, damaged(by(schema).encode(value), data))
 
 
 @settings(derandomize=True, deadline=None, max_examples=150)
@@ -99,7 +89,6 @@ WRITTEN = by(SHOP).encode(ORDER)
 FRAMED = "it begins like a Confluent frame: if it has one, set framing: confluent"
 MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
 MONEY = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
-BEYOND = "ends too early, or names a symbol or a branch of a union that does not exist"
 
 
 @pytest.mark.parametrize(
@@ -108,10 +97,14 @@ BEYOND = "ends too early, or names a symbol or a branch of a union that does not
         (b"", "field customer ends too early"),
         (WRITTEN[:2], "field customer ends too early"),
         (WRITTEN[:8], "field amount ends too early"),
-        (WRITTEN[:-1], f"field at {BEYOND}"),
+        (WRITTEN[:-1], "field at ends too early"),
         (WRITTEN + b"xyz", "3 bytes follow the record"),
         (b"\x04\xff\xfe" + WRITTEN[4:], "field customer is not UTF-8"),
-        (WRITTEN[:-7] + b"\x08" + WRITTEN[-6:], f"field note {BEYOND}"),
+        (WRITTEN[:-7] + b"\x08" + WRITTEN[-6:], "field note names a branch of a union that does not exist"),
+        (WRITTEN[:-7] + b"\x03" + WRITTEN[-6:], "field note names a branch of a union that does not exist"),
+        (WRITTEN[:12] + b"\x02\x80\x80\x80\x80\x10\x00", "field items has a number of more than 32 bits"),
+        (b"\x01" + WRITTEN[1:], "field customer has a negative length"),
+        (WRITTEN[:-6] + b"\x80" * 10 + b"\x01", "field at has a number of more than 64 bits"),
         (WRITTEN[:-6] + b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01", "field at is out of range"),
         (b"\x00\x00\x00\x00\x07" + WRITTEN, f"16 bytes follow the record; {FRAMED}"),
     ],
@@ -151,6 +144,34 @@ def test_records_of_other_ids_are_read_by_the_schema_in_the_file_of_their_id_fro
         ours_.decode(b"\x00\x00")
 
 
+@pytest.mark.parametrize(
+    ("kind", "value", "error"),
+    [
+        ("int", b"\x80\x80\x80\x80\x20", "has a number of more than 32 bits"),
+        ("int", b"\x80\x80\x80\x80\x80\x00", "has a number of more than 32 bits"),
+        ("boolean", b"\x02", "has a boolean that is neither 0 nor 1"),
+        ({"type": "enum", "name": "E", "symbols": ["A", "B"]}, b"\x01", "names a symbol that does not exist"),
+        (["null", "int"], b"\x01\x02", "names a branch of a union that does not exist"),
+        (
+            {"type": "array", "items": ["null", "int"]},
+            b"\x02\x01\x02\x00",
+            "names a branch of a union that does not exist",
+        ),
+        ({"type": "map", "values": "int"}, b"\x02\x02k\x80\x80\x80\x80\x20\x00", "has a number of more than 32 bits"),
+        (MONEY, b"\x00", "has a decimal without a byte"),
+        ({"type": "int", "logicalType": "time-millis"}, b"\x01", "has a time that is not of one day"),
+    ],
+)
+def test_what_fastavro_takes_against_the_specification_is_undecodable(kind: Any, value: bytes, error: str) -> None:
+    schema = of(kind)
+    assert "v" in fastavro.schemaless_reader(io.BytesIO(value), fastavro.parse_schema(schema), None)
+    with pytest.raises(Exception):  # noqa: B017
+        avro_judge.read(schema, value)
+    for reader in (schema, {**schema, "fields": [{"name": "w", "type": "int", "default": 1}]}):
+        with pytest.raises(msgspec.DecodeError, match=f"^field v {error}$"):
+            codec("avro", Avro(json.dumps(reader), json.dumps(schema))).decode(value)
+
+
 def test_a_field_that_is_no_uuid_is_named_without_its_text() -> None:
     value = by(of("string")).encode({"v": "secret"})
     with pytest.raises(msgspec.DecodeError) as caught:
@@ -172,7 +193,7 @@ def test_a_frame_is_wanted_where_it_is_set_and_another_schema_id_is_refused() ->
 
 
 def test_what_is_no_number_of_json_is_null() -> None:
-    value = written_by_the_package(of("double"), {"v": math.nan}), written_by_the_package(of("double"), {"v": math.inf})
+    value = avro_judge.written(of("double"), {"v": math.nan}), avro_judge.written(of("double"), {"v": math.inf})
     assert [by(of("double")).decode(each) for each in value] == [{"v": None}, {"v": None}]
 
 

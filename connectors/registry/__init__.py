@@ -1,0 +1,1 @@
+"""The schema registry, asked by confluent-kafka's own client."""

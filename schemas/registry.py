@@ -1,0 +1,134 @@
+"""Schemas by the ids of a schema registry: what is known of them in this process, and whom to ask for others.
+
+A process has one table for each registry. `ask` is the registry's client; until a command opens one, a table answers
+from memory, as in the tests of a file.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from json import loads
+from typing import NamedTuple, Protocol, TypeVar
+
+from sluicegate.schemas.codecs import Unavailable
+from sluicegate.schemas.options import Avro
+
+PAUSE = 1.0  # seconds after an unanswered request in which no other one is made
+
+
+T = TypeVar("T")
+SchemaKey = int | str
+"""A registry's id of a schema, or its UUID as text."""
+
+
+class UnknownId(LookupError):
+    """The registry answers that it has no such schema."""
+
+
+class SubjectRefused(LookupError):
+    """The registry does not take the schema under this subject, or does not have it. The text has its words, and what
+    to do."""
+
+
+class Asked(Protocol):
+    """A registry. Both raise Unavailable while it does not answer."""
+
+    def schema(self, id: SchemaKey) -> str:
+        """Raises UnknownId."""
+
+    def id(self, subject: str, schema: str, register: bool) -> int:
+        """The id of the schema under the subject, which it gets now with `register`. Raises SubjectRefused."""
+
+
+class KnownSchema(NamedTuple):
+    """`subject` is that under which this schema is written; empty if it was only read."""
+
+    id: SchemaKey
+    schema: str
+    subject: str = ""
+
+
+class InMemory:
+    """A registry of the tests of a file: it gives ids, and knows those that it gave."""
+
+    def __init__(self) -> None:
+        self._ids: dict[str, int] = {}
+
+    def schema(self, id: SchemaKey) -> str:
+        for schema, given in self._ids.items():
+            if given == id:
+                return schema
+        raise UnknownId
+
+    def id(self, subject: str, schema: str, register: bool) -> int:
+        return self._ids.setdefault(schema, 1_000_001 + len(self._ids))
+
+
+class SchemaTable:
+    """What is known of one registry. It only grows: a registry never changes the schema of an id."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.ask: Asked = InMemory()
+        self._clock = clock
+        self._schemas: dict[SchemaKey, str] = {}
+        self._ids: dict[tuple[str, str], int] = {}
+        self._silent, self._why = -PAUSE, ""
+
+    def __len__(self) -> int:
+        return len(self._schemas) + len(self._ids)
+
+    def __iter__(self) -> Iterator[KnownSchema]:
+        yield from (KnownSchema(id, schema) for id, schema in self._schemas.items())
+        yield from (KnownSchema(id, schema, subject) for (subject, schema), id in self._ids.items())
+
+    def learn(self, known: Iterable[tuple[SchemaKey, str, str]]) -> None:
+        """Take what another process knew."""
+        for id, schema, subject in known:
+            if subject and isinstance(id, int):
+                self._ids[subject, schema] = id
+            else:
+                self._schemas[id] = schema
+
+    def schema(self, id: SchemaKey) -> str:
+        """Raises UnknownId and Unavailable."""
+        if id not in self._schemas:
+            self._schemas[id] = self._asked(lambda: self.ask.schema(id))
+        return self._schemas[id]
+
+    def id(self, subject: str, schema: str, register: bool) -> int:
+        """Raises SubjectRefused and Unavailable."""
+        if (subject, schema) not in self._ids:
+            self._ids[subject, schema] = self._asked(lambda: self.ask.id(subject, schema, register))
+        return self._ids[subject, schema]
+
+    def _asked(self, request: Callable[[], T]) -> T:
+        """One unanswered request speaks for all within PAUSE, so that a silent registry does not hold up a worker."""
+        if self._clock() < self._silent + PAUSE:
+            raise Unavailable(self._why)
+        try:
+            return request()
+        except Unavailable as error:
+            self._silent, self._why = self._clock(), str(error)
+            raise
+
+
+@cache
+def table(name: str) -> SchemaTable:
+    """The table of this process for the registry of this name (`Avro.registry`)."""
+    return SchemaTable()
+
+
+def written_id(avro: Avro) -> int:
+    """The id of `avro.schema` under its subject. Raises SubjectRefused and Unavailable."""
+    return table(avro.registry).id(subject_of(avro), avro.schema, avro.register)
+
+
+def subject_of(avro: Avro) -> str:
+    """The subject under which values are written."""
+    return avro.subject.replace("{record}", _full_name(avro.schema)) if "{record}" in avro.subject else avro.subject
+
+
+def _full_name(schema: str) -> str:
+    found = loads(schema)
+    name, space = (str(found.get(each) or "") for each in ("name", "namespace"))
+    return name if "." in name or not space else f"{space}.{name}"

@@ -1,0 +1,58 @@
+"""The schema registry of a file: its client for a command, and what it answers."""
+
+from collections.abc import Iterator, Sequence
+
+from sluicegate.connectors import open_registry
+from sluicegate.schemas import Avro
+from sluicegate.schemas import registry as schemas
+from sluicegate.schemas.codecs import Unavailable
+from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.cli.finding import SystemFinding
+
+
+def use(app: App) -> None:
+    """From now on this process asks the app's registry. Raises ConfigurationError."""
+    if app.registry is not None:
+        schemas.table(",".join(app.registry.urls)).ask = open_registry(app.registry)
+
+
+def findings(app: App) -> list[SystemFinding]:
+    """Whether the registry answers, and what it says to each schema that is written."""
+    if app.registry is None:
+        return []
+    client, place = open_registry(app.registry), ", ".join(app.registry.urls)
+    try:
+        client.answers()
+        found = [SystemFinding("registry", True, f"{place} answers")]
+        for avro in _written(app.agents):
+            subject = schemas.subject_of(avro)
+            try:
+                if avro.register:
+                    client.fits(subject, avro.schema)
+                    found.append(SystemFinding("registry", True, f"subject {subject} takes the schema"))
+                else:
+                    id = client.id(subject, avro.schema, False)
+                    found.append(SystemFinding("registry", True, f"subject {subject} has the schema as id {id}"))
+            except schemas.SubjectRefused as error:
+                text, _, hint = str(error).rpartition("; ")
+                found.append(SystemFinding("registry", False, text, hint))
+        return found
+    except Unavailable as error:
+        return [SystemFinding("registry", False, str(error), "start it, or correct `schema_registry.url`")]
+
+
+def refusals(agents: Sequence[Agent]) -> Iterator[str]:
+    """Why the registry does not take what these agents write. Schemas that it takes are registered, if the file says
+    so. A registry that does not answer refuses nothing."""
+    for avro in _written(agents):
+        try:
+            schemas.written_id(avro)
+        except schemas.SubjectRefused as error:
+            yield str(error)
+        except Unavailable:
+            return
+
+
+def _written(agents: Sequence[Agent]) -> list[Avro]:
+    written = [each.avro for agent in agents for each in agent.outputs if each.avro is not None]
+    return [each for each in dict.fromkeys(written) if each.registry and each.subject]

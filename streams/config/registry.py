@@ -1,0 +1,94 @@
+"""`schema_registry` of the file."""
+
+from collections.abc import Iterator
+from pathlib import Path as FilePath
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+
+from sluicegate.streams import agent as run
+from sluicegate.streams.config.fields import Duration, FlagField, Text, refused, unless_unknown
+from sluicegate.streams.config.problems import FileFinding, Path
+from sluicegate.streams.config.scalars import Unknown
+
+_CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
+SUBJECTS = {"topic": "{topic}-value", "record": "{record}", "topic-record": "{topic}-{record}"}
+"""By strategy. What stands in braces is filled in."""
+AT: Path = ("schema_registry",)
+
+Strategy = Annotated[Literal["topic", "record", "topic-record"], unless_unknown("topic")]
+RegisterField = FlagField
+
+
+class RegistryAuth(BaseModel):
+    model_config = _CLOSED
+    username: Text
+    password: Text = Field(repr=False)
+
+
+def _as_urls(value: object) -> object:
+    if value is None or value == []:
+        raise refused("names no registry", "write the URL of the registry, or a list of them")
+    return value if isinstance(value, list) else [value]
+
+
+_URL = {"type": "string", "pattern": "^https?://"}
+Urls = Annotated[
+    list[Text],
+    BeforeValidator(_as_urls),
+    WithJsonSchema({"anyOf": [_URL, {"type": "array", "minItems": 1, "items": _URL}]}),
+]
+
+
+class RegistryModel(BaseModel):
+    """`ca`, `certificate` and `key` are files, relative to the folder of the file."""
+
+    model_config = _CLOSED
+    url: Urls = Field(repr=False)
+    auth: (
+        Annotated[RegistryAuth, unless_unknown(lambda: RegistryAuth.model_construct(username="", password=""))] | None
+    ) = None
+    ca: Text | None = None
+    certificate: Text | None = None
+    key: Text | None = None
+    timeout: Duration = 3.0
+
+
+def findings(registry: RegistryModel | None, folder: FilePath) -> Iterator[FileFinding]:
+    if registry is None:
+        return
+    for url in registry.url:
+        if not isinstance(url, Unknown) and not _is_url(url):
+            what = "is no URL of a registry without a user name or password"
+            yield FileFinding((*AT, "url"), what, "write https://HOST:PORT, and auth beside it", ((*AT, "url"),))
+    for name in ("ca", "certificate", "key"):
+        file = getattr(registry, name)
+        if file is not None and not (folder / file).is_file():
+            at = (*AT, name)
+            yield FileFinding(at, "is no file", "name a PEM file, relative to the folder of this file", (at,))
+    if registry.key is not None and registry.certificate is None:
+        needs = ((*AT, "key"), (*AT, "certificate"))
+        yield FileFinding(needs[0], "has no meaning without certificate", "add certificate, or leave it out", needs)
+
+
+def _is_url(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in parts.netloc and "," not in url
+
+
+def built(registry: RegistryModel | None, folder: FilePath) -> run.Registry | None:
+    if registry is None:
+        return None
+    given = (registry.ca, registry.certificate, registry.key)
+    ca, certificate, key = (None if each is None else str((folder / each).absolute()) for each in given)
+    username, password = (None, None) if registry.auth is None else (registry.auth.username, registry.auth.password)
+    return run.Registry(tuple(registry.url), username, password, ca, certificate, key, registry.timeout)
+
+
+def name_of(registry: RegistryModel | None) -> str:
+    """What `Avro.registry` has."""
+    return "" if registry is None else ",".join(registry.url)

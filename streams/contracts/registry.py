@@ -1,0 +1,20 @@
+"""The schema registry, as the commands ask it. Each method raises `sluicegate.schemas.codecs.Unavailable` while it does
+not answer."""
+
+from typing import Protocol
+
+
+class SchemaRegistry(Protocol):
+    """It has the methods of `sluicegate.schemas.registry.Asked`, and two for `check`."""
+
+    def schema(self, id: int | str) -> str:
+        """The schema of an id, or of a UUID as text. Raises UnknownId."""
+
+    def id(self, subject: str, schema: str, register: bool) -> int:
+        """The id of the schema under the subject, which it gets now with `register`. Raises SubjectRefused."""
+
+    def fits(self, subject: str, schema: str) -> None:
+        """Would it register the schema? It registers nothing. Raises SubjectRefused."""
+
+    def answers(self) -> None:
+        """Returns if it does."""

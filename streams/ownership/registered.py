@@ -1,0 +1,41 @@
+"""The schemas of the schema registry that an agent needs, kept in the rows of its partitions.
+
+A worker that starts while the registry is down goes on with what the rows have.
+"""
+
+from msgspec.structs import replace
+
+from sluicegate.schemas import registry
+from sluicegate.schemas.codecs import Unavailable
+from sluicegate.streams.agent import Agent
+from sluicegate.streams.contracts.values import Claim, Source
+from sluicegate.streams.errors import SystemNotReady
+
+
+class RegisteredSchemas:
+    """Of one agent. `table` is None if the agent uses no registry."""
+
+    def __init__(self, agent: Agent) -> None:
+        written = [each.avro for each in agent.outputs if each.avro is not None and each.avro.registry]
+        names = {each.registry for each in (*written, *([agent.avro] if agent.avro else [])) if each.registry}
+        self.table = registry.table(names.pop()) if names else None
+        self._written = [each for each in written if each.subject]
+
+    def begin(self, source: Source | None) -> None:
+        """With a claim: take what its row has, and have the ids of all outputs before a record is read. Raises
+        SystemNotReady while the registry does not give them."""
+        if self.table is None:
+            return
+        self.table.learn(source.schemas if source is not None else ())
+        try:
+            for avro in self._written:
+                registry.written_id(avro)
+        except (Unavailable, registry.SubjectRefused) as error:
+            raise SystemNotReady(str(error)) from error
+
+    def noted(self, claim: Claim, source: Source | None) -> Source | None:
+        """What a commit writes: with the schemas that the row lacks."""
+        before = source if source is not None else claim.source
+        if self.table is None or before is None or len(self.table) <= len(before.schemas):
+            return source
+        return replace(before, schemas=tuple((id, schema, subject) for id, schema, subject in self.table))

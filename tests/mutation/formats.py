@@ -1,0 +1,76 @@
+"""Guards of the formats of records."""
+
+from tests.mutation.guard import NEVER, Guard
+
+STRICT = ("tests/unit/schemas/test_avro.py",)
+REGISTRY = ("tests/unit/engine/test_registry.py",)
+
+GUARDS = (
+    Guard(
+        "a negative branch of a union is undecodable",
+        "schemas/avro_strict.py",
+        "        if not 0 <= index < most:",
+        "        if index >= most:",
+        STRICT,
+    ),
+    Guard(
+        "a negative symbol of an enum is undecodable",
+        "schemas/avro_strict.py",
+        "        if not 0 <= index < symbols:",
+        "        if index >= symbols:",
+        STRICT,
+    ),
+    Guard("an int has 32 bits", "schemas/avro_strict.py", "    if found >> bits:", f"    {NEVER}", STRICT),
+    Guard("a number ends", "schemas/avro_strict.py", "        if shift >= bits:", f"        {NEVER}", STRICT),
+    Guard("a boolean is 0 or 1", "schemas/avro_strict.py", "    if value[at] > 1:", f"    {NEVER}", STRICT),
+    Guard(
+        "a time of day is not negative",
+        "schemas/avro_strict.py",
+        "        if not 0 <= found < day:",
+        "        if found >= day:",
+        STRICT,
+    ),
+    Guard("a decimal has a byte", "schemas/avro_strict.py", "    if value[at] == 0:", f"    {NEVER}", STRICT),
+    Guard(
+        "a registry that is away makes no dead letter",
+        "streams/aggregation/accept.py",
+        "    if isinstance(error, Unavailable):",
+        f"    {NEVER}",
+        REGISTRY,
+    ),
+    Guard(
+        "the row keeps the schemas that were needed",
+        "streams/ownership/registered.py",
+        "        return replace(before, schemas=",
+        "        return source\n        return replace(before, schemas=",
+        REGISTRY,
+    ),
+    Guard(
+        "the first commit of a claim keeps the schemas of the row",
+        "streams/ownership/beginning.py",
+        "    schemas = known.schemas if known else ()",
+        "    schemas = ()",
+        REGISTRY,
+    ),
+    Guard(
+        "a claim takes the schemas of the row",
+        "streams/ownership/registered.py",
+        "        self.table.learn(",
+        "        list(",
+        REGISTRY,
+    ),
+    Guard(
+        "no record is read before the ids of the outputs are known",
+        "streams/ownership/registered.py",
+        "            for avro in self._written:",
+        "            for avro in ():",
+        REGISTRY,
+    ),
+    Guard(
+        "an id in a header is that of the value",
+        "streams/aggregation/taking.py",
+        "    if groups.rule.header_ids:",
+        f"    {NEVER}",
+        REGISTRY,
+    ),
+)
