@@ -124,12 +124,13 @@ class _Parser:
         return left
 
     def _unary(self) -> Node:
-        """An even number of the same sign is none, as in every implementation of CEL."""
+        """An even number of the same sign is none, as in every implementation of CEL. Only a single minus belongs to
+        the number after it, so the smallest integer has no second one."""
         if not self._is_sign("!", "-"):
             return self._member()
         sign, column, times = self._token.value, self._token.column, 0
         while self._is_sign(sign):
-            if sign == "-" and self._tokens[self._at + 1].kind in ("int", "float"):
+            if sign == "-" and not times and self._tokens[self._at + 1].kind in ("int", "float"):
                 break
             self._next()
             times += 1

@@ -77,3 +77,12 @@ def test_characters_around_a_text_count_as_in_cel_cpp(function: str) -> None:
                 theirs = judge.answer(f"{function}(s)", {"s": given})
                 mine, _ = ours(f"{function}(s)", {"s": given})
                 assert (ERROR in (mine, theirs) and mine == theirs) or same(mine, theirs), given
+
+
+@pytest.mark.parametrize("minus", ["-", "- ", "--", "- -", "---", "1 - -", "1 - - -", "!-", "[-"])
+@pytest.mark.parametrize("number", ["9223372036854775808", "9223372036854775807", "5", "0x8000000000000000"])
+def test_a_minus_before_a_number_counts_as_in_cel_cpp(minus: str, number: str) -> None:
+    text = minus + number + ("]" if "[" in minus else "")
+    judge = Judge()
+    theirs, (mine, _) = judge.answer(text, {}), ours(text, {})
+    assert (ERROR in (mine, theirs) and mine == theirs) or same(mine, theirs)
