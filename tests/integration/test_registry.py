@@ -10,7 +10,7 @@ from signal import SIGKILL, SIGTERM
 from typing import Any
 
 import pytest
-from confluent_kafka import Message, Producer
+from confluent_kafka import Consumer, Message, Producer
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
@@ -18,7 +18,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from tests.bench.load import create
 from tests.bench.results import reader
 from tests.integration.supervised.run import Run
-from tests.integration.test_avro import command, taken
+from tests.integration.test_avro import command
 from tests.servers import Server
 from tests.servers.apicurio import Apicurio
 from tests.waiting import wait_until
@@ -46,6 +46,13 @@ agents:
     aggregate: {count: 1, compute: {total: {sum: amount}}}
     to: {topic: NS-amounts, format: avro, framing: confluent, register: true}
 """
+
+
+def taken(consumer: Consumer, into: list[Message]) -> int:
+    """Takes what comes within a moment: under load there is always more."""
+    into += consumer.consume(10_000, 0.2)
+    assert not [message.error() for message in into if message.error() is not None]
+    return len(into)
 
 
 class Scene:
