@@ -59,6 +59,10 @@ class SystemNotReady(SluicegateError):
     """A system is unavailable or not migrated, its durability is too weak, or a topic is missing."""
 
 
+class RuleBehind(SystemNotReady):
+    """The partition is at a later version of the rule than this worker."""
+
+
 class TopicMissing(SystemNotReady):
     """Kafka has no such topic."""
 

@@ -8,7 +8,7 @@ state replaces, `whole` replaces bags, `added` extends them.
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from math import isfinite
 from typing import Any, Protocol
@@ -44,7 +44,6 @@ class Changelog:
 
     __slots__ = (
         "_boundary",
-        "_compress",
         "_ids",
         "_live",
         "_queue",
@@ -52,23 +51,32 @@ class Changelog:
         "_sealed",
         "_seen",
         "amended",
+        "generation",
         "groups",
         "kept",
         "last",
+        "older",
         "size",
     )
 
     def __init__(
-        self, groups: Groups, first: int, seen: KnownIds | None = None, sealed: SealedItems | None = None
+        self,
+        groups: Groups,
+        first: int,
+        seen: KnownIds | None = None,
+        sealed: SealedItems | None = None,
+        generation: int = 0,
+        older: Mapping[int, Groups] = {},
     ) -> None:
         self.groups, self._seen, self._sealed = groups, seen, sealed
+        self.generation = generation
+        self.older = dict(older)
         self.kept: deque[tuple[int, int]] = deque()
         self.amended: dict[Amendment, None] = {}  # in order, without repeats: compaction writes them again
         self.last = first - 1
         self.size = 0
-        self._compress = bool(groups.rule.plan.bags)
         self._live = self._boundary = 0
-        self._queue: deque[bytes] | None = None
+        self._queue: deque[tuple[int, deque[bytes]]] | None = None
         self._ids: deque[bytes] = deque()
         self._refreshed = 0
 
@@ -81,9 +89,10 @@ class Changelog:
         groups = self.groups
         states, groups.touched = groups.touched, {}
         added, groups.added = groups.added, {}
+        parts = self._of_older(now) if self.older else {}
         ids = self._seen.changes(now) if self._seen is not None else []
         sealed = self._sealed.changes() if self._sealed is not None else Section()
-        if not states and not senders and not ids and sealed.empty and self._queue is None:
+        if not states and not senders and not ids and sealed.empty and not parts and self._queue is None:
             return [], None
         entry = ChangelogEntry(
             self.last + 1,
@@ -96,30 +105,66 @@ class Changelog:
             ids,
             self._seen.source if self._seen is not None else "",
             sealed,
+            generation=self.generation,
         )
+        parts[self.generation] = entry
         if self._queue is None and self.size > GROWTH * self._live + SLACK:
-            self._queue, self._boundary, self._refreshed = deque(groups.states), self.last + 1, 0
+            self._queue = deque((number, deque(each.states)) for number, each in self._every().items())
+            self._boundary, self._refreshed = self.last + 1, 0
             self._ids = self._seen.remembered() if self._seen is not None else deque()
-        done = self._queue is not None and self._refresh(entry)
+        done = self._queue is not None and self._refresh(parts, entry)
         if done:
             entry.all_senders, self._queue = all_senders(), None
             entry.amended = [each for each in self.amended if each.at > now - AMENDED]
             self.amended = dict.fromkeys(entry.amended)
             entry.sealed = entry.sealed if self._sealed is None else _all(self._sealed, entry.sealed)
-        packed = self._split(entry)
-        for blob in packed:
+        packed = [blob for part in parts.values() for blob in self._packed(part)]
+        return packed, self._forget(self._boundary) if done else None
+
+    def _every(self) -> dict[int, Groups]:
+        """The groups of all generations, by its number."""
+        return {**self.older, self.generation: self.groups}
+
+    def _of_older(self, now: float) -> dict[int, ChangelogEntry]:
+        """Entries with the changes of the older generations."""
+        parts: dict[int, ChangelogEntry] = {}
+        for number, groups in self.older.items():
+            if groups.touched or groups.added:
+                parts[number] = ChangelogEntry(0, now, groups.touched, groups.added, {}, {}, {}, generation=number)
+                groups.touched, groups.added = {}, {}
+        return parts
+
+    def _packed(self, entry: ChangelogEntry) -> list[bytes]:
+        blobs = self._split(entry)
+        for blob in blobs:
             self.last += 1
             self.kept.append((self.last, len(blob)))
             self.size += len(blob)
-        return packed, self._forget(self._boundary) if done else None
+        return blobs
 
-    def _refresh(self, entry: ChangelogEntry) -> bool:
-        """Add a slice of old state to the entry. True: no slice is left."""
-        groups, queue = self.groups, self._queue or deque()
-        grown = sum(len(key) + 48 for key in entry.states) + sum(len(i) for b in entry.added.values() for i in b) * 64
+    def _refresh(self, parts: dict[int, ChangelogEntry], entry: ChangelogEntry) -> bool:
+        """Add a slice of old state to the entries of this commit. True: no slice is left."""
+        queue = self._queue or deque()
+        grown = sum(len(key) + 48 for part in parts.values() for key in part.states)
+        grown += sum(len(i) for part in parts.values() for b in part.added.values() for i in b) * 64
         budget = max(SLICE, grown + sum(weight(ids) for _, ids in entry.seen))
         while queue and budget > 0:
-            key = queue.popleft()
+            number, keys = queue[0]
+            groups = self._every().get(number)
+            if groups is not None and keys:
+                part = parts.setdefault(number, ChangelogEntry(0, entry.at, {}, {}, {}, {}, {}, generation=number))
+                budget = self._refresh_groups(groups, keys, part, budget)
+            if groups is None or not keys:
+                queue.popleft()
+        self._refresh_ids(entry, budget)
+        if not queue and not self._ids:
+            self._live = self._refreshed + (self._sealed.bytes if self._sealed is not None else 0)
+        return not queue and not self._ids
+
+    def _refresh_groups(self, groups: Groups, keys: deque[bytes], entry: ChangelogEntry, budget: int) -> int:
+        """Add the states of these keys to the entry, until the budget is spent. Returns what is left of it."""
+        while keys and budget > 0:
+            key = keys.popleft()
             state = groups.states.get(key)
             if state is None:
                 continue
@@ -128,13 +173,10 @@ class Changelog:
             if bags is not None:
                 entry.whole[key] = [list(bag) for bag in bags]
                 entry.added.pop(key, None)
-            spent = self._weight(key, state)
+            spent = _weight(groups, key, state)
             budget -= spent
             self._refreshed += spent
-        self._refresh_ids(entry, budget)
-        if not queue and not self._ids:
-            self._live = self._refreshed + (self._sealed.bytes if self._sealed is not None else 0)
-        return not queue and not self._ids
+        return budget
 
     def _refresh_ids(self, entry: ChangelogEntry, budget: int) -> None:
         if self._seen is not None and self._ids:
@@ -155,8 +197,8 @@ class Changelog:
             waiting.append(ChangelogEntry(0, entry.at, {}, {}, {}, {}, {}, amended=amended))
         while waiting:
             part = waiting.pop()
-            part.number = self.last + 1 + len(blobs)
-            blob = packed(part, self._compress)
+            part.number, part.generation = self.last + 1 + len(blobs), entry.generation
+            blob = packed(part, bool(part.added or part.whole))
             if len(blob) <= ENTRY_LIMIT:
                 blobs.append(blob)
             else:
@@ -165,7 +207,7 @@ class Changelog:
 
     def withdrawal(self, ids: list[bytes], now: float) -> bytes:
         """The entry that withdraws ids of this commit's other entries. It is kept once `withdrawn` is called."""
-        return packed(ChangelogEntry(self.last + 1, now, {}, {}, {}, {}, {}, withdrawn=ids), self._compress)
+        return packed(ChangelogEntry(self.last + 1, now, {}, {}, {}, {}, {}, withdrawn=ids), False)
 
     def withdrawn(self, blob: bytes, ids: list[bytes]) -> None:
         """The entry of `withdrawal` was committed."""
@@ -187,13 +229,16 @@ class Changelog:
             ) from error
 
     def _replay(self, blobs: Iterable[bytes], first: int, last: int, senders: Any) -> None:
-        expected, at = first, 0.0
+        expected, at, every = first, 0.0, self._every()
         for blob in blobs:
             entry = unpacked(blob)
             if entry.number != expected:
                 raise ChangelogIncomplete(f"changelog entry {expected} is missing, {entry.number} stands in its place")
             expected += 1
-            _apply(self.groups, entry)
+            if (groups := every.get(entry.generation)) is not None:  # else the generation has ended
+                _apply(groups, entry)
+            for groups in every.values():  # the offset of its first record names a group in any generation
+                groups.asked |= entry.asked
             self.amended.update(dict.fromkeys(entry.amended))
             senders.replay(entry.senders, entry.all_senders, entry.at)
             if self._sealed is not None:
@@ -207,15 +252,18 @@ class Changelog:
         if expected != last + 1:
             raise ChangelogIncomplete(f"changelog entries {expected} to {last} are missing")
         self.last = last
-        _settle(self.groups)
-        self._live = sum(self._weight(key, state) for key, state in self.groups.states.items())
+        self._live = 0
+        for groups in every.values():
+            _settle(groups)
+            self._live += sum(_weight(groups, key, state) for key, state in groups.states.items())
         if self._seen is not None:
             self._seen.settle(at)
             self._live += self._seen.bytes
 
-    def _weight(self, key: bytes, state: GroupState) -> int:
-        """About the bytes of a group in the log."""
-        return 64 + len(key) + int(state[BYTES]) + sum(len(state[fold.slot]) for fold in self.groups.rule.plan.folds)
+
+def _weight(groups: Groups, key: bytes, state: GroupState) -> int:
+    """About the bytes of a group in the log."""
+    return 64 + len(key) + int(state[BYTES]) + sum(len(state[fold.slot]) for fold in groups.rule.plan.folds)
 
 
 def _apply(groups: Groups, entry: ChangelogEntry) -> None:
@@ -230,7 +278,6 @@ def _apply(groups: Groups, entry: ChangelogEntry) -> None:
             states.pop(key, None)
             bags[key] = [{} if kind.unique else [] for kind in kinds]
         states[key] = state
-    groups.asked |= entry.asked
     for source, fresh in ((entry.whole, True), (entry.added, False)):
         for key, new in source.items():
             if key not in states or len(new) != len(kinds):  # filled under an earlier rule: it ends further on

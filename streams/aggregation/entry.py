@@ -17,6 +17,8 @@ REBUILDING = b"\x02"
 CHECKED = b"\x03"
 """Before the CRC-32 of what follows, which begins with PLAIN or LZ4. Older entries have none: no store tells of every
 bit that turns, and half of the entries with one wrong byte could still be read (tests/fuzz/test_entries.py)."""
+GENERATION = b"\x04"
+"""Before PLAIN or LZ4 of an entry whose generation is not 0. A program that knows no generations halts at it."""
 BIG_INT = 1
 
 
@@ -62,6 +64,7 @@ class ChangelogEntry(msgspec.Struct, array_like=True):
     withdrawn: list[bytes] = []  # ids that are withdrawn
     asked: dict[bytes, int] = {}  # groups to fire by an operator's command, by key: the offset of their first record
     amended: list[Amendment] = []
+    generation: int = 0  # of states, added and whole (sluicegate.streams.contracts.values.Generation)
 
 
 def _ext(code: int, data: memoryview) -> Any:
@@ -77,7 +80,8 @@ def packed(entry: ChangelogEntry, compress: bool) -> bytes:
         body = _encode(entry)
     except OverflowError:
         body = _encode(_with_big_ints(msgspec.to_builtins(entry, builtin_types=(bytes,), str_keys=False)))
-    return framed(LZ4 + bytes(lz4.frame.compress(body)) if compress and len(body) > 512 else PLAIN + body)
+    content = LZ4 + bytes(lz4.frame.compress(body)) if compress and len(body) > 512 else PLAIN + body
+    return framed(GENERATION + content if entry.generation else content)
 
 
 def framed(content: bytes) -> bytes:
@@ -94,6 +98,7 @@ def unpacked(blob: bytes) -> ChangelogEntry:
         raise ChangelogIncomplete(
             "a changelog entry is damaged: its checksum is another one; restore the store from a backup"
         )
+    content = content.removeprefix(GENERATION)
     try:
         if content[:1] not in (PLAIN, LZ4):
             raise ValueError("neither plain nor lz4")

@@ -23,6 +23,7 @@ Add = Callable[[GroupState, Any], None]
 ReadReducer = Callable[[GroupState, Bags], Any]
 Kept = Callable[[Any, bytes], bytes] | None
 STATS = ("sum", "min", "max", "mean")
+BAGS = ("collect", "distinct")
 ABSENT = object()
 """What `ReadReducer` returns for a value that does not exist: the mean of nothing."""
 
@@ -100,6 +101,29 @@ def plan(
             bags.append(_items(reducer, get, shown, kept))
     inline = len(adders) == 1 and len(stats) == 1 and not lenient and not folds
     return Plan(tuple(blank), inline, tuple(adders), tuple(bags), tuple(folds), _in_order_of_the_file(compute, reads))
+
+
+def places(compute: Sequence[Reducer], lenient: bool) -> tuple[dict[object, range], dict[object, int]]:
+    """Where `plan` keeps the parts of each reducer: its slots, and the index of its bag. Reducers that keep the same
+    have the same name here: the numbers of a field, or all else by kind, field and function."""
+    slots: dict[object, range] = {}
+    bags: dict[object, int] = {}
+    end, many = COLUMNS, 0
+    for reducer in sorted(compute, key=lambda r: r.name):
+        name = kept_as(reducer)
+        if reducer.kind == "count" or (reducer.kind in STATS and name in slots):
+            continue
+        if reducer.kind in BAGS:
+            bags[name], many = many, many + 1
+            continue
+        width = (4 if lenient else 3) if reducer.kind in STATS else 1
+        slots[name], end = range(end, end + width), end + width
+    return slots, bags
+
+
+def kept_as(reducer: Reducer) -> object:
+    """What the reducer keeps of a group."""
+    return ("numbers", reducer.field) if reducer.kind in STATS else (reducer.kind, reducer.field, reducer.function)
 
 
 def _in_order_of_the_file(

@@ -116,6 +116,24 @@ def fingerprint(agent: Agent) -> str:
 def restored(agent: Agent, earlier: str) -> Rule:
     """The rule under which open groups were filled, from its fingerprint. Raises ConfigurationError when it can no
     longer be made."""
+    return layout_rule(earlier_agent(agent, earlier))
+
+
+def layout_rule(agent: Agent) -> Rule:
+    """The rule of an agent of `earlier_agent`, as far as its groups can end under it. It takes no records. Raises
+    ConfigurationError."""
+    try:
+        # what is kept of an Avro record is JSON
+        return Rule(agent, codec("json" if agent.format == "avro" else agent.format))
+    except ValueError as e:
+        raise ConfigurationError(
+            f"agent {agent.name}: the format of its open groups cannot be read any more: {e}"
+        ) from e
+
+
+def earlier_agent(agent: Agent, earlier: str) -> Agent:
+    """The agent with the key, `compute`, format, scope and computed fields of this fingerprint. All else is not
+    known."""
     key, compute, format_name, lenient, *others = decode_any(earlier.encode())
     scope: Literal["partition", "shared"] = "shared" if "shared" in others else "partition"
     let = tuple(Let(*each) for lets in others if isinstance(lets, list) for each in lets)
@@ -124,14 +142,7 @@ def restored(agent: Agent, earlier: str) -> Rule:
     aggregation = replace(
         agent.aggregation or Aggregation(), key=key, compute=reducers, on_missing=on_missing, until=None
     )
-    try:
-        form = codec("json" if format_name == "avro" else format_name)  # what is kept of an Avro record is JSON
-        old = replace(agent, format=format_name, aggregation=aggregation, scope=scope, where="", let=let, dedupe=None)
-        return Rule(old, form)
-    except ValueError as e:
-        raise ConfigurationError(
-            f"agent {agent.name}: the format of its open groups cannot be read any more: {e}"
-        ) from e
+    return replace(agent, format=format_name, aggregation=aggregation, scope=scope, where="", let=let, dedupe=None)
 
 
 def _fields(aggregation: Aggregation, lenient: bool) -> list[Field]:

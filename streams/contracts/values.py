@@ -57,6 +57,18 @@ class CrashMark(msgspec.Struct, frozen=True, array_like=True):
     processes: tuple[str, ...]
 
 
+class Generation(msgspec.Struct, frozen=True, array_like=True):
+    """Open groups of a partition that were filled under an earlier version of the rule, and the `policy` that decides
+    what becomes of them. Their changelog entries have `number`. `version` 0: they were filled before versions were
+    recorded. `agent` is the JSON of the agent with that rule. `idle` is as in Source."""
+
+    number: int
+    version: int
+    policy: str
+    agent: str
+    idle: float | None = None
+
+
 class Source(msgspec.Struct, frozen=True, array_like=True):
     """What the claim row remembers of its input. A change of it halts the partition as a gap, or shows a changed rule.
     `first_count` is the topic's partitions when the row was first committed: it distinguishes a partition that was
@@ -66,7 +78,9 @@ class Source(msgspec.Struct, frozen=True, array_like=True):
     the last of them writes the next one. `idle` is the moment since which the time of each group's last record is kept
     (0: as long as any group is open); None where the rule has no timeout since the last record.
     `schemas` are those of the schema registry that were needed so far: (id, schema, subject). The subject is empty for
-    a schema that was only read."""
+    a schema that was only read.
+    `version` is the version of the rule that takes the records; 0: none was recorded. `generation` is the number of the
+    changelog entries of its groups, `older` the generations that still have open groups, oldest first."""
 
     topic_id: str
     partition_count: int
@@ -77,6 +91,9 @@ class Source(msgspec.Struct, frozen=True, array_like=True):
     lineage: str = ""
     idle: float | None = None
     schemas: tuple[tuple[int | str, str, str], ...] = ()
+    version: int = 0
+    generation: int = 0
+    older: tuple[Generation, ...] = ()
 
     @property
     def name(self) -> str:

@@ -27,11 +27,20 @@ from sluicegate.streams.ownership.claims import Claims
 from sluicegate.streams.ownership.registered import RegisteredSchemas
 from sluicegate.streams.ownership.setting import AgentRuntime
 from sluicegate.streams.reading.dedupe import IdRule
+from sluicegate.streams.rules.versions import Deployed
 
 MESSAGE_BYTES = 1_000_000  # librdkafka's message.max.bytes
 
 
-def build(app: App, agent: Agent, number: int, member: str, on_rule_change: str, parts: WorkerDependencies) -> Worker:
+def build(
+    app: App,
+    agent: Agent,
+    number: int,
+    member: str,
+    on_rule_change: str,
+    parts: WorkerDependencies,
+    deployed: Deployed = Deployed(),
+) -> Worker:
     """A worker of `agent` that is ready to run. Raises ConfigurationError for a rule that cannot be compiled."""
     try:
         reads, writes = formats.reads(agent), formats.writes(agent)
@@ -51,6 +60,10 @@ def build(app: App, agent: Agent, number: int, member: str, on_rule_change: str,
     if isinstance(processor, Handling) and processor.schedules and back.topic not in agent.receive:
         agent = replace(agent, receive=(*agent.receive, back.topic))  # drops a timeout that is sent twice
     ids = IdRule(agent, reads) if agent.dedupe and not shared else None
+
+    def rows_of(partition: Partition, of: Agent) -> Rows:
+        return Rows(partition, of, writes if of is agent else formats.writes(of), parts.producer, most)
+
     setting = AgentRuntime(
         agent,
         rule,
@@ -61,11 +74,12 @@ def build(app: App, agent: Agent, number: int, member: str, on_rule_change: str,
         on_rule_change,
         processor,
         slow,
+        rows_of,
         ids,
         RegisteredSchemas(agent),
+        deployed,
     )
-    rows: Callable[[Partition], Rows] = lambda partition: Rows(partition, agent, writes, parts.producer, most)  # noqa: E731
-    claims = Claims(setting, app.name, rows, parts.meter, parts.token, parts.random, parts.clock.monotonic, parts.spans)
+    claims = Claims(setting, app.name, parts.meter, parts.token, parts.random, parts.clock.monotonic, parts.spans)
     return Worker(app, agent, number, setting, claims, _relay(agent, parts), parts)
 
 

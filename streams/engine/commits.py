@@ -68,7 +68,7 @@ class Commits:
 
     def due(self, now: float, idle: bool) -> bool:
         """Whether it is time to commit. `idle`: this turn read nothing."""
-        events = sum(len(owner.groups.events) for owner in self._claims.owners.values())
+        events = sum(owner.decided for owner in self._claims.owners.values())
         if any(owner.items_ready for owner in self._claims.owners.values()):
             return True
         if not self.pending:

@@ -210,7 +210,7 @@ class Worker:
         deadline = now + SLICE_SECONDS
         for owner in list(self._owners.values()):
             try:
-                while owner.expire(now) and owner.groups.behind and now < deadline:
+                while owner.expire(now) and owner.behind and now < deadline:
                     self._commits.one(owner, now)
                     now = self._parts.clock.monotonic()
                     self._relay.turn(self._shards(), now)

@@ -1,6 +1,6 @@
 """The first offset of a new partition, and the open groups that end when a partition is claimed."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from math import inf
 
 from sluicegate.streams.aggregation.groups import SLICE_BYTES, Groups
@@ -9,6 +9,7 @@ from sluicegate.streams.contracts.stores import Input, Store
 from sluicegate.streams.contracts.values import Claim, Partition, Source, TopicFacts
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.ownership.setting import AgentRuntime
+from sluicegate.streams.ownership.switching import Switch
 from sluicegate.streams.shared.shared_records import buffer_name
 
 SLICE = 1_000  # groups that one commit of a take-over ends
@@ -29,39 +30,31 @@ def _added_later(mine: Partition, store: Store) -> bool:
     return any(source.first_count <= mine.number for source in sources if source is not None)
 
 
-def check_rule(open_groups: Groups, partition: Partition, setting: AgentRuntime) -> None:
-    """Groups of another key, compute, format or scope cannot go on. Raises ConfigurationError unless the choice is to
-    flush or drop them."""
-    choice = setting.on_rule_change
-    if open_groups.rule.shared and not setting.rule.shared:
+def check_scope(earlier: Rule, partition: Partition, setting: AgentRuntime, policy: str) -> None:
+    """Records of a shared buffer stay in it when the scope changes. Raises ConfigurationError unless they are
+    dropped."""
+    if earlier.shared and not setting.rule.shared:
         name = buffer_name(partition.app, partition.agent)
-        if choice == "drop":
+        if policy == "drop":
             setting.store.buffer.remove_all(name)
         elif records := setting.store.buffer.count(name):
             raise ConfigurationError(
                 f"agent {partition.agent}: scope was shared, and its buffer still holds {records} records; run it with "
                 "scope: shared until `sluicegate groups ls` shows none, or once with --drop"
             )
-    if open_groups.states and choice == "refuse":
-        raise ConfigurationError(
-            f"agent {partition.agent}: key, compute, format or scope changed while {len(open_groups.states)} groups of "
-            f"{partition.topic}/{partition.number} are open; run once with --flush (fire them as they are) or --drop"
-        )
 
 
-def endings(groups: Groups, setting: AgentRuntime, now: float) -> Iterator[None]:
-    """End the groups that cannot go on under the rule of this file. Yields after each slice, for its commit.
+def endings(groups: Groups, now: float) -> Iterator[None]:
+    """End the groups that end before the next record. Yields after each slice, for its commit."""
+    reasons = dict(groups.judge())
+    return in_slices(groups, list(reasons), lambda key: groups.fire(key, reasons[key], now))
 
-    They fire, unless `--drop` drops the groups of another rule.
-    """
-    changed = groups.rule is not setting.rule
-    forgotten = changed and setting.on_rule_change == "drop"
+
+def in_slices(groups: Groups, keys: Sequence[bytes], act: Callable[[bytes], object]) -> Iterator[None]:
+    """Call `act` for each group, which takes it out of `groups`. Yields after each slice, for its commit."""
     slice_size, least = 0, groups.bytes - SLICE_BYTES
-    for key, reason in [(key, "manual") for key in groups.states] if changed else groups.judge():
-        if forgotten:
-            groups.drop(key)
-        else:
-            groups.fire(key, reason, now)
+    for key in keys:
+        act(key)
         slice_size += 1
         if slice_size == SLICE or groups.bytes < least:
             slice_size, least = 0, groups.bytes - SLICE_BYTES
@@ -70,13 +63,25 @@ def endings(groups: Groups, setting: AgentRuntime, now: float) -> Iterator[None]
         yield
 
 
-def noted(claim: Claim, facts: TopicFacts, fingerprint: str, idle: float | None) -> Source:
+def noted(claim: Claim, facts: TopicFacts, setting: AgentRuntime, idle: float | None, switch: Switch) -> Source:
     """The row's input as the first commit under this claim writes it."""
     known, count = claim.source, facts.partitions
     kept = (known.first_count, known.era) if known else (count, 0)
     topic_id = facts.topic_id or (known.topic_id if known else "")
     schemas = known.schemas if known else ()
-    return Source(topic_id, count, fingerprint, *kept, claim.version + 1, claim.token, idle, schemas)
+    return Source(
+        topic_id,
+        count,
+        setting.rule.fingerprint,
+        *kept,
+        claim.version + 1,
+        claim.token,
+        idle,
+        schemas,
+        setting.deployed.number,
+        switch.generation,
+        switch.every,
+    )
 
 
 def idle_since(known: Source | None, rule: Rule, open_groups: int, now: float) -> float | None:

@@ -33,7 +33,6 @@ from sluicegate.streams.observe.counting import count_events
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.observe.report import PartitionReport
 from sluicegate.streams.observe.tracing import Spans
-from sluicegate.streams.outbox.rows import Rows
 from sluicegate.streams.ownership.checks import NOTHING, ClaimVersion, check_low, seen
 from sluicegate.streams.ownership.crash_mark_clearing import CrashMarkClearing
 from sluicegate.streams.ownership.halted import Halted
@@ -67,14 +66,13 @@ class Claims:
         self,
         setting: AgentRuntime,
         app: str,
-        rows: Callable[[Partition], Rows],
         meter: Meter,
         token: Callable[[], str],
         random: Callable[[], float],
         clock: Callable[[], float],
         spans: Spans | None = None,
     ) -> None:
-        self._setting, self._app, self._rows, self._meter = setting, app, rows, meter
+        self._setting, self._app, self._meter = setting, app, meter
         self._token, self._random, self._clock, self._spans = token, random, clock, spans
         self._log = structlog.get_logger().bind(agent=setting.agent.name)
         self.owners: dict[TopicPartition, Owner] = {}
@@ -152,7 +150,7 @@ class Claims:
 
     def _begin(self, place: TopicPartition, now: float) -> None:
         partition = Partition(self._app, self._setting.agent.name, *place)
-        owner = Owner(partition, self._setting, self._rows(partition))
+        owner = Owner(partition, self._setting, self._setting.rows(partition, self._setting.agent))
         self._last[place] = owner
         steps = owner.take(self._token(), now, self._versions.get(partition, NOTHING))
         self._taking[place] = TakeOver(owner, steps, now)
@@ -191,7 +189,7 @@ class Claims:
             topic=place[0],
             partition=place[1],
             offset=owner.offset,
-            groups=len(owner.groups.states),
+            groups=owner.open_groups,
             entries=owner.claim.last - owner.claim.first + 1,
         )
         if owner.grown:

@@ -14,23 +14,24 @@ from sluicegate.streams.aggregation.accept import accept
 from sluicegate.streams.aggregation.changelog import Changelog
 from sluicegate.streams.aggregation.events import Event, Fire
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.rule import restored
 from sluicegate.streams.aggregation.taking import taken
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.values import Changes, Claim, CrashMark, OutboxRow, Partition, Source, TopicFacts
 from sluicegate.streams.errors import ChangelogIncomplete, Fenced, Halt, HandlerFailed, StoreSwapped
 from sluicegate.streams.handlers.handling import Handling, decided
 from sluicegate.streams.handlers.held import WaitingItems, offset_of
-from sluicegate.streams.handlers.processor import Item
+from sluicegate.streams.handlers.processor import Aggregating, Item
 from sluicegate.streams.handlers.sealed import Sealed
 from sluicegate.streams.handlers.session import PreparedCommit, in_session
 from sluicegate.streams.outbox.relay import Shard
 from sluicegate.streams.outbox.rows import Rows
-from sluicegate.streams.ownership.beginning import check_rule, endings, idle_since, noted, start
+from sluicegate.streams.ownership.beginning import check_scope, endings, idle_since, noted, start
 from sluicegate.streams.ownership.checks import NOTHING, ClaimVersion, check_claim, check_partitions
 from sluicegate.streams.ownership.crash import CrashMarks
+from sluicegate.streams.ownership.generations import Generations
 from sluicegate.streams.ownership.setting import AgentRuntime
 from sluicegate.streams.ownership.store_clock import StoreClock
+from sluicegate.streams.ownership.switching import Switch, judged, refuse_left
 from sluicegate.streams.ownership.timers import with_timers
 from sluicegate.streams.reading.addressed import for_us
 from sluicegate.streams.reading.dedupe import DuplicateFilter
@@ -64,6 +65,8 @@ class Owner:
         self.newest: Record | None = None  # the last record taken
         self.begun = False  # the first record was taken, its crash mark stands
         self.grown = False  # the topic has more partitions than at the last commit: keys moved
+        self.older = Generations(setting, (), apart=True)
+        self._switch = Switch()
         self._source: Source | None = None
 
     def take(self, token: str, monotonic: float, known: ClaimVersion = NOTHING) -> Iterator[Sequence[Event] | None]:
@@ -85,15 +88,21 @@ class Owner:
         before = self.claim.source
         if setting.schemas is not None:
             setting.schemas.begin(before)
-        if before is not None and before.rule != setting.rule.fingerprint:
-            self.groups = Groups(restored(setting.agent, before.rule))
+        self._switch = judged(before, setting, partition)
+        self.older = Generations(setting, self._switch.every, isinstance(setting.processor, Aggregating))
         self._changelog = Changelog(
-            self.groups, self.claim.first, self.dedupe.seen if self.dedupe else None, self.sealed
+            self.groups,
+            self.claim.first,
+            self.dedupe.seen if self.dedupe else None,
+            self.sealed,
+            self._switch.generation,
+            self.older.by_number(),
         )
         yield from self._restore()
         self._begin()
-        if self.claim.offset < 0 or self._idle_begins(before):
-            # Before anything else, the store must know where the partition begins and since when groups are idle.
+        if self.claim.offset < 0 or self._idle_begins(before) or self._switches(before):
+            # Before anything else, the store must know where the partition begins, since when groups are idle, and
+            # which version of the rule takes the next record.
             changes = Changes(self.offset, self.epoch, trying=self.claim.trying, source=self._source)
             self.claim = setting.store.commit(self.claim, changes)
         yield from self._end_groups(monotonic)
@@ -138,20 +147,14 @@ class Owner:
     def _begin(self) -> None:
         """All steps between the restored state and the first record."""
         claim, setting, known = self.claim, self._setting, self.claim.source
-        changed = self.groups.rule is not setting.rule
-        if changed:
-            check_rule(self.groups, self.partition, setting)
-        going_on = 0 if changed else len(self.groups.states)
-        self.grown = check_partitions(known, self.facts, setting.rule.aggregation, going_on)
-        idle = idle_since(known, setting.rule, going_on, self._clock.last)
-        self._source = noted(claim, self.facts, setting.rule.fingerprint, idle)
-        if changed and self.groups.states and known is not None:  # their rule, until the last of them has ended
-            self._source = replace(self._source, rule=known.rule, idle=known.idle)
-        elif idle:
+        self._leave()
+        self.grown = check_partitions(known, self.facts, setting.rule.aggregation, len(self.groups.states))
+        idle = idle_since(known, setting.rule, len(self.groups.states), self._clock.last)
+        self._source = noted(claim, self.facts, setting, idle, self._switch)
+        if idle:
             self.groups.idle = idle
             self.groups.rearm()
         self._rows.begin(claim.token, claim.number, self._source.name)
-        self._rows.under_rule = not changed
         self.offset, self.epoch = claim.offset, claim.epoch
         if claim.offset < 0:
             self.offset = start(self.partition, setting.agent.start, self.facts, setting.store, setting.input)
@@ -162,24 +165,39 @@ class Owner:
         partition, store, stops = self.partition, setting.store, setting.agent.on_error.produce == "stop"
         self.shard = Shard(partial(store.pending, partition), claim.number, claim.token, stops, partition)
 
-    def _end_groups(self, monotonic: float) -> Iterator[Sequence[Event]]:
-        """End the groups that cannot go on, before the first record.
+    def _leave(self) -> None:
+        """What the restored groups say of the switch: without an open group there is nothing to leave behind."""
+        left, before = self._switch.left, self.claim.source
+        if left is not None and before is not None:
+            groups = self._changelog.older[left.number]
+            check_scope(groups.rule, self.partition, self._setting, left.policy)
+            refuse_left(left, len(groups.states), self.partition)
+        self.older.begin(self.claim, before.name if before is not None else "")
+        older = self.older.by_number()
+        generation = self._switch.generation
+        if left is not None and left.number not in older:
+            generation = left.number
+        self._switch = Switch(tuple(each.known for each in self.older), None, generation)
+        self._changelog.older, self._changelog.generation = older, generation
 
-        The row names the rule that filled them until the commit that ends the last one. So a claim after a crash reads
-        the others as they were written.
-        """
-        setting = self._setting
-        changed = self.groups.rule is not setting.rule
-        for _ in endings(self.groups, setting, self._clock.last):
-            if changed and not self.groups.states and (noted := self._source or self.claim.source) is not None:
-                idle = idle_since(noted, setting.rule, 0, self._clock.last)
-                self._source = replace(noted, rule=setting.rule.fingerprint, idle=idle)
+    def _switches(self, before: Source | None) -> bool:
+        """Whether this claim changes the version of the row, or its generations."""
+        now = self._source
+        if before is None or now is None:
+            return False
+        return (before.version, before.rule, before.older) != (now.version, now.rule, now.older)
+
+    def _end_groups(self, monotonic: float) -> Iterator[Sequence[Event]]:
+        """End the groups that end before the first record. The row names the older generations until the commit that
+        ends their last group, so a claim after a crash goes on with the others."""
+        for _ in self._slices(self._clock.last):
             events = self.commit(monotonic)
             self.tick(monotonic, inf)  # `monotonic` is from before the commit
             yield events or ()
-        if changed:
-            self.groups = self._changelog.groups = Groups(setting.rule)
-            self._rows.under_rule = True
+
+    def _slices(self, now: float) -> Iterator[None]:
+        yield from self.older.end(self.groups, now)
+        yield from endings(self.groups, now)
 
     def _idle_begins(self, before: Source | None) -> bool:
         """Whether open groups count from this claim on. Then no later claim may move that moment."""
@@ -202,6 +220,8 @@ class Owner:
         self.passed_over += len(records) - len(fresh)
         if self.partition.topic in self._setting.agent.receive:
             fresh = self.senders.drop_repeats(fresh, now)
+        if self.older:
+            fresh = self.older.take(fresh, now, self.dedupe, self._inbox)
         fresh = taken(self.groups, fresh)
         processor = self._setting.processor
         for run in self.dedupe.runs(fresh, now, self.groups, self._inbox) if self.dedupe else (fresh,):
@@ -233,9 +253,15 @@ class Owner:
 
     def expire(self, monotonic: float) -> int:
         """Fire a slice of the groups that are due (docs/protocol.md, Fire). Returns their number."""
-        if self.groups.next_due() > self.now(monotonic) and not self.groups.behind:
+        if self.older:
+            due = min(self.groups.next_due(), self.older.next_due())
+        else:
+            due = self.groups.next_due()
+        if due > self.now(monotonic) and not self.behind:
             return 0
         fired = self.groups.expire(self._clock.last, SLICE)
+        if self.older:
+            fired += self.older.expire(self._clock.last, SLICE)
         if fired and failpoints.armed:
             failpoints.hit("expire-selected")
         return fired
@@ -246,7 +272,26 @@ class Owner:
             return self.items_ready
         slow = self._setting.slow
         waits = slow is not None and slow.work(self.sealed, self._clock.last)
-        return bool(waits or self.pending or self.groups.events or self.groups.touched)
+        changed = self.groups.events or self.groups.touched or (self.older and self.older.changed)
+        return bool(waits or self.pending or changed)
+
+    @property
+    def behind(self) -> bool:
+        """Whether more groups are due than the last slice fired."""
+        return self.groups.behind or (bool(self.older) and self.older.behind)
+
+    @property
+    def decided(self) -> int:
+        """The events that wait for a commit."""
+        return sum(len(each.events) for each in self.every_groups())
+
+    def every_groups(self) -> list[Groups]:
+        """The open groups of all generations: of the newest one first."""
+        return [self.groups, *(each.groups for each in self.older)]
+
+    @property
+    def open_groups(self) -> int:
+        return sum(len(each.states) for each in self.every_groups())
 
     @property
     def items_ready(self) -> bool:
@@ -262,7 +307,8 @@ class Owner:
     def next_due(self) -> float:
         """The time, on the owner's clock, of the nearest deadline of a group or of a handler's next try."""
         now = self._clock.last
-        return min(self.groups.next_due(), self.sealed.next_ready(now), now + self.held.due() - self._beat)
+        due = min(self.groups.next_due(), self.older.next_due()) if self.older else self.groups.next_due()
+        return min(due, self.sealed.next_ready(now), now + self.held.due() - self._beat)
 
     @property
     def full(self) -> bool:
@@ -336,14 +382,19 @@ class Owner:
                 self._hold(items, error)
                 return None
         rows = self._rows.make(events, self._setting.rule.aggregation.on_timeout)
+        found = events if events is items else decided(items, events)
+        if self.older:
+            apart, more = self.older.results(self._rows)
+            rows, events, found = [*rows, *more], [*events, *apart], [*found, *apart]
         changes = self._settled(self._changes(rows, monotonic), events)
         if failpoints.armed and (self.pending or events):
             failpoints.hit("before-commit")
-        return PreparedCommit(changes, events if events is items else decided(items, events), items)
+        return PreparedCommit(changes, found, items)
 
     def _items(self) -> list[Item]:
         """The items to process: refused records, fires and messages."""
-        items, self._inbox = [*self.held.taken(), *self.groups.drain(), *self._inbox], []
+        earlier = self.older.items() if self.older else ()
+        items, self._inbox = [*self.held.taken(), *earlier, *self.groups.drain(), *self._inbox], []
         processor = self._setting.processor
         step = processor.step(self.place, offset_of(items[0])) if items and processor.parts else 0
         return self.held.part(items, step) if step else items
@@ -365,6 +416,9 @@ class Owner:
         self.left = len(self.held.items)
         if self._setting.schemas is not None:
             self._source = self._setting.schemas.noted(self.claim, self._source)
+        if self.older:
+            self._source = self.older.noted(self._source or self.claim.source) or self._source
+            self._changelog.older = self.older.by_number()
         return Changes(
             offset=offset,
             epoch=epoch,

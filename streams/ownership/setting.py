@@ -1,19 +1,25 @@
 """The runtime that all partitions of a worker share."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.stores import Input, Store
+from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.handlers.processor import RecordProcessor
 from sluicegate.streams.handlers.slow import Slow
+from sluicegate.streams.outbox.rows import Rows
 from sluicegate.streams.ownership.registered import RegisteredSchemas
 from sluicegate.streams.reading.dedupe import IdRule
+from sluicegate.streams.rules.versions import Deployed
 
 
 class AgentRuntime(NamedTuple):
     """`process` is a random name of this process, `member` the name that operators see. `slow` calls handlers outside
-    of the commits (`concurrency`)."""
+    of the commits (`concurrency`). `rows` makes the rows of a partition for a rule of the agent. `deployed` are the
+    versions of the rule up to the one that this worker runs. `on_rule_change` is the policy where no version was
+    recorded."""
 
     agent: Agent
     rule: Rule
@@ -23,6 +29,8 @@ class AgentRuntime(NamedTuple):
     member: str
     on_rule_change: str
     processor: RecordProcessor
-    slow: Slow | None = None
+    slow: Slow | None
+    rows: Callable[[Partition, Agent], Rows]
     ids: IdRule | None = None
     schemas: RegisteredSchemas | None = None
+    deployed: Deployed = Deployed()

@@ -23,9 +23,10 @@ FORGOTTEN = (
 
 def partition_report(owner: Owner, monotonic: float, gauge: Gauge, waits: str | None = None) -> PartitionReport:
     """The owner's offsets, open groups and unsent rows, without a request. `waits`: why its intake is paused."""
-    partition, groups, shard = owner.partition, owner.groups, owner.shard
+    partition, groups, shard = owner.partition, owner.every_groups(), owner.shard
     now = owner.now(monotonic)
-    oldest, due = groups.oldest(), groups.next_due()
+    oldest = min((at for each in groups if (at := each.oldest()) is not None), default=None)
+    due = min(each.next_due() for each in groups)
     read_at = 0.0 if owner.newest is None else timestamp(owner.newest)
     return PartitionReport(
         partition.topic,
@@ -33,8 +34,8 @@ def partition_report(owner: Owner, monotonic: float, gauge: Gauge, waits: str | 
         "paused" if shard.full or waits else "running",
         offset=owner.claim.offset,
         high=gauge.high(partition.topic, partition.number),
-        groups=len(groups.states),
-        bytes=groups.bytes,
+        groups=owner.open_groups,
+        bytes=sum(each.bytes for each in groups),
         oldest=None if oldest is None else max(0.0, now - oldest),
         next_deadline=None if due == inf else due - now,
         sealed=len(owner.sealed.held),
@@ -49,9 +50,13 @@ def partition_report(owner: Owner, monotonic: float, gauge: Gauge, waits: str | 
 def count_receipts(owner: Owner, meter: Meter, log: structlog.typing.FilteringBoundLogger) -> None:
     """Count the records since the last call that were duplicates, late, or left out without a dead letter."""
     dropped, late = owner.senders.receipts()
-    counts, owner.groups.counts = owner.groups.counts, {"skipped": 0, "discarded": 0}
-    count_answers(owner.groups.outcomes, meter)
-    owner.groups.outcomes.clear()
+    counts = {"skipped": 0, "discarded": 0}
+    for groups in owner.every_groups():
+        for name, times in groups.counts.items():
+            counts[name] += times
+        groups.counts = dict.fromkeys(counts, 0)
+        count_answers(groups.outcomes, meter)
+        groups.outcomes.clear()
     passed_over, owner.passed_over = owner.passed_over, 0
     found = {
         "records_duplicate": dropped + _count_duplicates(owner, meter, log),

@@ -1,0 +1,73 @@
+"""The change of a partition to another version of its agent's rule, at a claim, before the first record.
+
+The row of the partition names its version. It never goes back: a worker with an earlier version does not take the
+partition (RuleBehind).
+"""
+
+from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from sluicegate.streams.agent import Agent
+from sluicegate.streams.aggregation.rule import earlier_agent
+from sluicegate.streams.contracts.values import Generation, Partition, Source
+from sluicegate.streams.errors import ConfigurationError, RuleBehind
+from sluicegate.streams.ownership.setting import AgentRuntime
+from sluicegate.streams.rules.classes import CONVERT, DROP, FINISH, FLUSH
+from sluicegate.streams.rules.versions import REFUSE
+
+
+class Switch(NamedTuple):
+    """What a claim makes of the generations in the row. `left` is the generation that takes no record of a new group
+    from now on; None: its groups go on under the rule of this worker."""
+
+    older: tuple[Generation, ...] = ()
+    left: Generation | None = None
+    generation: int = 0
+
+    @property
+    def every(self) -> tuple[Generation, ...]:
+        return self.older if self.left is None else (*self.older, self.left)
+
+
+def judged(before: Source | None, setting: AgentRuntime, partition: Partition) -> Switch:
+    """What becomes of the open groups of a row. Raises RuleBehind when the row is at a later version than this
+    worker."""
+    if before is None:
+        return Switch()
+    deployed = setting.deployed
+    if before.version > deployed.number:
+        raise RuleBehind(
+            f"{partition.topic}/{partition.number} is at version {before.version} of the rule, this worker at "
+            f"{deployed.number}; it reads the rule again"
+        )
+    policy = setting.on_rule_change
+    if before.version < deployed.number:
+        policy = deployed.policy_since(before.version)
+        if deployed.agent(before.version) is None and policy in (FINISH, CONVERT):
+            policy = REFUSE  # only the layout of its groups is known
+    older = before.older
+    if before.version < deployed.number and policy in (FLUSH, DROP):
+        older = tuple(replace(each, policy=policy) for each in older)
+    same = before.rule == setting.rule.fingerprint
+    if same and (before.version in (0, deployed.number) or policy in (CONVERT, REFUSE)):
+        return Switch(older, None, before.generation)
+    agent = _agent(before, setting)
+    left = Generation(before.generation, before.version, policy, msgspec.json.encode(agent).decode(), before.idle)
+    return Switch(older, left, before.generation + 1)
+
+
+def _agent(before: Source, setting: AgentRuntime) -> Agent:
+    """The agent with the rule that filled the newest groups of the row."""
+    known = setting.deployed.agent(before.version)
+    return earlier_agent(setting.agent, before.rule) if known is None else known
+
+
+def refuse_left(left: Generation, groups: int, partition: Partition) -> None:
+    """Raises ConfigurationError when nobody has decided what becomes of the open groups."""
+    if left.policy == REFUSE and groups:
+        raise ConfigurationError(
+            f"agent {partition.agent}: key, compute, format or scope changed while {groups} groups of "
+            f"{partition.topic}/{partition.number} are open; run once with --flush (fire them as they are) or --drop"
+        )

@@ -1,0 +1,113 @@
+"""The versions of an agent's rule, and what a change from one to another means for the open groups. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import msgspec
+
+from sluicegate.schemas.options import Avro
+from sluicegate.streams.agent import Agent, Destination
+from sluicegate.streams.rules.classes import CONVERT, DROP, FINISH, FLUSH
+
+REFUSE = "refuse"
+"""The policy of a version that no group of another layout may meet: the partition is not claimed while one is open."""
+
+
+class RuleVersion(msgspec.Struct, frozen=True):
+    """One deployment of an agent. `number` counts from 1. `digest` is as in AgentRule. `policy` is what becomes of the
+    groups that are open under the version before. `at` is the store's time in seconds since 1970. `agent` None: no
+    partition needs the rule any more, so only its digest is kept."""
+
+    number: int
+    digest: str
+    policy: str
+    at: float
+    who: str
+    why: str
+    agent: Agent | None
+
+
+class Deployed(NamedTuple):
+    """The versions of one agent up to the one that runs, ascending. Empty: no version was recorded."""
+
+    versions: tuple[RuleVersion, ...] = ()
+
+    @property
+    def number(self) -> int:
+        """The version that runs; 0 when none was recorded."""
+        return self.versions[-1].number if self.versions else 0
+
+    @property
+    def digest(self) -> str:
+        return self.versions[-1].digest if self.versions else ""
+
+    def agent(self, number: int) -> Agent | None:
+        return next((each.agent for each in self.versions if each.number == number), None)
+
+    def number_of(self, digest: str) -> int | None:
+        """The newest version with this digest."""
+        return next((each.number for each in reversed(self.versions) if each.digest == digest), None)
+
+    def policy_since(self, number: int) -> str:
+        """What becomes of groups that are open under version `number`, in a partition that changes to the newest
+        version at once. A group that one of the deployments in between fires or drops, or that finishes under its own
+        rule, is not converted by a later one."""
+        policies = [each.policy for each in self.versions if each.number > number]
+        if number == 0:  # it is not known which of them were made for these groups
+            policies = policies[-1:]
+        return policy_of(policies)
+
+
+def policy_of(policies: Sequence[str]) -> str:
+    """The effect of several deployments, in their order, on one open group."""
+    for policy in policies:
+        if policy in (FLUSH, DROP):
+            return policy
+    for policy in (FINISH, REFUSE):
+        if policy in policies:
+            return policy
+    return CONVERT
+
+
+FIELDS = (
+    "aggregation",
+    "format",
+    "avro",
+    "where",
+    "let",
+    "having",
+    "to",
+    "routes",
+    "unrouted",
+    "dedupe",
+    "scope",
+    "revision",
+)
+"""The attributes of an agent that are its rule (identity.KEYS)."""
+
+
+def with_rule(agent: Agent, ruled: Agent) -> Agent:
+    """`agent`, which the file describes, under the rule of `ruled`. The schema registry and the folder of writer's
+    schemas are those of the file."""
+    merged = replace(agent, **{name: getattr(ruled, name) for name in FIELDS})
+    asked = next((each.registry for each in _avros(agent) if each.registry), "")
+    writers = agent.avro.writers if agent.avro is not None else None
+    return replace(
+        merged,
+        avro=merged.avro and replace(_asking(merged.avro, asked), writers=writers),
+        to=merged.to and _output(merged.to, asked),
+        routes=tuple(_output(each, asked) for each in merged.routes),
+    )
+
+
+def _avros(agent: Agent) -> list[Avro]:
+    return [each for each in (agent.avro, *(to.avro for to in agent.outputs)) if each is not None]
+
+
+def _asking(avro: Avro, registry: str) -> Avro:
+    return replace(avro, registry=registry) if avro.registry and registry else avro
+
+
+def _output(to: Destination, registry: str) -> Destination:
+    return to if to.avro is None else replace(to, avro=_asking(to.avro, registry))
