@@ -63,6 +63,10 @@ class RuleBehind(SystemNotReady):
     """The partition is at a later version of the rule than this worker."""
 
 
+class RestartNeeded(SluicegateError):
+    """The process ends, and its supervisor starts it again."""
+
+
 class TopicMissing(SystemNotReady):
     """Kafka has no such topic."""
 

@@ -9,6 +9,7 @@ from sluicegate.streams.cli.check import check
 from sluicegate.streams.cli.commands import Commands
 from sluicegate.streams.cli.dead import dead
 from sluicegate.streams.cli.demo import demo
+from sluicegate.streams.cli.deploy import deploy
 from sluicegate.streams.cli.evaluate import evaluate
 from sluicegate.streams.cli.explain import explain
 from sluicegate.streams.cli.groups import groups
@@ -32,7 +33,7 @@ main = Commands(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 main.callback()(options)
-for command in (run, check, plan, topics, migrate, status, explain, accept_gap, audit, replay, demo, version):
+for command in (run, check, plan, deploy, topics, migrate, status, explain, accept_gap, audit, replay, demo, version):
     main.command()(command)
 main.command("test")(play_tests)
 main.command("eval")(evaluate)

@@ -17,7 +17,7 @@ from sluicegate.streams.cli.running import member
 from sluicegate.streams.contracts.options import LeasedOptions, OutboxOptions, TimeoutOptions
 from sluicegate.streams.contracts.stores import OutputTransactions, Store
 from sluicegate.streams.contracts.values import Partition
-from sluicegate.streams.engine.build import build
+from sluicegate.streams.engine.following import FollowingWorker
 from sluicegate.streams.engine.worker import WorkerDependencies
 from sluicegate.streams.observe import tracing
 from sluicegate.streams.observe.metrics import Meter
@@ -99,7 +99,7 @@ def make_worker(place: WorkerPlan, report: ReportStatus) -> Runner:
         pool=Threads,
         transactions=transactions(app, agent),
     )
-    return build(app, agent, place.worker, name, place.on_rule_change, parts)
+    return FollowingWorker(app, agent, place.worker, name, place.on_rule_change, parts)
 
 
 if __name__ == "__main__":

@@ -4,16 +4,15 @@ import json as compact
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sluicegate.streams.agent import App
-from sluicegate.streams.cli.files import connected, loaded
+from sluicegate.streams.cli.files import connected, loaded, shared_store
 from sluicegate.streams.cli.outcome import DONE, NOT_ACCEPTED
 from sluicegate.streams.cli.output import print_json
-from sluicegate.streams.cli.parameters import AsJson
+from sluicegate.streams.cli.parameters import AsJson, OpenPolicy
 from sluicegate.streams.cli.plan_replay import ReplayOptions, Replays, lines, replayed
 from sluicegate.streams.errors import ConfigurationError, SystemNotReady
 from sluicegate.streams.wording import counted
@@ -32,12 +31,11 @@ AgentOption = Annotated[
 ]
 
 
-OpenPolicy = StrEnum("OpenPolicy", ["convert", "flush", "drop"])
-
-
 def plan(
     file: Annotated[str, typer.Argument(metavar="NEW", help="The changed file (YAML).")],
-    against: Annotated[str | None, typer.Option(metavar="OLD", help="The file that runs now.")] = None,
+    against: Annotated[
+        str | None, typer.Option(metavar="OLD", help="The file to compare with; else the deployed rules.")
+    ] = None,
     agent: AgentOption = None,
     policy: Annotated[OpenPolicy | None, typer.Option("--open", help="What becomes of open groups.")] = None,
     no_replay: Annotated[bool, typer.Option("--no-replay", help="Compare the files and ask the store only.")] = False,
@@ -58,7 +56,8 @@ def plan(
 
     options = ReplayOptions(last, since, until, key, rate)
     judged = _judged(fail_on, no_replay, options)
-    new, old = loaded(file), _against(against)
+    new = loaded(file)
+    old = _against(against, new)
     with _asked(old, new) as (store, unknown):
         found = _planned(old, new, agent, policy, store)
         replays = {} if no_replay else replayed(old, new, found, store, unknown, options)
@@ -72,12 +71,18 @@ def plan(
     return NOT_ACCEPTED if refused or differs else DONE
 
 
-def _against(file: str | None) -> App:
-    if file is None:
-        raise ConfigurationError(
-            "plan compares with the file that runs: add --against OLD.yaml; the store does not hold the rule yet"
-        )
-    return loaded(file)
+def _against(file: str | None, new: App) -> App:
+    """The old file, or the new one with the agents and rules that are deployed."""
+    if file is not None:
+        return loaded(file)
+    from sluicegate.streams.operations.deploying import deployed_app
+    from sluicegate.streams.versions import catalogue
+
+    with shared_store(new) as store:
+        found = catalogue.read(store, new.name)
+    if not found:
+        raise ConfigurationError("no rule of this app was deployed yet: add --against OLD.yaml, the file that runs")
+    return deployed_app(new, found)
 
 
 def _planned(
@@ -181,6 +186,8 @@ def _fates(each: "AgentPlan", policy: OpenPolicy | None) -> str:
 def _fate(policy: str, outcome: "PolicyOutcome") -> str:
     if policy == "drop":
         return "all are forgotten"
+    if policy == "finish":
+        return "all end under the rule that runs now"
     if outcome.fire is None:
         return "all go on"
     return f"{outcome.fire} of them {'fires' if outcome.fire == 1 else 'fire'} at once"

@@ -134,15 +134,15 @@ def _groups(
         found = held(agent, partition, view)
     except (ChangelogIncomplete, ConfigurationError) as error:
         return None, None, None, str(error)
-    groups = found.groups
+    groups = [each.groups for each in found.every]
     now = view.claim.store_time
-    oldest = groups.oldest()
-    due = groups.next_due()
+    oldest = min((at for each in groups if (at := each.oldest()) is not None), default=None)
+    due = min(each.next_due() for each in groups)
     age = None if oldest is None else max(0.0, now - oldest)
     deadline = None if due == inf else due - now
     parked = sum(item.state == "parked" for item in found.sealed.held.values())
     note = f"{parked} parked: see `sluicegate parked ls`" if parked else None
-    count = len(groups.states) if agent.grouped else None
+    count = sum(len(each.states) for each in groups) if agent.grouped else None
     return (None if agent.scope == "shared" and not count else count), age, deadline, note
 
 

@@ -10,7 +10,7 @@ import typer
 from sluicegate.streams.cli import extras
 from sluicegate.streams.cli.files import loaded, read_again
 from sluicegate.streams.cli.outcome import DEBUG
-from sluicegate.streams.cli.parameters import FileArgument
+from sluicegate.streams.cli.parameters import FileArgument, OpenPolicy
 from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -30,6 +30,12 @@ def run(
     drop: Annotated[
         bool, typer.Option("--drop", help="Drop open groups whose key, compute or format the file changed.")
     ] = False,
+    deploy: Annotated[
+        bool, typer.Option("--deploy", help="Deploy the file first, also when it is an earlier version.")
+    ] = False,
+    policy: Annotated[
+        OpenPolicy | None, typer.Option("--open", help="With --deploy: what becomes of open groups.")
+    ] = None,
     log_level: Annotated[
         LogLevel, typer.Option("--log-level", envvar=DEBUG, help="What is logged on stderr.")
     ] = LogLevel.info,
@@ -37,14 +43,25 @@ def run(
     """Run the agents until SIGTERM; a clean end is 0."""
     from sluicegate.streams.cli.wiring import prepare
     from sluicegate.streams.observe import tracing
+    from sluicegate.streams.operations.deploying import DeployOptions
     from sluicegate.streams.processes import supervisor
 
     if flush and drop:
         raise ConfigurationError("--flush and --drop exclude each other; give one of them")
+    if policy is not None and not deploy:
+        raise ConfigurationError("--open is part of a deployment: add --deploy")
     app = loaded(file)
     extras.require(app)
     tracing.asked(os.environ)  # its errors are reported here, once, and not by each worker
     change: RuleChange = "flush" if flush else "drop" if drop else "refuse"
+    ends = None if change == "refuse" else change
+    options = DeployOptions(None if policy is None else policy.value, ends, again=deploy)
     return supervisor.run(
-        app, agent or (), workers, change, prepare=prepare, log_level=log_level.value, fresh=partial(read_again, file)
+        app,
+        agent or (),
+        workers,
+        change,
+        prepare=partial(prepare, options=options),
+        log_level=log_level.value,
+        fresh=partial(read_again, file),
     )

@@ -12,6 +12,7 @@ from sluicegate.connectors.kafka import admin
 from sluicegate.connectors.kafka.embedded import EmbeddedBroker
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.cli import duplicates, registry
+from sluicegate.streams.cli.changing import person
 from sluicegate.streams.cli.files import connected
 from sluicegate.streams.cli.systems import SAFER, accepted, call_timeout, fragile, in_words, migrates, remedy
 from sluicegate.streams.cli.topics import written
@@ -20,6 +21,7 @@ from sluicegate.streams.config.kafka import EMBEDDED
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Level
 from sluicegate.streams.errors import SystemNotReady
+from sluicegate.streams.operations.deploying import DeployOptions, deploy
 from sluicegate.streams.processes.supervisor import Pause
 
 EMBEDDED_PARTITIONS = 4
@@ -28,8 +30,11 @@ T = TypeVar("T")
 
 
 @contextmanager
-def prepare(app: App, agents: Sequence[str], pause: Pause) -> Iterator[App]:
-    """Waits up to `start_timeout` for each system and checks it. The embedded broker runs while the block does. Raises
+def prepare(
+    app: App, agents: Sequence[str], pause: Pause, options: DeployOptions = DeployOptions(again=False)
+) -> Iterator[App]:
+    """Waits up to `start_timeout` for each system and checks it, and records the rules of the agents whose file was never
+    deployed. The embedded broker runs while the block does. Raises
     ConfigurationError and SystemNotReady."""
     log = structlog.get_logger()
     chosen = [agent for agent in app.agents if agent.name in agents]
@@ -46,6 +51,7 @@ def prepare(app: App, agents: Sequence[str], pause: Pause) -> Iterator[App]:
         timeout = call_timeout(app)
         judge_registry(chosen)
         judge_topics(asked(kafka, lambda: _with_own(ready, chosen, admin.existing(ready.kafka, topics, timeout))))
+        asked(store_of(app), lambda: record(app, agents, options))
         if ready is app:
             if weak := asked(kafka, lambda: _fragile(app, chosen)):
                 log.warning("topics.fragile", topics=weak, text=SAFER)
@@ -67,6 +73,18 @@ def judge_store(app: App, to_do: Sequence[str], level: Level) -> None:
         )
     if not accepted(app, level):
         raise SystemNotReady(f"the store is {in_words(level)}: {remedy(level)}")
+
+
+def record(app: App, agents: Sequence[str], options: DeployOptions) -> None:
+    """Makes the rules of these agents versions of the store, as `options` say. Raises ConfigurationError, and what a
+    store raises. A store in memory has no versions: its state ends with the run."""
+    if app.store.startswith("memory:"):
+        return
+    with connected(app) as store:
+        steps, _ = deploy(store, app, agents, options, person("sluicegate run"))
+    for step in steps:
+        if step.before != step.after:
+            structlog.get_logger().info("rule.deployed", agent=step.name, version=step.after, policy=step.policy)
 
 
 def judge_registry(agents: Sequence[Agent]) -> None:

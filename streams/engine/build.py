@@ -27,7 +27,7 @@ from sluicegate.streams.ownership.claims import Claims
 from sluicegate.streams.ownership.registered import RegisteredSchemas
 from sluicegate.streams.ownership.setting import AgentRuntime
 from sluicegate.streams.reading.dedupe import IdRule
-from sluicegate.streams.rules.versions import Deployed
+from sluicegate.streams.rules.versions import UNVERSIONED, Deployed
 
 MESSAGE_BYTES = 1_000_000  # librdkafka's message.max.bytes
 
@@ -39,7 +39,7 @@ def build(
     member: str,
     on_rule_change: str,
     parts: WorkerDependencies,
-    deployed: Deployed = Deployed(),
+    deployed: Deployed = UNVERSIONED,
 ) -> Worker:
     """A worker of `agent` that is ready to run. Raises ConfigurationError for a rule that cannot be compiled."""
     try:
@@ -60,10 +60,6 @@ def build(
     if isinstance(processor, Handling) and processor.schedules and back.topic not in agent.receive:
         agent = replace(agent, receive=(*agent.receive, back.topic))  # drops a timeout that is sent twice
     ids = IdRule(agent, reads) if agent.dedupe and not shared else None
-
-    def rows_of(partition: Partition, of: Agent) -> Rows:
-        return Rows(partition, of, writes if of is agent else formats.writes(of), parts.producer, most)
-
     setting = AgentRuntime(
         agent,
         rule,
@@ -74,13 +70,22 @@ def build(
         on_rule_change,
         processor,
         slow,
-        rows_of,
+        _rows_of(agent, writes, parts, most),
         ids,
         RegisteredSchemas(agent),
         deployed,
     )
     claims = Claims(setting, app.name, parts.meter, parts.token, parts.random, parts.clock.monotonic, parts.spans)
     return Worker(app, agent, number, setting, claims, _relay(agent, parts), parts)
+
+
+def _rows_of(agent: Agent, writes: Codec, parts: WorkerDependencies, most: int) -> Callable[[Partition, Agent], Rows]:
+    """Makes the rows of a partition, for the agent or for it under an earlier rule."""
+
+    def rows(partition: Partition, of: Agent) -> Rows:
+        return Rows(partition, of, writes if of is agent else formats.writes(of), parts.producer, most)
+
+    return rows
 
 
 def _relay(agent: Agent, parts: WorkerDependencies) -> Outgoing:

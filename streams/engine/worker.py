@@ -84,8 +84,14 @@ class Worker:
         self._away, self._draining = "", False  # _away: why the store did not answer the last probe
 
     def run(self, stop: Callable[[], bool], drain: float = 30.0) -> int:
+        """`work`, then closes the systems. Returns the exit status 0."""
+        self.work(stop, drain)
+        self.close()
+        return 0
+
+    def work(self, stop: Callable[[], bool], drain: float = 30.0) -> None:
         """Works until `stop()` is true, then drains within `drain` seconds. Raises errors that do not belong to a
-        partition. On return and on an error it clears the crash marks of this process. Returns the exit status 0."""
+        partition. On return and on an error it clears the crash marks of this process."""
         self._log.info("worker.running", pid=os.getpid(), durability=self._level.name)
         try:
             while not stop():
@@ -94,12 +100,30 @@ class Worker:
         finally:
             self._processor.finish()
             self._claims.let_go()
+        self._relay.close()
+
+    def close(self) -> None:
+        """Closes the producer and the input, after `work`."""
         if self._parts.spans is not None:
             self._parts.spans.flush()
-        for each in (self._relay, self._parts.producer, self._parts.input):
+        for each in (self._parts.producer, self._parts.input):
             each.close()
         self._log.info("worker.stopped")
-        return 0
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing that this worker began is under way: no row is being sent, and no call runs."""
+        return not self._calls_run() and not any(shard.unsent for shard in self._shards())
+
+    def leave(self) -> Sequence[TopicPartition]:
+        """After `work`: the partitions that this process is assigned, paused, for its next worker."""
+        places = self._claims.assigned
+        self._parts.input.pause(places)
+        return places
+
+    def adopt(self, places: Sequence[TopicPartition]) -> None:
+        """Before `work`: claim these partitions, which an earlier worker of this process left."""
+        self._claims.adopt(places, self._parts.clock.monotonic())
 
     def turn(self) -> None:
         """One round: polls, follows rebalances, accepts records, fires deadlines, commits, and sends outbox rows."""

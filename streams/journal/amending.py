@@ -1,6 +1,6 @@
 """Changes that an operator makes to the state of a partition: a claim, and one commit with one changelog entry."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -10,6 +10,8 @@ from sluicegate.streams.contracts.stores import StateStore, Store
 from sluicegate.streams.contracts.values import NOBODY, Changes, Claim, Partition, PartitionView
 from sluicegate.streams.errors import ConfigurationError
 
+Said = Mapping[str, Any]
+"""Fields of a changelog entry."""
 Still = Callable[[PartitionView], bool]
 
 
@@ -38,9 +40,14 @@ def amend(
     return appended(store, claim, amended=[Amendment(claim.store_time, person.who, what, key, person.why)], **said)
 
 
-def appended(store: StateStore, claim: Claim, also: Changes | None = None, **said: Any) -> Claim:
-    """Commit one entry with these fields, together with `also`, which has no entries. Raises Fenced and
-    PersistenceError."""
-    entry = replace(ChangelogEntry(claim.last + 1, claim.store_time, {}, {}, {}, {}, {}), **said)
+def appended(
+    store: StateStore, claim: Claim, also: Changes | None = None, more: Sequence[Said] = (), **said: Any
+) -> Claim:
+    """Commit an entry with these fields, and one with each of `more`, together with `also`, which has no entries.
+    Raises Fenced and PersistenceError."""
+    entries = [
+        replace(ChangelogEntry(number, claim.store_time, {}, {}, {}, {}, {}), **each)
+        for number, each in enumerate((said, *more), claim.last + 1)
+    ]
     changes = also or Changes(claim.offset, claim.epoch, trying=claim.trying)
-    return store.commit(claim, replace(changes, entries=[packed(entry, compress=False)]))
+    return store.commit(claim, replace(changes, entries=[packed(each, compress=False) for each in entries]))

@@ -39,17 +39,19 @@ AGAIN = (LogTruncated, TopicRecreated, StoreWiped, StoreSwapped, StoreRewound)
 """After these, offsets come again."""
 
 Look = Callable[[], TopicFacts]
+Forgets = tuple[list[tuple[int, bytes]], list[int]]
+"""Open groups, each by its generation and its key, and numbers of sealed items."""
 
 
 class Gap(NamedTuple):
-    """`error` describes the gap; the partition goes on at `offset` in `era`. `forgets` are keys of open groups and
-    numbers of sealed items whose offsets come again. `unreadable`: the state cannot be read, and all of it is
+    """`error` describes the gap; the partition goes on at `offset` in `era`. `forgets` are the open groups and
+    sealed items whose offsets come again. `unreadable`: the state cannot be read, and all of it is
     forgotten."""
 
     error: Halt
     offset: int
     era: int
-    forgets: tuple[list[bytes], list[int]]
+    forgets: Forgets
     unreadable: bool
 
     @property
@@ -97,7 +99,7 @@ def gap(agent: Agent, view: PartitionView, facts: TopicFacts, incarnation: str, 
 def _error(agent: Agent, view: PartitionView, facts: TopicFacts) -> Halt | None:
     try:
         check_claim(view.claim, facts)
-        groups = len(held(agent, view.claim.partition, view).groups.states)
+        groups = sum(len(each.groups.states) for each in held(agent, view.claim.partition, view).every)
         check_partitions(view.claim.source, facts, agent.aggregation or Aggregation(), groups)
     except Halt as error:
         return error
@@ -111,8 +113,8 @@ def _offset(error: Halt, claim: Claim, facts: TopicFacts) -> int:
     return min(max(wanted, facts.low), facts.high)
 
 
-def _again(agent: Agent, view: PartitionView, offset: int) -> tuple[list[bytes], list[int]]:
-    """Keys of groups and numbers of items whose offsets come again. Raises ConfigurationError when the state cannot be
+def _again(agent: Agent, view: PartitionView, offset: int) -> Forgets:
+    """Groups and numbers of items whose offsets come again. Raises ConfigurationError when the state cannot be
     read."""
     try:
         found = held(agent, view.claim.partition, view)
@@ -120,7 +122,12 @@ def _again(agent: Agent, view: PartitionView, offset: int) -> tuple[list[bytes],
         raise ConfigurationError(
             f"beside the gap its state cannot be read ({error}): start the agent under another name"
         ) from None
-    keys = [key for key, state in found.groups.states.items() if state[FIRST] >= offset]
+    keys = [
+        (each.generation, key)
+        for each in found.every
+        for key, state in each.groups.states.items()
+        if state[FIRST] >= offset
+    ]
     return keys, [number for number in found.sealed.held if number >= offset]
 
 
@@ -173,5 +180,9 @@ def _commit(store: Store, agent: Agent, claim: Claim, facts: TopicFacts, found: 
     source = replace(known, topic_id=facts.topic_id or known.topic_id, partition_count=facts.partitions, era=found.era)
     changes = Changes(found.offset, -1, keep_from=claim.last + 1 if found.unreadable else None, source=source)
     said = [Amendment(claim.store_time, person.who, WHAT, f"{found.error.code}: {found.text}", person.why)]
-    states, items = dict.fromkeys(keys), Section(dict.fromkeys(numbers))
-    appended(store, claim, changes, amended=said, states=states, sealed=items)
+    states = [
+        {"generation": each, "states": {key: None for number, key in keys if number == each}}
+        for each in sorted({number for number, _ in keys})
+    ]
+    items = Section(dict.fromkeys(numbers))
+    appended(store, claim, changes, states, amended=said, sealed=items)

@@ -1,11 +1,11 @@
 """The open groups of an agent: listed without a claim; fired and dropped under a claim (see journal/amending.py)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import inf
 from typing import Any, NamedTuple
 
 from sluicegate.streams import formats
-from sluicegate.streams.agent import Agent, Until
+from sluicegate.streams.agent import Agent, Aggregation, Until
 from sluicegate.streams.aggregation.changelog import Changelog
 from sluicegate.streams.aggregation.ending import waiting
 from sluicegate.streams.aggregation.entry import Amendment
@@ -17,12 +17,14 @@ from sluicegate.streams.contracts.values import Claim, Partition, PartitionView
 from sluicegate.streams.handlers.sealed import Sealed
 from sluicegate.streams.journal.amending import Person, amend
 from sluicegate.streams.ownership.beginning import idle_since
+from sluicegate.streams.ownership.generations import Older
 from sluicegate.streams.reading.receive import ReceivedShards
 
 
 class OpenGroup(NamedTuple):
     """`first` and `last` are offsets, `age` and `fires_in` seconds by the store's clock (None: no deadline; negative:
-    overdue)."""
+    overdue). `generation` is the number of the changelog entries that hold it. `under` is the aggregation of an older
+    generation, whose rule decides when the group ends."""
 
     partition: Partition
     owner: str
@@ -34,10 +36,21 @@ class OpenGroup(NamedTuple):
     age: float
     fires_in: float | None
     values: dict[str, Any]
+    generation: int = 0
+    under: Aggregation | None = None
+
+
+class GenerationContents(NamedTuple):
+    """The open groups of one generation, and the rule that filled them."""
+
+    generation: int
+    rule: Rule
+    groups: Groups
 
 
 class PartitionContents(NamedTuple):
-    """The groups of a partition under `rule`, the items that wait for slow handlers, and the changes by operators."""
+    """The groups of a partition under `rule`, the items that wait for slow handlers, and the changes by operators.
+    `older` are the generations that still have groups of earlier versions of the rule."""
 
     partition: Partition
     claim: Claim
@@ -45,6 +58,13 @@ class PartitionContents(NamedTuple):
     groups: Groups
     sealed: Sealed
     amended: list[Amendment]
+    older: Sequence[GenerationContents] = ()
+
+    @property
+    def every(self) -> list[GenerationContents]:
+        """The generations, oldest first; the last one takes the records."""
+        generation = self.claim.source.generation if self.claim.source else 0
+        return [*self.older, GenerationContents(generation, self.rule, self.groups)]
 
 
 def held(agent: Agent, partition: Partition, view: PartitionView) -> PartitionContents:
@@ -54,10 +74,14 @@ def held(agent: Agent, partition: Partition, view: PartitionView) -> PartitionCo
     if source is not None and source.rule != rule.fingerprint:
         rule = restored(agent, source.rule)
     groups, sealed = Groups(rule), Sealed(place=(partition.topic, partition.number))
-    log = Changelog(groups, view.claim.first, sealed=sealed)
+    older = [Older(each, agent) for each in (source.older if source is not None else ())]
+    generation = source.generation if source is not None else 0
+    by_number = {each.known.number: each.groups for each in older}
+    log = Changelog(groups, view.claim.first, sealed=sealed, generation=generation, older=by_number)
     log.replay(view.entries, view.claim.first, view.claim.last, ReceivedShards(partition.topic))
     groups.idle = idle_since(source, rule, len(groups.states), view.claim.store_time) or 0.0
-    return PartitionContents(partition, view.claim, rule, groups, sealed, list(log.amended))
+    earlier = [GenerationContents(each.known.number, each.groups.rule, each.groups) for each in older]
+    return PartitionContents(partition, view.claim, rule, groups, sealed, list(log.amended), earlier)
 
 
 def partitions(store: Store, app: str, agent: Agent) -> Iterator[PartitionContents]:
@@ -71,19 +95,20 @@ def partitions(store: Store, app: str, agent: Agent) -> Iterator[PartitionConten
 def open_groups(store: Store, app: str, agent: Agent, key: bytes | None = None) -> list[OpenGroup]:
     """The open groups of this key, or all, oldest first within a partition."""
     return [
-        _seen(each, name, state)
+        _seen(each, within, name, state)
         for each in partitions(store, app, agent)
-        for name, state in each.groups.states.items()
+        for within in each.every
+        for name, state in within.groups.states.items()
         if key is None or name == key
     ]
 
 
-def _seen(within: PartitionContents, key: bytes, state: GroupState) -> OpenGroup:
-    now, due = within.claim.store_time, within.groups.due(state)
+def _seen(found: PartitionContents, within: GenerationContents, key: bytes, state: GroupState) -> OpenGroup:
+    now, due = found.claim.store_time, within.groups.due(state)
     values = within.rule.values(state, within.groups.bags.get(key, []))
     return OpenGroup(
-        within.partition,
-        within.claim.owner,
+        found.partition,
+        found.claim.owner,
         key,
         state[COUNT],
         state[FIRST],
@@ -92,12 +117,14 @@ def _seen(within: PartitionContents, key: bytes, state: GroupState) -> OpenGroup
         max(0.0, now - state[OPENED]),
         None if due == inf else due - now,
         values,
+        within.generation,
+        None if within.groups is found.groups else within.rule.aggregation,
     )
 
 
 def why(group: OpenGroup, agent: Agent) -> str:
     """A sentence about what the group waits for."""
-    rule = agent.aggregation
+    rule = group.under or agent.aggregation
     said = [
         f"{group.records} of {rule.count}"
         if rule is not None and rule.count
@@ -115,6 +142,8 @@ def why(group: OpenGroup, agent: Agent) -> str:
         said.append(f"fires in {group.fires_in:.0f} s")
     else:
         said.append(f"due since {-group.fires_in:.0f} s: its owner fires it as soon as it runs")
+    if group.under is not None:
+        said.append("finishes under an earlier version of the rule")
     if agent.scope == "shared":
         return ", ".join([*said, "any worker fires it"])
     return ", ".join([*said, f"owner {group.owner}" if group.owner else "no owner"])
@@ -131,10 +160,12 @@ def drop(store: Store, group: OpenGroup, agent: Agent, person: Person) -> Claim:
     `amend`."""
 
     def still(view: PartitionView) -> bool:
-        state = held(agent, group.partition, view).groups.states.get(group.key)
+        every = {each.generation: each.groups for each in held(agent, group.partition, view).every}
+        state = every[group.generation].states.get(group.key) if group.generation in every else None
         return state is not None and state[FIRST] == group.first
 
-    return amend(store, group.partition, person, "groups drop", _text(group), still, states={group.key: None})
+    said = {"generation": group.generation, "states": {group.key: None}}
+    return amend(store, group.partition, person, "groups drop", _text(group), still, **said)
 
 
 def _text(group: OpenGroup) -> str:

@@ -5,20 +5,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from sluicegate.streams import formats
 from sluicegate.streams.agent import Agent, App
-from sluicegate.streams.aggregation.rule import fingerprint
+from sluicegate.streams.aggregation.converting import Conversion
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.rule import Rule, fingerprint
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.operations.open_groups import PartitionContents, held
 from sluicegate.streams.operations.shared_groups import shared_groups
+from sluicegate.streams.ownership.beginning import idle_since
 from sluicegate.streams.rules import AgentRule, rule_of
 from sluicegate.streams.rules.changes import Change, changes, kind_of, policies_of
-from sluicegate.streams.rules.classes import CONVERT, DROP, ELSEWHERE, FLUSH, KEPT, TOPICS, ChangeClass
+from sluicegate.streams.rules.classes import CONVERT, DROP, ELSEWHERE, FINISH, FLUSH, TOPICS, ChangeClass
 from sluicegate.streams.rules.document import document
 from sluicegate.streams.wording import counted
 
-CHOICES = (CONVERT, FLUSH, DROP)
-"""The policies that `run` has: it converts the groups that can go on. `--flush` and `--drop` end all others."""
+CHOICES = (FINISH, CONVERT, FLUSH, DROP)
+"""The policies that a deployment may have. Without a choice, groups are converted where they can be."""
 
 
 class Holding(NamedTuple):
@@ -100,7 +104,7 @@ def _both(
     gone = [topic for topic in old.topics if topic not in going_on]
     now = None if store is None else _holding(store, app, old, new, going_on)
     left = None if store is None else _holding(store, app, old, None, gone, buffer=not going_on)
-    policies = _policies(old, new, found)
+    policies = policies_for(old, new, found)
     judged = {each: _outcome(each, policies, now) for each in CHOICES} if now and old.grouped and not moved else {}
     refused = [] if moved else _refused(old, policies, choice, found, now)
     refused += _leaving("nothing is carried over" if moved else f"no longer reads {', '.join(gone)}", left)
@@ -116,27 +120,23 @@ def _one(app: str, old: Agent | None, new: Agent | None, store: Store | None) ->
     return AgentPlan(name, before, after, (), TOPICS, {}, _leaving("is removed", left), None, left)
 
 
-def _policies(old: Agent, new: Agent, found: Sequence[Change]) -> tuple[str, ...]:
-    """Those of CHOICES that suit the changes. Groups that can go on do so: `--flush` and `--drop` end only others."""
+def policies_for(old: Agent, new: Agent, found: Sequence[Change]) -> tuple[str, ...]:
+    """Those of CHOICES that suit the changes."""
     suited = policies_of([each for each in found if each.kind != TOPICS])
-    shared = old.scope == new.scope == "shared"
-    if CONVERT in suited and (shared or fingerprint(old) == fingerprint(new)):
-        return (CONVERT,)
-    return tuple(each for each in (FLUSH, DROP) if each in suited)
+    return tuple(each for each in CHOICES if each in suited)
 
 
 def _outcome(policy: str, policies: Sequence[str], now: Holding) -> PolicyOutcome:
     refused = None if policy in policies else _why_not(policy, policies)
-    fires = {CONVERT: now.fire, FLUSH: now.groups, DROP: 0}[policy]
+    fires = {FINISH: 0, CONVERT: now.fire, FLUSH: now.groups, DROP: 0}[policy]
     return PolicyOutcome(now.groups, None if refused else fires, refused)
 
 
 def _why_not(policy: str, policies: Sequence[str]) -> str:
-    if CONVERT in policies:
-        return "they go on under the new rule; `run --flush` and `run --drop` end only groups that cannot"
     if not policies:
         return "the shared buffer cannot be read under the new rule; run the old file until it is empty"
-    return f"they cannot go on under the new rule; add {' or '.join(f'--open {each}' for each in policies)}"
+    what = "they cannot go on under the new rule" if policy == CONVERT else f"--open {policy} does not suit the change"
+    return f"{what}; add {' or '.join(f'--open {each}' for each in policies)}"
 
 
 def _refused(
@@ -146,11 +146,8 @@ def _refused(
     wanted = choice or CONVERT
     if wanted in policies or not found or not old.grouped or (now is not None and not now.groups):
         return []
-    if choice is not None and CONVERT in policies:
-        return []  # nothing is left for --flush and --drop to end
     groups = "where groups are open" if now is None else counted(now.groups, "open group")
     named = [each.path for each in found if wanted not in each.policies and each.kind != TOPICS]
-    named = named or [each.path for each in found if each.kind == KEPT]
     return [f"{groups}, {', '.join(named)} changed: {_why_not(wanted, policies)}"]
 
 
@@ -165,39 +162,53 @@ def _holding(
 ) -> Holding:
     """What the store holds of the old agent in the partitions of these topics, and in its shared buffer. `new`: the
     agent whose rule the groups would go on under, where they can."""
-    goes_on = new is not None and new.scope == "partition" and fingerprint(old) == fingerprint(new)
+    goes_on = new is not None and new.scope == "partition" and CONVERT in policies_for(old, new, _changed(old, new))
     groups = partitions = items = rows = fire = 0
     for partition in store.partitions(app):
         view = store.read(partition) if partition.agent == old.name and partition.topic in topics else None
         if view is None:
             continue
-        found = held(new if goes_on and new is not None else old, partition, view)
-        _judge_deployed(old, found)
+        found = held(old, partition, view)
+        same = _judge_deployed(old, found)
         rows, items = rows + view.unsent, items + len(found.sealed.held)
-        groups, partitions = groups + len(found.groups.states), partitions + bool(found.groups.states)
-        fire += _ending(found) if goes_on else 0
+        count = sum(len(each.groups.states) for each in found.every)
+        groups, partitions = groups + count, partitions + bool(count)
+        fire += _ending(found, new) if goes_on and same and new is not None else 0
     if old.scope == "shared" and buffer:
         buffered = shared_groups(store.buffer, app, old, 0.0)
         groups, partitions = groups + len(buffered), partitions + len({each.partition for each in buffered})
     return Holding(groups, partitions, items, rows, fire if goes_on else None)
 
 
-def _ending(found: PartitionContents) -> int:
-    """How many groups end before the next record: by the count, a limit, or a deadline that has passed."""
-    now, groups = found.claim.store_time, found.groups
+def _changed(old: Agent, new: Agent) -> list[Change]:
+    return changes(document(old), document(new))
+
+
+def _ending(found: PartitionContents, new: Agent) -> int:
+    """How many groups end before the next record when they are converted: by the count, a limit, or a deadline that
+    has passed."""
+    now, groups = found.claim.store_time, Groups(Rule(new, formats.reads(new)))
+    convert = Conversion(found.groups, groups)
+    for key in list(found.groups.states):
+        convert.move(key)
+    groups.idle = idle_since(found.claim.source, groups.rule, len(groups.states), now) or 0.0
     return len(
         {key for key, _ in groups.judge()} | {key for key, each in groups.states.items() if groups.due(each) <= now}
     )
 
 
-def _judge_deployed(old: Agent, found: PartitionContents) -> None:
-    """Raises ConfigurationError where another file than the old one filled the groups."""
-    if found.groups.states and found.rule.fingerprint != fingerprint(old):
+def _judge_deployed(old: Agent, found: PartitionContents) -> bool:
+    """Whether the old rule filled the groups. A partition may still be at an earlier version. Raises ConfigurationError
+    where no version is known, and another file than the old one filled the groups."""
+    if not found.groups.states or found.rule.fingerprint == fingerprint(old):
+        return True
+    if found.claim.source is None or found.claim.source.version == 0:
         topic, number = found.partition[2:]
         raise ConfigurationError(
             f"agent {old.name}: the open groups of {topic}/{number} were filled under another key, compute, format or "
             "scope than the file of --against has; name the file that runs"
         )
+    return False
 
 
 def _address(url: str) -> str:

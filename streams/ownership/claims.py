@@ -104,6 +104,17 @@ class Claims:
         """Whether a lost partition has not committed records again yet."""
         return bool(self._backoffs)
 
+    @property
+    def assigned(self) -> Sequence[TopicPartition]:
+        return sorted(self._assigned)
+
+    def adopt(self, places: Sequence[TopicPartition], now: float) -> None:
+        """Claim these partitions, which Kafka assigned to this process before."""
+        self._assigned.update(places)
+        self._waiting.update(dict.fromkeys(places, now))
+        for place in places:
+            self.intake.begins(place)
+
     def follow(self, now: float) -> None:
         """After each poll, before its records are used: note assigned and revoked partitions and read errors."""
         self._void.clear()

@@ -12,7 +12,7 @@ from sluicegate.streams.handlers.slow import Slow
 from sluicegate.streams.outbox.rows import Rows
 from sluicegate.streams.ownership.registered import RegisteredSchemas
 from sluicegate.streams.reading.dedupe import IdRule
-from sluicegate.streams.rules.versions import Deployed
+from sluicegate.streams.rules.versions import UNVERSIONED, Deployed
 
 
 class AgentRuntime(NamedTuple):
@@ -33,4 +33,4 @@ class AgentRuntime(NamedTuple):
     rows: Callable[[Partition, Agent], Rows]
     ids: IdRule | None = None
     schemas: RegisteredSchemas | None = None
-    deployed: Deployed = Deployed()
+    deployed: Deployed = UNVERSIONED

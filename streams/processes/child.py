@@ -18,7 +18,7 @@ import msgspec
 import structlog
 
 from sluicegate.streams.agent import Agent, App
-from sluicegate.streams.errors import ConfigurationError, PersistenceError, SystemNotReady
+from sluicegate.streams.errors import ConfigurationError, PersistenceError, RestartNeeded, SystemNotReady
 from sluicegate.streams.observe.logs import configure
 from sluicegate.streams.observe.report import DISPATCHER, WorkerReport
 from sluicegate.streams.processes.channel import ReportSender
@@ -129,6 +129,9 @@ def run_one(task: ProcessTask, stop: Callable[[], bool], drain: float) -> int:
     # the store is away at the start: not exit code 3, so the supervisor keeps trying
     except PersistenceError as error:
         log.warning("worker.store_unavailable", error=str(error))
+        return 1
+    except RestartNeeded as error:
+        log.warning("worker.restarts", reason=str(error))
         return 1
     except Exception:
         log.exception("worker.crashed")

@@ -59,6 +59,10 @@ class Deployed(NamedTuple):
         return policy_of(policies)
 
 
+UNVERSIONED = Deployed()
+"""No version was recorded."""
+
+
 def policy_of(policies: Sequence[str]) -> str:
     """The effect of several deployments, in their order, on one open group."""
     for policy in policies:

@@ -12,8 +12,9 @@ from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import COUNT, OPENED
 from sluicegate.streams.aggregation.results import rfc3339
 from sluicegate.streams.aggregation.rule import Rule
-from sluicegate.streams.contracts.values import PartitionView
+from sluicegate.streams.contracts.values import Claim, PartitionView
 from sluicegate.streams.ownership.beginning import idle_since
+from sluicegate.streams.ownership.generations import Older
 from sluicegate.streams.reading.receive import ReceivedShards
 from sluicegate.streams.testing.outputs import text_of
 
@@ -36,11 +37,17 @@ def groups(agent: Agent, view: PartitionView) -> list[Group]:
     """The open groups of one partition, oldest first. Raises ChangelogIncomplete."""
     rule = Rule(agent, formats.reads(agent))
     claim = view.claim
-    where = claim.partition
+    where, source = claim.partition, claim.source
     held = Groups(rule)
-    Changelog(held, claim.first).replay(view.entries, claim.first, claim.last, ReceivedShards(where.topic))
+    older = {each.number: Older(each, agent).groups for each in (source.older if source else ())}
+    log = Changelog(held, claim.first, generation=source.generation if source else 0, older=older)
+    log.replay(view.entries, claim.first, claim.last, ReceivedShards(where.topic))
     held.idle = idle_since(claim.source, rule, len(held.states), claim.store_time) or 0.0
-    found = []
+    return [each for groups in (*older.values(), held) for each in _seen(groups, claim)]
+
+
+def _seen(held: Groups, claim: Claim) -> list[Group]:
+    where, rule, found = claim.partition, held.rule, []
     for key, state in held.states.items():
         due = held.due(state)
         values = json.decode_any(json.encode(rule.values(state, held.bags.get(key, []))))

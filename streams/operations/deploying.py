@@ -1,0 +1,226 @@
+"""Deployments: which version the rule of a file becomes, and whether all partitions run it."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.contracts.stores import Reader, Store
+from sluicegate.streams.contracts.values import Partition
+from sluicegate.streams.errors import ConfigurationError, Fenced
+from sluicegate.streams.journal.amending import Person
+from sluicegate.streams.journal.journal import ATTEMPTS, back_off
+from sluicegate.streams.operations.planning import AgentPlan, planned
+from sluicegate.streams.rules import rule_of
+from sluicegate.streams.rules.classes import CONVERT, DROP, FINISH, FLUSH
+from sluicegate.streams.rules.versions import REFUSE, UNVERSIONED, Deployed, RuleVersion
+from sluicegate.streams.versions import catalogue
+from sluicegate.streams.versions.catalogue import Catalogue
+
+MOST_OLDER = 2
+"""Generations of a partition that may finish beside the newest one when another change is deployed."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeployOptions:
+    """`policy` None: open groups are converted where they can be. `ends`: FLUSH or DROP for groups that cannot, as
+    `run --flush` and `run --drop`. `again`: a file that is an earlier version becomes a new version. `expect`: the
+    version that must run now. `leave`: open groups of removed agents and topics stay in the store."""
+
+    policy: str | None = None
+    ends: str | None = None
+    again: bool = True
+    expect: int | None = None
+    leave: bool = False
+
+
+class RuleChange(NamedTuple):
+    """What a deployment does to one agent. `before` and `after` are versions; equal when nothing changes."""
+
+    name: str
+    before: int
+    after: int
+    digest: str
+    policy: str
+
+
+def deployed_app(app: App, found: Catalogue) -> App:
+    """The app with the agents that are deployed, under their rules."""
+    agents = (deployed.agent(deployed.number) for deployed in found.values())
+    return _with_agents(app, [agent for agent in agents if agent is not None])
+
+
+def _with_agents(app: App, agents: Sequence[Agent]) -> App:
+    return dataclasses.replace(app, agents=tuple(agents))
+
+
+def deploy(
+    store: Store, app: App, names: Sequence[str], options: DeployOptions, person: Person
+) -> tuple[list[RuleChange], Catalogue]:
+    """Make the rules of these agents the ones that run, in one commit for all of them. Raises ConfigurationError for
+    what must be decided first, and PersistenceError; then the same call finds out."""
+    for attempt in range(ATTEMPTS):
+        found = catalogue.read(store, app.name)
+        steps = _steps(store, app, names, options, found)
+        if all(step.before == step.after for step in steps):
+            return steps, found
+
+        def change(
+            before: Catalogue, at: float, found: Catalogue = found, steps: Sequence[RuleChange] = steps
+        ) -> Catalogue:
+            if before != found:
+                raise Fenced("another deployment was made meanwhile")
+            return _changed(store, app, before, steps, person, at)
+
+        try:
+            return steps, catalogue.deploy(store, app.name, f"{person.token}-{attempt}", person.who, change)
+        except Fenced:
+            if attempt == ATTEMPTS - 1:
+                raise
+            back_off(attempt)
+    raise AssertionError
+
+
+def wanted(store: Store, app: App, names: Sequence[str], options: DeployOptions) -> list[RuleChange]:
+    """What `deploy` would do now. Raises as `deploy`."""
+    return _steps(store, app, names, options, catalogue.read(store, app.name))
+
+
+def _steps(store: Store, app: App, names: Sequence[str], options: DeployOptions, found: Catalogue) -> list[RuleChange]:
+    agents = [agent for agent in app.agents if agent.name in names]
+    refused = [text for agent in agents for text in _unexpected(agent.name, found, options)]
+    if not options.leave:
+        refused += _left(store, app, found)
+    steps = []
+    for agent in agents:
+        before = found.get(agent.name, UNVERSIONED)
+        digest = rule_of(agent).digest
+        if digest == before.digest or (not options.again and before.number_of(digest) is not None):
+            steps.append(RuleChange(agent.name, before.number, before.number, before.digest, ""))
+            continue
+        policy, why = _policy(store, app, agent, before, options)
+        refused += why
+        steps.append(RuleChange(agent.name, before.number, before.number + 1, digest, policy))
+    if refused:
+        raise ConfigurationError("; ".join(refused))
+    return steps
+
+
+def _unexpected(name: str, found: Catalogue, options: DeployOptions) -> list[str]:
+    number = found.get(name, UNVERSIONED).number
+    if options.expect is None or options.expect == number:
+        return []
+    return [f"agent {name}: version {number} runs, --expect says {options.expect}; plan again"]
+
+
+def _policy(store: Store, app: App, agent: Agent, before: Deployed, options: DeployOptions) -> tuple[str, list[str]]:
+    """What becomes of the groups that are open under `before`, and why it is refused."""
+    old = before.agent(before.number)
+    if old is None:
+        return options.policy or options.ends or REFUSE, []
+    [plan] = planned(_with_agents(app, [old]), _with_agents(app, [agent]), [agent.name], options.policy, store)
+    open_now = plan.now.groups if plan.now is not None else 0
+    suited = [name for name, outcome in plan.outcomes.items() if not outcome.refused]
+    policy = _chosen(suited, open_now, options)
+    if policy is None:
+        return REFUSE, [f"agent {agent.name}: {text}" for text in plan.refused] or [
+            f"agent {agent.name}: --open {options.policy} does not suit the change: {_known(suited)}"
+        ]
+    return policy, _too_many(store, app, agent, policy)
+
+
+def _chosen(suited: Sequence[str], open_now: int, options: DeployOptions) -> str | None:
+    if options.policy is not None:
+        return options.policy if options.policy in suited or not suited else None
+    if CONVERT in suited or not suited:
+        return CONVERT
+    if options.ends is not None:
+        return options.ends
+    if open_now:
+        return None
+    return FINISH if FINISH in suited else REFUSE
+
+
+def _known(suited: Sequence[str]) -> str:
+    return f"it takes {', '.join(suited)}" if suited else "the shared buffer must be empty first"
+
+
+def _too_many(store: Store, app: App, agent: Agent, policy: str) -> list[str]:
+    """Why a partition cannot have one more generation."""
+    if policy in (FLUSH, DROP):
+        return []
+    for partition in rows(store, app.name, agent.name):
+        view = store.read(partition)
+        source = view.claim.source if view is not None else None
+        if source is not None and len(source.older) >= MOST_OLDER:
+            oldest = source.older[0].version
+            return [
+                f"agent {agent.name}: groups of {len(source.older)} earlier versions still finish in "
+                f"{partition.topic}/{partition.number}, the oldest of version {oldest}; wait until they have ended, "
+                "end them with `sluicegate groups fire`, or add --open flush"
+            ]
+    return []
+
+
+def _left(store: Store, app: App, found: Catalogue) -> list[str]:
+    """Why agents that the file no longer has cannot be left alone."""
+    there = {agent.name for agent in app.agents}
+    old = deployed_app(app, {name: each for name, each in found.items() if name not in there})
+    plans: Sequence[AgentPlan] = planned(old, _with_agents(app, ()), [each.name for each in old.agents], None, store)
+    return [f"agent {each.name}: {text}, or add --leave" for each in plans for text in each.refused]
+
+
+def _changed(
+    store: Reader, app: App, before: Catalogue, steps: Sequence[RuleChange], person: Person, at: float
+) -> Catalogue:
+    after = dict(before)
+    agents = {agent.name: agent for agent in app.agents}
+    for step in steps:
+        if step.before == step.after:
+            continue
+        known = before.get(step.name, UNVERSIONED)
+        made = RuleVersion(step.after, step.digest, step.policy, at, person.who, person.why, agents[step.name])
+        after[step.name] = Deployed(_trimmed(store, app.name, step.name, (*known.versions, made)))
+    return after
+
+
+def _trimmed(store: Reader, app: str, agent: str, versions: Sequence[RuleVersion]) -> tuple[RuleVersion, ...]:
+    """The versions, without the rules that no partition needs any more."""
+    needed = min((_version(store, each) for each in rows(store, app, agent)), default=versions[-1].number)
+    needed = min(needed, versions[-1].number - 1)
+    return tuple(each if each.number >= needed else replace(each, agent=None) for each in versions)
+
+
+def rows(store: Reader, app: str, agent: str) -> list[Partition]:
+    """The partitions of the agent that have a row."""
+    return [each for each in store.partitions(app) if each.agent == agent]
+
+
+def _version(store: Reader, partition: Partition) -> int:
+    view = store.read(partition)
+    return view.claim.source.version if view is not None and view.claim.source is not None else 0
+
+
+class Progress(NamedTuple):
+    """Of one agent: how many of its partitions run the version, and how many still have groups of earlier ones."""
+
+    name: str
+    version: int
+    partitions: int
+    switched: int
+    finishing: int
+
+
+def progress(store: Reader, app: App, found: Mapping[str, Deployed]) -> list[Progress]:
+    """Raises PersistenceError."""
+    made = []
+    for agent in app.agents:
+        number = found.get(agent.name, UNVERSIONED).number
+        views = [store.read(each) for each in rows(store, app.name, agent.name) if each.topic in agent.topics]
+        sources = [view.claim.source for view in views if view is not None and view.claim.source is not None]
+        switched = sum(each.version >= number for each in sources)
+        made.append(Progress(agent.name, number, len(sources), switched, sum(bool(each.older) for each in sources)))
+    return made

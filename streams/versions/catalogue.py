@@ -1,0 +1,79 @@
+"""The catalogue: all versions of the rules of an app, as one entry of a partition that no agent can have.
+
+The name `~` is not a name of an agent, so every store keeps the entry as it keeps the changelogs. A deployment is one
+claim and one commit: a compare-and-set for all its agents. The highest version in the store is the rule that runs,
+whatever a file says.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import lz4.frame
+import msgspec
+
+from sluicegate.streams.aggregation.entry import CHECKED, framed
+from sluicegate.streams.contracts.stores import Reader, StateStore
+from sluicegate.streams.contracts.values import Changes, Partition
+from sluicegate.streams.errors import ChangelogIncomplete, Fenced
+from sluicegate.streams.rules.versions import Deployed, RuleVersion
+
+RULES = b"\x05"
+"""Begins the content of the catalogue's entry."""
+FORMAT = 1
+
+Catalogue = Mapping[str, Deployed]
+"""The versions of each agent, by its name."""
+
+
+class _Document(msgspec.Struct):
+    format: int
+    agents: dict[str, tuple[RuleVersion, ...]]
+
+
+class CatalogueStore(Reader, StateStore, Protocol):
+    """What the catalogue needs of a store."""
+
+
+def place(app: str) -> Partition:
+    return Partition(app, "~", "rules", 0)
+
+
+def read(store: Reader, app: str) -> Catalogue:
+    """Raises PersistenceError, and ChangelogIncomplete for an entry that another program wrote or that is damaged."""
+    view = store.read(place(app))
+    return {} if view is None or not view.entries else _unpacked(view.entries[-1])
+
+
+def deploy(
+    store: CatalogueStore, app: str, token: str, who: str, change: Callable[[Catalogue, float], Catalogue]
+) -> Catalogue:
+    """Write what `change(catalogue, store time)` returns, if it differs. Raises what `change` raises, Fenced when
+    another deployment came in between (nothing was changed), and PersistenceError when it is not known whether it
+    was."""
+    claim = store.claim(place(app), token, who)
+    view = store.read(claim.partition)
+    if view is None or view.claim.token != token:
+        raise Fenced("another deployment claimed the catalogue of rules")
+    before = _unpacked(view.entries[-1]) if view.entries else {}
+    after = change(before, claim.store_time)
+    if after != before:
+        store.commit(claim, Changes(0, entries=[_packed(after)], keep_from=claim.last + 1))
+    return after
+
+
+def _packed(catalogue: Catalogue) -> bytes:
+    document = _Document(FORMAT, {name: deployed.versions for name, deployed in catalogue.items()})
+    return framed(RULES + bytes(lz4.frame.compress(msgspec.json.encode(document))))
+
+
+def _unpacked(blob: bytes) -> Catalogue:
+    content = blob[5:]
+    try:
+        if blob[:1] != CHECKED or content[:1] != RULES or framed(content) != blob:
+            raise ValueError("another entry, or a damaged one")
+        document = msgspec.json.decode(lz4.frame.decompress(content[1:]), type=_Document)
+        if document.format != FORMAT:
+            raise ValueError(f"format {document.format}, this program knows {FORMAT}")
+    except (msgspec.MsgspecError, RuntimeError, ValueError, MemoryError) as error:
+        raise ChangelogIncomplete(f"the catalogue of rules cannot be read: {error}") from error
+    return {name: Deployed(versions) for name, versions in document.agents.items()}
