@@ -17,7 +17,7 @@ from sluicegate.streams.wording import counted
 
 if TYPE_CHECKING:
     from sluicegate.streams.contracts.stores import Store
-    from sluicegate.streams.operations.deploying import Progress, RuleChange
+    from sluicegate.streams.operations.deploying import Progress, AgentStep
     from sluicegate.streams.versions.catalogue import Catalogue
 
 WAIT = 60.0  # seconds for all partitions to run the new version
@@ -73,7 +73,7 @@ def _check_migrated(store: "Store") -> None:
 
 def _deployed(
     store: "Store", app: App, names: Sequence[str], options: Any, who: Any, yes: bool
-) -> "tuple[list[RuleChange], Catalogue]":
+) -> "tuple[list[AgentStep], Catalogue]":
     from sluicegate.streams.operations.deploying import deploy as carry_out
     from sluicegate.streams.operations.deploying import wanted
 
@@ -86,7 +86,7 @@ def _deployed(
     return carry_out(store, app, names, options, who)
 
 
-def print_step(step: "RuleChange") -> None:
+def print_step(step: "AgentStep") -> None:
     """`baskets: version 3 -> 4, rule 97b75dfc, --open convert`"""
     complain(f"{step.name}: version {step.before} -> {step.after}, rule {step.digest[:8]}, --open {step.policy}")
 
@@ -122,7 +122,7 @@ def _late(each: "Progress") -> str:
     )
 
 
-def _document(steps: "Sequence[RuleChange]", progress: "Sequence[Progress]") -> dict[str, Any]:
+def _document(steps: "Sequence[AgentStep]", progress: "Sequence[Progress]") -> dict[str, Any]:
     at = {each.name: each for each in progress}
     agents = []
     for step in steps:

@@ -34,7 +34,7 @@ AgentOption = Annotated[
 def plan(
     file: Annotated[str, typer.Argument(metavar="NEW", help="The changed file (YAML).")],
     against: Annotated[
-        str | None, typer.Option(metavar="OLD", help="The file to compare with; else the deployed rules.")
+        str | None, typer.Option(metavar="OLD", help="Compare with this file, not the deployed rules.")
     ] = None,
     agent: AgentOption = None,
     policy: Annotated[OpenPolicy | None, typer.Option("--open", help="What becomes of open groups.")] = None,

@@ -14,6 +14,7 @@ from sluicegate.streams.cli.parameters import FileArgument, OpenPolicy
 from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from sluicegate.streams.operations.deploying import DeployOptions
     from sluicegate.streams.processes.child import RuleChange
 
 
@@ -43,25 +44,23 @@ def run(
     """Run the agents until SIGTERM; a clean end is 0."""
     from sluicegate.streams.cli.wiring import prepare
     from sluicegate.streams.observe import tracing
-    from sluicegate.streams.operations.deploying import DeployOptions
     from sluicegate.streams.processes import supervisor
 
     if flush and drop:
         raise ConfigurationError("--flush and --drop exclude each other; give one of them")
-    if policy is not None and not deploy:
-        raise ConfigurationError("--open is part of a deployment: add --deploy")
     app = loaded(file)
     extras.require(app)
     tracing.asked(os.environ)  # its errors are reported here, once, and not by each worker
     change: RuleChange = "flush" if flush else "drop" if drop else "refuse"
-    ends = None if change == "refuse" else change
-    options = DeployOptions(None if policy is None else policy.value, ends, again=deploy)
-    return supervisor.run(
-        app,
-        agent or (),
-        workers,
-        change,
-        prepare=partial(prepare, options=options),
-        log_level=log_level.value,
-        fresh=partial(read_again, file),
-    )
+    ready = partial(prepare, options=_options(change, deploy, policy))
+    again, level = partial(read_again, file), log_level.value
+    return supervisor.run(app, agent or (), workers, change, prepare=ready, log_level=level, fresh=again)
+
+
+def _options(change: "RuleChange", again: bool, policy: OpenPolicy | None) -> "DeployOptions":
+    """Raises ConfigurationError."""
+    from sluicegate.streams.operations.deploying import DeployOptions
+
+    if policy is not None and not again:
+        raise ConfigurationError("--open is part of a deployment: add --deploy")
+    return DeployOptions(None if policy is None else policy.value, None if change == "refuse" else change, again)

@@ -25,17 +25,15 @@ from sluicegate.streams.operations.deploying import DeployOptions, deploy
 from sluicegate.streams.processes.supervisor import Pause
 
 EMBEDDED_PARTITIONS = 4
+AS_RUN = DeployOptions(again=False)
 
 T = TypeVar("T")
 
 
 @contextmanager
-def prepare(
-    app: App, agents: Sequence[str], pause: Pause, options: DeployOptions = DeployOptions(again=False)
-) -> Iterator[App]:
-    """Waits up to `start_timeout` for each system and checks it, and records the rules of the agents whose file was never
-    deployed. The embedded broker runs while the block does. Raises
-    ConfigurationError and SystemNotReady."""
+def prepare(app: App, agents: Sequence[str], pause: Pause, options: DeployOptions = AS_RUN) -> Iterator[App]:
+    """Waits up to `start_timeout` for each system and checks it, and records the rules that were never deployed. The
+    embedded broker runs while the block does. Raises ConfigurationError and SystemNotReady."""
     log = structlog.get_logger()
     chosen = [agent for agent in app.agents if agent.name in agents]
     topics = topics_of(chosen)

@@ -41,7 +41,16 @@ def build(
     parts: WorkerDependencies,
     deployed: Deployed = UNVERSIONED,
 ) -> Worker:
-    """A worker of `agent` that is ready to run. Raises ConfigurationError for a rule that cannot be compiled."""
+    """A worker of `agent` that is ready to run. `deployed` are the versions of its rule; the last one is the rule of
+    `agent`. Raises ConfigurationError for a rule that cannot be compiled."""
+    setting = _runtime(app, agent, member, on_rule_change, parts, deployed)
+    claims = Claims(setting, app.name, parts.meter, parts.token, parts.random, parts.clock.monotonic, parts.spans)
+    return Worker(app, setting.agent, number, setting, claims, _relay(agent, parts), parts)
+
+
+def _runtime(
+    app: App, agent: Agent, member: str, on_rule_change: str, parts: WorkerDependencies, deployed: Deployed
+) -> AgentRuntime:
     try:
         reads, writes = formats.reads(agent), formats.writes(agent)
     except ValueError as error:
@@ -60,7 +69,7 @@ def build(
     if isinstance(processor, Handling) and processor.schedules and back.topic not in agent.receive:
         agent = replace(agent, receive=(*agent.receive, back.topic))  # drops a timeout that is sent twice
     ids = IdRule(agent, reads) if agent.dedupe and not shared else None
-    setting = AgentRuntime(
+    return AgentRuntime(
         agent,
         rule,
         parts.store,
@@ -75,8 +84,6 @@ def build(
         RegisteredSchemas(agent),
         deployed,
     )
-    claims = Claims(setting, app.name, parts.meter, parts.token, parts.random, parts.clock.monotonic, parts.spans)
-    return Worker(app, agent, number, setting, claims, _relay(agent, parts), parts)
 
 
 def _rows_of(agent: Agent, writes: Codec, parts: WorkerDependencies, most: int) -> Callable[[Partition, Agent], Rows]:

@@ -37,7 +37,7 @@ class DeployOptions:
     leave: bool = False
 
 
-class RuleChange(NamedTuple):
+class AgentStep(NamedTuple):
     """What a deployment does to one agent. `before` and `after` are versions; equal when nothing changes."""
 
     name: str
@@ -59,7 +59,7 @@ def _with_agents(app: App, agents: Sequence[Agent]) -> App:
 
 def deploy(
     store: Store, app: App, names: Sequence[str], options: DeployOptions, person: Person
-) -> tuple[list[RuleChange], Catalogue]:
+) -> tuple[list[AgentStep], Catalogue]:
     """Make the rules of these agents the ones that run, in one commit for all of them. Raises ConfigurationError for
     what must be decided first, and PersistenceError; then the same call finds out."""
     for attempt in range(ATTEMPTS):
@@ -69,7 +69,7 @@ def deploy(
             return steps, found
 
         def change(
-            before: Catalogue, at: float, found: Catalogue = found, steps: Sequence[RuleChange] = steps
+            before: Catalogue, at: float, found: Catalogue = found, steps: Sequence[AgentStep] = steps
         ) -> Catalogue:
             if before != found:
                 raise Fenced("another deployment was made meanwhile")
@@ -84,12 +84,12 @@ def deploy(
     raise AssertionError
 
 
-def wanted(store: Store, app: App, names: Sequence[str], options: DeployOptions) -> list[RuleChange]:
+def wanted(store: Store, app: App, names: Sequence[str], options: DeployOptions) -> list[AgentStep]:
     """What `deploy` would do now. Raises as `deploy`."""
     return _steps(store, app, names, options, catalogue.read(store, app.name))
 
 
-def _steps(store: Store, app: App, names: Sequence[str], options: DeployOptions, found: Catalogue) -> list[RuleChange]:
+def _steps(store: Store, app: App, names: Sequence[str], options: DeployOptions, found: Catalogue) -> list[AgentStep]:
     agents = [agent for agent in app.agents if agent.name in names]
     refused = [text for agent in agents for text in _unexpected(agent.name, found, options)]
     if not options.leave:
@@ -99,11 +99,11 @@ def _steps(store: Store, app: App, names: Sequence[str], options: DeployOptions,
         before = found.get(agent.name, UNVERSIONED)
         digest = rule_of(agent).digest
         if digest == before.digest or (not options.again and before.number_of(digest) is not None):
-            steps.append(RuleChange(agent.name, before.number, before.number, before.digest, ""))
+            steps.append(AgentStep(agent.name, before.number, before.number, before.digest, ""))
             continue
         policy, why = _policy(store, app, agent, before, options)
         refused += why
-        steps.append(RuleChange(agent.name, before.number, before.number + 1, digest, policy))
+        steps.append(AgentStep(agent.name, before.number, before.number + 1, digest, policy))
     if refused:
         raise ConfigurationError("; ".join(refused))
     return steps
@@ -174,7 +174,7 @@ def _left(store: Store, app: App, found: Catalogue) -> list[str]:
 
 
 def _changed(
-    store: Reader, app: App, before: Catalogue, steps: Sequence[RuleChange], person: Person, at: float
+    store: Reader, app: App, before: Catalogue, steps: Sequence[AgentStep], person: Person, at: float
 ) -> Catalogue:
     after = dict(before)
     agents = {agent.name: agent for agent in app.agents}

@@ -14,8 +14,8 @@ from sluicegate.streams.aggregation.rule import earlier_agent
 from sluicegate.streams.contracts.values import Generation, Partition, Source
 from sluicegate.streams.errors import ConfigurationError, RuleBehind
 from sluicegate.streams.ownership.setting import AgentRuntime
-from sluicegate.streams.rules.classes import CONVERT, DROP, FINISH, FLUSH
-from sluicegate.streams.rules.versions import REFUSE
+from sluicegate.streams.rules.classes import CONVERT, FINISH
+from sluicegate.streams.rules.versions import REFUSE, policy_of
 
 
 class Switch(NamedTuple):
@@ -48,8 +48,8 @@ def judged(before: Source | None, setting: AgentRuntime, partition: Partition) -
         if deployed.agent(before.version) is None and policy in (FINISH, CONVERT):
             policy = REFUSE  # only the layout of its groups is known
     older = before.older
-    if before.version < deployed.number and policy in (FLUSH, DROP):
-        older = tuple(replace(each, policy=policy) for each in older)
+    if before.version < deployed.number:  # a crash may have left groups whose end or conversion had begun
+        older = tuple(replace(each, policy=policy_of((each.policy, policy))) for each in older)
     same = before.rule == setting.rule.fingerprint
     if same and (before.version in (0, deployed.number) or policy in (CONVERT, REFUSE)):
         return Switch(older, None, before.generation)

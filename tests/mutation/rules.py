@@ -8,16 +8,9 @@ PLAN = ("tests/unit/cli/test_plan.py",)
 GUARDS = (
     Guard(
         "a result of a group that an earlier rule filled does not name the new rule",
-        "streams/ownership/owner.py",
-        "        self._rows.under_rule = not changed\n",
-        "        self._rows.under_rule = True\n",
-        ("tests/unit/engine/test_changed_rule.py",),
-    ),
-    Guard(
-        "after the last group of an earlier rule results name theirs",
-        "streams/ownership/owner.py",
-        "            self._rows.under_rule = True\n",
-        "",
+        "streams/ownership/generations.py",
+        "            each.rows.under_rule = each.known.version > 0\n",
+        "            each.rows.under_rule = True\n",
         ("tests/unit/engine/test_changed_rule.py",),
     ),
     Guard(
@@ -72,15 +65,15 @@ GUARDS = (
     Guard(
         "plan refuses what run refuses",
         "streams/operations/planning.py",
-        " and (shared or fingerprint(old) == fingerprint(new))",
-        "",
+        "each for each in CHOICES if each in suited",
+        "each for each in CHOICES",
         PLAN,
     ),
     Guard(
         "plan judges no groups that another file filled",
         "streams/operations/planning.py",
-        "    if found.groups.states and found.rule.fingerprint != fingerprint(old):",
-        f"    {NEVER}",
+        "    if not found.groups.states or found.rule.fingerprint == fingerprint(old):",
+        "    if True:",
         PLAN,
     ),
     Guard(

@@ -28,7 +28,13 @@ from tests.simulation.taken_out import (
     watermark,
     zombie_marks,
 )
-from tests.simulation.taken_out_changed import idle_from_the_first, lowered_is_count, named_early, reads_on, still_open
+from tests.simulation.taken_out_changed import (
+    idle_from_the_first,
+    lowered_is_count,
+    older_not_named,
+    still_open,
+    takes_them,
+)
 from tests.simulation.taken_out_routed import all_sent, all_taken, first_forwarded, held_back, one_route
 from tests.simulation.taken_out_shared import (
     dead_all_the_same,
@@ -116,8 +122,8 @@ MUTANTS = (
     Mutant("suspects-run-in-company", "killer", "shared-suspects"),
     Mutant("hand-outs-taken-for-deaths", "killer", hand_outs, 4),
     Mutant("times-alone-not-written", "killer", unmarked),
-    Mutant("rule-named-too-early", "changed", named_early, 3),
-    Mutant("read-while-groups-of-another-file-are-open", "changed", reads_on),
+    Mutant("older-generation-not-named", "changed", older_not_named, 3),
+    Mutant("groups-of-another-file-are-taken-over", "changed", takes_them),
     Mutant("ended-and-still-open", "changed", still_open),
     Mutant("idle-from-the-first-record", "changed", idle_from_the_first, 1),
     Mutant("lowered-count-is-called-count", "changed", lowered_is_count),

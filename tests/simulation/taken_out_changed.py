@@ -5,20 +5,23 @@ import pytest
 
 from sluicegate.streams.aggregation import groups
 from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.contracts.values import Partition, Source
 from sluicegate.streams.ownership import owner
 from sluicegate.streams.ownership.owner import Owner
+from sluicegate.streams.ownership.setting import AgentRuntime
+from sluicegate.streams.ownership.switching import Switch
 
 Patch = pytest.MonkeyPatch
 
 
-def named_early(patch: Patch) -> None:
-    """The first commit under a claim names the rule of the new file, whatever is open."""
+def older_not_named(patch: Patch) -> None:
+    """The row does not name the groups of the earlier file."""
     begin = Owner._begin
 
     def early(self: Owner) -> None:
         begin(self)
         assert self._source is not None
-        self._source = msgspec.structs.replace(self._source, rule=self._setting.rule.fingerprint)
+        self._source = msgspec.structs.replace(self._source, older=())
 
     patch.setattr(Owner, "_begin", early)
 
@@ -44,14 +47,10 @@ def still_open(patch: Patch) -> None:
     patch.setattr(Groups, "fire", kept)
 
 
-def reads_on(patch: Patch) -> None:
-    """The partition is read while groups of another file are open."""
-    end = Owner._end_groups
+def takes_them(patch: Patch) -> None:
+    """Groups of another file go on under the new one."""
 
-    def none(self: Owner, monotonic: float) -> object:
-        if self.groups.rule is self._setting.rule:
-            return end(self, monotonic)
-        self.groups.rule = self._setting.rule
-        return iter(())
+    def same(before: Source | None, setting: AgentRuntime, partition: Partition) -> Switch:
+        return Switch() if before is None else Switch(before.older, None, before.generation)
 
-    patch.setattr(Owner, "_end_groups", none)
+    patch.setattr(owner, "judged", same)

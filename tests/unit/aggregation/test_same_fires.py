@@ -128,8 +128,8 @@ def test_a_long_run_that_compacts_splits_and_crashes_gives_the_same_fires(monkey
 def test_without_the_bags_of_old_groups_in_a_cycle_the_check_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     refresh = Changelog._refresh
 
-    def forgetful(self: Changelog, entry: Any) -> bool:
-        done = refresh(self, entry)
+    def forgetful(self: Changelog, parts: Any, entry: Any) -> bool:
+        done = refresh(self, parts, entry)
         entry.whole.clear()
         return done
 

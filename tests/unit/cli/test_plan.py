@@ -87,7 +87,8 @@ def test_a_lowered_count_says_how_many_groups_fire_at_once(plan: Plan, old: str)
     assert said(result) == [
         f"a: rule {one} -> {other} class: end of a group",
         "change aggregate.count 9 -> 3",
-        "open now 3 groups in 1 partition; --open convert: 2 of them fire at once",
+        "open now 3 groups in 1 partition; --open finish: all end under the rule that runs now; --open convert: 2 of "
+        "them fire at once; --open flush: 3 of them fire at once; --open drop: all are forgotten",
     ]
 
 
@@ -126,8 +127,10 @@ def test_another_key_is_refused_while_groups_are_open(plan: Plan, old: str) -> N
     assert result.exit_code == 4
     assert said(result)[1:] == [
         "change key not set -> amount",
-        "open now 3 groups in 1 partition; --open flush: 3 of them fire at once; --open drop: all are forgotten",
-        "refused 3 open groups, key changed: they cannot go on under the new rule; add --open flush or --open drop",
+        "open now 3 groups in 1 partition; --open finish: all end under the rule that runs now; --open flush: 3 of "
+        "them fire at once; --open drop: all are forgotten",
+        "refused 3 open groups, key changed: they cannot go on under the new rule; add --open finish or --open flush "
+        "or --open drop",
     ]
 
 
@@ -144,28 +147,27 @@ def test_convert_is_refused_where_groups_cannot_go_on(plan: Plan, old: str) -> N
     new = FILE.replace("{sum: amount}", "{sum: price}")
     result = plan(new, "--open", "convert", "--json")
     assert result.exit_code == 4
-    why = "they cannot go on under the new rule; add --open flush or --open drop"
+    why = "they cannot go on under the new rule; add --open finish or --open flush or --open drop"
     assert document(result)["agents"][0]["open"] == {"convert": {"groups": 3, "fire": None, "refused": why}}
     assert document(result)["refused"] == [f"a: 3 open groups, aggregate.compute.total changed: {why}"]
 
 
-def test_flush_ends_no_group_that_can_go_on(plan: Plan, old: str) -> None:
+def test_flush_ends_groups_that_could_go_on_as_well(plan: Plan, old: str) -> None:
     filled(old)
     result = plan(FILE.replace("count: 9", "count: 3"), "--json")
-    why = "they go on under the new rule; `run --flush` and `run --drop` end only groups that cannot"
-    assert document(result)["agents"][0]["open"]["flush"] == {"groups": 3, "fire": None, "refused": why}
+    assert document(result)["agents"][0]["open"]["flush"] == {"groups": 3, "fire": 3, "refused": None}
 
 
 @pytest.mark.parametrize(
     "new",
     [FILE.replace("total: {sum", "total: {max"), FILE.replace("n: count, ", ""), FILE.replace("n: count", "m: count")],
 )
-def test_what_groups_hold_cannot_be_converted_by_run_yet(plan: Plan, old: str, new: str) -> None:
+def test_what_groups_hold_is_converted(plan: Plan, old: str, new: str) -> None:
     filled(old)
     result = plan(new, "--json")
     found = document(result)
     assert found["agents"][0]["class"] == "compute, from what groups hold"
-    assert (result.exit_code, found["agents"][0]["open"]["convert"]["fire"]) == (4, None)
+    assert (result.exit_code, found["agents"][0]["open"]["convert"]["fire"]) == (0, 0)
 
 
 def test_without_open_groups_nothing_is_refused(plan: Plan, old: str) -> None:
@@ -206,7 +208,8 @@ def test_unsent_rows_are_counted(plan: Plan, old: str) -> None:
     feed(log, *[("x", 1)] * 4)
     driver.turns()
     assert said(plan(FILE.replace("count: 9", "count: 8")))[2:] == [
-        "open now 2 groups in 1 partition; --open convert: 0 of them fire at once",
+        "open now 2 groups in 1 partition; --open finish: all end under the rule that runs now; --open convert: 0 of "
+        "them fire at once; --open flush: 2 of them fire at once; --open drop: all are forgotten",
         "unsent 1 row",
     ]
     result = plan(FILE.replace("  a:\n", "  c:\n"), "--json")
@@ -322,7 +325,7 @@ def test_a_change_that_open_groups_cannot_take_is_refused_without_a_store(plan: 
     assert result.exit_code == 4
     assert said(result)[2] == (
         "refused where groups are open, aggregate.compute.total changed: they cannot go on under the new rule; add "
-        "--open flush or --open drop"
+        "--open finish or --open flush or --open drop"
     )
 
 
@@ -373,7 +376,6 @@ def test_the_form_for_machines(plan: Plan, old: str) -> None:
     before = rule_of(loaded(old).agents[0]).short
     found = document(plan(FILE.replace("count: 9", "count: 3"), "--json"))
     after = rule_of(loaded(old.replace("old.yaml", "new.yaml")).agents[0]).short
-    go_on = "they go on under the new rule; `run --flush` and `run --drop` end only groups that cannot"
     assert found == {
         "format": 1,
         "agents": [
@@ -384,9 +386,10 @@ def test_the_form_for_machines(plan: Plan, old: str) -> None:
                 "class": "end of a group",
                 "changes": [{"path": "aggregate.count", "from": 9, "to": 3, "class": "end of a group"}],
                 "open": {
+                    "finish": {"groups": 3, "fire": 0, "refused": None},
                     "convert": {"groups": 3, "fire": 2, "refused": None},
-                    "flush": {"groups": 3, "fire": None, "refused": go_on},
-                    "drop": {"groups": 3, "fire": None, "refused": go_on},
+                    "flush": {"groups": 3, "fire": 3, "refused": None},
+                    "drop": {"groups": 3, "fire": 0, "refused": None},
                 },
                 "now": {"groups": 3, "items": 0, "rows": 0},
                 "left": {"groups": 0, "items": 0, "rows": 0},

@@ -13,6 +13,7 @@ from sluicegate.streams.engine.build import build
 from sluicegate.streams.engine.worker import Worker, WorkerDependencies
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.observe.tracing import Spans
+from sluicegate.streams.rules.versions import UNVERSIONED, Deployed
 from sluicegate.streams.testing.log import Log, LogInput, LogProducer, LogRecord, ManualClock
 from sluicegate.streams.testing.transactions import LogTransactions
 
@@ -32,6 +33,7 @@ class Driver:
         pool: Any = InlinePool,
         app: str = "app",
         spans: Spans | None = None,
+        deployed: Deployed = UNVERSIONED,
     ) -> None:
         self.agent, self.store, self.log, self.clock = agent, store, log, clock or ManualClock()
         self.app = App(app, "memory://", (agent,))
@@ -53,7 +55,7 @@ class Driver:
             spans,
             transactions=self.shard,
         )
-        self.worker: Worker = build(self.app, agent, 0, "member", on_rule_change, parts)
+        self.worker: Worker = build(self.app, agent, 0, "member", on_rule_change, parts, deployed)
 
     def give(self, *numbers: int, topic: str | None = None) -> "Driver":
         self.input.give(*((topic or self.agent.topics[0], number) for number in numbers))

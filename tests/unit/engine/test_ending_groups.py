@@ -12,7 +12,6 @@ from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Reducer
 from sluicegate.streams.aggregation.entry import unpacked
 from sluicegate.streams.contracts.values import Changes, Claim
-from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.ownership import beginning
 from sluicegate.streams.ownership.owner import Owner
 from tests.unit.engine.driver import Driver, Log, ManualClock
@@ -84,7 +83,7 @@ def test_whichever_commit_a_process_is_killed_at_no_group_goes_on_under_another_
     assert ended(log, store, clock, monkeypatch, at) == sorted(OLD + NEW)
 
 
-def test_without_waiting_for_the_last_group_two_rules_fill_one(
+def test_when_the_row_does_not_name_the_older_groups_they_are_lost(
     log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin = Owner._begin
@@ -92,28 +91,28 @@ def test_without_waiting_for_the_last_group_two_rules_fill_one(
     def early(self: Owner) -> None:
         begin(self)
         assert self._source is not None
-        self._source = replace(self._source, rule=self._setting.rule.fingerprint)
+        self._source = replace(self._source, older=())
 
     monkeypatch.setattr(Owner, "_begin", early)
     assert ended(log, store, clock, monkeypatch, 1) != sorted(OLD + NEW)
 
 
 @pytest.mark.parametrize("at", [1, 2])
-def test_the_groups_that_are_left_are_refused_as_before_when_flush_is_not_given(
+def test_what_was_decided_goes_on_when_flush_is_not_given_again(
     log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
     killed(log, store, clock, monkeypatch, at)
-    with pytest.raises(ConfigurationError, match=f"while {5 - 2 * at} groups of in/0 are open"):
-        Driver(an_agent(**PRICES), store, log, clock).give(0).turns()
+    Driver(an_agent(**PRICES), store, log, clock).give(0).turns().later(60).turns()
+    assert sorted(totals(log)) == sorted(OLD + NEW)
 
 
-def test_the_file_that_filled_them_goes_on_with_the_groups_that_are_left(
+def test_the_file_that_filled_them_does_not_take_the_others_back(
     log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    killed(log, store, clock, monkeypatch, 1)
+    killed(log, store, clock, monkeypatch, 2)
     Driver(an_agent(), store, log, clock).give(0).turns().later(60).turns()
-    first, rest = [("a", "timeout", 1, 1), ("b", "timeout", 1, 1)], [(key, "timeout", 2, 2) for key in "cde"]
-    assert sorted(totals(log)) == sorted(OLD[:2] + first + rest)
+    again = [(key, "timeout", 1, 1) for key in KEYS]
+    assert sorted(totals(log)) == sorted(OLD + again)
 
 
 def most_at_once(
