@@ -1,0 +1,206 @@
+"""A rule that changes while records come and processes are killed: each record is in exactly one result of one rule."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams.agent import Aggregation, Reducer
+from sluicegate.streams.aggregation import changelog
+from sluicegate.streams.aggregation.entry import CHECKED, GENERATION
+from sluicegate.streams.contracts.values import Partition
+from sluicegate.streams.ownership import generations, owner, switching
+from sluicegate.streams.ownership.generations import Generations
+from sluicegate.streams.ownership.owner import Owner
+from sluicegate.streams.ownership.switching import Switch
+from sluicegate.streams.rules import rule_of
+from sluicegate.streams.rules.versions import Deployed
+from tests.unit.engine.deployments import deployed, failing
+from tests.unit.engine.driver import Driver, Log, ManualClock, distinct, header
+from tests.unit.engine.scene import an_agent, feed, totals
+
+PLACE = Partition("app", "sums", "in", 0)
+Patch = pytest.MonkeyPatch
+
+
+def test_each_record_is_in_one_result_of_one_rule() -> None:
+    assert failing(range(150)) == {}
+
+
+def untagged(patch: Patch) -> None:
+    """An entry is applied to the newest generation, whoever's groups it has."""
+    unpacked = changelog.unpacked
+    patch.setattr(changelog, "unpacked", lambda blob: msgspec.structs.replace(unpacked(blob), generation=0))
+
+
+def not_named(patch: Patch) -> None:
+    """The row does not name the older generations."""
+    begin = Owner._begin
+
+    def forgetful(self: Owner) -> None:
+        begin(self)
+        self._source = self._source and msgspec.structs.replace(self._source, older=())
+
+    patch.setattr(Owner, "_begin", forgetful)
+
+
+def taken_over(patch: Patch) -> None:
+    """The groups go on under a rule with another layout."""
+    patch.setattr(owner, "judged", lambda before, *_: Switch((), None, before.generation if before else 0))
+
+
+def decided_again(patch: Patch) -> None:
+    """A conversion that a crash cut short converts to whatever rule comes next."""
+    patch.setattr(switching, "policy_of", lambda policies: policies[0])
+
+
+def forgotten_early(patch: Patch) -> None:
+    """A generation is taken off the row while it has open groups."""
+
+    def noted(self: Generations, source: Any) -> Any:
+        return source and msgspec.structs.replace(source, older=())
+
+    patch.setattr(Generations, "noted", noted)
+
+
+def under_the_new_rule(patch: Patch) -> None:
+    """What finishes is computed and sent as the new rule says."""
+    patch.setattr(generations, "ruled", lambda known, file: file)
+
+
+MUTANTS = (untagged, not_named, taken_over, forgotten_early, under_the_new_rule)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_a_mutant_is_found(monkeypatch: Patch, mutant: Callable[[Patch], None]) -> None:
+    mutant(monkeypatch)
+    assert failing(range(80))
+
+
+def test_without_the_policy_of_the_first_deployment_a_conversion_that_was_cut_short_is_lost(monkeypatch: Patch) -> None:
+    assert failing([1439, 1787]) == {}
+    decided_again(monkeypatch)
+    assert failing([1439, 1787])
+
+
+# -- one partition, step by step ---------------------------------------------------------------------------------------
+
+MOST = (Reducer("total", "max", "amount"),)
+V1, V2 = an_agent(count=3), an_agent(count=2, compute=MOST)
+
+
+def started(log: Log, store: MemoryStore, clock: ManualClock, policy: str) -> Driver:
+    """Group a has two records and b one when version 2 is deployed."""
+    feed(log, ("a", 1), ("a", 2), ("b", 5))
+    Driver(V1, store, log, clock, deployed=deployed((V1, "refuse"))).give(0).turns()
+    return Driver(V2, store, log, clock, deployed=deployed((V1, "refuse"), (V2, policy))).give(0).turns()
+
+
+def test_a_group_that_finishes_takes_the_records_of_its_key(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+    driver = started(log, store, clock, "finish")
+    assert totals(log) == []
+    feed(log, ("a", 7), ("a", 8), ("c", 1), ("c", 9), ("a", 3))
+    driver.turns()
+    assert sorted(totals(log)) == [("a", "count", 2, 8), ("a", "count", 3, 10), ("c", "count", 2, 9)]
+    rules = {header(each, "sluicegate-rule") for each in distinct(log, "out")}
+    assert rules == {rule_of(V1).short, rule_of(V2).short}
+    driver.later(31).turns()
+    assert ("b", "timeout", 1, 5) in totals(log)
+    assert source(store).older == ()
+
+
+def source(store: MemoryStore) -> Any:
+    view = store.read(PLACE)
+    assert view is not None
+    return view.claim.source
+
+
+def test_twin_a_record_that_goes_to_the_newest_generation_splits_the_group(
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: Patch
+) -> None:
+    monkeypatch.setattr(Generations, "take", lambda self, records, *_: list(records))
+    driver = started(log, store, clock, "finish")
+    feed(log, ("a", 7), ("a", 8))
+    driver.turns()
+    assert totals(log) == [("a", "count", 2, 8)]
+
+
+def test_what_finishes_outlives_a_kill(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+    started(log, store, clock, "finish")
+    assert [each.policy for each in source(store).older] == ["finish"]
+    both = deployed((V1, "refuse"), (V2, "finish"))
+    driver = Driver(V2, store, log, clock, deployed=both).give(0).turns()
+    feed(log, ("a", 7))
+    driver.turns()
+    assert totals(log) == [("a", "count", 3, 10)]
+
+
+def test_flushed_groups_name_the_rule_that_filled_them(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+    started(log, store, clock, "flush")
+    assert totals(log) == [("a", "manual", 2, 3), ("b", "manual", 1, 5)]
+    assert {header(each, "sluicegate-rule") for each in distinct(log, "out")} == {rule_of(V1).short}
+
+
+def test_converted_groups_go_on_with_what_they_hold(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+    driver = started(log, store, clock, "convert")
+    assert totals(log) == [("a", "count", 2, 2)]  # the greatest amount was held beside the sum
+    feed(log, ("b", 4))
+    driver.turns()
+    assert totals(log)[1:] == [("b", "count", 2, 5)]
+    assert source(store).older == ()
+
+
+def test_a_worker_with_an_earlier_version_does_not_take_the_partition(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    started(log, store, clock, "finish")
+    behind = Driver(V1, store, log, clock, deployed=deployed((V1, "refuse"))).give(0)
+    feed(log, ("a", 7), ("c", 1))
+    behind.turns()
+    assert totals(log) == []
+    [report] = behind.reports[-1:]
+    assert "is at version 2 of the rule, this worker at 1" in " ".join(report.reasons)
+
+
+def test_twin_a_worker_that_goes_by_its_file_flips_the_version(
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: Patch
+) -> None:
+    started(log, store, clock, "flush")
+    monkeypatch.setattr(Deployed, "number", property(lambda self: 2))
+    feed(log, ("c", 1), ("c", 2), ("c", 3))
+    Driver(V1, store, log, clock, "flush", deployed=deployed((V1, "refuse"))).give(0).turns()
+    assert ("c", "count", 3, 6) in totals(log)
+
+
+def test_versions_that_a_partition_never_saw_are_skipped(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+    """The groups of version 1 finish: the deployment of version 2 said so."""
+    feed(log, ("a", 1), ("a", 2))
+    Driver(V1, store, log, clock, deployed=deployed((V1, "refuse"))).give(0).turns()
+    V3 = replace(V2, aggregation=replace(V2.aggregation or Aggregation(), count=5))
+    every = deployed((V1, "refuse"), (V2, "finish"), (V3, "convert"))
+    driver = Driver(V3, store, log, clock, deployed=every).give(0).turns()
+    feed(log, ("a", 3))
+    driver.turns()
+    assert totals(log) == [("a", "count", 3, 6)]
+    assert source(store).version == 3
+
+
+def test_an_entry_of_a_later_generation_stops_an_older_program(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    driver = started(log, store, clock, "finish")
+    feed(log, ("c", 1))
+    driver.turns()
+    view = store.read(PLACE)
+    assert view is not None
+    assert [entry[:1] + entry[5:6] for entry in view.entries][-1] == CHECKED + GENERATION
+
+
+def test_a_partition_without_open_groups_has_one_generation(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+    Driver(V1, store, log, clock, deployed=deployed((V1, "refuse"))).give(0).turns()
+    Driver(V2, store, log, clock, deployed=deployed((V1, "refuse"), (V2, "finish"))).give(0).turns()
+    found = source(store)
+    assert (found.version, found.generation, found.older) == (2, 0, ())
