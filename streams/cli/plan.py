@@ -45,7 +45,7 @@ def plan(
     ] = None,
     until: Annotated[str | None, typer.Option("--to", metavar="OFFSET|TIME", help="The end of the replay.")] = None,
     key: Annotated[str | None, typer.Option(help="Replay: judge only this key.")] = None,
-    rate: Annotated[int | None, typer.Option(min=1, help="Replay: read at most so many records a second.")] = None,
+    rate: Annotated[int | None, typer.Option(min=1, help="Replay: at most this many records a second.")] = None,
     fail_on: Annotated[
         str | None, typer.Option(metavar="LIST", help=f"End with 4 when one of these is there, such as {DEFAULT}.")
     ] = None,

@@ -101,9 +101,11 @@ def deploy(file: Path, *more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
 
 
-@pytest.fixture
-def changing(tmp_path: Path, kafka: str, ns: str) -> Iterator[Changing]:
-    made = Changing(tmp_path, kafka, ns, f"sqlite:///{tmp_path / 'state.db'}")
+@pytest.fixture(params=["sqlite", "redis_url", "postgres_url", "mariadb_url", "mongodb_url"])
+def changing(request: pytest.FixtureRequest, tmp_path: Path, kafka: str, ns: str) -> Iterator[Changing]:
+    sqlite = request.param == "sqlite"
+    store = f"sqlite:///{tmp_path / 'state.db'}" if sqlite else request.getfixturevalue(request.param)
+    made = Changing(tmp_path, kafka, ns, store)
     yield made
     made.close()
 

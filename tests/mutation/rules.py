@@ -5,7 +5,73 @@ from tests.mutation.guard import NEVER, Guard
 RULE_OF, CLASSES = ("tests/unit/rules/test_rule_of.py",), ("tests/unit/rules/test_classes.py",)
 PLAN = ("tests/unit/cli/test_plan.py",)
 
+DEPLOYED = ("tests/unit/engine/test_deployments.py",)
+DEPLOY = ("tests/unit/cli/test_deploy.py",)
+
 GUARDS = (
+    Guard(
+        "a worker with an earlier version of the rule does not take the partition",
+        "streams/ownership/switching.py",
+        "    if before.version > deployed.number:",
+        f"    {NEVER}",
+        DEPLOYED,
+    ),
+    Guard(
+        "a state is read with the layout of its own generation",
+        "streams/aggregation/changelog.py",
+        "every.get(entry.generation)) is not None",
+        "every.get(self.generation)) is not None",
+        DEPLOYED,
+    ),
+    Guard(
+        "a group that finishes takes the records of its key",
+        "streams/ownership/generations.py",
+        "            return key in groups.states and",
+        "            return key is None and",
+        DEPLOYED,
+    ),
+    Guard(
+        "a program that knows no generations halts at their entries",
+        "streams/aggregation/entry.py",
+        "framed(GENERATION + content if entry.generation else content)",
+        "framed(content)",
+        DEPLOYED,
+    ),
+    Guard(
+        "compaction writes the states of all generations again",
+        "streams/aggregation/changelog.py",
+        "for number, each in self._every().items())",
+        "for number, each in {self.generation: self.groups}.items())",
+        ("tests/unit/aggregation/test_generations.py",),
+    ),
+    Guard(
+        "a conversion that was cut short follows the deployments after it",
+        "streams/ownership/switching.py",
+        "policy_of((each.policy, policy))",
+        "policy_of((each.policy,))",
+        DEPLOYED,
+    ),
+    Guard(
+        "two deployments get two numbers",
+        "streams/operations/deploying.py",
+        "            if before != found:",
+        f"            {NEVER}",
+        DEPLOY,
+    ),
+    Guard(
+        "an earlier version in a file does not become the newest by itself",
+        "streams/operations/deploying.py",
+        " or (not options.again and before.number_of(digest) is not None)",
+        "",
+        DEPLOY,
+    ),
+    Guard(
+        "a rule is kept while a partition needs it",
+        "streams/operations/deploying.py",
+        "each if each.number >= needed else",
+        "each if each.number >= versions[-1].number else",
+        DEPLOY,
+    ),
     Guard(
         "a result of a group that an earlier rule filled does not name the new rule",
         "streams/ownership/generations.py",

@@ -103,7 +103,8 @@ class Tiled:
         own = rule.compute[0].field
         reason, count = document["reason"], len(part)
         computed = [name for name in FIELDS if sums[name] == document["total"]]
-        if computed != [own] if reason != "manual" else own in computed or not computed:
+        # a group that fires by hand was filled under the rule of an earlier file, whichever file its owner has
+        if computed != [own] if reason != "manual" else not computed:
             yield f"sums {computed}; the file of its owner sums {own}, and {sums} are right"
         if reason == "count" and count != rule.count:
             yield f"is complete by a count of {rule.count}"

@@ -124,7 +124,7 @@ MUTANTS = (
     Mutant("times-alone-not-written", "killer", unmarked),
     Mutant("older-generation-not-named", "changed", older_not_named, 3),
     Mutant("groups-of-another-file-are-taken-over", "changed", takes_them),
-    Mutant("ended-and-still-open", "changed", still_open),
+    Mutant("ended-and-still-open", "changed", still_open, 3),
     Mutant("idle-from-the-first-record", "changed", idle_from_the_first, 1),
     Mutant("lowered-count-is-called-count", "changed", lowered_is_count),
     Mutant("taken-after-one-more-seek", "until", one_more_seek, 87),

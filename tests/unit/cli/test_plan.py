@@ -12,6 +12,8 @@ from sluicegate.connectors import open_store
 from sluicegate.streams.cli import main
 from sluicegate.streams.cli.files import loaded
 from sluicegate.streams.demo.file import text as flights
+from sluicegate.streams.journal.amending import Person
+from sluicegate.streams.operations import deploying
 from sluicegate.streams.rules import rule_of
 from tests.unit.engine.driver import Driver, Log, ManualClock, distinct, header
 from tests.unit.engine.scene import a_log, feed
@@ -361,9 +363,19 @@ def test_an_agent_of_neither_file_is_refused(plan: Plan) -> None:
 
 
 def test_it_needs_the_file_that_runs(tmp_path: Path, old: str) -> None:
+    migrated(old)
     result = CliRunner().invoke(main, ["plan", old, "--no-replay"])
     assert result.exit_code == 2
     assert "add --against OLD.yaml" in result.stderr
+
+
+def test_without_a_file_to_compare_with_it_takes_the_deployed_rules(tmp_path: Path, old: str) -> None:
+    store = migrated(old)
+    deploying.deploy(store, loaded(old), ["a"], deploying.DeployOptions(), Person("me", "", "token"))
+    (tmp_path / "new.yaml").write_text(FILE.replace("count: 9", "count: 3"))
+    result = CliRunner().invoke(main, ["plan", str(tmp_path / "new.yaml"), "--no-replay"])
+    assert result.exit_code == 0
+    assert said(result)[1] == "change aggregate.count 9 -> 3"
 
 
 def test_a_file_with_a_problem_is_refused(plan: Plan) -> None:
