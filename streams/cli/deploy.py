@@ -17,7 +17,7 @@ from sluicegate.streams.wording import counted
 
 if TYPE_CHECKING:
     from sluicegate.streams.contracts.stores import Store
-    from sluicegate.streams.operations.deploying import Progress, AgentStep
+    from sluicegate.streams.operations.deploying import AgentStep, Progress
     from sluicegate.streams.versions.catalogue import Catalogue
 
 WAIT = 60.0  # seconds for all partitions to run the new version
