@@ -1,4 +1,5 @@
-"""The formats of records and results by name: `json`, `avro`, `raw`, or `module:codec` of the user's own."""
+"""The formats of records and results by name: `json`, `raw`, those of a schema, or `module:codec` of the
+user's own."""
 
 import base64
 import importlib
@@ -8,7 +9,23 @@ from typing import Any, NamedTuple
 import msgspec
 
 from sluicegate.schemas import json
-from sluicegate.schemas.options import Avro
+from sluicegate.schemas.options import SchemaOptions
+
+
+class SchemaFormat(NamedTuple):
+    """A format whose records have a schema. `module` has `compiled(options)`; the extra that installs its library has
+    the format's name. `file` is the kind of its schema files."""
+
+    module: str
+    library: str
+    file: str
+
+
+SCHEMA_FORMATS = {
+    "avro": SchemaFormat("sluicegate.schemas.avro", "the Avro library", ".avsc"),
+    "protobuf": SchemaFormat("sluicegate.schemas.protobuf", "the Protobuf library", ".desc"),
+    "json-schema": SchemaFormat("sluicegate.schemas.json_schema", "the library that validates JSON", ".json"),
+}
 
 
 class Unwritable(TypeError):
@@ -34,17 +51,19 @@ class Codec(NamedTuple):
     only: Callable[[Iterable[str]], Callable[[bytes], bytes]] | None = None
 
 
-def codec(name: str, avro: Avro | None = None) -> Codec:
-    """The codec of a format. Raises ValueError, whose text says what to do."""
+def codec(name: str, options: SchemaOptions | None = None) -> Codec:
+    """The codec of a format; `options` are those of a schema. Raises ValueError, whose text says what to do."""
     if name == "json":
         return Codec("json", json.document, json.encode, msgspec.Raw)
     if name == "raw":
         return Codec("raw", _same, json.encode, base64_text, fields=False)
-    if name == "avro":
-        return _avro(avro)
+    if name in SCHEMA_FORMATS:
+        return _of_schema(name, SCHEMA_FORMATS[name], options)
     module, _, attribute = name.partition(":")
     if not attribute:
-        raise ValueError(f"unknown format {name!r}; use json, avro, raw, or package.module:codec")
+        raise ValueError(
+            f"unknown format {name!r}; use json, {', '.join(SCHEMA_FORMATS)}, raw, or package.module:codec"
+        )
     try:
         found = getattr(importlib.import_module(module), attribute)
         return Codec(name, found.decode, found.encode, found.decode)
@@ -52,14 +71,14 @@ def codec(name: str, avro: Avro | None = None) -> Codec:
         raise ValueError(f"format {name}: cannot be imported, or lacks decode or encode ({type(e).__name__})") from e
 
 
-def _avro(avro: Avro | None) -> Codec:
-    if avro is None:
-        raise ValueError("format avro has no schema; write schema: FILE.avsc")
+def _of_schema(name: str, form: SchemaFormat, options: SchemaOptions | None) -> Codec:
+    if options is None:
+        raise ValueError(f"format {name} has no schema; write schema: FILE{form.file}")
     try:
-        from sluicegate.schemas.avro import compiled
+        made: Codec = importlib.import_module(form.module).compiled(options)
     except ImportError:
-        raise ValueError('the Avro library is not installed; pip install "sluicegate[avro]"') from None
-    return compiled(avro)
+        raise ValueError(f'{form.library} is not installed; pip install "sluicegate[{name}]"') from None
+    return made
 
 
 def as_json(codec: Codec, names: Iterable[str] | None = None) -> Callable[[bytes], bytes]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from sluicegate.schemas import Codec, codec
-from sluicegate.schemas.codecs import as_json
+from sluicegate.schemas.codecs import SCHEMA_FORMATS, as_json
 from sluicegate.schemas.json import Field, FieldDecoder, bounded, canonical, decode_any, wanted, well_formed
 from sluicegate.streams.agent import Agent, Aggregation, Let, Reducer, Until
 from sluicegate.streams.aggregation.clauses import Lets, Where, computed, needed
@@ -125,7 +125,8 @@ def restored(agent: Agent, earlier: str) -> Rule:
         agent.aggregation or Aggregation(), key=key, compute=reducers, on_missing=on_missing, until=None
     )
     try:
-        form = codec("json" if format_name == "avro" else format_name)  # what is kept of an Avro record is JSON
+        kept = "json" if format_name in SCHEMA_FORMATS else format_name  # what is kept of their records is JSON
+        form = codec(kept)
         old = replace(agent, format=format_name, aggregation=aggregation, scope=scope, where="", let=let, dedupe=None)
         return Rule(old, form)
     except ValueError as e:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from sluicegate.connectors import open_registry
-from sluicegate.schemas import Avro
+from sluicegate.schemas import SchemaOptions
 from sluicegate.schemas import registry as schemas
 from sluicegate.schemas.codecs import Unavailable
 from sluicegate.streams.agent import Agent, App
@@ -28,10 +28,10 @@ def findings(app: App) -> list[SystemFinding]:
             subject = schemas.subject_of(avro)
             try:
                 if avro.register:
-                    client.fits(subject, avro.schema)
+                    client.fits(subject, avro.schema, avro.kind)
                     found.append(SystemFinding("registry", True, f"subject {subject} takes the schema"))
                 else:
-                    id = client.id(subject, avro.schema, False)
+                    id = client.id(subject, avro.schema, False, avro.kind)
                     found.append(SystemFinding("registry", True, f"subject {subject} has the schema as id {id}"))
             except schemas.SubjectRefused as error:
                 text, _, hint = str(error).rpartition("; ")
@@ -53,6 +53,6 @@ def refusals(agents: Sequence[Agent]) -> Iterator[str]:
             return
 
 
-def _written(agents: Sequence[Agent]) -> list[Avro]:
+def _written(agents: Sequence[Agent]) -> list[SchemaOptions]:
     written = [each.avro for agent in agents for each in agent.outputs if each.avro is not None]
     return [each for each in dict.fromkeys(written) if each.registry and each.subject]
