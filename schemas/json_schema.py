@@ -20,6 +20,8 @@ Wrong = Callable[[Any], str | None]
 def compiled(options: SchemaOptions) -> Codec:
     """The codec. Its `decode`, `text` and `only` raise msgspec.DecodeError, its `encode` Unwritable; errors quote no
     payload. Raises ValueError for a text that is no schema."""
+    if options.validate and not options.schema:
+        raise ValueError("validate has no schema; write schema: FILE.json")
     if options.schema:
         parsed(options.schema)
     wrong = validator(options.schema) if options.validate else None

@@ -13,9 +13,7 @@ def installed() -> bool:
 
 
 def findings(options: SchemaOptions, path: Path) -> Iterator[FileFinding]:
-    at = ((*path, "validate"), (*path, "schema"))
-    if options.validate and not options.schema:
-        yield FileFinding(at[0], "needs schema", "write schema: FILE.json, for which each value must be valid", at)
+    """A schema that is to be written by its id, and is not there."""
     if options.subject and not options.schema:
         yield FileFinding(path, "format json-schema has no schema", "write schema: FILE.json")
 

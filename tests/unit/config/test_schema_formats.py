@@ -62,55 +62,55 @@ MAKE = "make one with protoc --include_imports --descriptor_set_out=FILE.desc FI
     [
         (
             agent(f"{IN}{COUNT}to: {{topic: t}}".replace("shop.Order", "Order")),
-            [f"10:5: agents.a.schema: has no message Order; {NEW}"],
+            [f"9:5: agents.a.schema: has no message Order; {NEW}"],
         ),
         (
             agent(f"{IN}{COUNT}to: {{topic: t}}".replace("order.desc", "order.proto")),
-            [f"10:5: agents.a.schema: is no set of file descriptors; {MAKE}"],
+            [f"9:5: agents.a.schema: is no set of file descriptors; {MAKE}"],
         ),
         (
             agent(f"{IN}{COUNT}to: {{topic: t}}".replace("order.desc", "none.desc")),
             [
-                "10:5: agents.a.schema: cannot be read (FileNotFoundError); name a schema file (.desc), relative to the "
+                "9:5: agents.a.schema: cannot be read (FileNotFoundError); name a schema file (.desc), relative to the "
                 "folder of this file"
             ],
         ),
         (
             agent(f"from: orders\nformat: protobuf\n{COUNT}to: {{topic: t}}"),
-            ["7:3: agents.a: format protobuf has no schema; write schema: FILE.desc"],
+            ["6:3: agents.a: format protobuf has no schema; write schema: FILE.desc"],
         ),
         (
             agent(f"{IN}framing: confluent\nschema_id: 1\nwriter_schemas: ids\n{COUNT}to: {{topic: t}}"),
             [
-                "14:5: agents.a.writer_schemas: 7.desc is neither a set of file descriptors nor a .proto file; correct "
+                "13:5: agents.a.writer_schemas: 7.desc is neither a set of file descriptors nor a .proto file; correct "
                 "that file; records of its id cannot be decoded"
             ],
         ),
         (
             agent(f"{IN}writer_schema: order.desc\nvalidate: true\n{COUNT}to: {{topic: t, message: a.B}}"),
             [
-                "12:5: agents.a.writer_schema: belongs to format: avro, but the format is protobuf; write format: avro, "
-                "or leave it out",
-                "13:5: agents.a.validate: belongs to format: json-schema, but the format is protobuf; write format: "
+                "11:5: agents.a.writer_schema: belongs to format: avro, but the format is protobuf; write format: "
+                "avro, or leave it out",
+                "12:5: agents.a.validate: belongs to format: json-schema, but the format is protobuf; write format: "
                 "json-schema, or leave it out",
-                "15:20: agents.a.to.message: belongs to format: protobuf, but the format is json; write format: "
+                "14:20: agents.a.to.message: belongs to format: protobuf, but the format is json; write format: "
                 "protobuf, or leave it out",
             ],
         ),
         (
             agent(f"{IN}{COUNT}to: {{topic: t, format: protobuf, schema: order.desc, message: shop.Order}}"),
             [
-                "13:42: agents.a.to.schema: lacks closed_at, count, key, opened_at, reason: fields of the result; "
+                "12:38: agents.a.to.schema: lacks closed_at, count, key, opened_at, reason: fields of the result; "
                 "correct it"
             ],
         ),
         (
             agent(f"from: orders\nformat: json-schema\nvalidate: true\n{COUNT}to: {{topic: t}}"),
-            ["10:5: agents.a.validate: needs schema; write schema: FILE.json, for which each value must be valid"],
+            ["6:3: agents.a.schema: validate has no schema; write schema: FILE.json"],
         ),
         (
             agent(f"from: orders\n{COUNT}to: {{topic: t, format: json-schema, framing: confluent}}") + ONE,
-            ["10:5: agents.a.to: format json-schema has no schema; write schema: FILE.json"],
+            ["9:5: agents.a.to: format json-schema has no schema; write schema: FILE.json"],
         ),
     ],
 )

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from confluent_kafka.schema_registry.serde import SchemaId
 from google.protobuf import json_format
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from sluicegate.schemas import SchemaOptions, codec, protobuf_schema
 from sluicegate.schemas import registry as schemas
 from sluicegate.schemas.codecs import Unavailable, Unwritable
+from sluicegate.schemas.protobuf import read_path, written_path
 from tests.unit.schemas.protos import ORDER, by, descriptors, encoded, kind
 
 ALL = """
@@ -256,10 +258,6 @@ def test_the_frame_names_the_message() -> None:
 
 @given(st.lists(st.integers(0, 2**30), min_size=1, max_size=5))
 def test_the_frame_is_the_one_of_confluents_client(path: list[int]) -> None:
-    from confluent_kafka.schema_registry.serde import SchemaId
-
-    from sluicegate.schemas.protobuf import read_path, written_path
-
     theirs = SchemaId("PROTOBUF", 7, None, [0] if path == [0] else path).id_to_bytes()[5:]
     if path != [0]:
         assert written_path(tuple(path)) == theirs
