@@ -3,7 +3,6 @@
 import base64
 import json
 import math
-import struct
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import msgspec
 import pytest
 from confluent_kafka.schema_registry.serde import SchemaId
 from google.protobuf import json_format
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluicegate.schemas import SchemaOptions, codec, protobuf_schema
@@ -124,25 +123,25 @@ def as_numbers(value: Any, of: Any) -> Any:
         return [as_numbers(each, other) for each, other in zip(value, of, strict=True)]
     if isinstance(of, int) and not isinstance(of, bool) and isinstance(value, str):
         return int(value)
-    if isinstance(of, float) and isinstance(value, float):
-        return struct.unpack("f", struct.pack("f", value))[0] if abs(value) < 3e38 and of != value else value
     return value
 
 
 FORM, KIND = by("t.All", ALL), kind("t.All", ALL)
 
 
+@settings(derandomize=True, deadline=None, max_examples=200)
 @given(VALUES)
 def test_values_are_those_of_the_librarys_json_both_ways(value: dict[str, Any]) -> None:
     official = json_format.ParseDict(value, KIND())
     written = official.SerializeToString(deterministic=True)
     ours = FORM.decode(written)
-    assert ours == as_numbers(theirs(official), ours)
+    assert ours == {**as_numbers(theirs(official), ours), "f": official.f}  # theirs: the shortest text of a float
     again = KIND.FromString(FORM.encode(ours))
     assert again == official
     assert FORM.encode(value) == written
 
 
+@settings(derandomize=True, deadline=None, max_examples=200)
 @given(VALUES)
 def test_what_was_written_is_read_again(value: dict[str, Any]) -> None:
     read = FORM.decode(FORM.encode(value))
@@ -151,6 +150,7 @@ def test_what_was_written_is_read_again(value: dict[str, Any]) -> None:
     assert {*read} - {*value} == set()
 
 
+@settings(derandomize=True, deadline=None, max_examples=300)
 @given(st.binary(max_size=60))
 def test_any_bytes_are_a_value_or_undecodable_as_the_library_says(value: bytes) -> None:
     try:
@@ -256,6 +256,7 @@ def test_the_frame_names_the_message() -> None:
         first.decode(b"\1")
 
 
+@settings(derandomize=True, deadline=None)
 @given(st.lists(st.integers(0, 2**30), min_size=1, max_size=5))
 def test_the_frame_is_the_one_of_confluents_client(path: list[int]) -> None:
     theirs = SchemaId("PROTOBUF", 7, None, [0] if path == [0] else path).id_to_bytes()[5:]
