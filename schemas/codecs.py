@@ -75,10 +75,14 @@ def _of_schema(name: str, form: SchemaFormat, options: SchemaOptions | None) -> 
     if options is None:
         raise ValueError(f"format {name} has no schema; write schema: FILE{form.file}")
     try:
-        made: Codec = importlib.import_module(form.module).compiled(options)
+        compiled: Callable[[SchemaOptions], Codec] = importlib.import_module(form.module).compiled
     except ImportError:
         raise ValueError(f'{form.library} is not installed; pip install "sluicegate[{name}]"') from None
-    return made
+    if not options.pinned:
+        return compiled(options)
+    from sluicegate.schemas.pinned import later
+
+    return later(name, options, form.file, compiled)
 
 
 def as_json(codec: Codec, names: Iterable[str] | None = None) -> Callable[[bytes], bytes]:

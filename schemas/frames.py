@@ -44,7 +44,7 @@ def written_with(options: SchemaOptions, id: SchemaKey, suffix: str) -> tuple[st
     what, where = f"was written with schema id {id}", f"{id}{suffix}"
     if options.writers:
         try:
-            return _content(Path(options.writers, where), suffix), where
+            return content(Path(options.writers, where), suffix), where
         except OSError:
             if not options.registry:
                 raise msgspec.DecodeError(f"{what}, and there is no {where} in writer_schemas") from None
@@ -58,7 +58,8 @@ def written_with(options: SchemaOptions, id: SchemaKey, suffix: str) -> tuple[st
         raise Unavailable(f"{what}, and {error}") from None
 
 
-def _content(file: Path, suffix: str) -> str:
+def content(file: Path, suffix: str) -> str:
+    """The text of a schema file; descriptors are in base64. Raises OSError and ValueError."""
     if suffix != ".desc":
         return file.read_text(encoding="utf-8")
     from base64 import b64encode

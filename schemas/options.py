@@ -15,6 +15,9 @@ class SchemaOptions:
     With the name of a `registry`, it is asked for the schemas of other ids, and for the id to write: that of the schema
     under `subject`, where `{record}` stands for the record's full name. `register`: the schema is registered.
 
+    With `pinned`, such as `orders-value:3`, `schema` is empty: it is that version of the subject, asked for when it is
+    first needed.
+
     For Protobuf, `schema` is a set of file descriptors in base64, and `message` the full name of the message, which may
     be left out if the last file of the set has one message. For JSON with a schema, `validate` says that each value
     must be valid for it."""
@@ -30,6 +33,7 @@ class SchemaOptions:
     kind: Literal["AVRO", "PROTOBUF", "JSON"] = "AVRO"
     message: str = ""
     validate: bool = False
+    pinned: str = ""
 
 
 Avro = SchemaOptions

@@ -18,7 +18,7 @@ PAUSE = 1.0  # seconds after an unanswered request in which no other one is made
 
 T = TypeVar("T")
 SchemaKey = int | str
-"""A registry's id of a schema, or its UUID as text."""
+"""A registry's id of a schema, its UUID as text, or `SUBJECT:VERSION`."""
 
 
 class UnknownId(LookupError):

@@ -77,7 +77,7 @@ class FieldTypes:
     def __init__(self, agent: Agent) -> None:
         self._named: dict[str, Any] = {}
         self._input = None
-        if agent.format == "avro" and agent.avro is not None:
+        if agent.format == "avro" and agent.avro is not None and not agent.avro.pinned:
             from sluicegate.schemas.avro import least_bytes, parsed
 
             self._input = parsed(agent.avro.schema)

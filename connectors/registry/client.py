@@ -53,8 +53,7 @@ class RegistryClient:
         def refused(error: Any) -> Exception:
             return UnknownId(f"the schema registry at {self._place} has no schema with id {id}")
 
-        by = self._client.get_schema_by_guid if isinstance(id, str) else self._client.get_schema
-        found = self._asked(lambda: by(id, fmt=FORMS.get(kind)), refused)
+        found = self._asked(lambda: self._schema(id, FORMS.get(kind)), refused)
         if (found.schema_type or "AVRO") != kind:
             raise UnknownId(f"schema id {id} is {found.schema_type or 'AVRO'}, not {kind}")
         if kind == "PROTOBUF":
@@ -62,6 +61,22 @@ class RegistryClient:
         if found.references and kind == "AVRO":
             raise UnknownId(f"schema id {id} has references to other schemas: only those that stand alone can be read")
         return str(found.schema_str)
+
+    def _schema(self, id: SchemaKey, form: str | None) -> Any:
+        if isinstance(id, int):
+            return self._client.get_schema(id, fmt=form)
+        subject, colon, version = id.rpartition(":")
+        if colon:
+            return self._client.get_version(subject, int(version), fmt=form).schema
+        return self._client.get_schema_by_guid(id, fmt=form)
+
+    def versions(self, subject: str) -> list[int]:
+        """Of the schemas under the subject; none if there is no such subject. Raises Unavailable."""
+        try:
+            found = self._asked(lambda: self._client.get_versions(subject), lambda error: UnknownId(subject))
+        except UnknownId:
+            return []
+        return [int(each) for each in found]
 
     def id(self, subject: str, schema: str, register: bool, kind: str) -> int:
         def refused(error: Any) -> Exception:

@@ -7,6 +7,7 @@ from sluicegate.schemas import SchemaOptions
 from sluicegate.schemas import registry as schemas
 from sluicegate.schemas.codecs import Unavailable
 from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.cli import versions
 from sluicegate.streams.cli.finding import SystemFinding
 
 
@@ -36,7 +37,7 @@ def findings(app: App) -> list[SystemFinding]:
             except schemas.SubjectRefused as error:
                 text, _, hint = str(error).rpartition("; ")
                 found.append(SystemFinding("registry", False, text, hint))
-        return found
+        return [*found, *versions.findings(app.agents, client)]
     except Unavailable as error:
         return [SystemFinding("registry", False, str(error), "start it, or correct `schema_registry.url`")]
 
@@ -49,6 +50,18 @@ def refusals(agents: Sequence[Agent]) -> Iterator[str]:
             schemas.written_id(avro)
         except schemas.SubjectRefused as error:
             yield str(error)
+        except Unavailable:
+            return
+    for agent in agents:
+        yield from _unknown_version(agent)
+
+
+def _unknown_version(agent: Agent) -> Iterator[str]:
+    if agent.avro is not None and agent.avro.pinned:
+        try:
+            schemas.table(agent.avro.registry).schema(agent.avro.pinned, agent.avro.kind)
+        except schemas.UnknownId as error:
+            yield f"agent {agent.name}: the schema {agent.avro.pinned} is not known: {error}"
         except Unavailable:
             return
 

@@ -1,6 +1,7 @@
 """Formats with schemas in the file: their schema files, the schemas that agents of the file take from each other, and
 the problems with them. What only one format has is in its own module, which `ROOMS` names."""
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path as FilePath
@@ -109,6 +110,9 @@ def _of(
     if room is None:
         return
     form = SCHEMA_FORMATS[model.format].file
+    if version_of(model) is not None:
+        yield from _of_version(model, path, asked)
+        given.pop("schema")
     for key in ("schema", "writer_schema"):
         if key in given and (why := unreadable(folder, str(given[key]), model.format)):
             yield FileFinding(
@@ -124,6 +128,21 @@ def _of(
                 f"add {other}, or leave it out",
                 ((*path, key), (*path, other)),
             )
+
+
+def version_of(model: AgentModel | DestinationModel) -> str | None:
+    """`SUBJECT:VERSION`, if `schema` is one and no file."""
+    name = model.schema_
+    return name if name is not None and re.fullmatch(r".+:[1-9][0-9]*", name) else None
+
+
+def _of_version(model: AgentModel | DestinationModel, path: Path, asked: bool) -> Iterator[FileFinding]:
+    at, needs = (*path, "schema"), ((*path, "schema"), (*path, "framing"), registry.AT)
+    if isinstance(model, DestinationModel):
+        yield FileFinding(at, "is a version of a subject, but is to be written", "name a schema file", (at,))
+    elif not asked or model.framing != "confluent":
+        hint = "write schema_registry: {url: URL} in the file and framing: confluent beside it, or name a schema file"
+        yield FileFinding(at, "is a version of a subject, which only a schema registry has", hint, needs)
 
 
 def _of_writers(
@@ -167,8 +186,9 @@ def given(model: AgentModel | DestinationModel, folder: FilePath, asked: str = "
     writer = getattr(model, "writer_schema", None)
     writers = getattr(model, "writer_schemas", None)
     known = None if writers is None else str((folder / writers).absolute())
+    version = version_of(model)
     found = SchemaOptions(
-        _text(room, folder, model.schema_) or "",
+        _text(room, folder, None if version else model.schema_) or "",
         _text(room, folder, writer),
         model.framing or "none",
         model.schema_id,
@@ -179,7 +199,7 @@ def given(model: AgentModel | DestinationModel, folder: FilePath, asked: str = "
     if not asked or found.framing != "confluent":
         return found
     if isinstance(model, AgentModel):
-        return replace(found, registry=asked)
+        return replace(found, registry=asked, pinned=version or "")
     if model.schema_id is not None:
         return found
     subject = registry.SUBJECTS[model.subject or "topic"].replace("{topic}", model.topic)
@@ -260,7 +280,7 @@ def _compiled(
         what, _, hint = printable(str(error)).partition("; ")
         yield FileFinding((*path, "schema") if options is not None else path, what, hint or "correct the schema")
         return
-    if options is not None:
+    if options is not None and not options.pinned:
         yield from ROOMS[form].findings(options, path)
 
 

@@ -238,7 +238,8 @@ def _schema(avro: SchemaOptions | None) -> Tree:
     given |= {"framing": avro.framing} if avro.framing != "none" or avro.schema_id is not None else {}
     given |= {"message": avro.message} if avro.message else {}
     given |= {"validate": True} if avro.validate else {}
-    return given | ({"schema": avro.schema} if avro.schema else {})
+    schema = avro.schema or avro.pinned
+    return given | ({"schema": schema} if schema else {})
 
 
 def _dedupe(dedupe: run.Deduplication) -> Tree:

@@ -115,6 +115,7 @@ def _options(avro: SchemaOptions | None) -> AgentDocument:
     found: AgentDocument = {} if avro.framing == "none" else {"framing": avro.framing}
     found |= {"schema": _schema(avro.schema)} if avro.schema else {}
     found |= {} if avro.writer_schema is None else {"writer_schema": _schema(avro.writer_schema)}
+    found |= {"schema": avro.pinned} if avro.pinned else {}
     found |= {"message": avro.message} if avro.message else {}
     found |= {"validate": True} if avro.validate else {}
     found |= {} if avro.schema_id is None else {"schema_id": avro.schema_id}

@@ -16,8 +16,10 @@ from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, Proto
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from sluicegate.connectors import open_registry
+from sluicegate.schemas import SchemaOptions
 from sluicegate.schemas.protobuf_schema import files
-from sluicegate.streams.agent import Registry
+from sluicegate.streams.agent import Agent, Aggregation, App, Destination, Reducer, Registry
+from sluicegate.streams.cli.registry import findings
 from tests.bench.load import create
 from tests.bench.results import reader
 from tests.integration.supervised.run import Run
@@ -217,3 +219,47 @@ def test_a_set_with_imports_is_registered_file_by_file_and_comes_back_whole(own_
     at = SerializationContext("orders", MessageField.VALUE)
     written = ProtobufSerializer(order, theirs, {"use.deprecated.format": False, "auto.register.schemas": False})
     assert int.from_bytes(written(order(amount=1), at)[1:5], "big") == id
+
+
+def versioned(url: str, form: str, pinned: str, **keys: Any) -> App:
+    options = SchemaOptions("", None, "confluent", registry=url, pinned=pinned, **keys)
+    rule = Aggregation("by", count=2, compute=(Reducer("total", "sum", "amount"),))
+    made = Agent("sums", ("orders",), rule, Destination("out"), "dead", format=form, avro=options, where="flag")
+    return App("a", "memory://", (made,), {}, registry=Registry((url,)))
+
+
+def test_check_finds_the_versions_that_lack_a_field_that_the_agent_uses(own_server: Callable[..., Server]) -> None:
+    server = own_server(Apicurio)
+    client = SchemaRegistryClient({"url": server.url})
+    names = ("amount", "by", "flag")
+
+    def avro(*fields: str, **default: Any) -> str:
+        kinds = [{"name": name, "type": "boolean" if name == "flag" else "string"} for name in fields]
+        given = [{**each, "default": default[each["name"]]} if default else each for each in kinds]
+        return json.dumps({"type": "record", "name": "R", "fields": given})
+
+    def proto(*fields: str) -> str:
+        lines = "".join(f"string {name} = {names.index(name) + 1};" for name in fields)
+        return encoded(f'syntax = "proto3"; message R {{ {lines} }}')
+
+    ours = open_registry(Registry((server.url,)))
+    for fields in (("amount",), names, ("by", "flag")):
+        client.register_schema("orders-value", Schema(avro(*fields), "AVRO"))
+        client.set_compatibility("orders-value", "NONE")
+    lacking = [
+        "subject orders-value version 1 lacks by, flag, which agent sums uses",
+        "subject orders-value version 3 lacks amount, which agent sums uses",
+    ]
+    found = findings(versioned(server.url, "avro", "orders-value:2"))
+    assert [each.text for each in found if not each.ok] == lacking
+    client.register_schema("orders-value", Schema(avro(*names, amount="", by="", flag=False), "AVRO"))
+    assert [each.text for each in findings(versioned(server.url, "avro", "orders-value:4")) if not each.ok] == []
+    for fields in (("amount",), names):
+        ours.id("p-value", proto(*fields), True, "PROTOBUF")
+    found = findings(versioned(server.url, "protobuf", "p-value:2", message="R", kind="PROTOBUF"))
+    assert [each.text for each in found if not each.ok] == [
+        "subject p-value version 1 lacks by, flag, which agent sums uses"
+    ]
+    [answers, missing] = findings(versioned(server.url, "avro", "none-value:1"))
+    assert (answers.ok, missing.ok) == (True, False)
+    assert "has no schema with id none-value:1" in missing.text

@@ -8,7 +8,23 @@ REGISTRY = ("tests/unit/engine/test_registry.py",)
 PROTOBUF = ("tests/unit/schemas/test_protobuf.py",)
 JSON_SCHEMA = ("tests/unit/schemas/test_json_schema.py",)
 
+PINNED = ("tests/unit/engine/test_pinned_schema.py",)
+
 GUARDS = (
+    Guard(
+        "a pinned schema that is not known makes no dead letter",
+        "schemas/pinned.py",
+        '        raise Unavailable(f"the schema {options.pinned} is not known: {error}") from None',
+        '        raise msgspec.DecodeError(f"the schema {options.pinned} is not known: {error}") from None',
+        PINNED,
+    ),
+    Guard(
+        "a pinned schema that is none makes no dead letter",
+        "schemas/pinned.py",
+        '                raise Unavailable(f"the schema {options.pinned} {error}") from None',
+        '                raise msgspec.DecodeError(f"the schema {options.pinned} {error}") from None',
+        PINNED,
+    ),
     Guard(
         "a record of another message is undecodable",
         "schemas/protobuf.py",

@@ -123,3 +123,34 @@ def test_the_message_and_validation_are_part_of_the_rule(folder: Path) -> None:
     rules = [rule_of(loaded(folder, agent(each)).app.agents[0]) for each in (box, box.replace("Order", "Box"))]
     assert [each.document["message"] for each in rules] == ["shop.Order", "shop.Box"]
     assert rules[0].digest != rules[1].digest
+
+
+PINNED = "from: orders\nformat: avro\nschema: orders-value:3\nframing: confluent\n"
+
+
+def test_a_schema_may_be_a_version_of_a_subject(folder: Path) -> None:
+    found = loaded(folder, agent(f"{PINNED}where: amount > 1\n{COUNT}to: {{topic: t}}") + ONE)
+    assert found.problems == ()
+    [made] = found.app.agents
+    assert (made.avro.schema, made.avro.pinned) == ("", "orders-value:3")
+    assert rule_of(made).document["schema"] == "orders-value:3"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            agent(f"{PINNED}{COUNT}to: {{topic: t}}"),
+            [
+                "9:5: agents.a.schema: is a version of a subject, which only a schema registry has; write "
+                "schema_registry: {url: URL} in the file and framing: confluent beside it, or name a schema file"
+            ],
+        ),
+        (
+            agent(f"from: orders\n{COUNT}to: {{topic: t, format: avro, schema: 'a:1', framing: confluent}}") + ONE,
+            ["9:34: agents.a.to.schema: is a version of a subject, but is to be written; name a schema file"],
+        ),
+    ],
+)
+def test_a_version_where_none_can_be(folder: Path, text: str, expected: list[str]) -> None:
+    assert problems(folder, text) == expected

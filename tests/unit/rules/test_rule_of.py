@@ -91,7 +91,7 @@ HANDLER = {
 DEDUPE = {"by": "key", "name": "other", "horizon": 5.0, "on_missing": "accept", "max_ids": 3}
 ON_ERROR = {"decode": "skip", "produce": "stop", "expression": "stop"}
 AVRO = {"schema": SCHEMA.replace("long", "int"), "writer_schema": SCHEMA, "framing": "confluent", "schema_id": 7}
-AVRO |= {"message": "shop.Order", "validate": True}
+AVRO |= {"message": "shop.Order", "validate": True, "pinned": "orders-value:3"}
 
 
 def test_the_tables_of_this_test_name_every_field():
