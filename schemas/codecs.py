@@ -4,7 +4,7 @@ user's own."""
 import base64
 import importlib
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -13,18 +13,19 @@ from sluicegate.schemas.options import SchemaOptions
 
 
 class SchemaFormat(NamedTuple):
-    """A format whose records have a schema. `module` has `compiled(options)`; the extra that installs its library has
-    the format's name. `file` is the kind of its schema files."""
+    """A format whose records have a schema. `kind` is the registry's word for it. `module` has `compiled(options)`; the
+    extra that installs its library has the format's name. `file` is the kind of its schema files."""
 
+    kind: Literal["AVRO", "PROTOBUF", "JSON"]
     module: str
     library: str
     file: str
 
 
 SCHEMA_FORMATS = {
-    "avro": SchemaFormat("sluicegate.schemas.avro", "the Avro library", ".avsc"),
-    "protobuf": SchemaFormat("sluicegate.schemas.protobuf", "the Protobuf library", ".desc"),
-    "json-schema": SchemaFormat("sluicegate.schemas.json_schema", "the library that validates JSON", ".json"),
+    "avro": SchemaFormat("AVRO", "sluicegate.schemas.avro", "the Avro library", ".avsc"),
+    "protobuf": SchemaFormat("PROTOBUF", "sluicegate.schemas.protobuf", "the Protobuf library", ".desc"),
+    "json-schema": SchemaFormat("JSON", "sluicegate.schemas.json_schema", "the library that validates JSON", ".json"),
 }
 
 
@@ -74,6 +75,8 @@ def codec(name: str, options: SchemaOptions | None = None) -> Codec:
 def _of_schema(name: str, form: SchemaFormat, options: SchemaOptions | None) -> Codec:
     if options is None:
         raise ValueError(f"format {name} has no schema; write schema: FILE{form.file}")
+    if options.kind != form.kind:
+        raise ValueError(f"format {name} has a schema of kind {options.kind}; give SchemaOptions kind={form.kind!r}")
     try:
         compiled: Callable[[SchemaOptions], Codec] = importlib.import_module(form.module).compiled
     except ImportError:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from sluicegate.schemas import SchemaOptions
+from sluicegate.schemas.codecs import SCHEMA_FORMATS
 from sluicegate.schemas.registry import UnknownId
 from sluicegate.streams.agent import Agent, Until
 from sluicegate.streams.cli.finding import SystemFinding
@@ -57,8 +58,8 @@ def _of_subject(
 
 
 def _fields(options: SchemaOptions, schema: str) -> dict[str, bool] | None:
-    room = next(room for room in ROOMS.values() if room.kind == options.kind)
-    return room.fields(replace(options, schema=schema, pinned=""))
+    name = next(name for name, each in SCHEMA_FORMATS.items() if each.kind == options.kind)
+    return ROOMS[name].fields(replace(options, schema=schema, pinned=""))
 
 
 def used(agent: Agent) -> set[str]:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path as FilePath
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from sluicegate.schemas import SchemaOptions
 from sluicegate.schemas.codecs import SCHEMA_FORMATS
@@ -21,11 +21,10 @@ KEYS |= {"schema": "schema_", "register": "register_", "message": "message", "va
 
 
 class Room(NamedTuple):
-    """A format: its name in a registry, its keys besides those of every format, whether its library is installed, the
+    """A format: its keys besides those of every format, whether its library is installed, the
     text of a schema file, and what is wrong with schemas that can be read. `fields` are those of a record, and whether
     each may be left out; None: not known."""
 
-    kind: Literal["AVRO", "PROTOBUF", "JSON"]
     keys: tuple[str, ...]
     installed: Callable[[], bool]
     read: Callable[[FilePath], str]
@@ -34,11 +33,11 @@ class Room(NamedTuple):
 
 
 ROOMS = {
-    "avro": Room("AVRO", ("writer_schema", "writer_schemas"), avro.installed, read, avro.findings, avro.fields),
+    "avro": Room(("writer_schema", "writer_schemas"), avro.installed, read, avro.findings, avro.fields),
     "protobuf": Room(
-        "PROTOBUF", ("message", "writer_schemas"), protobuf.installed, protobuf.read, protobuf.findings, protobuf.fields
+        ("message", "writer_schemas"), protobuf.installed, protobuf.read, protobuf.findings, protobuf.fields
     ),
-    "json-schema": Room("JSON", ("validate",), json_schema.installed, read, json_schema.findings, json_schema.fields),
+    "json-schema": Room(("validate",), json_schema.installed, read, json_schema.findings, json_schema.fields),
 }
 _OF_INPUTS = ("writer_schema", "writer_schemas")
 _OF_ALL = ("schema", "framing", "schema_id", "subject", "register")
@@ -195,7 +194,7 @@ def given(model: AgentModel | DestinationModel, folder: FilePath, asked: str = "
         known,
     )
     own = {name: value for name in room.keys if name not in _OF_INPUTS and (value := getattr(model, KEYS[name]))}
-    found = replace(found, kind=room.kind, **own)
+    found = replace(found, kind=SCHEMA_FORMATS[model.format].kind, **own)
     if not asked or found.framing != "confluent":
         return found
     if isinstance(model, AgentModel):

@@ -83,6 +83,11 @@ def test_what_is_no_schema_is_said(schema: Any, error: str) -> None:
         by(schema, validate=True)
 
 
+def test_options_of_another_format_are_refused() -> None:
+    with pytest.raises(ValueError, match="format json-schema has a schema of kind AVRO"):
+        codec("json-schema", SchemaOptions("{}"))
+
+
 def test_a_text_that_is_no_json_is_no_schema() -> None:
     with pytest.raises(ValueError, match="is no JSON Schema"):
         codec("json-schema", SchemaOptions("{", kind="JSON"))
