@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.schemas.options import Avro
+from sluicegate.schemas.options import Avro, SchemaOptions
 
 if TYPE_CHECKING:
     from sluicegate.schemas.codecs import Codec, codec
@@ -17,4 +17,4 @@ else:
         return getattr(codecs, name)
 
 
-__all__ = ["Avro", "Codec", "codec"]
+__all__ = ["Avro", "Codec", "SchemaOptions", "codec"]

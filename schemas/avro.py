@@ -7,32 +7,28 @@ that it skips is UTF-8.
 """
 
 import json as standard
-import struct
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from io import BytesIO
-from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import fastavro
 import msgspec
 from fastavro.types import Schema
 
-from sluicegate.schemas import json, registry
+from sluicegate.schemas import frames, json
 from sluicegate.schemas.avro_reading import restoring
 from sluicegate.schemas.avro_strict import fields, walking
 from sluicegate.schemas.avro_values import fitting
-from sluicegate.schemas.codecs import Codec, Unavailable
-from sluicegate.schemas.options import Avro
+from sluicegate.schemas.codecs import Codec
+from sluicegate.schemas.frames import FRAME, check_id, id_of, opened, written_with
+from sluicegate.schemas.options import SchemaOptions
 from sluicegate.schemas.registry import SchemaKey
 
-FRAME = struct.Struct(">bI")
-_LONG_FRAME = 17  # a one, and a UUID in place of the id
 _WORDS = {UnicodeDecodeError: "is not UTF-8", OverflowError: "is out of range"}
 
 
-def compiled(avro: Avro) -> Codec:
+def compiled(avro: SchemaOptions) -> Codec:
     """The codec of a schema. Its `decode`, `text` and `only` raise msgspec.DecodeError, its `encode` Unwritable; errors
     quote no payload. Raises ValueError for a text that is no schema, and for an unsafe schema."""
     reader = parsed(avro.schema)
@@ -109,7 +105,7 @@ def _is_record(schema: Any) -> bool:
     return isinstance(schema, dict) and schema["type"] in ("record", "error")
 
 
-def _reader(avro: Avro, writer: Any, reader: Any, names: frozenset[str] | None) -> Callable[[bytes], Any]:
+def _reader(avro: SchemaOptions, writer: Any, reader: Any, names: frozenset[str] | None) -> Callable[[bytes], Any]:
     """A function that reads a message, which must be one datum and nothing else. It keeps only these fields of a record
     (None: all), and raises msgspec.DecodeError."""
     if avro.writers is not None or avro.registry:
@@ -122,7 +118,7 @@ def _reader(avro: Avro, writer: Any, reader: Any, names: frozenset[str] | None) 
 
     def datum(value: bytes) -> Any:
         if framed:
-            _check_frame(value, avro.schema_id)
+            check_id(id_of(value), avro.schema_id)
         try:
             end = walk(value, begin)
         except (IndexError, ValueError) as error:
@@ -140,18 +136,16 @@ def _reader(avro: Avro, writer: Any, reader: Any, names: frozenset[str] | None) 
     return datum
 
 
-def _by_id(avro: Avro, reader: Any, names: frozenset[str] | None) -> Callable[[bytes], Any]:
+def _by_id(avro: SchemaOptions, reader: Any, names: frozenset[str] | None) -> Callable[[bytes], Any]:
     """The schema of each id is read with its first record; a missing one is looked for again with each record. With a
     registry, whose ids begin with 1, the id 0 is that of `schema` if it has no other."""
     alone = replace(avro, writers=None, registry="")
     known: dict[SchemaKey, Callable[[bytes], Any]] = {avro.schema_id or 0: _reader(alone, reader, reader, names)}
 
     def datum(value: bytes) -> Any:
-        id: SchemaKey = 0
-        if len(value) >= _LONG_FRAME and value[0] == 1 and avro.registry:
-            id, value = str(UUID(bytes=value[1:_LONG_FRAME])), FRAME.pack(0, 0) + value[_LONG_FRAME:]
-        else:
-            id = _id(value)
+        id, begin = opened(value, avro)
+        if begin != FRAME.size:
+            value = FRAME.pack(0, 0) + value[begin:]
         read = known.get(id)
         if read is None:
             read = known[id] = _reader(replace(alone, schema_id=None), _written_with(avro, id), reader, names)
@@ -160,38 +154,13 @@ def _by_id(avro: Avro, reader: Any, names: frozenset[str] | None) -> Callable[[b
     return datum
 
 
-def _written_with(avro: Avro, id: SchemaKey) -> Schema:
-    """By the file of the id; without such a file, by the registry. Raises msgspec.DecodeError and Unavailable."""
-    what, where = f"was written with schema id {id}", f"{id}.avsc"
+def _written_with(avro: SchemaOptions, id: SchemaKey) -> Schema:
+    """Raises msgspec.DecodeError and Unavailable."""
+    text, where = written_with(avro, id, ".avsc")
     try:
-        try:
-            text = Path(avro.writers or "", where).read_text(encoding="utf-8") if avro.writers else None
-        except OSError:
-            if not avro.registry:
-                raise msgspec.DecodeError(f"{what}, and there is no {where} in writer_schemas") from None
-            text = None
-        if text is None:
-            text, where = registry.table(avro.registry).schema(id), "schema in the registry"
         return parsed(text)
-    except registry.UnknownId as error:
-        raise msgspec.DecodeError(f"{what}, which is not known: {error}") from None
     except ValueError as error:
-        raise msgspec.DecodeError(f"{what}, whose {where} {error}") from None
-    except Unavailable as error:
-        raise Unavailable(f"{what}, and {error}") from None
-
-
-def _id(value: bytes) -> int:
-    if len(value) < FRAME.size or value[0] != 0:
-        raise msgspec.DecodeError("has no Confluent frame: a zero byte and four bytes of schema id")
-    found: int = FRAME.unpack_from(value)[1]
-    return found
-
-
-def _check_frame(value: bytes, wanted: int | None) -> None:
-    found = _id(value)
-    if wanted is not None and found != wanted:
-        raise msgspec.DecodeError(f"was written with schema id {found}, not {wanted}")
+        raise msgspec.DecodeError(f"was written with schema id {id}, whose {where} {error}") from None
 
 
 def _hint(value: bytes, framed: bool) -> str:
@@ -225,19 +194,9 @@ def _why(value: bytes, begin: int, writer: Any, error: Exception, resolved: bool
     return f"the record {what}{_hint(value, begin > 0)}"
 
 
-def _frame(avro: Avro) -> Callable[[], bytes]:
-    """A registry is asked for the id when the first value is written."""
-    if avro.framing != "confluent":
-        return lambda: b""
-    if not (avro.registry and avro.subject):
-        fixed = FRAME.pack(0, avro.schema_id or 0)
-        return lambda: fixed
-    return lambda: FRAME.pack(0, registry.written_id(avro))
-
-
-def _encoder(avro: Avro, schema: Any) -> Callable[[Any], bytes]:
+def _encoder(avro: SchemaOptions, schema: Any) -> Callable[[Any], bytes]:
     fit = fitting(schema, {})
-    frame = _frame(avro)
+    frame = frames.frame(avro)
     encode, decode_any, write = json.encode, json.decode_any, fastavro.schemaless_writer
 
     def encoded(values: Any) -> bytes:

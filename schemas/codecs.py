@@ -1,14 +1,32 @@
-"""The formats of records and results by name: `json`, `avro`, `raw`, or `module:codec` of the user's own."""
+"""The formats of records and results by name: `json`, `raw`, those of a schema, or `module:codec` of the
+user's own."""
 
 import base64
 import importlib
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from sluicegate.schemas import json
-from sluicegate.schemas.options import Avro
+from sluicegate.schemas.options import SchemaOptions
+
+
+class SchemaFormat(NamedTuple):
+    """A format whose records have a schema. `kind` is the registry's word for it. `module` has `compiled(options)`; the
+    extra that installs its library has the format's name. `file` is the kind of its schema files."""
+
+    kind: Literal["AVRO", "PROTOBUF", "JSON"]
+    module: str
+    library: str
+    file: str
+
+
+SCHEMA_FORMATS = {
+    "avro": SchemaFormat("AVRO", "sluicegate.schemas.avro", "the Avro library", ".avsc"),
+    "protobuf": SchemaFormat("PROTOBUF", "sluicegate.schemas.protobuf", "the Protobuf library", ".desc"),
+    "json-schema": SchemaFormat("JSON", "sluicegate.schemas.json_schema", "the library that validates JSON", ".json"),
+}
 
 
 class Unwritable(TypeError):
@@ -34,17 +52,19 @@ class Codec(NamedTuple):
     only: Callable[[Iterable[str]], Callable[[bytes], bytes]] | None = None
 
 
-def codec(name: str, avro: Avro | None = None) -> Codec:
-    """The codec of a format. Raises ValueError, whose text says what to do."""
+def codec(name: str, options: SchemaOptions | None = None) -> Codec:
+    """The codec of a format; `options` are those of a schema. Raises ValueError, whose text says what to do."""
     if name == "json":
         return Codec("json", json.document, json.encode, msgspec.Raw)
     if name == "raw":
         return Codec("raw", _same, json.encode, base64_text, fields=False)
-    if name == "avro":
-        return _avro(avro)
+    if name in SCHEMA_FORMATS:
+        return _of_schema(name, SCHEMA_FORMATS[name], options)
     module, _, attribute = name.partition(":")
     if not attribute:
-        raise ValueError(f"unknown format {name!r}; use json, avro, raw, or package.module:codec")
+        raise ValueError(
+            f"unknown format {name!r}; use json, {', '.join(SCHEMA_FORMATS)}, raw, or package.module:codec"
+        )
     try:
         found = getattr(importlib.import_module(module), attribute)
         return Codec(name, found.decode, found.encode, found.decode)
@@ -52,14 +72,20 @@ def codec(name: str, avro: Avro | None = None) -> Codec:
         raise ValueError(f"format {name}: cannot be imported, or lacks decode or encode ({type(e).__name__})") from e
 
 
-def _avro(avro: Avro | None) -> Codec:
-    if avro is None:
-        raise ValueError("format avro has no schema; write schema: FILE.avsc")
+def _of_schema(name: str, form: SchemaFormat, options: SchemaOptions | None) -> Codec:
+    if options is None:
+        raise ValueError(f"format {name} has no schema; write schema: FILE{form.file}")
+    if options.kind != form.kind:
+        raise ValueError(f"format {name} has a schema of kind {options.kind}; give SchemaOptions kind={form.kind!r}")
     try:
-        from sluicegate.schemas.avro import compiled
+        compiled: Callable[[SchemaOptions], Codec] = importlib.import_module(form.module).compiled
     except ImportError:
-        raise ValueError('the Avro library is not installed; pip install "sluicegate[avro]"') from None
-    return compiled(avro)
+        raise ValueError(f'{form.library} is not installed; pip install "sluicegate[{name}]"') from None
+    if not options.pinned:
+        return compiled(options)
+    from sluicegate.schemas.pinned import later
+
+    return later(name, options, form.file, compiled)
 
 
 def as_json(codec: Codec, names: Iterable[str] | None = None) -> Callable[[bytes], bytes]:

@@ -5,14 +5,22 @@ from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
-class Avro:
-    """The options of `format: avro`: the text of the schema; the text of the schema that the records were written with,
-    if it differs; and whether records have Confluent's frame (a zero byte and four bytes of schema id). `schema_id` is
-    the id that is written, and the only one that is read. With the folder `writers`, records with another id are read
-    with the schema in its file `<id>.avsc`, as soon as that file exists.
+class SchemaOptions:
+    """The options of a format with a schema, which is Avro unless `kind`, the registry's word for the format, says
+    otherwise: the text of the schema; the text of the schema that the records were written with, if it differs; and
+    whether records have Confluent's frame (a zero byte and four bytes of schema id). `schema_id` is the id that is
+    written, and the only one that is read. With the folder `writers`, the schemas of other ids are in its files, such
+    as `<id>.avsc`, as soon as they exist.
 
     With the name of a `registry`, it is asked for the schemas of other ids, and for the id to write: that of the schema
-    under `subject`, where `{record}` stands for the record's full name. `register`: the schema is registered."""
+    under `subject`, where `{record}` stands for the record's full name. `register`: the schema is registered.
+
+    With `pinned`, such as `orders-value:3`, `schema` is empty: it is that version of the subject, asked for when it is
+    first needed.
+
+    For Protobuf, `schema` is a set of file descriptors in base64, and `message` the full name of the message, which may
+    be left out if the last file of the set has one message. For JSON with a schema, `validate` says that each value
+    must be valid for it."""
 
     schema: str
     writer_schema: str | None = None
@@ -22,3 +30,10 @@ class Avro:
     registry: str = ""
     subject: str = ""
     register: bool = False
+    kind: Literal["AVRO", "PROTOBUF", "JSON"] = "AVRO"
+    message: str = ""
+    validate: bool = False
+    pinned: str = ""
+
+
+Avro = SchemaOptions

@@ -11,14 +11,14 @@ from json import loads
 from typing import NamedTuple, Protocol, TypeVar
 
 from sluicegate.schemas.codecs import Unavailable
-from sluicegate.schemas.options import Avro
+from sluicegate.schemas.options import SchemaOptions
 
 PAUSE = 1.0  # seconds after an unanswered request in which no other one is made
 
 
 T = TypeVar("T")
 SchemaKey = int | str
-"""A registry's id of a schema, or its UUID as text."""
+"""A registry's id of a schema, its UUID as text, or `SUBJECT:VERSION`."""
 
 
 class UnknownId(LookupError):
@@ -33,10 +33,10 @@ class SubjectRefused(LookupError):
 class Asked(Protocol):
     """A registry. Both raise Unavailable while it does not answer."""
 
-    def schema(self, id: SchemaKey) -> str:
-        """Raises UnknownId."""
+    def schema(self, id: SchemaKey, kind: str) -> str:
+        """The schema, which must be of this `SchemaOptions.kind`. Raises UnknownId."""
 
-    def id(self, subject: str, schema: str, register: bool) -> int:
+    def id(self, subject: str, schema: str, register: bool, kind: str) -> int:
         """The id of the schema under the subject, which it gets now with `register`. Raises SubjectRefused."""
 
 
@@ -54,13 +54,13 @@ class InMemory:
     def __init__(self) -> None:
         self._ids: dict[str, int] = {}
 
-    def schema(self, id: SchemaKey) -> str:
+    def schema(self, id: SchemaKey, kind: str) -> str:
         for schema, given in self._ids.items():
             if given == id:
                 return schema
         raise UnknownId
 
-    def id(self, subject: str, schema: str, register: bool) -> int:
+    def id(self, subject: str, schema: str, register: bool, kind: str) -> int:
         return self._ids.setdefault(schema, 1_000_001 + len(self._ids))
 
 
@@ -89,16 +89,16 @@ class SchemaTable:
             else:
                 self._schemas[id] = schema
 
-    def schema(self, id: SchemaKey) -> str:
+    def schema(self, id: SchemaKey, kind: str) -> str:
         """Raises UnknownId and Unavailable."""
         if id not in self._schemas:
-            self._schemas[id] = self._asked(lambda: self.ask.schema(id))
+            self._schemas[id] = self._asked(lambda: self.ask.schema(id, kind))
         return self._schemas[id]
 
-    def id(self, subject: str, schema: str, register: bool) -> int:
+    def id(self, subject: str, schema: str, register: bool, kind: str) -> int:
         """Raises SubjectRefused and Unavailable."""
         if (subject, schema) not in self._ids:
-            self._ids[subject, schema] = self._asked(lambda: self.ask.id(subject, schema, register))
+            self._ids[subject, schema] = self._asked(lambda: self.ask.id(subject, schema, register, kind))
         return self._ids[subject, schema]
 
     def _asked(self, request: Callable[[], T]) -> T:
@@ -114,21 +114,30 @@ class SchemaTable:
 
 @cache
 def table(name: str) -> SchemaTable:
-    """The table of this process for the registry of this name (`Avro.registry`)."""
+    """The table of this process for the registry of this name (`SchemaOptions.registry`)."""
     return SchemaTable()
 
 
-def written_id(avro: Avro) -> int:
-    """The id of `avro.schema` under its subject. Raises SubjectRefused and Unavailable."""
-    return table(avro.registry).id(subject_of(avro), avro.schema, avro.register)
+def written_id(options: SchemaOptions) -> int:
+    """The id of the schema under its subject. Raises SubjectRefused and Unavailable."""
+    return table(options.registry).id(subject_of(options), options.schema, options.register, options.kind)
 
 
-def subject_of(avro: Avro) -> str:
+def subject_of(options: SchemaOptions) -> str:
     """The subject under which values are written."""
-    return avro.subject.replace("{record}", _full_name(avro.schema)) if "{record}" in avro.subject else avro.subject
+    if "{record}" not in options.subject:
+        return options.subject
+    return options.subject.replace("{record}", _record(options))
 
 
-def _full_name(schema: str) -> str:
-    found = loads(schema)
+def _record(options: SchemaOptions) -> str:
+    """The full name of the record; the title of a JSON Schema."""
+    if options.kind == "PROTOBUF":
+        from sluicegate.schemas.protobuf_schema import message
+
+        return str(message(options.schema, options.message).full_name)
+    found = loads(options.schema)
+    if options.kind == "JSON":
+        return str(found.get("title", ""))
     name, space = (str(found.get(each) or "") for each in ("name", "namespace"))
     return name if "." in name or not space else f"{space}.{name}"

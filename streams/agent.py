@@ -8,7 +8,7 @@ sizes in bytes.
 from dataclasses import dataclass, field
 from typing import Literal
 
-from sluicegate.schemas.options import Avro
+from sluicegate.schemas.options import SchemaOptions
 
 Scalar = str | int | float | bool | None
 
@@ -83,7 +83,7 @@ class Destination:
 
     topic: str
     format: str = "json"
-    avro: Avro | None = None
+    avro: SchemaOptions | None = None
     select: tuple[Selected, ...] = ()
     where: str = ""
     goes_on: bool = False
@@ -169,7 +169,7 @@ class Agent:
     - `receive`: the input topics that Sluicegate agents write. Their repeats are dropped by shard and number.
     - `rekeys`: the name of the agent whose `repartition` this agent performs. It forwards each record to `to` under the
       key of `aggregation`, and does nothing else.
-    - `avro`: the schemas of the format `avro`.
+    - `avro`: the schemas of a format that has them.
     - `scope`: with `shared`, the groups of all partitions are in one buffer of the store. All workers fill and fire it.
     - `delivery`: with `transactional`, rows are sent in Kafka transactions. Consumers with `read_committed` read each
       row once.
@@ -195,7 +195,7 @@ class Agent:
     rekeys: str = ""
     dedupe: Deduplication | None = None
     on_error: OnError = OnError()
-    avro: Avro | None = None
+    avro: SchemaOptions | None = None
     scope: Literal["partition", "shared"] = "partition"
     delivery: Literal["at-least-once", "transactional"] = "at-least-once"
     where: str = ""

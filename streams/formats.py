@@ -6,7 +6,7 @@ from dataclasses import replace
 from importlib.resources import files
 from typing import Any
 
-from sluicegate.schemas import Avro, Codec, codec
+from sluicegate.schemas import Avro, Codec, SchemaOptions, codec
 from sluicegate.schemas.avro_values import JSON_TEXT
 from sluicegate.schemas.json import encode
 from sluicegate.streams.agent import Agent, Reducer
@@ -38,12 +38,10 @@ def writes(agent: Agent) -> Codec:
     """The codec of the agent's outputs; JSON without a destination. Raises ValueError with a hint."""
     if agent.to is None:
         return codec("json")
-    if agent.to.format == "avro":
-        return codec("avro", destination(agent))
-    return codec(agent.to.format)
+    return codec(agent.to.format, destination(agent) if agent.to.format == "avro" else agent.to.avro)
 
 
-def destination(agent: Agent) -> Avro | None:
+def destination(agent: Agent) -> SchemaOptions | None:
     """The Avro settings of the agent's outputs: those of `to`, or the derived schema of its results. None: the outputs
     are not Avro. Raises ValueError."""
     if agent.to is None or agent.to.format != "avro":
@@ -79,7 +77,7 @@ class FieldTypes:
     def __init__(self, agent: Agent) -> None:
         self._named: dict[str, Any] = {}
         self._input = None
-        if agent.format == "avro" and agent.avro is not None:
+        if agent.format == "avro" and agent.avro is not None and not agent.avro.pinned:
             from sluicegate.schemas.avro import least_bytes, parsed
 
             self._input = parsed(agent.avro.schema)

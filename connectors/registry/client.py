@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from sluicegate.connectors.registry import protobuf
 from sluicegate.schemas.codecs import Unavailable
 from sluicegate.schemas.registry import SchemaKey, SubjectRefused, UnknownId
 from sluicegate.streams.agent import Registry
@@ -10,6 +11,9 @@ from sluicegate.streams.errors import ConfigurationError
 
 INSTALL = 'pip install "sluicegate[registry]"'
 NOT_FOUND, INCOMPATIBLE, INVALID = 404, 409, 422
+
+FORMS = {"PROTOBUF": "serialized"}
+"""In which form a schema is asked for; a registry may give the text of the `.proto` file all the same."""
 
 T = TypeVar("T")
 
@@ -45,31 +49,54 @@ class RegistryClient:
     def __init__(self, client: Any, place: str) -> None:
         self._client, self._place = client, place
 
-    def schema(self, id: SchemaKey) -> str:
+    def schema(self, id: SchemaKey, kind: str) -> str:
         def refused(error: Any) -> Exception:
             return UnknownId(f"the schema registry at {self._place} has no schema with id {id}")
 
-        by = self._client.get_schema_by_guid if isinstance(id, str) else self._client.get_schema
-        found = self._asked(lambda: by(id), refused)
-        if found.schema_type not in (None, "AVRO") or found.references:
-            kind = "has references to other schemas" if found.references else f"is {found.schema_type}"
-            raise UnknownId(f"schema id {id} {kind}: only Avro schemas that stand alone can be read")
+        found = self._asked(lambda: self._schema(id, FORMS.get(kind)), refused)
+        if (found.schema_type or "AVRO") != kind:
+            raise UnknownId(f"schema id {id} is {found.schema_type or 'AVRO'}, not {kind}")
+        if kind == "PROTOBUF":
+            return self._asked(lambda: protobuf.bundled(self._client, found), refused)
+        if found.references and kind == "AVRO":
+            raise UnknownId(f"schema id {id} has references to other schemas: only those that stand alone can be read")
         return str(found.schema_str)
 
-    def id(self, subject: str, schema: str, register: bool) -> int:
-        from confluent_kafka.schema_registry import Schema
+    def _schema(self, id: SchemaKey, form: str | None) -> Any:
+        if isinstance(id, int):
+            return self._client.get_schema(id, fmt=form)
+        subject, colon, version = id.rpartition(":")
+        if colon:
+            return self._client.get_version(subject, int(version), fmt=form).schema
+        return self._client.get_schema_by_guid(id, fmt=form)
 
+    def versions(self, subject: str) -> list[int]:
+        """Of the schemas under the subject; none if there is no such subject. Raises Unavailable."""
+        try:
+            found = self._asked(lambda: self._client.get_versions(subject), lambda error: UnknownId(subject))
+        except UnknownId:
+            return []
+        return [int(each) for each in found]
+
+    def id(self, subject: str, schema: str, register: bool, kind: str) -> int:
         def refused(error: Any) -> Exception:
             return SubjectRefused(f"subject {subject}: the schema registry at {self._place} {_words(error, register)}")
 
-        made = Schema(schema, "AVRO")
-        if register:
-            return int(self._asked(lambda: self._client.register_schema(subject, made), refused))
-        return int(self._asked(lambda: self._client.lookup_schema(subject, made), refused).schema_id)
+        def asked() -> int:
+            made = self._made(schema, kind, register)
+            if register:
+                return int(self._client.register_schema(subject, made))
+            return int(self._client.lookup_schema(subject, made).schema_id)
 
-    def fits(self, subject: str, schema: str) -> None:
-        """Would the registry take the schema? Registers nothing. Raises SubjectRefused and Unavailable."""
+        return self._asked(asked, refused)
+
+    def _made(self, schema: str, kind: str, register: bool) -> Any:
         from confluent_kafka.schema_registry import Schema
+
+        return protobuf.split(self._client, schema, register) if kind == "PROTOBUF" else Schema(schema, kind)
+
+    def fits(self, subject: str, schema: str, kind: str) -> None:
+        """Would the registry take the schema? Registers nothing. Raises SubjectRefused and Unavailable."""
 
         def refused(error: Any) -> Exception:
             if error.http_status_code == NOT_FOUND:
@@ -77,7 +104,9 @@ class RegistryClient:
             return SubjectRefused(f"subject {subject}: the schema registry at {self._place} {_words(error, True)}")
 
         try:
-            fits = self._asked(lambda: self._client.test_compatibility(subject, Schema(schema, "AVRO")), refused)
+            fits = self._asked(
+                lambda: self._client.test_compatibility(subject, self._made(schema, kind, False)), refused
+            )
         except UnknownId:
             return  # a subject without a version takes any schema
         if not fits:

@@ -9,7 +9,7 @@ from sluicegate.streams.contracts.record import Headers, Record, headers
 
 HEADER = "__value_schema_id"
 LENGTHS = {0: 5, 1: 17}
-"""By the first byte: 0 is followed by an id of four bytes, 1 by a UUID."""
+"""By the first byte: 0 is followed by an id of four bytes, 1 by a UUID. Protobuf's message index may follow."""
 
 
 def framed(records: Sequence[Record]) -> Sequence[Record]:
@@ -21,7 +21,7 @@ def framed(records: Sequence[Record]) -> Sequence[Record]:
 def _id(record: Record) -> bytes:
     """Empty without one. Of several headers the last one counts, as in Kafka's own clients."""
     found = next((value for name, value in reversed(headers(record)) if name == HEADER), None)
-    return found if found and LENGTHS.get(found[0]) == len(found) else b""
+    return found if found and len(found) >= LENGTHS.get(found[0], len(found) + 1) else b""
 
 
 class FramedRecord:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from sluicegate.schemas import Codec, codec
-from sluicegate.schemas.codecs import as_json
+from sluicegate.schemas.codecs import SCHEMA_FORMATS, as_json
 from sluicegate.schemas.json import Field, FieldDecoder, bounded, canonical, decode_any, wanted, well_formed
 from sluicegate.streams.agent import Agent, Aggregation, Let, Reducer, Until
 from sluicegate.streams.aggregation.clauses import Lets, Where, computed, needed
@@ -123,8 +123,8 @@ def layout_rule(agent: Agent) -> Rule:
     """The rule of an agent of `earlier_agent`, as far as its groups can end under it. It takes no records. Raises
     ConfigurationError."""
     try:
-        # what is kept of an Avro record is JSON
-        return Rule(agent, codec("json" if agent.format == "avro" else agent.format))
+        # what is kept of records with a schema is JSON
+        return Rule(agent, codec("json" if agent.format in SCHEMA_FORMATS else agent.format))
     except ValueError as e:
         raise ConfigurationError(
             f"agent {agent.name}: the format of its open groups cannot be read any more: {e}"

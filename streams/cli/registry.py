@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Sequence
 
 from sluicegate.connectors import open_registry
-from sluicegate.schemas import Avro
+from sluicegate.schemas import SchemaOptions
 from sluicegate.schemas import registry as schemas
 from sluicegate.schemas.codecs import Unavailable
 from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.cli import versions
 from sluicegate.streams.cli.finding import SystemFinding
 
 
@@ -28,15 +29,15 @@ def findings(app: App) -> list[SystemFinding]:
             subject = schemas.subject_of(avro)
             try:
                 if avro.register:
-                    client.fits(subject, avro.schema)
+                    client.fits(subject, avro.schema, avro.kind)
                     found.append(SystemFinding("registry", True, f"subject {subject} takes the schema"))
                 else:
-                    id = client.id(subject, avro.schema, False)
+                    id = client.id(subject, avro.schema, False, avro.kind)
                     found.append(SystemFinding("registry", True, f"subject {subject} has the schema as id {id}"))
             except schemas.SubjectRefused as error:
                 text, _, hint = str(error).rpartition("; ")
                 found.append(SystemFinding("registry", False, text, hint))
-        return found
+        return [*found, *versions.findings(app.agents, client)]
     except Unavailable as error:
         return [SystemFinding("registry", False, str(error), "start it, or correct `schema_registry.url`")]
 
@@ -51,8 +52,20 @@ def refusals(agents: Sequence[Agent]) -> Iterator[str]:
             yield str(error)
         except Unavailable:
             return
+    for agent in agents:
+        yield from _unknown_version(agent)
 
 
-def _written(agents: Sequence[Agent]) -> list[Avro]:
+def _unknown_version(agent: Agent) -> Iterator[str]:
+    if agent.avro is not None and agent.avro.pinned:
+        try:
+            schemas.table(agent.avro.registry).schema(agent.avro.pinned, agent.avro.kind)
+        except schemas.UnknownId as error:
+            yield f"agent {agent.name}: the schema {agent.avro.pinned} is not known: {error}"
+        except Unavailable:
+            return
+
+
+def _written(agents: Sequence[Agent]) -> list[SchemaOptions]:
     written = [each.avro for agent in agents for each in agent.outputs if each.avro is not None]
     return [each for each in dict.fromkeys(written) if each.registry and each.subject]

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sluicegate.streams import agent as run
-from sluicegate.streams.config import avro, kafka, registry
+from sluicegate.streams.config import kafka, registry, schemas
 from sluicegate.streams.config.checks import dead_letters, rekeying
 from sluicegate.streams.config.dedupe import DeduplicationModel
 from sluicegate.streams.config.leased import OutboxModel
@@ -30,7 +30,7 @@ def app(file: FileModel, folder: str) -> run.App:
     return run.App(
         name=file.app,
         store=file.store,
-        agents=avro.connected(
+        agents=schemas.connected(
             tuple(made for name, agent in file.agents.items() for made in _agents(file, name, agent, written, here))
         ),
         kafka=_kafka(file.kafka),
@@ -107,7 +107,7 @@ def _agent(file: FileModel, name: str, agent: AgentModel, written: set[str], fol
         handler=_handler(agent, agent.handler) if agent.handler else None,
         dedupe=_dedupe(agent.dedupe) if agent.dedupe else None,
         on_error=run.OnError(agent.on_error.decode, agent.on_error.produce, agent.on_error.expression),
-        avro=avro.given(agent, folder, asked),
+        avro=schemas.given(agent, folder, asked),
         scope=agent.scope,
         delivery=agent.delivery,
         where=agent.where or "",
@@ -122,7 +122,7 @@ def _agent(file: FileModel, name: str, agent: AgentModel, written: set[str], fol
 def _destination(agent: AgentModel, to: DestinationModel, folder: Path, asked: str) -> run.Destination:
     select = tuple(run.Selected(name, expression or "") for name, expression in (to.select or {}).items())
     form = "json" if agent.forwards and not select else to.format  # not used: the bytes are not written anew
-    return run.Destination(to.topic, form, avro.given(to, folder, asked), select, to.where or "", to.continue_)
+    return run.Destination(to.topic, form, schemas.given(to, folder, asked), select, to.where or "", to.continue_)
 
 
 def _dedupe(dedupe: DeduplicationModel) -> run.Deduplication:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, WithJsonSchema
 
+from sluicegate.schemas.codecs import SCHEMA_FORMATS
 from sluicegate.streams.config.fields import refused, unless_unknown
 from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean, printable
 from sluicegate.streams.config.scalars import Unknown
@@ -68,7 +69,7 @@ def findings(file: "FileModel") -> Iterator[FileFinding]:
     """`fields` where the format says what fields there are."""
     for name, agent in file.agents.items():
         path: Path = ("agents", name, "fields")
-        if agent.fields is not None and agent.format in ("avro", "raw"):
-            what = "the schema has the fields" if agent.format == "avro" else "raw records have none"
+        if agent.fields is not None and agent.format in (*SCHEMA_FORMATS, "raw"):
+            what = "raw records have none" if agent.format == "raw" else "the schema has the fields"
             needs = (path, (*path[:2], "format"))
             yield FileFinding(path, f"is not for format: {agent.format}: {what}", "leave it out", needs)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from sluicegate.schemas.codecs import SCHEMA_FORMATS
 from sluicegate.streams.aggregation.clauses import GROUP, MESSAGE, PARTS
 from sluicegate.streams.aggregation.ending import ASKED, of_group
 from sluicegate.streams.aggregation.results import FIXED
@@ -245,9 +246,12 @@ def _routes(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
     """What destinations cannot say, and routes that nothing reaches."""
     for at, to in agent.outputs.items():
         place = (*path, *at)
-        if to.select is not None and to.format == "avro":
+        if to.select is not None and to.format in SCHEMA_FORMATS:
             needs = ((*place, "select"), (*place, "format"))
-            yield FileFinding(needs[0], "cannot be written as Avro yet", "leave select out, or use format: json", needs)
+            form = "Avro" if to.format == "avro" else to.format
+            yield FileFinding(
+                needs[0], f"cannot be written as {form} yet", "leave select out, or use format: json", needs
+            )
         if agent.handler is not None and to.select is not None:
             what = "is about results, but the handler sends what it wants"
             yield FileFinding((*place, "select"), what, "leave it out", ((*place, "select"), (*path, "handler")))
@@ -271,7 +275,7 @@ def _list_of_routes(agent: AgentModel, to: Path, path: Path) -> Iterator[FileFin
         yield FileFinding(to, "is a list, but a handler sends the results", hint, (to, (*path, "handler")))
     yield from _never_reached(agent, to)
     for number, route in enumerate(agent.routes):
-        if route is not DROP and route.format == "avro":
+        if route is not DROP and route.format in SCHEMA_FORMATS:
             form = (*to, number, "format")
             yield FileFinding(form, "is not possible in a list of routes yet", "use format: json", (form,))
 

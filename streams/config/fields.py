@@ -22,7 +22,7 @@ FUNCTION = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z
 REDIS = ("redis", "rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster")
 SERVERS = (*REDIS, "postgresql", "mysql", "mariadb", "mongodb", "mongodb+srv")
 STORES = ("memory", "sqlite", *SERVERS)
-FORMATS = ("json", "avro", "raw")
+FORMATS = ("json", "avro", "protobuf", "json-schema", "raw")
 LONGEST_NAME = 100
 LONGEST_EXPRESSION = 4096
 LONGEST_DURATION = 3650 * 86400.0
@@ -243,7 +243,7 @@ Start = Annotated[
 
 def _codec(value: str) -> str:
     if value not in FORMATS and not re.fullmatch(FUNCTION, value):
-        raise refused("is no format", "write json, avro, raw or module:codec")
+        raise refused("is no format", "write json, avro, protobuf, json-schema, raw or module:codec")
     return value
 
 

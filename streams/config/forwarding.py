@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from sluicegate.streams.config.models import AgentModel, DestinationModel
 from sluicegate.streams.config.problems import FileFinding, Path
 
-OF_FORMATS = ("format", "schema_", "framing", "schema_id")
+OF_FORMATS = ("format", "schema_", "framing", "schema_id", "message", "validate_")
 
 
 def findings(agent: AgentModel, path: Path) -> Iterator[FileFinding]:

@@ -12,7 +12,6 @@ from pydantic import ValidationError
 from sluicegate.streams.agent import App
 from sluicegate.streams.cases import Case
 from sluicegate.streams.config import (
-    avro,
     build,
     cases,
     checks,
@@ -23,6 +22,7 @@ from sluicegate.streams.config import (
     refusals,
     registry,
     rules,
+    schemas,
     secrets,
     transport,
     typed,
@@ -95,13 +95,13 @@ def load(path: str | FilePath, environ: Mapping[str, str], tolerant: bool = Fals
     return Loaded(None if problems else app, sort(problems), sort(warnings), sort(unset), vague, *places, cases=tests)
 
 
-def judged(found: FileDocument, folder: FilePath, unreadable: avro.Unreadability) -> list[FileFinding]:
+def judged(found: FileDocument, folder: FilePath, unreadable: schemas.Unreadability) -> list[FileFinding]:
     """All problems of a tree. `unreadable` says why a schema file cannot be read, None when it can."""
     return _judge(found, folder, False, unreadable)[1]
 
 
 def _judge(
-    found: FileDocument, folder: FilePath, tolerant: bool, unreadable: avro.Unreadability = avro.unreadable
+    found: FileDocument, folder: FilePath, tolerant: bool, unreadable: schemas.Unreadability = schemas.unreadable
 ) -> tuple[FileModel | None, list[FileFinding]]:
     """The model of the parts that can be understood, and all findings. A value that was wrong is Unknown from then
     on."""
@@ -128,7 +128,7 @@ def _judge(
             *(() if tolerant else transport.findings(model)),
             *registry.findings(model.schema_registry, folder),
         ]
-        return model, findings + list(_known([*whole, *avro.findings(model, folder, unreadable)], unknown))
+        return model, findings + list(_known([*whole, *schemas.findings(model, folder, unreadable)], unknown))
     return None, findings
 
 

@@ -245,7 +245,7 @@ SelectField = Annotated[
 
 
 class DestinationModel(BaseModel):
-    """`schema` and what follows belong to `format: avro`; `where` and `continue` to one of several. `subject` and
+    """`schema` and what follows belong to formats with schemas; `where` and `continue` to one of several. `subject` and
     `register` belong to `schema_registry`."""
 
     model_config = _CLOSED
@@ -259,6 +259,8 @@ class DestinationModel(BaseModel):
     schema_id: SchemaId | None = None
     subject: Strategy | None = None
     register_: RegisterField | None = Field(default=None, alias="register")
+    message: Text | None = None
+    validate_: RegisterField | None = Field(default=None, alias="validate")
 
 
 DROP = DestinationModel.model_construct(topic="drop")
@@ -321,6 +323,8 @@ class AgentModel(BaseModel):
     writer_schemas: Text | None = None
     framing: Framing | None = None
     schema_id: SchemaId | None = None
+    message: Text | None = None
+    validate_: RegisterField | None = Field(default=None, alias="validate")
     fields: DeclaredFields | None = None
     where: ClauseField = None
     let: Annotated[dict[str, Expression], unless_unknown(dict)] | None = None

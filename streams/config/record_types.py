@@ -50,7 +50,7 @@ NOTHING = RecordType({})
 
 def record_type(agent: Agent, schema_file: str | None) -> RecordType:
     """The type from the agent's schema or its handler. `schema_file` is the name of the schema in messages."""
-    if agent.format == "avro" and agent.avro is not None:
+    if agent.format == "avro" and agent.avro is not None and not agent.avro.pinned:
         return _of_schema(agent.avro.schema, schema_file)
     return _of_handler(agent) if agent.format == "json" else NOTHING
 

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 
 from sluicegate.streams.agent import Agent, App, Destination
-from sluicegate.streams.config import avro
+from sluicegate.streams.config import schemas
 from sluicegate.streams.config.problems import FileFinding, Path, printable
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.importing import loaded
@@ -16,7 +16,7 @@ def findings(app: App) -> Iterator[FileFinding]:
     sys.path.append(app.folder)
     try:
         for agent in app.agents:
-            yield from avro.judged(agent, ("agents", agent.name))
+            yield from schemas.judged(agent, ("agents", agent.name))
             yield from _codecs(("agents", agent.name, "format"), agent.format)
             for at, each in _outputs(agent):
                 yield from _codecs(("agents", agent.name, *at, "format"), each.format)
@@ -35,8 +35,9 @@ def _outputs(agent: Agent) -> list[tuple[Path, Destination]]:
 
 def _codecs(path: Path, name: str) -> Iterator[FileFinding]:
     from sluicegate.schemas import codec
+    from sluicegate.schemas.codecs import SCHEMA_FORMATS
 
-    if name == "avro":
+    if name in SCHEMA_FORMATS:
         return
     try:
         if ":" in name:

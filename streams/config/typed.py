@@ -192,7 +192,7 @@ def _decoded(value: bytes) -> object:
 def _not_in_tests(agent: Agent, path: Path, record: RecordType, values: list[dict[str, Any]]) -> Iterator[Judged]:
     """Names that neither a test nor the type of the handler's `value` has."""
     whole = of_values(values)
-    if whole.fields is None or agent.format in ("avro", "raw"):
+    if whole.fields is None or agent.format in ("avro", "protobuf", "raw"):
         return
     fields = {**whole.fields, **record.fields}
     names = {**fields, MESSAGE: message_type(record_of(fields)), **{let.name: UNKNOWN for let in agent.let}}

@@ -10,7 +10,7 @@ from pathlib import Path as FilePath
 from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
 
-from sluicegate.schemas.options import Avro
+from sluicegate.schemas.options import SchemaOptions
 from sluicegate.streams import agent as run
 from sluicegate.streams.config import loading, registry, rules, typed
 from sluicegate.streams.config.document import FileDocument
@@ -28,7 +28,7 @@ def check(app: run.App) -> None:
     found = [*_kinds(app, ()), *_names(app)] or [*_orphans(app)]
     if not found:
         found = loading.judged(
-            FileDocument(tree=_tree(app)), FilePath(app.folder), unreadable=lambda folder, name: None
+            FileDocument(tree=_tree(app)), FilePath(app.folder), unreadable=lambda folder, name, form: None
         )
     found = found or list(rules.findings(app))
     if found := found or [each.finding for each in typed.judged(app) if not each.is_warning]:
@@ -206,7 +206,7 @@ def _agent(agent: run.Agent, first: run.Agent | None) -> Tree:
     found["from"] = [
         _given(topic=topic, dedupe="sluicegate" if topic in source.receive else None) for topic in source.topics
     ]
-    return found | _avro(source.avro) | (_handler(agent.handler) if agent.handler else {})
+    return found | _schema(source.avro) | (_handler(agent.handler) if agent.handler else {})
 
 
 def _to(agent: run.Agent) -> object:
@@ -219,7 +219,7 @@ def _to(agent: run.Agent) -> object:
 def _destination(agent: run.Agent, to: run.Destination) -> Tree:
     """Outputs that are forwarded unchanged have the agent's format; the default of `format` is JSON."""
     form = None if agent.forwards_unchanged(to) and to.format == "json" else to.format
-    found = _given(topic=to.topic, format=form, where=to.where or None) | _avro(to.avro)
+    found = _given(topic=to.topic, format=form, where=to.where or None) | _schema(to.avro)
     if to.avro is not None and to.avro.subject:
         known = {text.replace("{topic}", to.topic): name for name, text in registry.SUBJECTS.items()}
         found |= {"subject": known.get(to.avro.subject, to.avro.subject), "register": to.avro.register}
@@ -230,13 +230,16 @@ def _destination(agent: run.Agent, to: run.Destination) -> Tree:
     return found | ({"continue": True} if to.goes_on else {})
 
 
-def _avro(avro: Avro | None) -> Tree:
+def _schema(avro: SchemaOptions | None) -> Tree:
     """`schema` stands for the file that would hold its text."""
     if avro is None:
         return {}
     given = _given(writer_schema=avro.writer_schema, schema_id=avro.schema_id, writer_schemas=avro.writers)
     given |= {"framing": avro.framing} if avro.framing != "none" or avro.schema_id is not None else {}
-    return given | ({"schema": avro.schema} if avro.schema else {})
+    given |= {"message": avro.message} if avro.message else {}
+    given |= {"validate": True} if avro.validate else {}
+    schema = avro.schema or avro.pinned
+    return given | ({"schema": schema} if schema else {})
 
 
 def _dedupe(dedupe: run.Deduplication) -> Tree:

@@ -286,7 +286,7 @@ def contents(fire: Fire) -> Iterator[object]:
 
 def target(topic: str, codec: Codec) -> Target:
     """How a document is written for a topic. A codec of the user's gets plain values."""
-    own = codec.name not in ("json", "raw", "avro")
+    own = ":" in codec.name
     return Target(topic, partial(_written, codec.encode) if own else codec.encode, codec.name)
 
 

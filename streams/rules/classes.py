@@ -39,17 +39,18 @@ _AGGREGATE = {
     **dict.fromkeys(("timeout", "until", "until.field", "until.equals"), END),
     **dict.fromkeys(("compute", "compute.kind", "compute.field", "compute.function"), COMPUTED),
 }
-_WRITTEN = ("format", "schema", "framing", "schema_id", "subject", "register")
+_WRITTEN = ("format", "schema", "framing", "schema_id", "subject", "register", "message", "validate")
 _TO = ("topic", "where", "select", "continue", *_WRITTEN)
 _HANDLED = ("handler", "session", "concurrency", "then", "retry", "retry.attempts", "retry.backoff")
 OF_AN_AGENT = {
     **dict.fromkeys(("from", "from.topic"), TOPICS),
-    **dict.fromkeys(("format", "schema", "writer_schema", "framing", "schema_id", "scope", "repartition"), INPUT),
+    **dict.fromkeys(("format", "schema", "writer_schema", "framing", "schema_id", "message"), INPUT),
+    **dict.fromkeys(("scope", "repartition"), INPUT),
     "aggregate": INPUT,
     **{f"aggregate.{name}": found for name, found in _AGGREGATE.items()},
     **dict.fromkeys(("key", "key.field"), COMPUTED),
     "revision": REVISION,
-    **dict.fromkeys(("where", "let"), TAKEN),
+    **dict.fromkeys(("where", "let", "validate"), TAKEN),
     **dict.fromkeys(("having", "to", *(f"to.{name}" for name in _TO)), OUTPUT),
     **dict.fromkeys(("dedupe", "dedupe.id", "dedupe.id.header", "dedupe.id.field"), DUPLICATES),
     **dict.fromkeys(("dedupe.horizon", "dedupe.on_missing", "dedupe.max_ids"), DUPLICATES),

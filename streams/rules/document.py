@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from sluicegate.schemas.json import decode_any
-from sluicegate.schemas.options import Avro
+from sluicegate.schemas.options import SchemaOptions
 from sluicegate.streams import formats
 from sluicegate.streams.agent import (
     Agent,
@@ -51,7 +51,7 @@ def document(agent: Agent) -> AgentDocument:
         found["dedupe"] = _dedupe(agent.dedupe)
     if on_error := _besides_defaults(agent.on_error, OnError(), _ON_ERROR):
         found["on_error"] = on_error
-    return found | _avro(agent.avro) | (_handler(agent.handler) if agent.handler else {})
+    return found | _options(agent.avro) | (_handler(agent.handler) if agent.handler else {})
 
 
 def _aggregate(rule: Aggregation) -> AgentDocument:
@@ -89,7 +89,7 @@ def _destination(to: Destination, agent: Agent) -> AgentDocument:
     found |= {"where": _normal(to.where)} if to.where else {}
     found |= {"select": [_selected(each) for each in to.select]} if to.select else {}
     found |= {"continue": True} if to.goes_on else {}
-    avro = _avro(to.avro)
+    avro = _options(to.avro)
     if to.avro is not None and to.avro.subject:
         avro |= {} if to.avro.subject == f"{to.topic}-value" else {"subject": to.avro.subject}
         avro |= {"register": True} if to.avro.register else {}
@@ -109,12 +109,15 @@ def _own_schema(agent: Agent) -> str | None:
         return None
 
 
-def _avro(avro: Avro | None) -> AgentDocument:
+def _options(avro: SchemaOptions | None) -> AgentDocument:
     if avro is None:
         return {}
     found: AgentDocument = {} if avro.framing == "none" else {"framing": avro.framing}
     found |= {"schema": _schema(avro.schema)} if avro.schema else {}
     found |= {} if avro.writer_schema is None else {"writer_schema": _schema(avro.writer_schema)}
+    found |= {"schema": avro.pinned} if avro.pinned else {}
+    found |= {"message": avro.message} if avro.message else {}
+    found |= {"validate": True} if avro.validate else {}
     found |= {} if avro.schema_id is None else {"schema_id": avro.schema_id}
     return found | ({} if avro.writers is None else {"writer_schemas": avro.writers})
 

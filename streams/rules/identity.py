@@ -16,6 +16,8 @@ KEYS = (
     "writer_schema",
     "framing",
     "schema_id",
+    "message",
+    "validate",
     "where",
     "let",
     "having",

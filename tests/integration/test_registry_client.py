@@ -80,14 +80,14 @@ def test_it_is_reached_over_tls_with_a_password_by_the_first_url_that_answers(
     url: str, certificate: Certificate
 ) -> None:
     away = f"https://localhost:{free_port()}"
-    assert registry(url, certificate, away).schema(7) == SCHEMA
+    assert registry(url, certificate, away).schema(7, "AVRO") == SCHEMA
 
 
 @pytest.mark.parametrize(
     ("id", "kind", "error"),
     [
-        (8, UnknownId, "is PROTOBUF: only Avro"),
-        (9, UnknownId, "has references to other schemas: only Avro"),
+        (8, UnknownId, "is PROTOBUF, not AVRO"),
+        (9, UnknownId, "has references to other schemas: only those"),
         (10, UnknownId, "has no schema with id 10"),
         (11, Unavailable, r"answers with HTTP 503 \(no leader\)"),
         (12, Unavailable, "answers with HTTP 500"),
@@ -95,7 +95,7 @@ def test_it_is_reached_over_tls_with_a_password_by_the_first_url_that_answers(
 )
 def test_what_it_answers(id: int, kind: type[Exception], error: str, url: str, certificate: Certificate) -> None:
     with pytest.raises(kind, match=error) as caught:
-        registry(url, certificate).schema(id)
+        registry(url, certificate).schema(id, "AVRO")
     assert PASSWORD not in str(caught.value)
 
 
@@ -108,7 +108,7 @@ def test_what_it_answers(id: int, kind: type[Exception], error: str, url: str, c
 )
 def test_a_refusal_has_its_words(register: bool, words: str, url: str, certificate: Certificate) -> None:
     with pytest.raises(SubjectRefused) as caught:
-        registry(url, certificate).id("a-value", SCHEMA, register)
+        registry(url, certificate).id("a-value", SCHEMA, register, "AVRO")
     assert str(caught.value) == f"subject a-value: the schema registry at {url} {words}"
 
 
@@ -116,9 +116,9 @@ def test_what_is_not_allowed_and_what_is_not_trusted_is_said(
     url: str, certificate: Certificate, tmp_path: Path
 ) -> None:
     with pytest.raises(Unavailable, match=r"answers with HTTP 401 \(who\?\)"):
-        registry(url, certificate, password="another").schema(7)
+        registry(url, certificate, password="another").schema(7, "AVRO")
     other = authority(tmp_path / "other").certified("server")
     with pytest.raises(Unavailable, match="CERTIFICATE_VERIFY_FAILED"):
-        registry(url, other).schema(7)
+        registry(url, other).schema(7, "AVRO")
     with pytest.raises(ConfigurationError, match="the certificates of the schema registry cannot be used"):
         registry(url, certificate, ca=str(tmp_path / "none.pem"))

@@ -5,7 +5,92 @@ from tests.mutation.guard import NEVER, Guard
 STRICT = ("tests/unit/schemas/test_avro.py",)
 REGISTRY = ("tests/unit/engine/test_registry.py",)
 
+PROTOBUF = ("tests/unit/schemas/test_protobuf.py",)
+JSON_SCHEMA = ("tests/unit/schemas/test_json_schema.py",)
+
+PINNED = ("tests/unit/engine/test_pinned_schema.py",)
+
 GUARDS = (
+    Guard(
+        "a pinned schema that is not known makes no dead letter",
+        "schemas/pinned.py",
+        '        raise Unavailable(f"the schema {options.pinned} is not known: {error}") from None',
+        '        raise msgspec.DecodeError(f"the schema {options.pinned} is not known: {error}") from None',
+        PINNED,
+    ),
+    Guard(
+        "a pinned schema that is none makes no dead letter",
+        "schemas/pinned.py",
+        '                raise Unavailable(f"the schema {options.pinned} {error}") from None',
+        '                raise msgspec.DecodeError(f"the schema {options.pinned} {error}") from None',
+        PINNED,
+    ),
+    Guard(
+        "a record of another message is undecodable",
+        "schemas/protobuf.py",
+        "        if found != descriptor.full_name:",
+        f"        {NEVER}",
+        PROTOBUF,
+    ),
+    Guard(
+        "the schema of the id says which message it is",
+        "schemas/protobuf.py",
+        "        if not by_id or id == (options.schema_id or 0):",
+        "        if True:",
+        PROTOBUF,
+    ),
+    Guard(
+        "a record without a required field is undecodable",
+        "schemas/protobuf.py",
+        "                if not found.IsInitialized():",
+        f"                {NEVER}",
+        PROTOBUF,
+    ),
+    Guard(
+        "an error of Protobuf quotes no payload",
+        "schemas/protobuf.py",
+        "    if found and isinstance(value, dict) and found[1] in value:",
+        "    if found:",
+        PROTOBUF,
+    ),
+    Guard(
+        "a group of a .proto file is a message", "schemas/protobuf_schema.py", ' or token == "group":', ":", PROTOBUF
+    ),
+    Guard(
+        "a 64-bit integer is a number",
+        "schemas/protobuf_values.py",
+        "        return _finite if field.type in (field.TYPE_DOUBLE, field.TYPE_FLOAT) else _same",
+        "        return _finite if field.type in (field.TYPE_DOUBLE, field.TYPE_FLOAT) else str",
+        PROTOBUF,
+    ),
+    Guard(
+        "a field with presence that is not set does not exist",
+        "schemas/protobuf_values.py",
+        " if not presence or has(name)",
+        " if True",
+        PROTOBUF,
+    ),
+    Guard(
+        "what is read is valid",
+        "schemas/json_schema.py",
+        "        if wrong is not None and (why := wrong(found)):",
+        f"        {NEVER}",
+        JSON_SCHEMA,
+    ),
+    Guard(
+        "what is written is valid",
+        "schemas/json_schema.py",
+        "        if wrong is not None and (why := wrong(json.decode_any(found))):",
+        f"        {NEVER}",
+        JSON_SCHEMA,
+    ),
+    Guard(
+        "no schema is fetched",
+        "schemas/json_schema.py",
+        "    check = kind(schema, registry=Registry())",
+        "    check = kind(schema)",
+        JSON_SCHEMA,
+    ),
     Guard(
         "a negative branch of a union is undecodable",
         "schemas/avro_strict.py",

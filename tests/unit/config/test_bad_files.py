@@ -99,7 +99,7 @@ AGENT = [
     (f"{FROM}\n{COUNT}\nto: {{topic: a b}}", [f"9:10: agents.a.to.topic: is no topic name; {NAMES} 249)"]),
     (
         f"{FROM}\nformat: xml\n{COUNT}\n{TO}",
-        ["8:5: agents.a.format: is no format; write json, avro, raw or module:codec"],
+        ["8:5: agents.a.format: is no format; write json, avro, protobuf, json-schema, raw or module:codec"],
     ),
     (f"{FROM}\nformt: json\n{COUNT}\n{TO}", ["8:5: agents.a.formt: unknown key; did you mean format?"]),
     (f"{FROM}\ncount: 3\n{COUNT}\n{TO}", ["8:5: agents.a.count: unknown key; did you mean aggregate.count?"]),

@@ -141,7 +141,10 @@ WRONG = {
         having(to="out"),
         "agents.a.to: must be a value of Destination; build it with sluicegate.streams.agent.Destination(...)",
     ),
-    "format": (having(format="jason"), "agents.a.format: is no format; write json, avro, raw or module:codec"),
+    "format": (
+        having(format="jason"),
+        "agents.a.format: is no format; write json, avro, protobuf, json-schema, raw or module:codec",
+    ),
     "start": (
         having(start="now"),
         "agents.a.start: is no start; write 'earliest', 'latest' or the seconds since 1970 as a number",

@@ -45,13 +45,13 @@ class Server:
         if self.away:
             raise Unavailable(f"the schema registry at {NAME} does not answer")
 
-    def schema(self, id: int | str) -> str:
+    def schema(self, id: int | str, kind: str) -> str:
         self._answer()
         if id not in self.schemas:
             raise schemas.UnknownId(f"it has no schema with id {id}")
         return self.schemas[id]
 
-    def id(self, subject: str, schema: str, register: bool) -> int:
+    def id(self, subject: str, schema: str, register: bool, kind: str) -> int:
         self._answer()
         if (subject, schema) not in self.subjects and not register:
             raise schemas.SubjectRefused(f"subject {subject}: not there; register it")
@@ -259,11 +259,11 @@ def test_a_silent_registry_is_asked_once_a_second_at_most(clock: ManualClock, se
     table.ask, server.away = server, True
     for _ in range(5):
         with pytest.raises(Unavailable, match="does not answer"):
-            table.schema(7)
+            table.schema(7, "AVRO")
     assert server.asked == 1
     clock.now += 1.5
     server.away = False
-    assert table.schema(7) == OLD
+    assert table.schema(7, "AVRO") == OLD
 
 
 @pytest.mark.parametrize("id", [b"\0\0\0\0\x08", b"\1" + GUID.bytes])

@@ -91,6 +91,7 @@ HANDLER = {
 DEDUPE = {"by": "key", "name": "other", "horizon": 5.0, "on_missing": "accept", "max_ids": 3}
 ON_ERROR = {"decode": "skip", "produce": "stop", "expression": "stop"}
 AVRO = {"schema": SCHEMA.replace("long", "int"), "writer_schema": SCHEMA, "framing": "confluent", "schema_id": 7}
+AVRO |= {"message": "shop.Order", "validate": True, "pinned": "orders-value:3"}
 
 
 def test_the_tables_of_this_test_name_every_field():
@@ -99,7 +100,7 @@ def test_the_tables_of_this_test_name_every_field():
     for kind, table in ((Aggregation, AGGREGATE), (Destination, DESTINATION), (Handler, HANDLER), (OnError, ON_ERROR)):
         assert {each.name for each in fields(kind)} == {*table}
     assert {each.name for each in fields(Deduplication)} == {*DEDUPE}
-    assert {each.name for each in fields(Avro)} == {*AVRO, "writers", "registry", "subject", "register"}
+    assert {each.name for each in fields(Avro)} == {*AVRO, "writers", "registry", "subject", "register", "kind"}
 
 
 @pytest.mark.parametrize("name", RULE_FIELDS)

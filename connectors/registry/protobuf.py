@@ -1,0 +1,55 @@
+"""Schemas of Protobuf as a registry has them: each file by itself, as descriptor or as text, with references to those
+that it imports. A subject of a referenced file has the file's name, as confluent-kafka's serializer has it."""
+
+from base64 import b64decode, b64encode
+from binascii import Error
+from typing import Any
+
+BUILTIN = ("google/protobuf/", "google/type/", "confluent/")
+"""Every reader has these files."""
+
+
+def bundled(client: Any, schema: Any) -> str:
+    """The file with all that it refers to, as `sluicegate.schemas.protobuf_schema` has it. The text of a `.proto` file
+    stays as it is."""
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
+    from google.protobuf.message import DecodeError
+
+    from sluicegate.schemas.protobuf_schema import descriptor_set
+
+    found: dict[str, FileDescriptorProto] = {}
+
+    def add(each: Any, name: str) -> None:
+        made = FileDescriptorProto.FromString(b64decode(each.schema_str, validate=True))
+        made.name = name or made.name
+        for reference in each.references or ():
+            if reference.name not in found:
+                version = client.get_version(reference.subject, reference.version, True, "serialized")
+                add(version.schema, reference.name)
+        found[made.name] = made
+
+    try:
+        add(schema, "")
+    except (Error, ValueError, DecodeError):
+        return str(schema.schema_str)
+    return descriptor_set([*found.values()])
+
+
+def split(client: Any, text: str, register: bool) -> Any:
+    """The last file of the set, with references to what it imports: these files are registered, or looked up."""
+    from confluent_kafka.schema_registry import Schema, SchemaReference
+
+    from sluicegate.schemas.protobuf_schema import files
+
+    known = {each.name: each for each in files(text)}
+
+    def made(name: str) -> Any:
+        references = []
+        for other in [each for each in known[name].dependency if not each.startswith(BUILTIN)]:
+            schema = made(other)
+            if register:
+                client.register_schema(other, schema)
+            references.append(SchemaReference(other, other, client.lookup_schema(other, schema).version))
+        return Schema(b64encode(known[name].SerializeToString(deterministic=True)).decode(), "PROTOBUF", references)
+
+    return made(files(text)[-1].name)

@@ -1,0 +1,77 @@
+"""Confluent's frame: a zero byte and a schema id of four bytes, or a one and a UUID, precede the value."""
+
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from uuid import UUID
+
+import msgspec
+
+from sluicegate.schemas import registry
+from sluicegate.schemas.codecs import Unavailable
+from sluicegate.schemas.options import SchemaOptions
+from sluicegate.schemas.registry import SchemaKey
+
+FRAME = struct.Struct(">bI")
+LONG_FRAME = 17  # a one, and a UUID in place of the id
+
+
+def id_of(value: bytes) -> int:
+    """Raises msgspec.DecodeError."""
+    if len(value) < FRAME.size or value[0] != 0:
+        raise msgspec.DecodeError("has no Confluent frame: a zero byte and four bytes of schema id")
+    found: int = FRAME.unpack_from(value)[1]
+    return found
+
+
+def opened(value: bytes, options: SchemaOptions) -> tuple[SchemaKey, int]:
+    """The schema id, and where the frame ends. A UUID comes from a header, which only a registry understands. Raises
+    msgspec.DecodeError."""
+    if len(value) >= LONG_FRAME and value[0] == 1 and options.registry:
+        return str(UUID(bytes=value[1:LONG_FRAME])), LONG_FRAME
+    return id_of(value), FRAME.size
+
+
+def check_id(found: SchemaKey, wanted: int | None) -> None:
+    """Raises msgspec.DecodeError."""
+    if wanted is not None and found != wanted:
+        raise msgspec.DecodeError(f"was written with schema id {found}, not {wanted}")
+
+
+def written_with(options: SchemaOptions, id: SchemaKey, suffix: str) -> tuple[str, str]:
+    """The schema of the id, and where it is from: the file of the id; without such a file, the registry. Raises
+    msgspec.DecodeError and Unavailable."""
+    what, where = f"was written with schema id {id}", f"{id}{suffix}"
+    if options.writers:
+        try:
+            return content(Path(options.writers, where), suffix), where
+        except OSError:
+            if not options.registry:
+                raise msgspec.DecodeError(f"{what}, and there is no {where} in writer_schemas") from None
+        except ValueError as error:
+            raise msgspec.DecodeError(f"{what}, whose {where} {error}") from None
+    try:
+        return registry.table(options.registry).schema(id, options.kind), "schema in the registry"
+    except registry.UnknownId as error:
+        raise msgspec.DecodeError(f"{what}, which is not known: {error}") from None
+    except Unavailable as error:
+        raise Unavailable(f"{what}, and {error}") from None
+
+
+def content(file: Path, suffix: str) -> str:
+    """The text of a schema file; descriptors are in base64. Raises OSError and ValueError."""
+    if suffix != ".desc":
+        return file.read_text(encoding="utf-8")
+    from base64 import b64encode
+
+    return b64encode(file.read_bytes()).decode()
+
+
+def frame(options: SchemaOptions) -> Callable[[], bytes]:
+    """A registry is asked for the id when the first value is written."""
+    if options.framing != "confluent":
+        return lambda: b""
+    if not (options.registry and options.subject):
+        fixed = FRAME.pack(0, options.schema_id or 0)
+        return lambda: fixed
+    return lambda: FRAME.pack(0, registry.written_id(options))

@@ -1,0 +1,175 @@
+"""Protobuf records: one message each, with or without Confluent's frame, which names the message by its place.
+
+A record is always read by the reader's own schema, because Protobuf's fields are found by their numbers. The schema of
+the record's id only says which message it is: of another message there would be a value, but a wrong one.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+from google.protobuf import json_format
+from google.protobuf.descriptor import Descriptor
+from google.protobuf.message import DecodeError, EncodeError
+from google.protobuf.message_factory import GetMessageClass
+
+from sluicegate.schemas import frames, json
+from sluicegate.schemas.codecs import Codec, Unwritable
+from sluicegate.schemas.frames import check_id, opened, written_with
+from sluicegate.schemas.options import SchemaOptions
+from sluicegate.schemas.protobuf_schema import IndexPath, message, names, path_of
+from sluicegate.schemas.protobuf_values import reading
+from sluicegate.schemas.registry import SchemaKey
+
+DEEPEST_PATH = 100
+"""Levels of nested messages; Protobuf's own libraries read no more."""
+
+
+def compiled(options: SchemaOptions) -> Codec:
+    """The codec of a message. Its `decode`, `text` and `only` raise msgspec.DecodeError, its `encode` Unwritable;
+    errors quote no payload. Raises ValueError for a schema that is no set of file descriptors, and without the
+    message."""
+    descriptor = message(options.schema, options.message)
+    encode, document, body, kind = json.encode, json.document, _body(options, descriptor), GetMessageClass(descriptor)
+
+    def only(wanted: Iterable[str] | None) -> Callable[[bytes], bytes]:
+        read = reading(descriptor, None if wanted is None else frozenset(wanted))
+
+        def text(value: bytes) -> bytes:
+            found = kind()
+            try:
+                found.ParseFromString(body(value))
+                if not found.IsInitialized():
+                    raise msgspec.DecodeError(f"lacks {', '.join(found.FindInitializationErrors())}")
+                return encode(read(found))
+            except (DecodeError, RecursionError):
+                raise msgspec.DecodeError(f"is no message {descriptor.full_name}{_hint(value, options)}") from None
+            except msgspec.DecodeError:
+                raise
+            except (ValueError, OverflowError) as error:
+                raise msgspec.DecodeError(f"has a field without a value ({_said(error)})") from None
+
+        return text
+
+    text = only(None)
+    return Codec(
+        "protobuf",
+        lambda value: document(text(value)),
+        _encoder(options, descriptor),
+        msgspec.Raw,
+        text=text,
+        only=only,
+    )
+
+
+def _said(error: Exception) -> str:
+    """A text of ours; those of the library may quote the value."""
+    said = str(error)
+    return said if type(error) is ValueError and said.startswith("holds ") else type(error).__name__
+
+
+def _hint(value: bytes, options: SchemaOptions) -> str:
+    looks = options.framing == "none" and len(value) > frames.FRAME.size and value[0] == 0
+    return "; it begins like a Confluent frame: if it has one, set framing: confluent" if looks else ""
+
+
+def _body(options: SchemaOptions, descriptor: Descriptor) -> Callable[[bytes], bytes]:
+    """The message without its frame, which must name this message."""
+    if options.framing != "confluent":
+        return lambda value: value
+    own, by_id = path_of(descriptor), bool(options.writers or options.registry)
+    known: dict[SchemaKey, dict[IndexPath, str]] = {}
+
+    def body(value: bytes) -> bytes:
+        id, begin = opened(value, options)
+        path, begin = read_path(value, begin)
+        if not by_id:
+            check_id(id, options.schema_id)
+        if not by_id or id == (options.schema_id or 0):
+            found = descriptor.full_name if path == own else None
+        else:
+            if id not in known:
+                known[id] = _names(options, id)
+            found = known[id].get(path)
+        if found != descriptor.full_name:
+            raise msgspec.DecodeError(f"is {found or f'the message at {[*path]}'}, not {descriptor.full_name}")
+        return value[begin:]
+
+    return body
+
+
+def _names(options: SchemaOptions, id: SchemaKey) -> dict[IndexPath, str]:
+    text, where = written_with(options, id, ".desc")
+    try:
+        return names(text)
+    except ValueError as error:
+        raise msgspec.DecodeError(f"was written with schema id {id}, whose {where} {error}") from None
+
+
+def read_path(value: bytes, at: int) -> tuple[IndexPath, int]:
+    """The place of the message in its file, and where it ends: a count and so many numbers, each a zigzag varint. No
+    number stands for the first message. Raises msgspec.DecodeError."""
+    count, at = _varint(value, at)
+    if not 0 <= count <= DEEPEST_PATH:
+        raise msgspec.DecodeError("has no message index in its frame")
+    found = []
+    for _ in range(count):
+        index, at = _varint(value, at)
+        found.append(index)
+    return tuple(found) or (0,), at
+
+
+def _varint(value: bytes, at: int) -> tuple[int, int]:
+    found = shift = 0
+    while at < len(value) and shift < 35:
+        found |= (value[at] & 0x7F) << shift
+        if value[at] < 0x80:
+            return (found >> 1) ^ -(found & 1), at + 1
+        at, shift = at + 1, shift + 7
+    raise msgspec.DecodeError("has no message index in its frame")
+
+
+def written_path(path: IndexPath) -> bytes:
+    """The first message is a single zero."""
+    if path == (0,):
+        return b"\0"
+    return b"".join(_zigzag(each) for each in (len(path), *path))
+
+
+def _zigzag(number: int) -> bytes:
+    left, found = number << 1, bytearray()
+    while left > 0x7F:
+        found.append(left & 0x7F | 0x80)
+        left >>= 7
+    return bytes((*found, left))
+
+
+def _encoder(options: SchemaOptions, descriptor: Descriptor) -> Callable[[Any], bytes]:
+    frame, pool, kind = frames.frame(options), descriptor.file.pool, GetMessageClass(descriptor)
+    path = written_path(path_of(descriptor)) if options.framing == "confluent" else b""
+    encode, decode_any = json.encode, json.decode_any
+
+    def encoded(values: Any) -> bytes:
+        plain = decode_any(encode(values))
+        try:
+            found = json_format.ParseDict(plain, kind(), descriptor_pool=pool)
+            written: bytes = found.SerializeToString(deterministic=True)
+        except json_format.ParseError as error:
+            raise Unwritable(_misfit(str(error), plain, descriptor)) from None
+        except (EncodeError, ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+            raise Unwritable(f"does not fit the message {descriptor.full_name} ({type(error).__name__})") from None
+        return frame() + path + written
+
+    return encoded
+
+
+def _misfit(said: str, value: Any, descriptor: Descriptor) -> str:
+    """The library's text quotes values, which it also takes for names of fields: only names that are known are safe."""
+    found = re.search(r'has no field named "([\w.]{1,200})"', said)
+    if found and isinstance(value, dict) and found[1] in value:
+        return f"has a field {found[1]}, which the message {descriptor.full_name} does not have"
+    found = re.match(r"Failed to parse (\w+)", said)
+    if found and found[1] in descriptor.fields_by_name:
+        return f"field {found[1]} does not fit the message {descriptor.full_name}"
+    return f"does not fit the message {descriptor.full_name}"

@@ -1,0 +1,155 @@
+"""Schemas of Protobuf: sets of file descriptors in base64, whose last file is the one that is meant, and the text of a
+`.proto` file, of which only the names of messages are read."""
+
+import re
+from base64 import b64decode, b64encode
+from binascii import Error
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any
+
+from google.protobuf import (
+    any_pb2,
+    api_pb2,
+    descriptor_pb2,
+    duration_pb2,
+    empty_pb2,
+    field_mask_pb2,
+    source_context_pb2,
+    struct_pb2,
+    timestamp_pb2,
+    type_pb2,
+    wrappers_pb2,
+)
+from google.protobuf.descriptor import Descriptor
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import DecodeError
+
+MAKE = "make one with protoc --include_imports --descriptor_set_out=FILE.desc FILE.proto"
+_WELL_KNOWN = {
+    module.DESCRIPTOR.name: module.DESCRIPTOR
+    for module in (
+        *(any_pb2, api_pb2, descriptor_pb2, duration_pb2, empty_pb2, field_mask_pb2),
+        *(source_context_pb2, struct_pb2, timestamp_pb2, type_pb2, wrappers_pb2),
+    )
+}
+_TOKENS = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[\w.]+|\S""", re.S)
+
+IndexPath = tuple[int, ...]
+
+
+def files(text: str) -> Sequence[FileDescriptorProto]:
+    """Raises ValueError."""
+    try:
+        found = FileDescriptorSet.FromString(b64decode(text, validate=True)).file
+    except (Error, ValueError, DecodeError):
+        found = None
+    if not found or not found[-1].name:
+        raise ValueError(f"is no set of file descriptors; {MAKE}")
+    files: Sequence[FileDescriptorProto] = found
+    return files
+
+
+def descriptor_set(found: Sequence[FileDescriptorProto]) -> str:
+    return b64encode(FileDescriptorSet(file=found).SerializeToString(deterministic=True)).decode()
+
+
+@cache
+def message(text: str, name: str) -> Descriptor:
+    """The message of this full name; without a name, the only one of the last file. Raises ValueError."""
+    pool, last = _pool(text), files(text)[-1]
+    if not name:
+        names = [each.name for each in last.message_type]
+        if len(names) != 1:
+            raise ValueError(f"has {len(names)} messages in {last.name}; write message: NAME")
+        name = f"{last.package}.{names[0]}" if last.package else names[0]
+    try:
+        return pool.FindMessageTypeByName(name)
+    except KeyError:
+        raise ValueError(f"has no message {name}; write the full name, with its package") from None
+
+
+@cache
+def _pool(text: str) -> DescriptorPool:
+    pool, missing = DescriptorPool(), {each.name: each for each in files(text)}
+
+    def add(name: str) -> None:
+        file = missing.pop(name, None)
+        if file is None:
+            if name not in _WELL_KNOWN or name in known:
+                return
+            file = FileDescriptorProto()
+            _WELL_KNOWN[name].CopyToProto(file)
+        known.add(name)
+        for each in file.dependency:
+            add(each)
+        pool.Add(file)
+
+    known: set[str] = set()
+    try:
+        for name in [*missing]:
+            add(name)
+        pool.FindFileByName(files(text)[-1].name)
+    except (TypeError, KeyError) as error:
+        said = " ".join(str(error).split())[:200]
+        raise ValueError(f"is no complete set of file descriptors ({said}); {MAKE}") from None
+    return pool
+
+
+def path_of(descriptor: Descriptor) -> IndexPath:
+    """Where the message is in its file."""
+    inside = descriptor.containing_type
+    others = descriptor.file.message_types_by_name.values() if inside is None else inside.nested_types
+    [index] = [at for at, each in enumerate(others) if each.full_name == descriptor.full_name]
+    return (index,) if inside is None else (*path_of(inside), index)
+
+
+def names(text: str) -> dict[IndexPath, str]:
+    """The full names of the messages by their place, of a set of file descriptors or of the text of a `.proto`
+    file. Raises ValueError."""
+    try:
+        last = files(text)[-1]
+    except ValueError:
+        found = _declared(text)
+        if not found:
+            raise ValueError("is neither a set of file descriptors nor a .proto file") from None
+        return found
+    return dict(_of_messages(last.message_type, (), last.package))
+
+
+def _of_messages(messages: Sequence[Any], inside: IndexPath, scope: str) -> Iterator[tuple[IndexPath, str]]:
+    for index, each in enumerate(messages):
+        name = f"{scope}.{each.name}" if scope else each.name
+        yield (*inside, index), name
+        yield from _of_messages(each.nested_type, (*inside, index), name)
+
+
+def _declared(text: str) -> dict[IndexPath, str]:
+    """Braces nest; only a message or a group opens a scope of messages."""
+    tokens = [each for each in _TOKENS.findall(text) if not each.startswith(("//", "/*"))]
+    found: dict[IndexPath, str] = {}
+    package, name = "", ""
+    inside: list[tuple[IndexPath, str] | None] = [((), "")]
+    children: dict[IndexPath, int] = {}
+    for before, token, after in zip(["", *tokens], tokens, [*tokens[1:], ""], strict=False):
+        if token == "package" and before in ("", ";", "}"):
+            package = after
+        elif (token == "message" and before in ("", ";", "{", "}")) or token == "group":
+            name = after
+        elif token == ";":
+            name = ""
+        elif token == "{":
+            outer = next(each for each in reversed(inside) if each is not None)
+            if name:
+                index = children[outer[0]] = children.get(outer[0], -1) + 1
+                path = (*outer[0], index)
+                full = f"{outer[1]}.{name}" if outer[1] else name
+                found[path] = full
+                inside.append((path, full))
+            else:
+                inside.append(None)
+            name = ""
+        elif token == "}" and len(inside) > 1:
+            inside.pop()
+    return {path: f"{package}.{full}" if package else full for path, full in found.items()}

@@ -1,0 +1,80 @@
+"""Which registered versions of an agent's schema lack a field that the agent uses."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from sluicegate.schemas import SchemaOptions
+from sluicegate.schemas.codecs import SCHEMA_FORMATS
+from sluicegate.schemas.registry import UnknownId
+from sluicegate.streams.agent import Agent, Until
+from sluicegate.streams.cli.finding import SystemFinding
+from sluicegate.streams.config.schemas import ROOMS
+from sluicegate.streams.contracts.registry import SchemaRegistry
+from sluicegate.streams.expressions.parse import parse
+from sluicegate.streams.expressions.scope import roots
+
+SPECIAL = ("message", "group")
+HINT = "give the field a default in the schema that is read with, or read that topic with another agent"
+
+
+def findings(agents: Sequence[Agent], client: SchemaRegistry) -> Iterator[SystemFinding]:
+    """Raises Unavailable."""
+    for agent in agents:
+        options = agent.avro
+        if options is None or not options.registry or agent.rekeys:
+            continue
+        try:
+            read = _read_with(options, client)
+        except UnknownId as error:
+            yield SystemFinding("registry", False, f"agent {agent.name}: {error}", "correct schema: SUBJECT:VERSION")
+            continue
+        free = [name for name, default in (_fields(options, read) or {}).items() if default and options.kind == "AVRO"]
+        wanted = used(agent).difference(free)
+        for subject in _subjects(agent, options):
+            yield from _of_subject(agent, options, subject, wanted, client)
+
+
+def _read_with(options: SchemaOptions, client: SchemaRegistry) -> str:
+    return client.schema(options.pinned, options.kind) if options.pinned else options.schema
+
+
+def _subjects(agent: Agent, options: SchemaOptions) -> list[str]:
+    """Under the usual strategy, and the one that the file names."""
+    named = [options.pinned.rpartition(":")[0]] if options.pinned else []
+    return list(dict.fromkeys((*named, *(f"{topic}-value" for topic in agent.topics))))
+
+
+def _of_subject(
+    agent: Agent, options: SchemaOptions, subject: str, wanted: set[str], client: SchemaRegistry
+) -> Iterator[SystemFinding]:
+    for version in client.versions(subject):
+        try:
+            has = _fields(options, client.schema(f"{subject}:{version}", options.kind))
+        except UnknownId:
+            continue  # of another format: its records are undecodable
+        if has is not None and (lacks := sorted(wanted.difference(has))):
+            what = f"subject {subject} version {version} lacks {', '.join(lacks)}, which agent {agent.name} uses"
+            yield SystemFinding("registry", False, what, HINT)
+
+
+def _fields(options: SchemaOptions, schema: str) -> dict[str, bool] | None:
+    name = next(name for name, each in SCHEMA_FORMATS.items() if each.kind == options.kind)
+    return ROOMS[name].fields(replace(options, schema=schema, pinned=""))
+
+
+def used(agent: Agent) -> set[str]:
+    """The top-level fields of a record that key, compute, until, dedupe, let and where name."""
+    rule = agent.aggregation
+    paths = [] if rule is None else [rule.key, *(reducer.field for reducer in rule.compute)]
+    texts = [agent.where, *(let.expression for let in agent.let)]
+    until = None if rule is None else rule.until
+    if isinstance(until, Until):
+        paths.append(until.field)
+    elif until is not None:
+        texts.append(until)
+    if agent.dedupe is not None and agent.dedupe.by == "field":
+        paths.append(agent.dedupe.name)
+    found = {path.partition(".")[0] for path in paths if path}
+    for text in texts:
+        found |= set(roots(parse(text))) if text else set()
+    return found.difference(SPECIAL, (let.name for let in agent.let))

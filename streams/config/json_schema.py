@@ -1,0 +1,29 @@
+"""`format: json-schema`: schemas that are none, and results that lack what they require."""
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+
+from sluicegate.schemas import SchemaOptions
+from sluicegate.streams.config.problems import FileFinding, Path
+
+
+def installed() -> bool:
+    """Whether the library is installed that `validate` needs."""
+    return find_spec("jsonschema") is not None
+
+
+def findings(options: SchemaOptions, path: Path) -> Iterator[FileFinding]:
+    """A schema that is to be written by its id, and is not there."""
+    if options.subject and not options.schema:
+        yield FileFinding(path, "format json-schema has no schema", "write schema: FILE.json")
+
+
+def fields(options: SchemaOptions) -> dict[str, bool] | None:
+    """The properties of an object that may have no others; whether each may be left out."""
+    from sluicegate.schemas.json_schema import parsed
+
+    schema = parsed(options.schema) if options.schema else None
+    if not isinstance(schema, dict) or schema.get("additionalProperties") is not False:
+        return None
+    found = schema.get("properties")
+    return {name: name not in schema.get("required", ()) for name in found} if isinstance(found, dict) else None
