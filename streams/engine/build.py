@@ -20,6 +20,9 @@ from sluicegate.streams.handlers.processor import Aggregating, RecordProcessor
 from sluicegate.streams.handlers.rekey import Repartitioning
 from sluicegate.streams.handlers.slow import Slow
 from sluicegate.streams.handlers.values import OutputTarget, TimeoutReturn
+from sluicegate.streams.lookups.records import LookingForwarding
+from sluicegate.streams.lookups.results import LookingResults
+from sluicegate.streams.lookups.rows import Lookups
 from sluicegate.streams.outbox.relay import Outgoing, Relay
 from sluicegate.streams.outbox.rows import Rows
 from sluicegate.streams.outbox.transactional import TransactionalRelay
@@ -69,6 +72,18 @@ def build(app: App, agent: Agent, number: int, member: str, on_rule_change: str,
     return Worker(app, agent, number, setting, claims, _relay(agent, parts), parts)
 
 
+def looking(
+    agent: Agent, rule: Rule, reads: Codec, outputs: OutputTarget, parts: WorkerDependencies
+) -> RecordProcessor:
+    """The processor of an agent with lookups. Raises ConfigurationError."""
+    lookups = Lookups(agent.lookups, parts.store)
+    if agent.handler is not None:
+        raise ConfigurationError(f"agent {agent.name}: a lookup for a handler is not built yet")
+    if agent.aggregation is not None:
+        return LookingResults(agent, lookups)
+    return LookingForwarding(agent, rule, reads, outputs.most, lookups, parts.clock.monotonic)
+
+
 def _relay(agent: Agent, parts: WorkerDependencies) -> Outgoing:
     backoff: Callable[[], Backoff] = lambda: Backoff(0.1, 5.0, parts.random)  # noqa: E731
     if agent.delivery == "at-least-once":
@@ -81,6 +96,8 @@ def _relay(agent: Agent, parts: WorkerDependencies) -> Outgoing:
 def _processor(
     agent: Agent, rule: Rule, reads: Codec, outputs: OutputTarget, parts: WorkerDependencies
 ) -> tuple[RecordProcessor, Slow | None]:
+    if agent.lookups:
+        return looking(agent, rule, reads, outputs, parts), None
     if agent.rekeys:
         return Repartitioning(rule, outputs.to or "", outputs.most), None
     if agent.forwards:
