@@ -90,6 +90,10 @@ def _names(app: run.App) -> Iterator[FileFinding]:
     agents = app.agents if isinstance(app.agents, tuple | list) else ()
     yield from _each_once([getattr(each, "name", "") for each in agents], ("agents",))
     for each in agents:
+        looked_up = getattr(each, "lookups", ())
+        if isinstance(looked_up, tuple | list):
+            named = [getattr(lookup, "name", "") for lookup in looked_up]
+            yield from _each_once(named, ("agents", str(each.name), "lookup"))
         compute = getattr(getattr(each, "aggregation", None), "compute", ())
         if isinstance(compute, tuple | list):
             path = ("agents", str(each.name), "aggregate", "compute")

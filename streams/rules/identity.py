@@ -18,6 +18,7 @@ KEYS = (
     "schema_id",
     "where",
     "let",
+    "lookup",
     "having",
     "to",
     "dedupe",
