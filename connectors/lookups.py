@@ -13,6 +13,7 @@ from sluicegate.streams.agent import Lookup
 from sluicegate.streams.contracts.stores import LookupKey, RowFields
 from sluicegate.streams.errors import LookupFailed
 
+LARGEST = 2**63
 KEYS_AT_ONCE = 1_000
 """Keys of one query."""
 _PLAIN = (str, bool, int, type(None))
@@ -44,6 +45,11 @@ def name_of(value: Any) -> str:
     if isinstance(value, float | Decimal) and value == int(value):
         value = int(value)
     return value.decode(errors="replace") if isinstance(value, bytes | bytearray) else str(value)
+
+
+def storable(keys: Sequence[LookupKey]) -> Sequence[LookupKey]:
+    """Without the numbers that no store has, and that a driver refuses."""
+    return [key for key in keys if isinstance(key, str) or -LARGEST <= key < LARGEST]
 
 
 def by_key(

@@ -6,7 +6,7 @@ from typing import Any
 from bson import Binary, Decimal128, ObjectId
 from pymongo.errors import OperationFailure
 
-from sluicegate.connectors.lookups import KEYS_AT_ONCE, by_key, failed
+from sluicegate.connectors.lookups import KEYS_AT_ONCE, by_key, failed, storable
 from sluicegate.connectors.sessions import MongoSession
 from sluicegate.streams.agent import Lookup
 from sluicegate.streams.contracts.stores import LookupKey, RowFields
@@ -14,7 +14,10 @@ from sluicegate.streams.contracts.stores import LookupKey, RowFields
 
 def look_up(session: MongoSession, lookup: Lookup, keys: Sequence[LookupKey]) -> Mapping[LookupKey, RowFields]:
     """As `RowLookups.look_up`. Text of 24 hexadecimal digits is compared as an ObjectId, too."""
-    wanted: list[Any] = [*keys, *(ObjectId(key) for key in keys if isinstance(key, str) and ObjectId.is_valid(key))]
+    wanted: list[Any] = [
+        *storable(keys),
+        *(ObjectId(key) for key in keys if isinstance(key, str) and ObjectId.is_valid(key)),
+    ]
     projection = {"_id": 0} | dict.fromkeys((lookup.column, *lookup.fields), 1)
     collection, rows = session.database[lookup.source], []
     try:

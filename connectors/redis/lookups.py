@@ -22,7 +22,7 @@ return rows"""
 
 def look_up(session: RedisSession, lookup: Lookup, keys: Sequence[LookupKey]) -> Mapping[LookupKey, RowFields]:
     """As `RowLookups.look_up`. A field that the hash does not have is null."""
-    pipe = session.pipeline.watching
+    pipe = session.pipeline.reading
     found: list[tuple[Any, Sequence[Any]]] = []
     with translated():
         for at in range(0, len(keys), KEYS_AT_ONCE):

@@ -4,12 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from sluicegate.connectors.lookups import KEYS_AT_ONCE, by_key, failed
+from sluicegate.connectors.lookups import KEYS_AT_ONCE, LARGEST, by_key, failed, storable
 from sluicegate.connectors.sql.database import Product, pages
 from sluicegate.streams.agent import Lookup
 from sluicegate.streams.contracts.stores import LookupKey, RowFields
-
-INT8 = 2**63
 
 
 class ColumnType(NamedTuple):
@@ -24,7 +22,7 @@ def _integer(key: LookupKey) -> int | None:
         number = int(key)
     except ValueError:
         return None
-    return number if str(number) == str(key) and -INT8 <= number < INT8 else None
+    return number if str(number) == str(key) and -LARGEST <= number < LARGEST else None
 
 
 def _decimal(key: LookupKey) -> str | None:
@@ -59,14 +57,15 @@ class SqlLookups:
     def __init__(self, product: Product) -> None:
         self._product = product
         self._types: dict[tuple[str, str], int] = {}
-        self._quote = "`" if product.dialect == "mysql" else '"'
+        # SQLite takes an unknown name in double quotes for text.
+        self._quote = '"' if product.dialect == "postgresql" else "`"
 
     def look_up(self, session: Any, lookup: Lookup, keys: Sequence[LookupKey]) -> Mapping[LookupKey, RowFields]:
         """As `RowLookups.look_up`."""
         cursor, product = session.connection.connection.driver_connection.cursor(), self._product
         rows: list[tuple[Any, Sequence[Any]]] = []
         try:
-            for page in pages(keys, KEYS_AT_ONCE):
+            for page in pages(storable(keys), KEYS_AT_ONCE):
                 rows += self._page(cursor, lookup, page)
         except product.errors as error:
             self._types.clear()

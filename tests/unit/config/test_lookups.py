@@ -71,7 +71,8 @@ def test_what_it_is_loaded_into(tmp_path, row, expected):
         (
             FORWARDS % "table: 'customers; drop', key: customer_id, fields: [name, 'tier\"']",
             [
-                "f.yaml:9:7: agents.a.lookup.customer.column: is missing; write the column that is compared with `key`, "
+                "f.yaml:9:7: agents.a.lookup.customer.column: is missing; write the column that is compared with "
+                "`key`, "
                 "such as column: id",
                 "f.yaml:9:18: agents.a.lookup.customer.table: is no name of a table; write TABLE, or SCHEMA.TABLE",
                 'f.yaml:9:62: agents.a.lookup.customer.fields: has tier", which is no name of a column; correct it',
@@ -82,7 +83,8 @@ def test_what_it_is_loaded_into(tmp_path, row, expected):
             [
                 "f.yaml:9:88: agents.a.lookup.customer.missing: is no rule for a row that is missing; write null, "
                 "dead-letter, or {wait: 30s}",
-                "f.yaml:9:102: agents.a.lookup.customer.cache: unknown key; known here: table, collection, hash, column, "
+                "f.yaml:9:102: agents.a.lookup.customer.cache: unknown key; known here: table, collection, hash, "
+                "column, "
                 "key, fields, missing, lock",
             ],
         ),
@@ -90,14 +92,16 @@ def test_what_it_is_loaded_into(tmp_path, row, expected):
             FORWARDS % "table: customers, column: id, key: 'customer_id ==', fields: []",
             [
                 "f.yaml:9:68: agents.a.lookup.customer.key: ends too early; expected a value",
-                "f.yaml:9:71: agents.a.lookup.customer.fields: names no field of the row; write the fields that it adds, "
+                "f.yaml:9:71: agents.a.lookup.customer.fields: names no field of the row; write the fields that it "
+                "adds, "
                 "such as [name, tier]",
             ],
         ),
         (
             FORWARDS % "collection: customers, column: _id, key: customer_id, fields: [name], lock: share",
             [
-                "f.yaml:9:18: agents.a.lookup.customer.collection: is of MongoDB, but the store is sqlite; write table: "
+                "f.yaml:9:18: agents.a.lookup.customer.collection: is of MongoDB, but the store is sqlite; write "
+                "table: "
                 "NAME",
                 "f.yaml:9:88: agents.a.lookup.customer.lock: is for tables; leave it out: the transaction of the store "
                 "has its own promise",
@@ -106,9 +110,11 @@ def test_what_it_is_loaded_into(tmp_path, row, expected):
         (
             FORWARDS % "hash: customers, column: id, key: customer_id, fields: [name]",
             [
-                "f.yaml:9:18: agents.a.lookup.customer.hash: does not say where the key stands; write {key} once in it, "
+                "f.yaml:9:18: agents.a.lookup.customer.hash: does not say where the key stands; write {key} once in "
+                "it, "
                 "as in hash: 'customer:{key}'",
-                "f.yaml:9:18: agents.a.lookup.customer.hash: is of Redis without cluster, but the store is sqlite; write "
+                "f.yaml:9:18: agents.a.lookup.customer.hash: is of Redis without cluster, but the store is sqlite; "
+                "write "
                 "table: NAME",
                 "f.yaml:9:35: agents.a.lookup.customer.column: is not for a hash, whose name has the key; leave it out",
             ],
@@ -128,15 +134,18 @@ def test_what_it_is_loaded_into(tmp_path, row, expected):
             [
                 "f.yaml:8:5: agents.a.key: names customer, which is looked up for what is written, after this is "
                 "decided; use it under to, or in having; to group by it, write the enriched messages to a topic first",
-                "f.yaml:9:37: agents.a.aggregate.compute.spent: names customer, which is looked up for what is written, "
-                "after this is decided; use it under to, or in having; to group by it, write the enriched messages to a "
+                "f.yaml:9:37: agents.a.aggregate.compute.spent: names customer, which is looked up for what is "
+                "written, "
+                "after this is decided; use it under to, or in having; to group by it, write the enriched messages "
+                "to a "
                 "topic first",
             ],
         ),
         (
             SUMS % "table: customers, column: id, key: spend, fields: [name], missing: {wait: 1s}",
             [
-                "f.yaml:10:48: agents.a.lookup.customer.key: names spend, which is no field of the result; did you mean "
+                "f.yaml:10:48: agents.a.lookup.customer.key: names spend, which is no field of the result; did you "
+                "mean "
                 "spent?",
                 "f.yaml:10:76: agents.a.lookup.customer.missing: cannot wait: a group that is complete is written with "
                 "the commit that ends it; write null or dead-letter",
@@ -159,14 +168,16 @@ def test_what_it_is_loaded_into(tmp_path, row, expected):
         (
             FORWARDS.replace("to:", "handler: operator:not_\nto:") % ROW,
             [
-                "f.yaml:8:5: agents.a.lookup: needs session: true: the rows are read in the transaction that the handler "
+                "f.yaml:8:5: agents.a.lookup: needs session: true: the rows are read in the transaction that the "
+                "handler "
                 "shares; add it, or leave lookup out"
             ],
         ),
         (
             FORWARDS.replace("from: orders", "from: orders\nformat: raw") % ROW,
             [
-                "f.yaml:9:5: agents.a.lookup: needs format: json: the row is added to the value of the record; leave out "
+                "f.yaml:9:5: agents.a.lookup: needs format: json: the row is added to the value of the record; leave "
+                "out "
                 "lookup, or change format"
             ],
         ),
@@ -182,7 +193,8 @@ def test_a_redis_cluster_is_refused(tmp_path):
         HEAD, HEAD + "allow_plaintext: true\n"
     )
     assert mistakes(tmp_path, cluster) == [
-        "f.yaml:9:18: agents.a.lookup.customer.hash: is of Redis without cluster, but the store is redis+cluster; a Redis "
+        "f.yaml:9:18: agents.a.lookup.customer.hash: is of Redis without cluster, but the store is redis+cluster; a "
+        "Redis "
         "cluster has no lookups: its rows lie on other servers"
     ]
 
@@ -207,18 +219,22 @@ def test_expressions_of_results_may_name_the_row(tmp_path):
     [
         (
             FORWARDS % (ROW + ", missing: dead-letter"),
-            "adds to each message customer (name, tier) of the row of customers whose id is its customer_id, read in the "
+            "adds to each message customer (name, tier) of the row of customers whose id is its customer_id, read in "
+            "the "
             "transaction of the commit; without one it is a dead letter",
         ),
         (
             FORWARDS % (ROW + ", missing: {wait: 30s}, lock: share"),
-            "adds to each message customer (name, tier) of the row of customers whose id is its customer_id, read in the "
-            "transaction of the commit, until which the row cannot change; without one the partition waits for it up to "
+            "adds to each message customer (name, tier) of the row of customers whose id is its customer_id, read in "
+            "the "
+            "transaction of the commit, until which the row cannot change; without one the partition waits for it up "
+            "to "
             "30 s, then it is a dead letter",
         ),
         (
             SUMS % OF_A_RESULT,
-            "adds to each result customer (name) of the row of customers whose id is its key, read in the transaction of "
+            "adds to each result customer (name) of the row of customers whose id is its key, read in the "
+            "transaction of "
             "the commit; without one customer is null",
         ),
     ],
@@ -234,5 +250,5 @@ def test_values_built_in_python_are_checked_as_a_file():
     app = App("shop", "memory://", (made,), kafka={"bootstrap.servers": "localhost:9092"})
     values.check(app)
     wrong = replace(app, agents=(replace(made, lookups=(replace(lookup, source="c"), lookup)),))
-    with pytest.raises(ConfigurationError, match="does not say where the key stands|is written twice"):
+    with pytest.raises(ConfigurationError, match=r"is written twice"):
         values.check(wrong)

@@ -106,5 +106,6 @@ def test_a_step_of_a_table_without_a_lookup(tmp_path: Path) -> None:
         loaded(tmp_path, STEPS.replace("table: customers", "table: costumers").replace("KIND: cust", "KIND: cost")), {}
     )
     assert lines(found.problems, tmp_path)[0] == (
-        "f.yaml:17:7: tests.a row is added to the message[0].row: is of a source that no lookup has; did you mean customers?"
+        "f.yaml:17:7: tests.a row is added to the message[0].row: is of a source that no lookup has; did you mean "
+        "customers?"
     )
