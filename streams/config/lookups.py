@@ -223,9 +223,9 @@ def _of_key(agent: "AgentModel", found: LookupModel, path: Path) -> Iterator[Fil
         what, _, hint = error.problem.partition("; ")
         yield FileFinding(at, what, hint or "write a field, such as customer.id", (at,), error.column)
         return
-    for name in sorted(names & {*(agent.lookup or {})}):
-        hint = "use a field of the message or of the result"
-        yield FileFinding(at, f"names {name}, which is looked up with it", hint, (at, path))
+    for name in sorted(names & {*(agent.lookup or {})}) if agent.forwards else ():
+        hint = "give the lookup another name than the field"
+        yield FileFinding(at, f"names {name}, which the row replaces in the message", hint, (at, path))
     if agent.aggregate is not None:
         from sluicegate.streams.aggregation.results import FIXED
 
