@@ -68,6 +68,7 @@ def test_routes_and_select_may_name_the_row(log: Log, store: MemoryStore, clock:
     run(replace(enriching(), to=None, routes=(vip, rest)), store, log, clock)
     assert out(log, "vip") == [{"id": 1, "who": "Bob"}]
     assert letters(log) == [("2", "expression", "expression-failed")]  # null has no tier: the first route fails
+    assert distinct(log, "dead")[0].v == b'{"id": 2, "customer_id": "c-9"}'
     assert [each["id"] for each in out(log)] == [0]
 
 
