@@ -37,9 +37,10 @@ class Fire(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A record for the dead-letter topic. `stage` is decode, key, expression, aggregate, lookup, handler, produce or crash.
-    `reason` is a stable word; `error` is the full text and may quote the payload if the user's code raised it. `where`
-    is the place in the user's code that raised, or empty. `clause` is the name of the expression that failed, or empty.
+    """A record for the dead-letter topic. `stage` is decode, key, expression, aggregate, lookup, handler, produce or
+    crash. `reason` is a stable word; `error` is the full text and may quote the payload if the user's code raised it.
+    `where` is the place in the user's code that raised, or empty. `clause` is the name of the expression that failed,
+    or empty.
     """
 
     record: Record

@@ -24,7 +24,7 @@ from sluicegate.streams.handlers.failures import Failures
 from sluicegate.streams.handlers.forwarding import Forwarding
 from sluicegate.streams.handlers.processor import Item, RecordProcessor
 from sluicegate.streams.handlers.values import Message
-from sluicegate.streams.lookups.rows import Keys, Lookups, WaitsForRows, as_key, says
+from sluicegate.streams.lookups.rows import Keys, LookedUp, Lookups, WaitsForRows, as_key, says
 
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 OWN_KEY = "key"
@@ -83,6 +83,7 @@ class LookingForwarding(RecordProcessor):
         self._forwarding, self._keys = Forwarding(agent, rule, reads, most), RecordKeys(agent, reads)
         self._rule, self._lookups, self._waits = rule, lookups, WaitsForRows(clock)
         self._failures: dict[TopicPartition, Failures] = {}
+        self._names = [b'"%s"' % each.name.encode() for each in lookups.lookups]
         self._counted = Groups(rule)
         self.parts = agent.dedupe is None and not agent.receive
 
@@ -108,21 +109,36 @@ class LookingForwarding(RecordProcessor):
     ) -> list[Event]:
         """Raises HandlerFailed while a record waits for its row, and LookupFailed."""
         looked_up = self._lookups.read(session, [item.value for item in items if isinstance(item, Message)])
-        failures = self._failures.setdefault(place, Failures())
         routed: list[Item] = []
+        enriched: list[EnrichedRecord] = []  # since the last refused record
         self._counted = groups = Groups(self._rule)
+        text, names, refused = looked_up.text, self._names, self._refusal(looked_up, place)
         for item in items:
-            if not isinstance(item, Message):
-                routed.append(item)
-                continue
-            if (missing := looked_up.missing(item.value)) is not None:
-                if missing.missing == "wait":
-                    self._waits.over(place, item.offset, missing, failures)
-                routed.append(Refused(item.record, "lookup", "lookup-missing", says(missing)))
-                continue
-            value = with_fields(item.record.value() or b"", looked_up.text(item.value), self._lookups.names)
-            routed += self._forwarding.read(groups, [EnrichedRecord(item.record, value)])
+            other = refused(item) if isinstance(item, Message) else item
+            if other is not None:
+                routed += self._forwarding.read(groups, enriched)
+                routed.append(other)
+                enriched = []
+            else:
+                record, keys = item.record, item.value  # type: ignore[union-attr]  # a message
+                enriched.append(EnrichedRecord(record, with_fields(record.value() or b"", text(keys), names)))
+        routed += self._forwarding.read(groups, enriched)
         return [_as_it_came(event) for event in self._forwarding.run(routed, identify, session, place)]
+
+    def _refusal(self, looked_up: LookedUp, place: TopicPartition) -> Callable[[Message], Refused | None]:
+        """The dead letter of a message whose row must be there. Raises HandlerFailed for one that waits."""
+        if not looked_up.must_be_there:
+            return lambda item: None
+        failures = self._failures.setdefault(place, Failures())
+
+        def refusal(item: Message) -> Refused | None:
+            if (missing := looked_up.missing(item.value)) is None:
+                return None
+            if missing.missing == "wait":
+                self._waits.over(place, item.offset, missing, failures)
+            return Refused(item.record, "lookup", "lookup-missing", says(missing))
+
+        return refusal
 
     def counted(self, groups: Groups) -> None:
         groups.outcomes.update(self._counted.outcomes)
@@ -155,13 +171,16 @@ def _as_it_came(event: Event) -> Event:
     return event
 
 
-def with_fields(value: bytes, members: bytes, names: frozenset[str]) -> bytes:
-    """A JSON object with these members at its end, in place of its own fields of these names. A value that is no object
-    stays as it is."""
-    inside = value.rstrip().removesuffix(b"}")
-    if len(inside) == len(value.rstrip()):
+def with_fields(value: bytes, members: bytes, names: Sequence[bytes]) -> bytes:
+    """A JSON object with these members at its end, in place of its own fields of these names (as JSON writes them). A
+    value that is no object stays as it is."""
+    inside = value if value[-1:] == b"}" else value.rstrip()
+    if inside[-1:] != b"}":
         return value
-    if b"\\u" in inside or any(b'"%s"' % name.encode() in inside for name in names):
-        kept = {name: each for name, each in _members(value).items() if name not in names}
-        inside = encode(kept).removesuffix(b"}")
-    return inside + (b"" if inside.strip() == b"{" else b",") + members + b"}"
+    inside = inside[:-1]
+    for name in (*names, b"\\u"):
+        if name in inside:
+            kept = {own: each for own, each in _members(value).items() if encode(own) not in names}
+            inside = encode(kept)[:-1]
+            break
+    return b"%b%b%b}" % (inside, b"" if inside.strip() == b"{" else b",", members)

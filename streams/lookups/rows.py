@@ -29,8 +29,9 @@ class LookedUp:
 
     def __init__(self, lookups: Sequence[Lookup], rows: Sequence[Mapping[LookupKey, RowFields]]) -> None:
         self._lookups, self._rows = lookups, rows
-        self._encoded: list[dict[LookupKey, bytes]] = [{} for _ in lookups]
+        self._encoded: list[dict[LookupKey | None, bytes]] = [{} for _ in lookups]
         self._names = [encode(each.name) + b":" for each in lookups]
+        self.must_be_there = any(each.missing != "null" for each in lookups)
 
     def of(self, keys: Keys) -> FoundRows:
         fields: dict[str, RowFields | None] = {}
@@ -50,16 +51,14 @@ class LookedUp:
 
     def text(self, keys: Keys) -> bytes:
         """The rows as members of a JSON object, with a comma between them."""
-        parts = []
-        for name, rows, known, key in zip(self._names, self._rows, self._encoded, keys, strict=True):
-            text = known.get(key) if key is not None else None
-            if text is None:
-                row = None if key is None else rows.get(key)
-                text = name + encode(row)
-                if key is not None:
-                    known[key] = text
-            parts.append(text)
-        return b",".join(parts)
+        if len(keys) == 1:
+            return self._encoded[0].get(keys[0]) or self._encode(0, keys[0])
+        return b",".join([self._encoded[at].get(key) or self._encode(at, key) for at, key in enumerate(keys)])
+
+    def _encode(self, at: int, key: LookupKey | None) -> bytes:
+        text = self._names[at] + encode(None if key is None else self._rows[at].get(key))
+        self._encoded[at][key] = text
+        return text
 
 
 class Lookups:
@@ -67,7 +66,6 @@ class Lookups:
 
     def __init__(self, lookups: Sequence[Lookup], store: RowLookups) -> None:
         self.lookups, self._store = lookups, store
-        self.names = frozenset(each.name for each in lookups)
 
     def read(self, session: Any, wanted: Sequence[Keys]) -> LookedUp:
         """The rows with these keys, as of this moment in the transaction of `session`. Raises LookupFailed."""

@@ -32,8 +32,8 @@ GUARDS = (
     Guard(
         "lookup: nothing passes a record that waits for its row",
         "streams/lookups/records.py",
-        "                    self._waits.over(place, item.offset, missing, failures)\n",
-        "                    continue\n",
+        "                self._waits.over(place, item.offset, missing, failures)\n",
+        "                pass\n",
         RECORDS,
     ),
     Guard(
@@ -60,8 +60,8 @@ GUARDS = (
     Guard(
         "lookup: a field of the message with the name of the row is replaced",
         "streams/lookups/records.py",
-        "any(b'\"%s\"' % name.encode() in inside for name in names):",
-        "False:",
+        "        if name in inside:\n",
+        f"        {NEVER}\n",
         RECORDS,
     ),
     Guard(

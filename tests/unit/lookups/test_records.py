@@ -12,7 +12,7 @@ from sluicegate.streams.lookups.records import with_fields
 from tests.unit.engine.driver import Driver, Log, ManualClock, distinct
 from tests.unit.lookups.scene import CUSTOMER, CUSTOMERS, enriching, give, letters, out, put, run
 
-NAMES = frozenset({"customer"})
+NAMES = [b'"customer"']
 
 
 @pytest.fixture(autouse=True)
