@@ -16,12 +16,12 @@ from sluicegate.streams.errors import LookupFailed
 LARGEST = 2**63
 KEYS_AT_ONCE = 1_000
 """Keys of one query."""
-_PLAIN = (str, bool, int, type(None))
+_PLAIN = frozenset({str, bool, int, type(None)})
 
 
 def shown(value: Any) -> Any:
     """Decimals, times and UUIDs are text, bytes are base64. Raises LookupFailed for a value that JSON cannot have."""
-    if isinstance(value, _PLAIN):
+    if type(value) in _PLAIN:
         return value
     if isinstance(value, bytes | bytearray | memoryview):
         return base64_text(bytes(value))
@@ -58,12 +58,15 @@ def by_key(
     """The rows by the keys that asked for them. `rows` are pairs of a row's own key and its fields. Raises LookupFailed
     for two rows with one key."""
     found: dict[str, RowFields] = {}
+    fields = lookup.fields
     for key, values in rows:
-        name = name_of(key)
+        name = key if type(key) is str else name_of(key)
         if name in found:
             raise failed(lookup, f"two rows have the same {lookup.column}; look up by a column that is unique")
-        found[name] = dict(zip(lookup.fields, map(shown, values), strict=True))
-    return {key: found[name] for key in keys if (name := name_of(key)) in found}
+        found[name] = {
+            field: value if type(value) in _PLAIN else shown(value) for field, value in zip(fields, values, strict=True)
+        }
+    return {key: found[name] for key in keys if (name := key if type(key) is str else name_of(key)) in found}
 
 
 def failed(lookup: Lookup, why: str) -> LookupFailed:

@@ -183,4 +183,7 @@ def with_fields(value: bytes, members: bytes, names: Sequence[bytes]) -> bytes:
             kept = {own: each for own, each in _members(value).items() if encode(own) not in names}
             inside = encode(kept)[:-1]
             break
-    return b"%b%b%b}" % (inside, b"" if inside.strip() == b"{" else b",", members)
+    last = inside[-1:]
+    if last.isspace():
+        last = inside.rstrip()[-1:]
+    return b"%b%b%b}" % (inside, b"" if last == b"{" else b",", members)

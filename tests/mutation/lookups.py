@@ -104,7 +104,7 @@ GUARDS = (
     Guard(
         "lookup: only the very key is found",
         "connectors/lookups.py",
-        "    return {key: found[name] for key in keys if (name := name_of(key)) in found}",
+        "    return {key: found[name] for key in keys if (name := key if type(key) is str else name_of(key)) in found}",
         "    found = {name.lower().strip(): row for name, row in found.items()}\n"
         "    return {key: found[name] for key in keys if (name := name_of(key).lower().strip()) in found}",
         STORES,
