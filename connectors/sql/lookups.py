@@ -65,7 +65,7 @@ class SqlLookups:
         cursor, product = session.connection.connection.driver_connection.cursor(), self._product
         rows: list[tuple[Any, Sequence[Any]]] = []
         try:
-            for page in pages(storable(keys), KEYS_AT_ONCE):
+            for page in pages(storable(keys), KEYS_AT_ONCE) if keys else ((),):
                 rows += self._page(cursor, lookup, page)
         except product.errors as error:
             self._types.clear()
@@ -85,7 +85,7 @@ class SqlLookups:
         else:
             # MySQL finds no index for a text column that is compared with numbers.
             values = [str(key) for key in keys] if self._product.dialect == "mysql" else list(keys)
-            where = f"{column} in ({', '.join([self._mark] * len(keys))})"
+            where = f"{column} in ({', '.join([self._mark] * len(keys) or ['null'])})"
         names = ", ".join(map(self._quoted, lookup.fields))
         # In the order of keys, so that two workers with the same rows do not deadlock.
         lock = f" order by {column}{self._product.sharing}" if lookup.lock else ""

@@ -286,3 +286,13 @@ def test_a_value_that_is_no_hash(store: Store, partition: Partition, lookup: Loo
         session.pipeline.set(lookup.source.replace("{key}", "list"), "x")
     with pytest.raises(LookupFailed, match="is no hash"):
         found(store, partition, lookup, "list")
+
+
+def test_without_keys_the_table_is_asked_all_the_same(
+    store: Store, partition: Partition, lookup: Lookup, backend: str
+) -> None:
+    """For `check --connect`."""
+    assert found(store, partition, lookup) == {}
+    if backend in SQL:
+        with pytest.raises(LookupFailed):
+            found(store, partition, replace(lookup, fields=("nome",)))
