@@ -70,7 +70,7 @@ class LookingHandling(Handling):
                 continue
             if missing.missing == "wait":
                 self._waits.over(place, item.offset, missing, failures)
-            kept.append(Refused(item.record, "lookup", "lookup-missing", says(missing)))
+            kept.append(Refused(item.record, "lookup", "lookup-missing", says(missing), looked_up=True))
         return super().run(kept, identify, session, place)
 
     def committed(self, items: Sequence[Item], identify: Callable[[int], str], place: TopicPartition) -> None:

@@ -136,7 +136,7 @@ class LookingForwarding(RecordProcessor):
                 return None
             if missing.missing == "wait":
                 self._waits.over(place, item.offset, missing, failures)
-            return Refused(item.record, "lookup", "lookup-missing", says(missing))
+            return Refused(item.record, "lookup", "lookup-missing", says(missing), looked_up=True)
 
         return refusal
 
@@ -167,7 +167,7 @@ class LookingForwarding(RecordProcessor):
 def _as_it_came(event: Event) -> Event:
     """A dead letter has the record as it was read."""
     if isinstance(event, Refused) and isinstance(event.record, EnrichedRecord):
-        return replace(event, record=event.record.original)
+        return replace(event, record=event.record.original, looked_up=True)
     return event
 
 

@@ -65,6 +65,13 @@ GUARDS = (
         RECORDS,
     ),
     Guard(
+        "lookup: the id of a record that was refused after its lookup may come again",
+        "streams/reading/dedupe.py",
+        '(event.stage == "handler" or event.looked_up)',
+        'event.stage == "handler"',
+        RECORDS,
+    ),
+    Guard(
         "lookup: having and routes wait for the row",
         "streams/aggregation/rule.py",
         "self.results = None if agent.lookups else results(agent)",

@@ -121,6 +121,21 @@ def test_dropped_duplicates_are_not_looked_up(log: Log, store: MemoryStore, cloc
     assert [each["id"] for each in out(log)] == [0, 1, 2]
 
 
+def test_the_id_of_a_record_that_was_refused_after_its_lookup_may_come_again(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    lookup, dedupe = replace(CUSTOMER, missing="dead-letter"), Deduplication("field", "id")
+    to = Destination("out", where="customer.tier > 1")
+    agent = replace(enriching(lookup, dedupe=dedupe), to=None, routes=(to,))
+    give(log, {"id": 1, "customer_id": "c-8"}, {"id": 2, "customer_id": "c-1"}, {"id": 3, "customer_id": "c-2"})
+    driver = run(agent, store, log, clock)
+    assert letters(log) == [("0", "lookup", "lookup-missing"), ("1", "expression", "unrouted")]
+    put(store, "customers", {name: {"name": "New", "tier": 5} for name in ("c-1", "c-2", "c-8")})
+    give(log, *[{"id": n, "customer_id": each} for n, each in ((1, "c-8"), (2, "c-1"), (3, "c-2"))])
+    driver.turns()
+    assert [each["id"] for each in out(log)] == [3, 1, 2]
+
+
 # -- rows of the commit itself -----------------------------------------------------------------------------------------
 
 
