@@ -9,6 +9,7 @@ from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Deduplication, Destination, Let, Lookup, OnError, Selected
 from sluicegate.streams.errors import LookupFailed
 from sluicegate.streams.lookups.records import with_fields
+from sluicegate.streams.operations.sampling import sampled
 from tests.unit.engine.driver import Driver, Log, ManualClock, distinct
 from tests.unit.lookups.scene import CUSTOMER, CUSTOMERS, enriching, give, letters, out, put, run
 
@@ -255,3 +256,10 @@ def test_a_record_waits_where_a_commit_takes_all_or_nothing(
     put(store, "customers", CUSTOMERS | {"c-9": {"name": "Late", "tier": 0}})
     driver.later(20).turns(10)
     assert ids(log) == [0, 1, 2]
+
+
+def test_a_sample_asks_nothing_of_rows_that_it_does_not_read(log: Log) -> None:
+    agent = replace(enriching(), to=None, routes=(Destination("out", where="customer.tier > 1"),), where="id > 1")
+    give(log, {"id": 1}, {"id": 2})
+    number, found = sampled("app", agent, log.topics["in"][0])
+    assert (number, [(each.clause, dict(each.outcomes)) for each in found]) == (2, [("where", {"false": 1, "true": 1})])
