@@ -160,6 +160,31 @@ class Let:
 
 
 @dataclass(frozen=True, slots=True)
+class Lookup:
+    """A row of the store that is added, as the field `name`, to what is written. It is read in the transaction of the
+    commit.
+
+    `kind` and `source` say where it is: a table, a collection, or a Redis hash whose name is `source` with the key in
+    place of `{key}`. It is the row whose `column` equals `key`, an expression of the message or of the result; the text
+    `key` alone is the key of the message or of the group. `fields` are the fields of the row that are added.
+
+    `missing` is the action without such a row: null in its place, a dead letter, or `wait`: the partition waits for it
+    up to `wait` seconds, and then it is a dead letter. With `lock`, a row that was found cannot change before the
+    commit.
+    """
+
+    name: str
+    kind: Literal["table", "collection", "hash"]
+    source: str
+    key: str
+    fields: tuple[str, ...]
+    column: str = ""
+    missing: Literal["null", "dead-letter", "wait"] = "null"
+    wait: float = 0.0
+    lock: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Agent:
     """One consumer group and its processing: an aggregation, a handler, or both. With both, the handler gets the
     completed groups. With neither, the agent forwards each record to its outputs. With a handler and `to` None, the
@@ -180,6 +205,7 @@ class Agent:
     - `routes`: replaces `to`. A result, or a forwarded record, goes to the first route that takes it; `unrouted` is the
       action if none does.
     - `revision`: names the code of the agent's functions. Another revision is another rule.
+    - `lookups`: rows of the store that are added to messages that are forwarded or handled, or to results.
     """
 
     name: str
@@ -204,6 +230,7 @@ class Agent:
     routes: tuple[Destination, ...] = ()
     unrouted: Literal["dead-letter", "drop"] = "dead-letter"
     revision: str = ""
+    lookups: tuple[Lookup, ...] = ()
 
     @property
     def outputs(self) -> tuple[Destination, ...]:

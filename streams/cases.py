@@ -57,6 +57,17 @@ class SetupFile:
 
 
 @dataclass(frozen=True, slots=True)
+class PutRow:
+    """A row that lookups find from now on. `source` is the table, the collection or the hash of the lookup. A `value`
+    of None deletes the row."""
+
+    line: int
+    source: str
+    key: str | int
+    value: Mapping[str, object] | None
+
+
+@dataclass(frozen=True, slots=True)
 class ExpectRows:
     """The expected rows of a query, in this order. In each row only the named columns must be equal."""
 
@@ -65,7 +76,7 @@ class ExpectRows:
     rows: tuple[Mapping[str, object], ...]
 
 
-CaseStep = SetupFile | ExpectRows | SendCase | Expect | ExpectNothing | AdvanceStep
+CaseStep = SetupFile | PutRow | ExpectRows | SendCase | Expect | ExpectNothing | AdvanceStep
 
 
 @dataclass(frozen=True, slots=True)

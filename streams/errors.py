@@ -8,7 +8,8 @@ SluicegateError
 │   └── NotAuthenticated     a certificate or password was refused (also a PersistenceError): no retry
 ├── Fenced                   a newer claim exists: drop the state, claim again with back-off while assigned
 ├── PersistenceError         the store failed and the outcome is unknown: same recovery as Fenced
-│   └── NotCommitted         the store refused the transaction: nothing was written
+│   ├── NotCommitted         the store refused the transaction: nothing was written
+│   └── LookupFailed         the store cannot answer a `lookup`: nothing was written
 ├── ConcurrencyError         the lease of a row or lane was lost, or the row is gone: nothing was written
 │   ├── WatermarkMoved       another worker inserted from this partition: read from the watermark
 │   └── AggregationNotFound  the buffer has no rows (also a KeyNotFoundError)
@@ -95,6 +96,11 @@ class NotAuthenticated(PersistenceError, SystemNotReady):
 
 class NotCommitted(PersistenceError):
     """The store refused the transaction at its commit. Nothing of it was written."""
+
+
+class LookupFailed(PersistenceError):
+    """The store cannot answer a lookup: its table does not exist, or may not be read. Nothing was written. The
+    partition waits until it can."""
 
 
 class ConcurrencyError(SluicegateError):

@@ -4,7 +4,7 @@ import threading
 import time
 import uuid
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -14,12 +14,15 @@ from typing import Any
 import msgspec
 
 from sluicegate.connectors.commits import check, following, one_by_one, remaining
+from sluicegate.connectors.memory import lookups
 from sluicegate.connectors.memory.buffer import MemoryBuffer
 from sluicegate.connectors.memory.outbox import MemoryOutbox
 from sluicegate.connectors.memory.timeouts import MemoryTimeouts
 from sluicegate.connectors.memory.values import Staged
 from sluicegate.connectors.sessions import MemorySession
+from sluicegate.streams.agent import Lookup
 from sluicegate.streams.contracts.options import STANDARD, LeasedOptions
+from sluicegate.streams.contracts.stores import LookupKey, RowFields
 from sluicegate.streams.contracts.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView
 from sluicegate.streams.errors import Fenced, SluicegateError
 
@@ -79,6 +82,9 @@ class MemoryStore:
             after = self._write(self._held(claim), claim, changes)
             self._apply(values)
             return after
+
+    def look_up(self, session: Any, lookup: Lookup, keys: Sequence[LookupKey]) -> Mapping[LookupKey, RowFields]:
+        return lookups.look_up(session, lookup, keys)
 
     @contextmanager
     def transaction(self) -> Iterator[MemorySession]:

@@ -1,7 +1,7 @@
 """The store in MongoDB. Each commit is one transaction; the filter of its first statement is the fence."""
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
 from itertools import count
@@ -13,7 +13,7 @@ from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
 
 from sluicegate.connectors.commits import check, following, one_by_one, remaining
-from sluicegate.connectors.mongodb import chunks, connection, durability, left_open, migrations, unit
+from sluicegate.connectors.mongodb import chunks, connection, durability, left_open, lookups, migrations, unit
 from sluicegate.connectors.mongodb.buffer import MongoBuffer
 from sluicegate.connectors.mongodb.connection import Document
 from sluicegate.connectors.mongodb.migrations import CHANGELOG, CLAIM, DEAD, OUTBOX
@@ -21,7 +21,9 @@ from sluicegate.connectors.mongodb.outbox import MongoOutbox
 from sluicegate.connectors.mongodb.steps import StepRunner
 from sluicegate.connectors.mongodb.timeouts import MongoTimeouts, schedule
 from sluicegate.connectors.sessions import MongoSession, unchanged
+from sluicegate.streams.agent import Lookup
 from sluicegate.streams.contracts.options import STANDARD, LeasedOptions
+from sluicegate.streams.contracts.stores import LookupKey, RowFields
 from sluicegate.streams.contracts.values import (
     Changes,
     Claim,
@@ -143,6 +145,9 @@ class MongoStore:
                 return self._write(claim, changes, session)
 
         return unchanged(lambda: self._transact(both, _key(claim.partition), claim.token))
+
+    def look_up(self, session: Any, lookup: Lookup, keys: Sequence[LookupKey]) -> Mapping[LookupKey, RowFields]:
+        return lookups.look_up(session, lookup, keys)
 
     def _write(self, claim: Claim, changes: Changes, session: ClientSession) -> Claim:
         key, after = _key(claim.partition), following(claim, changes, claim.store_time)

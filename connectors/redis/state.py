@@ -1,7 +1,7 @@
 """The store in Redis or Valkey. Each step is one script; all keys of a partition have one hash tag."""
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property, partial
 from typing import Any
@@ -9,14 +9,16 @@ from typing import Any
 import msgspec
 
 from sluicegate.connectors.commits import check, following, one_by_one, runs
-from sluicegate.connectors.redis import addresses, connection, scripts, unit
+from sluicegate.connectors.redis import addresses, connection, lookups, scripts, unit
 from sluicegate.connectors.redis.buffer import RedisBuffer
 from sluicegate.connectors.redis.leased import schedule_arguments
 from sluicegate.connectors.redis.outbox import RedisOutbox
 from sluicegate.connectors.redis.scripts_leased import PREFIX
 from sluicegate.connectors.redis.timeouts import RedisTimeouts
 from sluicegate.connectors.sessions import RedisSession, unchanged
+from sluicegate.streams.agent import Lookup
 from sluicegate.streams.contracts.options import STANDARD, LeasedOptions
+from sluicegate.streams.contracts.stores import LookupKey, RowFields
 from sluicegate.streams.contracts.values import (
     Changes,
     Claim,
@@ -95,6 +97,9 @@ class RedisStore:
             after, keys, arguments = self._prepared(claim, changes)
             script = (scripts.COMMIT, len(keys), *keys, *arguments)
             return _committed(after, unit.executed(pipe, ("HSET", keys[0], "token", claim.token), queue, script))
+
+    def look_up(self, session: Any, lookup: Lookup, keys: Sequence[LookupKey]) -> Mapping[LookupKey, RowFields]:
+        return lookups.look_up(session, lookup, keys)
 
     def commit_all(self, commits: Sequence[tuple[Claim, Changes]]) -> Sequence[Claim | SluicegateError]:
         if addresses.clustered(self._server()):

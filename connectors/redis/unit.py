@@ -26,7 +26,9 @@ T = TypeVar("T")
 
 
 class Queue(Pipeline):
-    """A pipeline that only queues. The engine sends EXEC."""
+    """A pipeline that only queues. The engine sends EXEC. `reading` reads and watches keys before that."""
+
+    reading: Any = None
 
     def pipeline_execute_command(self, *args: Any, **options: Any) -> Any:
         if str(args[0]).split()[0].upper() in _ENDING | _CHANGING:
@@ -68,6 +70,7 @@ def worked(server: RedisServer, pipe: Pipeline, claim_key: str, work: Callable[[
     """Returns the result of `work`, and the commands that it queued. Raises Raised for an error of `work`, and
     ConfigurationError for keys on other servers."""
     queue = _queue(pipe)
+    queue.reading = pipe
     tag = claim_key.removesuffix(":claim")
     made = working(work, RedisSession(queue, lambda name: f"{tag}:own:{name}"))
     _check_slots(server, claim_key, queue)
@@ -80,6 +83,7 @@ def application(server: RedisServer, beginning: str) -> Iterator[RedisSession]:
     beginning."""
     with transaction(server, beginning) as pipe:
         queue = _queue(pipe)
+        queue.reading = pipe
         yield RedisSession(queue, lambda name: f"{beginning}own:{name}")
         if queue.command_stack:
             _check_slots(server, beginning, queue)

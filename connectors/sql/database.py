@@ -105,6 +105,8 @@ class Product(Protocol):
     steps_exist: str
     locking: str = " for update"
     """The end of a select that locks its rows until the transaction ends."""
+    sharing: str = " for share"
+    """The end of a select whose rows nobody can change until the transaction ends."""
 
     def pool(self) -> ConnectionPool: ...
 

@@ -72,6 +72,7 @@ class Mysql(server.SqlServer):
     retryable = frozenset(("1213", "1205"))
     no_table = "1146"
     dialect = "mysql"
+    sharing = " lock in share mode"  # MariaDB does not know `for share`
     begin_reading: Sequence[str] = (
         "set transaction isolation level repeatable read",
         "start transaction with consistent snapshot, read only",

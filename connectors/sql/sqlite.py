@@ -56,7 +56,7 @@ class Sqlite(Product):
     begin_unit: Sequence[str] = ("begin immediate",)
     ended = frozenset(("no such savepoint",))
     steps_exist = "select count(*) from sqlite_master where type = 'table' and name = 'sluicegate_step'"
-    locking = ""  # a transaction locks the whole file
+    locking = sharing = ""  # a transaction locks the whole file
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
         self.name = f"sqlite {path}"

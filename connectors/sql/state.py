@@ -1,7 +1,7 @@
 """The store in SQL: each commit is one transaction, which the row count of its first statement fences."""
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
 from operator import itemgetter
@@ -13,7 +13,10 @@ from sluicegate.connectors.commits import alone, check, following, remaining, ru
 from sluicegate.connectors.sessions import SqlSession, unchanged
 from sluicegate.connectors.sql import statements, steps, timeout_rows, units
 from sluicegate.connectors.sql.database import Database, Product, StoreSession, pages
+from sluicegate.connectors.sql.lookups import SqlLookups
+from sluicegate.streams.agent import Lookup
 from sluicegate.streams.contracts.options import STANDARD, LeasedOptions
+from sluicegate.streams.contracts.stores import LookupKey, RowFields
 from sluicegate.streams.contracts.values import (
     Changes,
     Claim,
@@ -165,6 +168,13 @@ class SqlStore:
                 raise _gone(claim, error) from error
 
         return unchanged(committed)
+
+    @cached_property
+    def _lookups(self) -> SqlLookups:
+        return SqlLookups(self._product)
+
+    def look_up(self, session: Any, lookup: Lookup, keys: Sequence[LookupKey]) -> Mapping[LookupKey, RowFields]:
+        return self._lookups.look_up(session, lookup, keys)
 
     def transaction(self) -> AbstractContextManager[SqlSession]:
         return self._transactions.open()

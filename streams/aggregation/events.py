@@ -37,9 +37,10 @@ class Fire(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A record for the dead-letter topic. `stage` is decode, key, expression, aggregate, handler, produce or crash.
-    `reason` is a stable word; `error` is the full text and may quote the payload if the user's code raised it. `where`
-    is the place in the user's code that raised, or empty. `clause` is the name of the expression that failed, or empty.
+    """A record for the dead-letter topic. `stage` is decode, key, expression, aggregate, lookup, handler, produce or
+    crash. `reason` is a stable word; `error` is the full text and may quote the payload if the user's code raised it.
+    `where` is the place in the user's code that raised, or empty. `clause` is the name of the expression that failed,
+    or empty. `looked_up`: it was refused in the commit that looked rows up for it, after its id was noted.
     """
 
     record: Record
@@ -49,6 +50,7 @@ class Refused:
     attempts: int = 1
     where: str = ""
     clause: str = ""
+    looked_up: bool = False
 
 
 @dataclass(frozen=True, slots=True)

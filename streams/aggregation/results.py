@@ -66,15 +66,17 @@ class Results:
         self.routes = [route(each, of_result) for each in agent.outputs] if chosen else None
         self._drops, self._stops = agent.unrouted == "drop", agent.on_error.expression == "stop"
 
-    def events(self, fire: Fire, outcomes: Counter[tuple[str, str]]) -> Iterator[Fire | Unhandled]:
-        """The group as an event to send or handle, or as a dead letter; empty if the file leaves it out. Counts the
-        answers. Raises ExpressionStopped."""
-        result = document(fire)
+    def events(
+        self, fire: Fire, outcomes: Counter[tuple[str, str]], enriched: ResultFields | None = None
+    ) -> Iterator[Fire | Unhandled]:
+        """The group as an event to send or handle, or as a dead letter; empty if the file leaves it out. `enriched` is
+        its result with the rows that were looked up. Counts the answers. Raises ExpressionStopped."""
+        result = document(fire) if enriched is None else enriched
         try:
             if not self.takes(result, outcomes):
                 return
             if (outputs := self.outputs(result, outcomes)) is None:
-                yield fire
+                yield fire if enriched is None else replace(fire, outputs=((0, result),))
             elif outputs:
                 yield replace(fire, outputs=outputs)
             elif not self._drops:

@@ -26,7 +26,7 @@ class Rule:
     `until(record)` says that the group ends here, `ending` is an `until` expression; `utf8` says that values go into
     results as they came; `grouped` that there is an aggregation, which has its own words for null values and missing
     fields. `where` is None when the agent takes every record, `results` when every result goes as a whole to the one
-    destination.
+    destination, and when rows are looked up first.
     """
 
     __slots__ = (
@@ -86,7 +86,7 @@ class Rule:
         self.utf8 = codec.name == "json" and any(r.kind == "collect" and r.field is None for r in aggregation.compute)
         self.fingerprint, self.shared = fingerprint(agent), agent.scope == "shared"
         self.where = Where(agent.where, agent.let, codec, opaque=agent.forwards) if agent.where else None
-        self.results = results(agent)
+        self.results = None if agent.lookups else results(agent)
 
     def read(self, record: Record) -> Any:
         """What `decode` gives of its value, with the computed fields that the rule names. Raises ClauseFailed, and what

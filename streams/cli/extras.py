@@ -55,6 +55,8 @@ def lacking(app: "App") -> str | None:
     without = ""
     if any(agent.handler is not None and agent.handler.session for agent in app.agents):
         what = "a session"
+    elif any(agent.lookups for agent in app.agents):
+        what = "a lookup"
     elif any(agent.scope == "shared" for agent in app.agents):
         what = "scope shared"
     elif app.outbox is not None or app.timeouts is not None:

@@ -7,7 +7,7 @@ from contextlib import closing
 
 from sluicegate.connectors.kafka import admin
 from sluicegate.connectors.kafka.transactions import open_transactions
-from sluicegate.streams.agent import App
+from sluicegate.streams.agent import App, Lookup
 from sluicegate.streams.cli import duplicates, registry
 from sluicegate.streams.cli.files import connected
 from sluicegate.streams.cli.finding import SystemFinding
@@ -16,8 +16,9 @@ from sluicegate.streams.cli.waiting import System, kafka_of, store_of, within
 from sluicegate.streams.config import redacted
 from sluicegate.streams.config.fields import REDIS
 from sluicegate.streams.config.kafka import EMBEDDED
+from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import LEVELS, Level, Partition
-from sluicegate.streams.errors import SystemNotReady
+from sluicegate.streams.errors import LookupFailed, SystemNotReady
 from sluicegate.streams.wording import counted
 
 LEVEL_WORDS = {
@@ -70,6 +71,7 @@ def _guarded(name: str, system: System, app: App, look: Callable[[App], list[Sys
 def _store(app: App) -> list[SystemFinding]:
     with connected(app) as store:
         steps, level = store.migrate(dry_run=True), store.level()
+        looked_up = [] if steps else _lookups(app, store)
     found = [SystemFinding("store", True, f"{redacted(app.store)} can be used")]
     if steps and migrates(app):
         found.append(SystemFinding("store", True, f"run will migrate it: {', '.join(steps)}"))
@@ -77,7 +79,23 @@ def _store(app: App) -> list[SystemFinding]:
         text = f"is not migrated: {', '.join(steps)}"
         found.append(SystemFinding("store", False, text, "run `sluicegate migrate FILE`"))
     enough = accepted(app, level)
-    return [*found, SystemFinding("store", enough, f"level {in_words(level)}", "" if enough else remedy(level))]
+    found.append(SystemFinding("store", enough, f"level {in_words(level)}", "" if enough else remedy(level)))
+    return found + looked_up
+
+
+def _lookups(app: App, store: Store) -> list[SystemFinding]:
+    """Runs each lookup without a key. Collections and hashes have no schema, so only tables can be wrong."""
+    return [_lookup(agent.name, each, store) for agent in app.agents for each in agent.lookups]
+
+
+def _lookup(agent: str, lookup: Lookup, store: Store) -> SystemFinding:
+    try:
+        with store.transaction() as session:
+            store.look_up(session, lookup, [])
+    except LookupFailed as error:
+        hint = "correct the lookup, make the table, or grant the right to read it"
+        return SystemFinding("store", False, f"agent {agent}: {error}", hint)
+    return SystemFinding("store", True, f"agent {agent} can look up {lookup.name}")
 
 
 def migrates(app: App) -> bool:

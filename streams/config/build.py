@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sluicegate.streams import agent as run
-from sluicegate.streams.config import kafka, registry, schemas
+from sluicegate.streams.config import kafka, lookups, registry, schemas
 from sluicegate.streams.config.checks import dead_letters, rekeying
 from sluicegate.streams.config.dedupe import DeduplicationModel
 from sluicegate.streams.config.leased import OutboxModel
@@ -82,6 +82,7 @@ def _agents(file: FileModel, name: str, agent: AgentModel, written: set[str], fo
         scope="partition",
         having="",
         routes=(),
+        lookups=(),
     )
     own = None if made.aggregation is None else replace(made.aggregation, key=None)
     return [
@@ -116,6 +117,7 @@ def _agent(file: FileModel, name: str, agent: AgentModel, written: set[str], fol
         unrouted="drop" if DROP in agent.routes else "dead-letter",
         let=tuple(run.Let(each, expression) for each, expression in (agent.let or {}).items()),
         revision=agent.revision or "",
+        lookups=lookups.built(agent.lookup),
     )
 
 

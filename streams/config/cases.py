@@ -16,6 +16,7 @@ from sluicegate.streams.cases import (
     Expect,
     ExpectNothing,
     ExpectRows,
+    PutRow,
     SendCase,
     SetupFile,
 )
@@ -25,7 +26,7 @@ from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean
 from sluicegate.streams.config.scalars import Decimal, Integer, Unknown
 
 _CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
-KINDS = ("setup", "send", "expect", "advance", "expect_nothing", "expect_rows")
+KINDS = ("setup", "row", "send", "expect", "advance", "expect_nothing", "expect_rows")
 PartitionNumber = Annotated[int, Field(ge=0, le=PARTITIONS - 1), unless_unknown(0)]
 Times = Annotated[int, Field(ge=1, le=100_000), unless_unknown(1)]
 
@@ -97,11 +98,37 @@ class ExpectRowsStep(BaseModel):
     rows: list[dict[str, AnyValue]]
 
 
+class RowStep(BaseModel):
+    """A row of the table, the collection or the hash of a lookup. Null deletes it."""
+
+    model_config = _CLOSED
+    table: Text | None = None
+    collection: Text | None = None
+    hash: Text | None = None
+    key: Annotated[str | int, BeforeValidator(_plain), WithJsonSchema({"type": ["string", "integer"]})]
+    value: Annotated[dict[str, AnyValue] | None, BeforeValidator(_plain)]
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if sum(each is not None for each in (self.table, self.collection, self.hash)) != 1:
+            raise refused(
+                "does not say where the row is", "write one of table, collection and hash, as the lookup does"
+            )
+        return self
+
+    @property
+    def source(self) -> str:
+        return self.table or self.collection or self.hash or ""
+
+
 class StepModel(BaseModel):
     """One step. Exactly one of its keys is given; `_as_step` checks it."""
 
     model_config = ConfigDict(**_CLOSED, json_schema_extra={"minProperties": 1, "maxProperties": 1})
     setup: Text | None = None
+    row: (
+        Annotated[RowStep, unless_unknown(lambda: RowStep.model_construct(table="unknown", key="", value=None))] | None
+    ) = None
     send: Annotated[SendStep, unless_unknown(lambda: SendStep.model_construct(topic="unknown"))] | None = None
     expect: Annotated[ExpectStep, unless_unknown(lambda: ExpectStep.model_construct(topic="unknown"))] | None = None
     advance: Duration | None = None
@@ -139,13 +166,19 @@ StepsField = Annotated[list[OneStep], Field(json_schema_extra={"minItems": 1}), 
 Tests = Annotated[dict[str, StepsField], BeforeValidator(_as_tests)]
 
 
-def findings(tests: Mapping[str, list[StepModel]], reads: set[str], writes: set[str] | None) -> Iterator[FileFinding]:
-    """Topics that no agent reads or writes (None: unknown): a step on them could have no effect."""
+def findings(
+    tests: Mapping[str, list[StepModel]], reads: set[str], writes: set[str] | None, rows: set[str]
+) -> Iterator[FileFinding]:
+    """Topics that no agent reads or writes (None: unknown), and tables without a lookup: a step on them could have no
+    effect. `rows` are the sources of the lookups."""
     for name, steps in tests.items():
         for number, step in enumerate(steps):
             path: Path = ("tests", name, number)
             if step.setup is not None and any(each.setup is None for each in steps[:number]):
                 yield FileFinding((*path, "setup"), "comes after another step", "begin the test with it")
+            if step.row is not None and step.row.source not in rows:
+                at, hint = (*path, "row"), did_you_mean(step.row.source, sorted(rows)) if rows else "add a lookup"
+                yield FileFinding(at, "is of a source that no lookup has", hint, (at, ("agents",)))
             for kind, topic, known, verb in _topics(step, reads, writes):
                 if known is not None and topic not in known:
                     at = (*path, kind) if kind == "expect_nothing" else (*path, kind, "topic")
@@ -186,6 +219,8 @@ def _step(step: StepModel, line: int) -> CaseStep:
         wanted = step.expect
         value = wanted.value if "value" in wanted.model_fields_set else ANYTHING
         return Expect(line, wanted.topic, wanted.key, value, wanted.reason, wanted.headers)
+    if step.row is not None:
+        return PutRow(line, step.row.source, step.row.key, step.row.value)
     if step.setup is not None:
         return SetupFile(line, step.setup)
     if step.expect_rows is not None:

@@ -46,7 +46,8 @@ def _tests(file: FileModel) -> Iterator[FileFinding]:
     writes = {each.topic for agent in agents for each in agent.outputs.values()}
     writes |= {dead_letters(file, agent) for agent in agents}
     writes |= {agent.repartition for agent in agents if agent.repartition}
-    yield from cases.findings(file.tests, reads, None if any(agent.handler for agent in agents) else writes)
+    rows = {each.source for agent in agents for each in (agent.lookup or {}).values()}
+    yield from cases.findings(file.tests, reads, None if any(agent.handler for agent in agents) else writes, rows)
 
 
 def _http(file: FileModel) -> Iterator[FileFinding]:

@@ -7,9 +7,10 @@ from sluicegate.schemas.codecs import SCHEMA_FORMATS
 from sluicegate.streams.aggregation.clauses import GROUP, MESSAGE, PARTS
 from sluicegate.streams.aggregation.ending import ASKED, of_group
 from sluicegate.streams.aggregation.results import FIXED
+from sluicegate.streams.config.lookups import built
 from sluicegate.streams.config.models import DROP, AgentModel, Aggregate, FileModel, UntilModel
 from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean, printable
-from sluicegate.streams.config.record_types import group_type, message_type, result_type
+from sluicegate.streams.config.record_types import group_type, message_type, result_type, row_types
 from sluicegate.streams.config.scalars import Unknown
 from sluicegate.streams.expressions.check import check, check_condition
 from sluicegate.streams.expressions.faults import ExpressionError
@@ -197,6 +198,7 @@ def _of_results(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
     if agent.aggregate is None:
         return
     texts = dict(_of_outputs(agent, path))
+    names = result_type(agent.aggregate, agent.aggregate.compute) | row_types(built(agent.lookup))
     if agent.having is not None:
         texts[at] = agent.having
     for place, text in texts.items():
@@ -204,22 +206,21 @@ def _of_results(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
         if isinstance(found, FileFinding):
             yield found
             continue
-        yield from _typed(
-            found, result_type(agent.aggregate, agent.aggregate.compute), "the result", (place, aggregate)
-        )
+        yield from _typed(found, names, "the result", (place, aggregate, (*path, "lookup")))
 
 
 def _of_forwarded(
     agent: AgentModel, path: Path, lets: LetClauses, types: Mapping[str, ValueType]
 ) -> Iterator[FileFinding]:
     """Expressions under `to` of an agent that forwards: they see the record, and `select` copies its fields."""
+    rows = row_types(built(agent.lookup))
     for place, text in _of_outputs(agent, path):
         found = _parsed(place, text)
         if isinstance(found, FileFinding):
             yield found
             continue
         yield from _of_record(agent, found, lets)
-        yield from _typed(found, types, None, (place, (*path, "let")))
+        yield from _typed(found, {**types, **rows}, None, (place, (*path, "let"), (*path, "lookup")))
     for at, to in agent.outputs.items():
         place = (*path, *at, "select")
         for name in [name for name, expression in (to.select or {}).items() if expression is None]:
@@ -256,7 +257,7 @@ def _routes(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
             what = "is about results, but the handler sends what it wants"
             yield FileFinding((*place, "select"), what, "leave it out", ((*place, "select"), (*path, "handler")))
         if agent.aggregate is not None and to.select is not None:
-            fields = [*FIXED, *agent.aggregate.compute]
+            fields = [*FIXED, *agent.aggregate.compute, *(agent.lookup or ())]
             for name in [name for name, expression in to.select.items() if expression is None and name not in fields]:
                 what = f"names {name}, which is no field of the result"
                 yield FileFinding((*place, "select"), what, did_you_mean(name, fields), ((*place, "select"),))

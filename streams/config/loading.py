@@ -19,6 +19,7 @@ from sluicegate.streams.config import (
     document,
     expressions,
     kafka,
+    lookups,
     refusals,
     registry,
     rules,
@@ -28,10 +29,11 @@ from sluicegate.streams.config import (
     typed,
     words,
 )
-from sluicegate.streams.config.cases import ExpectRowsStep, ExpectStep, SendStep, StepModel
+from sluicegate.streams.config.cases import ExpectRowsStep, ExpectStep, RowStep, SendStep, StepModel
 from sluicegate.streams.config.dedupe import DeduplicationModel, IdSource
 from sluicegate.streams.config.document import FileDocument, LineColumn, Unreadable
 from sluicegate.streams.config.leased import Degraded, OutboxModel, TimeoutsModel, Unhealthy
+from sluicegate.streams.config.lookups import LookupModel
 from sluicegate.streams.config.models import (
     AgentModel,
     Aggregate,
@@ -125,6 +127,7 @@ def _judge(
             *checks.findings(model),
             *expressions.findings(model),
             *declared.findings(model),
+            *lookups.findings(model),
             *(() if tolerant else transport.findings(model)),
             *registry.findings(model.schema_registry, folder),
         ]
@@ -211,11 +214,13 @@ def _keys() -> Mapping[str, list[str]]:
         f"{agent}.dedupe": DeduplicationModel,
         f"{agent}.dedupe.id": IdSource,
         f"{agent}.retry": Retry,
+        f"{agent}.lookup.*": LookupModel,
         f"{agent}.on_error": OnErrorModel,
         f"{agent}.aggregate": Aggregate,
         f"{agent}.aggregate.timeout": TimeoutModel,
         f"{agent}.aggregate.until": UntilModel,
         "tests.*": StepModel,
+        "tests.*.row": RowStep,
         "tests.*.send": SendStep,
         "tests.*.expect": ExpectStep,
         "tests.*.expect_rows": ExpectRowsStep,

@@ -35,6 +35,7 @@ from sluicegate.streams.config.fields import (
     unless_unknown,
 )
 from sluicegate.streams.config.leased import OutboxModel, OutboxOrOff, TimeoutsModel, TimeoutsOrOff
+from sluicegate.streams.config.lookups import LookupsField
 from sluicegate.streams.config.problems import Path, did_you_mean, printable
 from sluicegate.streams.config.registry import RegisterField, RegistryModel, Strategy
 from sluicegate.streams.config.scalars import Unknown, as_written
@@ -353,6 +354,7 @@ class AgentModel(BaseModel):
     on_error: Annotated[OnErrorModel, unless_unknown(OnErrorModel)] = Field(default_factory=OnErrorModel)
     delivery: Delivery = "at-least-once"
     revision: Text | None = None
+    lookup: LookupsField | None = None
 
     @property
     def forwards(self) -> bool:

@@ -3,9 +3,10 @@
 import re
 from collections.abc import Sequence
 
-from sluicegate.streams.agent import Agent, Destination
+from sluicegate.streams.agent import Agent, Destination, Lookup
 from sluicegate.streams.expressions.parse import parse
 from sluicegate.streams.expressions.words import in_words, normal
+from sluicegate.streams.units import spoken_duration
 
 _GROUP = re.compile(r"""("(?:\\.|[^"\\])*")|(?<![.\w])group\.""")
 """A text, which stays as it is, or the name before a value of the group."""
@@ -17,6 +18,28 @@ def of_records(agent: Agent) -> list[str]:
     if agent.where:
         sentences.append(f"takes only records where {condition(agent.where)}; leaves out and counts the others")
     return sentences
+
+
+def of_lookups(agent: Agent) -> list[str]:
+    """`adds to each message customer (name) of the row of customers whose id is its customer_id, ...`"""
+    return [_lookup(each, "message" if agent.aggregation is None else "result") for each in agent.lookups]
+
+
+def _lookup(lookup: Lookup, what: str) -> str:
+    key = normal(parse(lookup.key))
+    where = f"the row of {lookup.source} whose {lookup.column} is its {key}"
+    if lookup.kind == "hash":
+        where = f"the hash {lookup.source}, with its {key} as the key"
+    kept = ", until which the row cannot change" if lookup.lock else ""
+    without = {
+        "null": f"{lookup.name} is null",
+        "dead-letter": "it is a dead letter",
+        "wait": f"the partition waits for it up to {spoken_duration(lookup.wait)}, then it is a dead letter",
+    }
+    return (
+        f"adds to each {what} {lookup.name} ({', '.join(lookup.fields)}) of {where}, read in the transaction of the "
+        f"commit{kept}; without one {without[lookup.missing]}"
+    )
 
 
 def of_results(agent: Agent) -> list[str]:
@@ -59,7 +82,7 @@ def of_group(until: str) -> str:
 def _route(agent: Agent, to: Destination) -> str:
     what = f"writes {_listed(to) if to.select else 'what it takes'} to {to.topic} as {to.format}"
     if agent.forwards_unchanged(to):
-        what = f"forwards the record unchanged to {to.topic}"
+        what = f"forwards the record {'with its rows' if agent.lookups else 'unchanged'} to {to.topic}"
     where = f" where {condition(to.where)}" if to.where else ""
     after = ", and asks the next route, too" if to.goes_on else ""
     return f"{what}{where}{after}"

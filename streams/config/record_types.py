@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from msgspec import inspect
 
-from sluicegate.streams.agent import Agent, Aggregation, Reducer
+from sluicegate.streams.agent import Agent, Aggregation, Lookup, Reducer
 from sluicegate.streams.aggregation.events import REASONS
 from sluicegate.streams.aggregation.results import FIXED
 from sluicegate.streams.config.models import Aggregate, ReducerModel
@@ -82,6 +82,12 @@ def result_type(
             nullable(_of_reducer(each.kind, its)) if rule.on_missing == "ignore" else _of_reducer(each.kind, its)
         )
     return found
+
+
+def row_types(lookups: Iterable[Lookup]) -> dict[str, ValueType]:
+    """The rows that are looked up, by name. Without a row there is null, unless the record is a dead letter then."""
+    rows = {each: record_of(dict.fromkeys(each.fields, UNKNOWN)) for each in lookups}
+    return {each.name: nullable(row) if each.missing == "null" else row for each, row in rows.items()}
 
 
 def group_type(

@@ -33,6 +33,7 @@ _EXAMPLES = {
     "handler": "write package.module:function, or a list of them",
     "on_error": "write {decode: dead-letter, produce: dead, expression: dead-letter}",
     "retry": "write {attempts: 5, backoff: 1s..60s}",
+    "lookup": "write NAME: {table: TABLE, column: COLUMN, key: FIELD, fields: [FIELDS]}",
     "having": "write an expression of the result, such as count > 1",
     "let": "write NAME: EXPRESSION for each computed field",
     "where": "write an expression, such as amount > 100",
@@ -105,7 +106,9 @@ def _not_a_word(path: Path, context: Mapping[str, Any]) -> FileFinding:
 def place(path: Path) -> str:
     """`("agents", "delays", "from", 1)` is `agents.*.from`: the place without names and numbers."""
     steps = [step for step in path if isinstance(step, str)]
-    return ".".join("*" if i == 1 and steps[0] in ("agents", "tests") else step for i, step in enumerate(steps))
+    named = {1} if steps[:1] in (["agents"], ["tests"]) else set()
+    named |= {3} if steps[:1] == ["agents"] and steps[2:3] == ["lookup"] else set()
+    return ".".join("*" if i in named else step for i, step in enumerate(steps))
 
 
 def mended(tree: Any, error: ErrorDetails) -> None:

@@ -24,6 +24,7 @@ from sluicegate.streams.config.record_types import (
     of_values,
     record_type,
     result_type,
+    row_types,
 )
 from sluicegate.streams.expressions.check import Finding, check, check_condition
 from sluicegate.streams.expressions.parse import parse
@@ -57,6 +58,8 @@ def judged(app: App, file: FileModel | None = None) -> Iterator[Judged]:
             record = RecordType(model.fields, "fields")
         types = _types(agent, record)
         yield from _of_record(agent, path, record, types)
+        if agent.forwards:
+            yield from _of_forwarded(agent, path, record, types)
         if file is not None and model is not None and record.source is None:
             yield from _not_in_tests(agent, path, record, sent(file, model))
         if agent.grouped:
@@ -78,8 +81,6 @@ def _clauses(agent: Agent, path: Path) -> Iterator[PlacedExpression]:
         yield PlacedExpression((*path, "let", let.name), let.expression, False)
     if agent.where:
         yield PlacedExpression((*path, "where"), agent.where, True)
-    if agent.forwards:
-        yield from _of_outputs(agent, path)
 
 
 def _of_outputs(agent: Agent, path: Path) -> Iterator[PlacedExpression]:
@@ -100,6 +101,12 @@ def _copied(agent: Agent, path: Path) -> Iterator[PlacedExpression]:
         for each in to.select:
             if not each.expression:
                 yield PlacedExpression((*at, "select"), each.name, False)
+
+
+def _of_forwarded(agent: Agent, path: Path, record: RecordType, types: RecordFields) -> Iterator[Judged]:
+    """The expressions of each destination, which see the record with the rows that were looked up."""
+    for text in _of_outputs(agent, path):
+        yield from map(_found(text), text.findings({**types, **row_types(agent.lookups)}, record.source))
 
 
 def _until(agent: Agent, path: Path) -> PlacedExpression | None:
@@ -137,6 +144,7 @@ def _named(agent: Agent, path: Path, record: RecordType) -> Iterator[Judged]:
         named |= {(*path, "aggregate", "compute", each.name): each.field for each in rule.compute}
         named[*path, "aggregate", "until", "field"] = rule.until.field if isinstance(rule.until, Until) else None
     wanted = [(at, field) for at, field in named.items() if field is not None]
+    known += [each.name for each in agent.lookups]
     for number, to in enumerate(agent.outputs if agent.forwards else ()):
         place: Path = (*path, "to", number, "select") if agent.routes else (*path, "to", "select")
         wanted += [(place, each.name) for each in to.select if not each.expression]
@@ -150,6 +158,7 @@ def _of_result(agent: Agent, path: Path, types: RecordFields) -> Iterator[Judged
     """`having`, and the expressions of each destination."""
     assert agent.aggregation is not None
     names = result_type(agent.aggregation, {each.name: each for each in agent.aggregation.compute}, types)
+    names |= row_types(agent.lookups)
     texts = [PlacedExpression((*path, "having"), agent.having, True)] if agent.having else []
     for text in (*texts, *_of_outputs(agent, path)):
         yield from map(_found(text), text.findings(names, "the result"))
@@ -196,6 +205,8 @@ def _not_in_tests(agent: Agent, path: Path, record: RecordType, values: list[dic
         return
     fields = {**whole.fields, **record.fields}
     names = {**fields, MESSAGE: message_type(record_of(fields)), **{let.name: UNKNOWN for let in agent.let}}
-    for text in (*_clauses(agent, path), *_copied(agent, path)):
+    names |= row_types(agent.lookups)
+    outputs = _of_outputs(agent, path) if agent.forwards else ()
+    for text in (*_clauses(agent, path), *outputs, *_copied(agent, path)):
         found = [each for each in text.findings(names, "the values that the tests send") if each.is_name]
         yield from (each._replace(is_warning=True) for each in map(_found(text), found))

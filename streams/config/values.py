@@ -19,7 +19,7 @@ from sluicegate.streams.config.scalars import Native
 from sluicegate.streams.errors import ConfigurationError
 
 Tree = dict[str, Any]
-NAMED = ("agents", "compute", "let")
+NAMED = ("agents", "compute", "let", "lookups")
 """Tuples whose items have names, as the keys of a mapping in the file have."""
 
 
@@ -90,6 +90,10 @@ def _names(app: run.App) -> Iterator[FileFinding]:
     agents = app.agents if isinstance(app.agents, tuple | list) else ()
     yield from _each_once([getattr(each, "name", "") for each in agents], ("agents",))
     for each in agents:
+        looked_up = getattr(each, "lookups", ())
+        if isinstance(looked_up, tuple | list):
+            named = [getattr(lookup, "name", "") for lookup in looked_up]
+            yield from _each_once(named, ("agents", str(each.name), "lookup"))
         compute = getattr(getattr(each, "aggregation", None), "compute", ())
         if isinstance(compute, tuple | list):
             path = ("agents", str(each.name), "aggregate", "compute")
@@ -202,11 +206,18 @@ def _agent(agent: run.Agent, first: run.Agent | None) -> Tree:
         let={each.name: each.expression for each in source.let} or None,
         delivery=agent.delivery,
         revision=agent.revision or None,
+        lookup={each.name: _lookup(each) for each in agent.lookups} or None,
     )
     found["from"] = [
         _given(topic=topic, dedupe="sluicegate" if topic in source.receive else None) for topic in source.topics
     ]
     return found | _schema(source.avro) | (_handler(agent.handler) if agent.handler else {})
+
+
+def _lookup(lookup: run.Lookup) -> Tree:
+    missing = {"wait": Native(lookup.wait)} if lookup.missing == "wait" else lookup.missing
+    found = _given(column=lookup.column or None, key=lookup.key, fields=list(lookup.fields), missing=missing)
+    return {lookup.kind: lookup.source, **found, **({"lock": "share"} if lookup.lock else {})}
 
 
 def _to(agent: run.Agent) -> object:

@@ -14,7 +14,7 @@ from sluicegate.streams.agent import (
     Threshold,
     Timeouts,
 )
-from sluicegate.streams.config.phrases import of_group, of_records, of_results, unanswered
+from sluicegate.streams.config.phrases import of_group, of_lookups, of_records, of_results, unanswered
 from sluicegate.streams.config.problems import FileFinding, Path
 from sluicegate.streams.units import spoken_duration
 
@@ -48,7 +48,7 @@ def meaning(agent: Agent) -> list[str]:
             *of_records(agent),
             *_ends(agent, rule),
         ]
-    sentences += of_results(agent)
+    sentences += of_lookups(agent) + of_results(agent)
     if agent.handler is not None:
         sentences += _handled(agent, agent.handler)
     elif rule is not None and agent.to is not None and not agent.to.select:

@@ -7,6 +7,7 @@ Nothing here retries: the caller decides.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+from sluicegate.streams.agent import Lookup
 from sluicegate.streams.contracts.leased import Leased, Transactions
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.values import (
@@ -63,6 +64,23 @@ class UnitOfWork(Protocol):
         remains), ConfigurationError (`work` ended the transaction by itself). Redis cannot roll back: see
         `sluicegate.connectors.sessions.RedisSession`.
         """
+
+
+LookupKey = str | int
+RowFields = Mapping[str, Any]
+"""The fields of a row, as JSON can write them."""
+
+
+class RowLookups(Protocol):
+    """Rows of the application's own data, for `lookup:`."""
+
+    def look_up(self, session: Any, lookup: Lookup, keys: Sequence[LookupKey]) -> Mapping[LookupKey, RowFields]:
+        """The rows with these distinct keys, by key. A key without a row is not in the result.
+
+        They are read in the transaction of `session`, which `commit_with` or `transaction` gave: after the fence, and
+        with every try anew. With `lookup.lock` the rows cannot change before it ends. Raises LookupFailed for a table
+        that is not there, a missing right, two rows with one key; and errors that `commit_with` repeats or
+        translates."""
 
 
 class UnsentRows(Protocol):
@@ -123,6 +141,7 @@ class Store(
     StateStore,
     CommitTogether,
     UnitOfWork,
+    RowLookups,
     UnsentRows,
     DeadRows,
     CrashMarkStore,

@@ -20,6 +20,10 @@ from sluicegate.streams.handlers.processor import Aggregating, RecordProcessor
 from sluicegate.streams.handlers.rekey import Repartitioning
 from sluicegate.streams.handlers.slow import Slow
 from sluicegate.streams.handlers.values import OutputTarget, TimeoutReturn
+from sluicegate.streams.lookups.handled import LookingHandling
+from sluicegate.streams.lookups.records import LookingForwarding
+from sluicegate.streams.lookups.results import LookingResults
+from sluicegate.streams.lookups.rows import Lookups
 from sluicegate.streams.outbox.relay import Outgoing, Relay
 from sluicegate.streams.outbox.rows import Rows
 from sluicegate.streams.outbox.transactional import TransactionalRelay
@@ -95,6 +99,14 @@ def _rows_of(agent: Agent, writes: Codec, parts: WorkerDependencies, most: int) 
     return rows
 
 
+def _looking(agent: Agent, rule: Rule, reads: Codec, most: int, parts: WorkerDependencies) -> RecordProcessor:
+    """The processor of an agent with lookups and no handler. Raises ConfigurationError."""
+    lookups = Lookups(agent.lookups, parts.store)
+    if agent.aggregation is not None:
+        return LookingResults(agent, lookups)
+    return LookingForwarding(agent, rule, reads, most, lookups, parts.clock.monotonic)
+
+
 def _relay(agent: Agent, parts: WorkerDependencies) -> Outgoing:
     backoff: Callable[[], Backoff] = lambda: Backoff(0.1, 5.0, parts.random)  # noqa: E731
     if agent.delivery == "at-least-once":
@@ -107,6 +119,8 @@ def _relay(agent: Agent, parts: WorkerDependencies) -> Outgoing:
 def _processor(
     agent: Agent, rule: Rule, reads: Codec, outputs: OutputTarget, parts: WorkerDependencies
 ) -> tuple[RecordProcessor, Slow | None]:
+    if agent.lookups and agent.handler is None:
+        return _looking(agent, rule, reads, outputs.most, parts), None
     if agent.rekeys:
         return Repartitioning(rule, outputs.to or "", outputs.most), None
     if agent.forwards:
@@ -114,11 +128,17 @@ def _processor(
     handler = agent.handler
     if handler is None:
         return Aggregating(), None
+    if agent.lookups and not handler.session:
+        raise ConfigurationError(f"agent {agent.name}: a lookup of a handler needs session: true")
     if handler.session and handler.concurrency:
         raise ConfigurationError(f"agent {agent.name}: a session needs concurrency 0")
     if handler.then == "park" and not handler.concurrency:
         raise ConfigurationError(f"agent {agent.name}: then: park needs concurrency")
     pool = parts.pool(handler.concurrency) if handler.concurrency else InlinePool(1)
     policy = Policy(handler, parts.random, parts.clock.monotonic)
+    if agent.lookups:
+        lookups = Lookups(agent.lookups, parts.store)
+        clock = parts.clock.monotonic
+        return LookingHandling(agent, handler, rule, reads, outputs, policy, pool, lookups, clock), None
     handling = Handling(agent, handler, rule, reads, outputs, policy, pool)
     return handling, Slow(handler, handling, pool, policy) if handler.concurrency else None

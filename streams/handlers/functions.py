@@ -22,6 +22,7 @@ ARGUMENTS: dict[str, Call] = {
     "headers": lambda item, context: item.headers,
     "context": lambda item, context: context,
     "session": lambda item, context: context.session,
+    "lookups": lambda item, context: context.lookups,
     "send": lambda item, context: context.send,
     "schedule": lambda item, context: context.schedule,
     "cancel": lambda item, context: context.cancel,

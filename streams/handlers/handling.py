@@ -46,6 +46,7 @@ from sluicegate.streams.handlers.values import (
     IsCancelled,
     Message,
     OutputTarget,
+    no_rows,
     plain,
 )
 from sluicegate.streams.outbox.rows import contents
@@ -77,6 +78,7 @@ class Handling(RecordProcessor):
         self._current: Called
         found = functions(handler.functions, "batch" if self.batches else "message", pool.wait, handler.session)
         self.pool = pool
+        self.rows_of = no_rows
         self._functions, self.schedules = found.calls, found.schedules
         typed = found.value_type is not Any and not self.batches
         self.decode = (
@@ -124,7 +126,7 @@ class Handling(RecordProcessor):
         failures = self._failures.setdefault(place, Failures())
         identity: Callable[[Message | Fire], str] = lambda item: identify(number_of(item))  # noqa: E731
         attempt: Callable[[Message | Fire], int] = lambda item: failures.attempt(identity(item))  # noqa: E731
-        calls = CommitCalls(session, self._outputs, identity, attempt, self._bound, {})
+        calls = CommitCalls(session, self._outputs, identity, attempt, self._bound, {}, rows_of=self.rows_of)
         try:
             for item in items:
                 if isinstance(item, Refused | Unhandled):

@@ -58,6 +58,22 @@ class RecordProcessor(Protocol):
         """The commit of these items is durable."""
         return None
 
+    def counted(self, groups: Groups) -> None:
+        """A commit with a session is durable: add to the groups' counters what its `run` counted."""
+        return None
+
+    def refused(self, items: Sequence[Item], error: Exception) -> None:
+        """The store refused the transaction of these items, with a session. Returns when they are to be run again."""
+        raise error
+
+    def failed(self, error: Exception, items: Sequence[Item] = ()) -> None:
+        """`run` with a session raised this error. Returns when the items are to be run again at once."""
+        raise error
+
+    def probed(self, error: Exception, apart: Callable[[Callable[[Any], object]], None] | None = None) -> Exception:
+        """The error to judge in place of this one. `apart` makes a call with a session that is rolled back."""
+        return error
+
     def forget(self, place: TopicPartition) -> None:
         """Drop the state of the partition: another worker owns it."""
         return None

@@ -12,8 +12,8 @@ from sluicegate.streams.aggregation.events import Event
 from sluicegate.streams.contracts.stores import UnitOfWork
 from sluicegate.streams.contracts.values import Changes, Claim
 from sluicegate.streams.errors import ConfigurationError, NotCommitted, SluicegateError
-from sluicegate.streams.handlers.handling import Handling, decided
-from sluicegate.streams.handlers.processor import Item
+from sluicegate.streams.handlers.handling import decided
+from sluicegate.streams.handlers.processor import Item, RecordProcessor
 from sluicegate.streams.outbox.rows import Rows
 
 
@@ -28,13 +28,13 @@ class PreparedCommit(NamedTuple):
 def in_session(
     store: UnitOfWork,
     claim: Claim,
-    handling: Handling,
+    processor: RecordProcessor,
     items: Sequence[Item],
     changes: Callable[[Sequence[Event]], Changes],
     rows: Rows,
     on_timeout: str,
 ) -> tuple[Claim, PreparedCommit]:
-    """Handle the items in the transaction that commits their outputs and their `changes`. Items that failed for good
+    """Process the items in the transaction that commits their outputs and their `changes`. Items that failed for good
     are left out and the rest is handled again. The store may run `work` more than once, so it changes nothing that a
     later run sees. Raises HandlerFailed, and what `commit_with` raises."""
     made: list[PreparedCommit] = []
@@ -43,7 +43,7 @@ def in_session(
     def work(session: Any) -> Changes:
         called.append(session)
         rows.number = claim.number
-        events = handling.run(items, rows.fire_id, session, (claim.partition.topic, claim.partition.number))
+        events = processor.run(items, rows.fire_id, session, (claim.partition.topic, claim.partition.number))
         made.append(
             PreparedCommit(
                 replace(changes(events), outbox=rows.make(events, on_timeout)), decided(items, events), items
@@ -58,12 +58,12 @@ def in_session(
         try:
             return store.commit_with(claim, work), made[-1]
         except NotCommitted as error:
-            handling.refused(items, error)
+            processor.refused(items, error)
         except Exception as error:
             ended = isinstance(error, ConfigurationError)  # the handler ended the transaction by itself
             if not called or (not ended and isinstance(error, SluicegateError | failpoints.Failpoint)):
                 raise
-            handling.failed(error if ended else handling.probed(error, partial(_undone, store, claim)), items)
+            processor.failed(error if ended else processor.probed(error, partial(_undone, store, claim)), items)
 
 
 class _Undo(Exception):

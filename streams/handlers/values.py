@@ -137,6 +137,11 @@ class OutputTarget(NamedTuple):
     back: TimeoutReturn
 
 
+def no_rows(item: Any) -> Mapping[str, Any]:
+    """For an agent without lookups."""
+    return {}
+
+
 class CommitCalls(NamedTuple):
     """The data that all calls for one commit share. The three functions take a message or a completed group. `gathered`
     holds, for each function of `together`, its rows and the messages that added them."""
@@ -148,6 +153,7 @@ class CommitCalls(NamedTuple):
     log: Callable[[Any], FilteringBoundLogger]
     gathered: dict[Callable[[list[Any], Any], object], tuple[list[Any], list[Any]]]
     cancelled: IsCancelled = never
+    rows_of: Callable[[Any], Mapping[str, Any]] = no_rows
 
 
 class Context:
@@ -174,6 +180,11 @@ class Context:
     @property
     def session(self) -> Any:
         return self._calls.session
+
+    @property
+    def lookups(self) -> Mapping[str, Any]:
+        """The rows that were looked up, by the names of the lookups: the fields of each, None without a row."""
+        return self._calls.rows_of(self._item)
 
     @property
     def cancelled(self) -> bool:

@@ -257,6 +257,8 @@ def unaccountable(agent: Agent) -> str | None:
         return "what its handler did is not in a topic"
     if agent.forwards:
         return "it forwards records, and its outputs do not tell which records it left out"
+    if agent.lookups:
+        return "its results hold rows of the store (lookup), which is lost"
     if agent.having and not agent.rekeys:
         return "of results that `having` leaves out nothing is written"
     if any(each.expression for to in agent.outputs for each in to.select):

@@ -40,10 +40,12 @@ class ClauseSample:
 
 def sampled(app: str, agent: Agent, records: Iterable[Record]) -> tuple[int, list[ClauseSample]]:
     """The number of records, and the answers of `where`, of each `let`, and of what is under `to` of an agent that
-    forwards. The others are asked only of records that `where` takes. Records that `sluicegate dead retry` wrote for
-    other agents do not count."""
+    forwards without lookups: rows are not looked up here. The others are asked only of records that `where` takes.
+    Records that `sluicegate dead retry` wrote for other agents do not count."""
     clauses, number = RecordClauses(agent), 0
-    asked = [(at, ClauseSample(name)) for at, name in enumerate(clauses.names) if name not in ALONE]
+    see_rows = ("to.", "select.") if agent.lookups else ()
+    names = [(at, name) for at, name in enumerate(clauses.names) if name not in ALONE and not name.startswith(see_rows)]
+    asked = [(at, ClauseSample(name)) for at, name in names]
     asked.sort(key=lambda each: each[1].clause != "where")
     for record in records:
         if not for_us([record], Partition(app, agent.name, record.topic(), record.partition())):

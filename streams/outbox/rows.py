@@ -75,7 +75,7 @@ class Rows:
 
     def __init__(self, partition: Partition, agent: Agent, codec: Codec, facts: OutputFacts, most: int) -> None:
         self._partition, self._agent, self._facts, self._most = partition, agent, facts, most
-        chosen = agent.routes or any(each.select for each in agent.outputs)
+        chosen = agent.routes or agent.lookups or any(each.select for each in agent.outputs)
         outputs = agent.outputs if chosen else ()
         self._targets = [target(each.topic, formats.writes(replace(agent, to=each))) for each in outputs]
         self._letters = target(agent.dead_letters, named_codec("json") if chosen else codec)

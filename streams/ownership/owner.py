@@ -18,9 +18,9 @@ from sluicegate.streams.aggregation.taking import taken
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.values import Changes, Claim, CrashMark, OutboxRow, Partition, Source, TopicFacts
 from sluicegate.streams.errors import ChangelogIncomplete, Fenced, Halt, HandlerFailed, StoreSwapped
-from sluicegate.streams.handlers.handling import Handling, decided
+from sluicegate.streams.handlers.handling import decided
 from sluicegate.streams.handlers.held import WaitingItems, offset_of
-from sluicegate.streams.handlers.processor import Aggregating, Item
+from sluicegate.streams.handlers.processor import Aggregating, Item, RecordProcessor
 from sluicegate.streams.handlers.sealed import Sealed
 from sluicegate.streams.handlers.session import PreparedCommit, in_session
 from sluicegate.streams.outbox.relay import Shard
@@ -89,7 +89,7 @@ class Owner:
         if setting.schemas is not None:
             setting.schemas.begin(before)
         self._switch = judged(before, setting, partition)
-        self.older = Generations(setting, self._switch.every, isinstance(setting.processor, Aggregating))
+        self.older = Generations(setting, self._switch.every, type(setting.processor) is Aggregating)
         self._changelog = Changelog(
             self.groups,
             self.claim.first,
@@ -331,12 +331,12 @@ class Owner:
         store, processor = self._setting.store, self._setting.processor
         waiting = self._inbox or self.groups.events or self.held.items
         self.now(monotonic)
-        if isinstance(processor, Handling) and processor.session and waiting and not self.held.waits(self._beat):
+        if processor.session and waiting and not self.held.waits(self._beat):
             return self._commit_session(processor, monotonic)
         ready = self.prepare(monotonic)
         return None if ready is None else self.committed(store.commit(self.claim, ready.changes), ready, monotonic)
 
-    def _commit_session(self, handling: Handling, monotonic: float) -> Sequence[Event] | None:
+    def _commit_session(self, processor: RecordProcessor, monotonic: float) -> Sequence[Event] | None:
         items = self._items()
         made: list[Changes] = []
 
@@ -347,12 +347,13 @@ class Owner:
 
         on_timeout = self._setting.rule.aggregation.on_timeout
         try:
-            done = in_session(self._setting.store, self.claim, handling, items, final, self._rows, on_timeout)
+            done = in_session(self._setting.store, self.claim, processor, items, final, self._rows, on_timeout)
         except HandlerFailed as error:
-            if made and not handling.parts:  # what the changes said of the groups is not said again
+            if made and not processor.parts:  # what the changes said of the groups is not said again
                 raise
             self._hold(items, error)
             return None
+        processor.counted(self.groups)
         return self.committed(*done, monotonic)
 
     def _hold(self, items: Sequence[Item], error: HandlerFailed) -> None:

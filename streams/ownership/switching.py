@@ -1,4 +1,5 @@
-"""The change of a partition to another version of its agent's rule, at a claim, before the first record.
+"""The change of a partition to another version of its agent's rule, at a claim, before the first record
+(docs/protocol.md, Change of the rule).
 
 The row of the partition names its version. It never goes back: a worker with an earlier version does not take the
 partition (RuleBehind).

@@ -182,7 +182,10 @@ class DuplicateFilter:
             self.seen.note([name for name, record in ids.items() if not refused or record.offset() not in refused], now)
 
     def given_up(self, events: Sequence[object]) -> list[bytes]:
-        """The ids of messages that a handler refused for good. They are to be forgotten: a message that is written
-        again must not be dropped."""
-        refused = (event.record for event in events if isinstance(event, Refused) and event.stage == "handler")
+        """The ids of messages that were refused for good by a handler, or after a lookup. They are to be forgotten: a
+        message that is written again must not be dropped."""
+        late = (
+            event for event in events if isinstance(event, Refused) and (event.stage == "handler" or event.looked_up)
+        )
+        refused = (event.record for event in late)
         return [identity for record in refused if (identity := self._rule.identity(record)) is not None]

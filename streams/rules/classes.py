@@ -41,6 +41,7 @@ _AGGREGATE = {
 }
 _WRITTEN = ("format", "schema", "framing", "schema_id", "subject", "register", "message", "validate")
 _TO = ("topic", "where", "select", "continue", *_WRITTEN)
+_LOOKUP = ("table", "collection", "hash", "column", "key", "fields", "missing", "missing.then", "missing.wait", "lock")
 _HANDLED = ("handler", "session", "concurrency", "then", "retry", "retry.attempts", "retry.backoff")
 OF_AN_AGENT = {
     **dict.fromkeys(("from", "from.topic"), TOPICS),
@@ -52,6 +53,7 @@ OF_AN_AGENT = {
     "revision": REVISION,
     **dict.fromkeys(("where", "let", "validate"), TAKEN),
     **dict.fromkeys(("having", "to", *(f"to.{name}" for name in _TO)), OUTPUT),
+    **dict.fromkeys(("lookup", *(f"lookup.{name}" for name in _LOOKUP)), OUTPUT),
     **dict.fromkeys(("dedupe", "dedupe.id", "dedupe.id.header", "dedupe.id.field"), DUPLICATES),
     **dict.fromkeys(("dedupe.horizon", "dedupe.on_missing", "dedupe.max_ids"), DUPLICATES),
     **dict.fromkeys((*_HANDLED, "retry.isolate_after", "from.dedupe", "writer_schemas", "dead_letters"), FILE),

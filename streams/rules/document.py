@@ -16,6 +16,7 @@ from sluicegate.streams.agent import (
     Deduplication,
     Destination,
     Handler,
+    Lookup,
     OnError,
     Reducer,
     Selected,
@@ -47,6 +48,8 @@ def document(agent: Agent) -> AgentDocument:
         found |= {"aggregate": _aggregate(rule), **({"key": rule.key} if rule.key else {})}
     if agent.outputs:
         found["to"] = _to(agent)
+    if agent.lookups:
+        found["lookup"] = {each.name: _lookup(each) for each in agent.lookups}
     if agent.dedupe is not None:
         found["dedupe"] = _dedupe(agent.dedupe)
     if on_error := _besides_defaults(agent.on_error, OnError(), _ON_ERROR):
@@ -67,6 +70,16 @@ def _aggregate(rule: Aggregation) -> AgentDocument:
         found["compute"] = [{each.name: _reducer(each)} for each in rule.compute]
     if rule.max_items != max(Aggregation().max_items, rule.count or 0):
         found["max_items"] = rule.max_items
+    return found
+
+
+def _lookup(lookup: Lookup) -> AgentDocument:
+    """The order of the fields counts: it is that of the output."""
+    found: AgentDocument = {lookup.kind: lookup.source, "key": _normal(lookup.key), "fields": [*lookup.fields]}
+    found |= {"column": lookup.column} if lookup.column else {}
+    found |= {"lock": "share"} if lookup.lock else {}
+    if lookup.missing != "null":
+        found["missing"] = {"wait": _number(lookup.wait)} if lookup.missing == "wait" else lookup.missing
     return found
 
 

@@ -20,6 +20,7 @@ KEYS = (
     "validate",
     "where",
     "let",
+    "lookup",
     "having",
     "to",
     "dedupe",

@@ -84,6 +84,7 @@ FIELDS = (
     "to",
     "routes",
     "unrouted",
+    "lookups",
     "dedupe",
     "scope",
     "revision",

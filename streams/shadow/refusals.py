@@ -17,6 +17,8 @@ def unshadowable(agent: Agent) -> str | None:
         return f"its results go to the handler {called}, which is not called here: what it sends cannot be compared"
     if rule is None:
         return "it has no aggregation, so there is nothing to compare"
+    if agent.lookups:
+        return "its results hold rows of the store (lookup), which may have changed since"
     if agent.scope == "shared":
         return "its groups span partitions (scope: shared)"
     if rule.on_timeout == "discard" and (rule.since_first or rule.since_last):

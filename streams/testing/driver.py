@@ -116,6 +116,13 @@ class TestDriver:
             )
         self._workers.advance(seconds)
 
+    def put_row(self, source: str, key: str | int, value: Mapping[str, Any] | None) -> None:
+        """Writes a row that lookups find from now on; None deletes it. `source` is the table, the collection or the
+        hash of a lookup. In a SQLite file, which a `setup` makes, it is a row of that table. Raises
+        ConfigurationError."""
+        self._test_store.put_row(source, key, value)
+        self._workers.settle()
+
     def crash(self, where: str | None = None, kind: DeathKind = "kill") -> None:
         """The process dies now, or when it next reaches a place (sluicegate.streams.testing.deaths.PLACES), and starts
         again on its store. `kind` lost: it lives, but the store does not answer there."""

@@ -12,6 +12,7 @@ from sluicegate.streams.cases import (
     Expect,
     ExpectNothing,
     ExpectRows,
+    PutRow,
     SendCase,
     SetupFile,
 )
@@ -112,6 +113,8 @@ class PlayStage:
                 self._driver.send(
                     step.topic, step.value, step.key, step.headers, partition=step.partition, times=step.times
                 )
+            case PutRow():
+                self._driver.put_row(step.source, step.key, step.value)
             case AdvanceStep():
                 self._driver.advance(step.seconds)
             case Expect():

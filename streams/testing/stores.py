@@ -1,6 +1,6 @@
 """The store of a test: in memory, or a SQLite file when a handler has an SQL session."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -40,6 +40,7 @@ class TestStore:
         self, app: App, clock: ManualClock, setup: StoreSetup | Sequence[StoreSetup], given: Store | None
     ) -> None:
         steps = [setup] if isinstance(setup, str | Path) or callable(setup) else list(setup)
+        self._app = app
         self._folder: TemporaryDirectory[str] | None = None
         if given is not None and steps:
             raise ConfigurationError("a setup makes a SQLite file of the test's own: leave out setup, or store")
@@ -80,6 +81,27 @@ class TestStore:
             except Exception as error:
                 why = getattr(error, "orig", error)
                 raise ConfigurationError(f"the query failed: {why}; correct its SQL") from error
+
+    def put_row(self, source: str, key: str | int, value: Mapping[str, Any] | None) -> None:
+        """Raises ConfigurationError when no lookup has this source, and for a row that the table does not take."""
+        lookup = next((each for agent in self._app.agents for each in agent.lookups if each.source == source), None)
+        if lookup is None:
+            raise ConfigurationError(f"no lookup has the source {source!r}")
+        with cast(Any, self.store).transaction() as session:
+            connection = getattr(session, "connection", None)
+            if connection is None:
+                others = {name: row for name, row in session.values.get(source, {}).items() if str(name) != str(key)}
+                session.values[source] = others if value is None else others | {key: dict(value)}
+                return
+            row = {lookup.column: key, **(value or {})}
+            names, marks = ", ".join(f'"{name}"' for name in row), ", ".join("?" * len(row))
+            try:
+                connection.exec_driver_sql(f'delete from "{source}" where "{lookup.column}" = ?', (key,))
+                if value is not None:
+                    connection.exec_driver_sql(f'insert into "{source}" ({names}) values ({marks})', (*row.values(),))
+            except Exception as error:
+                why = getattr(error, "orig", error)
+                raise ConfigurationError(f"the row of {source} cannot be written: {why}; correct the setup") from error
 
     def close(self) -> None:
         if self._folder is not None:

@@ -52,6 +52,11 @@ FILES = {
     "mysql": ("pymysql", "mysql://127.0.0.1:1/x", COUNT),
     "sqlite": ("sqlalchemy", SQLITE, COUNT),
     "sqlite with a session": ("sqlalchemy", SQLITE, "    handler: shop:enter\n    session: true\n"),
+    "sqlite with a lookup": (
+        "sqlalchemy",
+        SQLITE,
+        COUNT + "    lookup: {row: {table: rows, column: id, key: key, fields: [n]}}\n",
+    ),
     "sqlite with scope shared": ("sqlalchemy", SQLITE, "    scope: shared\n" + COUNT),
     "avro": ("fastavro,avro", SQLITE, "    format: avro\n    schema: in.avsc\n" + COUNT),
     "avro, the one that reads": ("fastavro", SQLITE, "    format: avro\n    schema: in.avsc\n" + COUNT),

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.mutation import child, engine, expressions, formats, kafka, report, rules, stores
+from tests.mutation import child, engine, expressions, formats, kafka, lookups, report, rules, stores
 from tests.mutation.guard import Guard
 from tests.servers import jars
 
@@ -25,7 +25,15 @@ COPIED = (
     *("sluicegate", "streams", "connectors", "schemas", "tests", "examples", "docs"),
     *("pyproject.toml", "README.md", "Makefile"),
 )
-GUARDS = (*engine.GUARDS, *expressions.GUARDS, *formats.GUARDS, *kafka.GUARDS, *rules.GUARDS, *stores.GUARDS)
+GUARDS = (
+    *engine.GUARDS,
+    *expressions.GUARDS,
+    *formats.GUARDS,
+    *kafka.GUARDS,
+    *lookups.GUARDS,
+    *rules.GUARDS,
+    *stores.GUARDS,
+)
 SECONDS = 420  # of one pytest call
 AT_ONCE = 2
 PROMISES = "not test_without and not twin and not test_if_only"  # a twin fails for many reasons

@@ -40,6 +40,22 @@ APART = """\
 """
 PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     **protections_stores.PROTECTIONS,
+    # -- lookups -------------------------------------------------------------------------------------------------------
+    "lookup-inside": (
+        Edit(
+            "streams/lookups/rows.py",
+            "        columns = zip(*wanted, strict=True) if wanted else ((),) * len(self.lookups)\n",
+            """        if not getattr(self, "apart", False):
+            self.apart = True
+            try:
+                with self._store.transaction() as other:
+                    return self.read(other, wanted)
+            finally:
+                self.apart = False
+        columns = zip(*wanted, strict=True) if wanted else ((),) * len(self.lookups)
+""",
+        ),
+    ),
     # -- ownership and commits -----------------------------------------------------------------------------------------
     "output-commit": (
         Edit(

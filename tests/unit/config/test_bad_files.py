@@ -120,7 +120,7 @@ AGENT = [
         [
             "8:5: agents.a.handler: handler operator:add: `b` is unknown; there are message, batch, value, key, "
             "raw_key, headers, context, "
-            "session, send, schedule, cancel, together, id, attempt, log"
+            "session, lookups, send, schedule, cancel, together, id, attempt, log"
         ],
     ),
     (

@@ -81,6 +81,7 @@ def test_the_classes_are_ordered_from_the_one_that_demands_most() -> None:
     assert {*OF_AN_AGENT.values(), *OF_THE_FILE.values()} <= {*CLASSES}
 
 
+ROW = "{c: {table: t, column: id, key: key, fields: [n]}}"
 CASES = {
     "count": (COUNTED.format("max_groups: 9"), COUNTED.format("max_groups: 9").replace("100", "50"), END),
     "timeout": (COUNTED.format("timeout: {after: 30s}"), COUNTED.format("timeout: {after: 10s}"), END),
@@ -223,6 +224,16 @@ CASES = {
     "drop in the place of a route": (
         "from: t\naggregate: {count: 2}\nto: [{topic: o, where: count > 1}, {topic: p}]",
         "from: t\naggregate: {count: 2}\nto: [{topic: o, where: count > 1}, drop]",
+        OUTPUT,
+    ),
+    "a lookup": (
+        "from: t\naggregate: {count: 2}\nto: {topic: o}",
+        f"from: t\naggregate: {{count: 2}}\nlookup: {ROW}\nto: {{topic: o}}",
+        OUTPUT,
+    ),
+    "what a missing row means": (
+        f"from: t\naggregate: {{count: 2}}\nlookup: {ROW}\nto: {{topic: o}}",
+        f"from: t\naggregate: {{count: 2}}\nlookup: {ROW.replace(']', '], missing: dead-letter')}\nto: {{topic: o}}",
         OUTPUT,
     ),
     "dedupe": (
@@ -370,6 +381,7 @@ POLICIES_OF = {
     "a field added": ("finish", "rewind", "flush", "drop"),
     "key": ("finish", "rewind", "flush", "drop"),
     "to": ("finish", "convert", "rewind", "flush", "drop"),
+    "a lookup": ("finish", "convert", "rewind", "flush", "drop"),
     "dedupe": ("finish", "convert", "rewind", "flush", "drop"),
     "where": ("finish", "convert", "rewind", "flush", "drop"),
     "format": ("flush", "drop"),

@@ -15,6 +15,7 @@ from sluicegate.streams.agent import (
     Destination,
     Handler,
     Let,
+    Lookup,
     OnError,
     Reducer,
     Selected,
@@ -24,6 +25,7 @@ from sluicegate.streams.demo.file import text
 from sluicegate.streams.expressions.faults import ExpressionError
 from sluicegate.streams.rules import rule_of
 from sluicegate.streams.rules.document import document
+from sluicegate.streams.rules.versions import FIELDS, with_rule
 from tests.unit.config.files import agent as file_of
 from tests.unit.config.files import loaded
 
@@ -39,6 +41,7 @@ RULE_FIELDS = {
     "scope": "shared",
     "where": "n > 1",
     "let": (Let("m", "n + 1"),),
+    "lookups": (Lookup("team", "table", "teams", "key", ("site",), "id"),),
     "having": "count > 1",
     "routes": (Destination("large", where="count > 5"), Destination("small")),
     "revision": "7",
@@ -89,6 +92,16 @@ HANDLER = {
     "isolate_after": 2,
 }
 DEDUPE = {"by": "key", "name": "other", "horizon": 5.0, "on_missing": "accept", "max_ids": 3}
+LOOKUP = {
+    "name": "other",
+    "kind": "collection",
+    "source": "others",
+    "key": "message.key",
+    "fields": ("site", "name"),
+    "column": "name",
+    "missing": "dead-letter",
+    "lock": True,
+}
 ON_ERROR = {"decode": "skip", "produce": "stop", "expression": "stop"}
 AVRO = {"schema": SCHEMA.replace("long", "int"), "writer_schema": SCHEMA, "framing": "confluent", "schema_id": 7}
 AVRO |= {"message": "shop.Order", "validate": True, "pinned": "orders-value:3"}
@@ -100,12 +113,21 @@ def test_the_tables_of_this_test_name_every_field():
     for kind, table in ((Aggregation, AGGREGATE), (Destination, DESTINATION), (Handler, HANDLER), (OnError, ON_ERROR)):
         assert {each.name for each in fields(kind)} == {*table}
     assert {each.name for each in fields(Deduplication)} == {*DEDUPE}
+    assert {each.name for each in fields(Lookup)} == {*LOOKUP, "wait"}
     assert {each.name for each in fields(Avro)} == {*AVRO, "writers", "registry", "subject", "register", "kind"}
 
 
 @pytest.mark.parametrize("name", RULE_FIELDS)
 def test_a_field_of_the_rule_changes_the_digest(name):
     assert rule_of(replace(PLAIN, **{name: RULE_FIELDS[name]})).digest != rule_of(PLAIN).digest
+
+
+def test_an_agent_is_given_the_whole_rule_of_another_and_nothing_else():
+    assert {*FIELDS} == {*RULE_FIELDS, "unrouted"}  # which is a part of `to`
+    other = replace(PLAIN, **RULE_FIELDS, **FILE_FIELDS)
+    merged = with_rule(PLAIN, other)
+    assert rule_of(merged) == rule_of(other)
+    assert replace(merged, **{name: getattr(PLAIN, name) for name in FIELDS}) == PLAIN
 
 
 @pytest.mark.parametrize("name", FILE_FIELDS)
@@ -134,6 +156,19 @@ def test_each_part_of_the_rule_changes_the_digest(whole, name, value):
     parts = [each for kind, each in usual.items() if name in {f.name for f in fields(kind)} and _fits(whole, kind)]
     [part] = parts
     assert rule_of(whole(replace(part, **{name: value}))).digest != rule_of(whole(part)).digest
+
+
+@pytest.mark.parametrize("name", LOOKUP)
+def test_each_part_of_a_lookup_changes_the_digest(name):
+    [usual] = RULE_FIELDS["lookups"]
+    changed = replace(PLAIN, lookups=(replace(usual, **{name: LOOKUP[name]}),))
+    assert rule_of(changed).digest != rule_of(replace(PLAIN, lookups=(usual,))).digest
+
+
+def test_how_long_a_record_waits_for_its_row_is_part_of_the_rule():
+    [usual] = RULE_FIELDS["lookups"]
+    one, other = (replace(PLAIN, lookups=(replace(usual, missing="wait", wait=n),)) for n in (5.0, 6.0))
+    assert rule_of(one).digest != rule_of(other).digest
 
 
 def _fits(whole, kind):

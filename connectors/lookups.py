@@ -1,0 +1,73 @@
+"""Values of rows as JSON shows them, and their keys as they are compared."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from sluicegate.schemas.codecs import base64_text
+from sluicegate.streams.agent import Lookup
+from sluicegate.streams.contracts.stores import LookupKey, RowFields
+from sluicegate.streams.errors import LookupFailed
+
+LARGEST = 2**63
+KEYS_AT_ONCE = 1_000
+"""Keys of one query."""
+_PLAIN = frozenset({str, bool, int, type(None)})
+
+
+def shown(value: Any) -> Any:
+    """Decimals, times and UUIDs are text, bytes are base64. Raises LookupFailed for a value that JSON cannot have."""
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, bytes | bytearray | memoryview):
+        return base64_text(bytes(value))
+    if isinstance(value, Mapping):
+        return {str(name): shown(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [shown(each) for each in value]
+    if isinstance(value, float):
+        return value if value == value and abs(value) != float("inf") else None
+    if isinstance(value, Decimal):
+        return format(value, "f") if value.is_finite() else str(value)
+    if isinstance(value, date | datetime | time | timedelta):
+        return msgspec.to_builtins(value)
+    if isinstance(value, UUID):
+        return str(value)
+    raise LookupFailed(f"lookup-failed: a field is of the type {type(value).__name__}, which JSON does not have")
+
+
+def name_of(value: Any) -> str:
+    """A key as it is compared: the text `42`, the number 42 and the decimal 42.00 are one key."""
+    if isinstance(value, float | Decimal) and value == int(value):
+        value = int(value)
+    return value.decode(errors="replace") if isinstance(value, bytes | bytearray) else str(value)
+
+
+def storable(keys: Sequence[LookupKey]) -> Sequence[LookupKey]:
+    """Without the numbers that no store has, and that a driver refuses."""
+    return [key for key in keys if isinstance(key, str) or -LARGEST <= key < LARGEST]
+
+
+def by_key(
+    lookup: Lookup, keys: Sequence[LookupKey], rows: Iterable[tuple[Any, Sequence[Any]]]
+) -> Mapping[LookupKey, RowFields]:
+    """The rows by the keys that asked for them. `rows` are pairs of a row's own key and its fields. Raises LookupFailed
+    for two rows with one key."""
+    found: dict[str, RowFields] = {}
+    fields = lookup.fields
+    for key, values in rows:
+        name = key if type(key) is str else name_of(key)
+        if name in found:
+            raise failed(lookup, f"two rows have the same {lookup.column}; look up by a column that is unique")
+        found[name] = {
+            field: value if type(value) in _PLAIN else shown(value) for field, value in zip(fields, values, strict=True)
+        }
+    return {key: found[name] for key in keys if (name := key if type(key) is str else name_of(key)) in found}
+
+
+def failed(lookup: Lookup, why: str) -> LookupFailed:
+    return LookupFailed(f"lookup-failed: {lookup.name} ({lookup.kind} {lookup.source}): {why}")

@@ -1,0 +1,45 @@
+"""Reads the documents of `lookup:` in the transaction of a commit."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bson import Binary, Decimal128, ObjectId
+from pymongo.errors import OperationFailure
+
+from sluicegate.connectors.lookups import KEYS_AT_ONCE, by_key, failed, storable
+from sluicegate.connectors.sessions import MongoSession
+from sluicegate.streams.agent import Lookup
+from sluicegate.streams.contracts.stores import LookupKey, RowFields
+
+
+def look_up(session: MongoSession, lookup: Lookup, keys: Sequence[LookupKey]) -> Mapping[LookupKey, RowFields]:
+    """As `RowLookups.look_up`. Text of 24 hexadecimal digits is compared as an ObjectId, too."""
+    wanted: list[Any] = [
+        *storable(keys),
+        *(ObjectId(key) for key in keys if isinstance(key, str) and ObjectId.is_valid(key)),
+    ]
+    projection = {"_id": 0} | dict.fromkeys((lookup.column, *lookup.fields), 1)
+    collection, rows = session.database[lookup.source], []
+    try:
+        for at in range(0, len(wanted), KEYS_AT_ONCE):
+            asked = {lookup.column: {"$in": wanted[at : at + KEYS_AT_ONCE]}}
+            rows += list(collection.find(asked, projection, session=session.client_session))
+    except OperationFailure as error:
+        if error.has_error_label("TransientTransactionError") or error.timeout:
+            raise
+        raise failed(lookup, f"{error.code} {(error.details or {}).get('codeName', '')}".strip()) from error
+    found = [(_plain(row[lookup.column]), [_plain(row.get(name)) for name in lookup.fields]) for row in rows]
+    return by_key(lookup, keys, found)
+
+
+def _plain(value: Any) -> Any:
+    """Without the types that only MongoDB has."""
+    if isinstance(value, ObjectId):
+        return str(value)
+    if isinstance(value, Decimal128):
+        return value.to_decimal()
+    if isinstance(value, Binary):
+        return bytes(value)
+    if isinstance(value, Mapping):
+        return {name: _plain(each) for name, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, list) else value

@@ -1,0 +1,46 @@
+"""Reads the hashes of `lookup:` under WATCH, so that EXEC fails when one of them has changed since."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import redis
+
+from sluicegate.connectors.lookups import KEYS_AT_ONCE, by_key, failed
+from sluicegate.connectors.redis.connection import translated
+from sluicegate.connectors.sessions import RedisSession
+from sluicegate.streams.agent import Lookup
+from sluicegate.streams.contracts.stores import LookupKey, RowFields
+
+PLACEHOLDER = "{key}"
+SCRIPT = """
+local rows = {}
+for i, key in ipairs(KEYS) do
+  rows[i] = redis.call('EXISTS', key) == 1 and redis.call('HMGET', key, unpack(ARGV))
+end
+return rows"""
+
+
+def look_up(session: RedisSession, lookup: Lookup, keys: Sequence[LookupKey]) -> Mapping[LookupKey, RowFields]:
+    """As `RowLookups.look_up`. A field that the hash does not have is null."""
+    pipe = session.pipeline.reading
+    found: list[tuple[Any, Sequence[Any]]] = []
+    with translated():
+        for at in range(0, len(keys), KEYS_AT_ONCE):
+            page = keys[at : at + KEYS_AT_ONCE]
+            names = [lookup.source.replace(PLACEHOLDER, str(key)) for key in page]
+            try:
+                pipe.watch(*names)
+                rows = pipe.immediate_execute_command("EVAL", SCRIPT, len(names), *names, *lookup.fields)
+            except redis.ResponseError as error:
+                if type(error) is not redis.ResponseError:
+                    raise
+                raise failed(lookup, "a key is no hash, or may not be read") from error
+            found += [(key, [_text(value) for value in row]) for key, row in zip(page, rows, strict=True) if row]
+    return by_key(lookup, keys, found)
+
+
+def _text(value: bytes | None) -> str | bytes | None:
+    try:
+        return None if value is None else value.decode()
+    except UnicodeDecodeError:
+        return value

@@ -1,0 +1,114 @@
+"""Reads the rows of `lookup:` in the transaction of a commit, on the driver's own connection."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from sluicegate.connectors.lookups import KEYS_AT_ONCE, LARGEST, by_key, failed, storable
+from sluicegate.connectors.sql.database import Product, pages
+from sluicegate.streams.agent import Lookup
+from sluicegate.streams.contracts.stores import LookupKey, RowFields
+
+
+class ColumnType(NamedTuple):
+    """How the keys of a PostgreSQL column are given. `of` returns None for a key that no row of this type can have."""
+
+    array: str
+    of: Callable[[LookupKey], Any]
+
+
+def _integer(key: LookupKey) -> int | None:
+    try:
+        number = int(key)
+    except ValueError:
+        return None
+    return number if str(number) == str(key) and -LARGEST <= number < LARGEST else None
+
+
+def _decimal(key: LookupKey) -> str | None:
+    return None if (found := _integer(key)) is None else str(found)
+
+
+def _uuid(key: LookupKey) -> str | None:
+    try:
+        return str(key) if str(UUID(str(key))) == key else None
+    except ValueError:
+        return None
+
+
+def _text(key: LookupKey) -> str | None:
+    return None if "\0" in (text := str(key)) else text
+
+
+POSTGRESQL: Mapping[int, ColumnType] = {
+    **dict.fromkeys((20, 21, 23), ColumnType("bigint[]", _integer)),
+    **dict.fromkeys((25, 1043), ColumnType("text[]", _text)),
+    1042: ColumnType("bpchar[]", _text),
+    1700: ColumnType("numeric[]", _decimal),
+    2950: ColumnType("uuid[]", _uuid),
+}
+"""By the object id of the type. A key of another type would fail the whole query, and with it the partition."""
+PADDED = 1042
+
+
+class SqlLookups:
+    """The lookups of one database. Types of columns are read once."""
+
+    def __init__(self, product: Product) -> None:
+        self._product = product
+        self._types: dict[tuple[str, str], int] = {}
+        # SQLite takes an unknown name in double quotes for text.
+        self._quote = '"' if product.dialect == "postgresql" else "`"
+
+    def look_up(self, session: Any, lookup: Lookup, keys: Sequence[LookupKey]) -> Mapping[LookupKey, RowFields]:
+        """As `RowLookups.look_up`."""
+        cursor, product = session.connection.connection.driver_connection.cursor(), self._product
+        rows: list[tuple[Any, Sequence[Any]]] = []
+        try:
+            for page in pages(storable(keys), KEYS_AT_ONCE) if keys else ((),):
+                rows += self._page(cursor, lookup, page)
+        except product.errors as error:
+            self._types.clear()
+            if product.code(error) in product.retryable or product.outage(error, cursor.connection):
+                raise
+            raise failed(lookup, f"{product.code(error)} {product.said(error)[:300]}") from error
+        return by_key(lookup, keys, rows)
+
+    def _page(self, cursor: Any, lookup: Lookup, keys: Sequence[LookupKey]) -> list[tuple[Any, Sequence[Any]]]:
+        column = self._quoted(lookup.column)
+        values: list[Any] = []
+        padded = False
+        if self._product.dialect == "postgresql":
+            kind = self._type(cursor, lookup)
+            given: list[Any] = [value for key in keys if (value := POSTGRESQL[kind].of(key)) is not None]
+            where, values, padded = f"{column} = any(%s::{POSTGRESQL[kind].array})", [given], kind == PADDED
+        else:
+            # MySQL finds no index for a text column that is compared with numbers.
+            values = [str(key) for key in keys] if self._product.dialect == "mysql" else list(keys)
+            where = f"{column} in ({', '.join([self._mark] * len(keys) or ['null'])})"
+        names = ", ".join(map(self._quoted, lookup.fields))
+        # In the order of keys, so that two workers with the same rows do not deadlock.
+        lock = f" order by {column}{self._product.sharing}" if lookup.lock else ""
+        cursor.execute(f"select {column}, {names} from {self._quoted(lookup.source)} where {where}{lock}", values)
+        return [(key.rstrip(" ") if padded else key, fields) for key, *fields in cursor.fetchall()]
+
+    @property
+    def _mark(self) -> str:
+        return "?" if self._product.dialect == "sqlite" else "%s"
+
+    def _type(self, cursor: Any, lookup: Lookup) -> int:
+        """The object id of the type of the column. Raises LookupFailed for one that cannot be a key."""
+        place = lookup.source, lookup.column
+        if place not in self._types:
+            column, table = self._quoted(lookup.column), self._quoted(lookup.source)
+            cursor.execute(f"select {column} from {table} where false")
+            kind = cursor.description[0].type_code
+            if kind not in POSTGRESQL:
+                raise failed(
+                    lookup, f"{lookup.column} is of a type that is no key; use an integer, text or uuid column"
+                )
+            self._types[place] = kind
+        return self._types[place]
+
+    def _quoted(self, name: str) -> str:
+        return ".".join(f"{self._quote}{part}{self._quote}" for part in name.split("."))

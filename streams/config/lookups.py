@@ -1,0 +1,265 @@
+"""The `lookup` of an agent as the file writes it: its models, and what is wrong with it."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+
+from sluicegate.streams.agent import Lookup
+from sluicegate.streams.config.fields import REDIS, Duration, Expression, Text, refused, unless_unknown
+from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean, printable
+from sluicegate.streams.config.scalars import Unknown
+from sluicegate.streams.expressions.faults import ExpressionError
+from sluicegate.streams.expressions.parse import is_name, parse
+from sluicegate.streams.expressions.scope import roots
+
+if TYPE_CHECKING:
+    from sluicegate.streams.config.models import AgentModel, FileModel
+
+_CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
+COLUMN = r"[A-Za-z_][A-Za-z0-9_$]*"
+TABLE = rf"{COLUMN}(\.{COLUMN})?"
+PLACEHOLDER = "{key}"
+KINDS = ("table", "collection", "hash")
+STORES: Mapping[str, tuple[str, ...]] = {
+    "table": ("sqlite", "postgresql", "mysql", "mariadb", "memory"),
+    "collection": ("mongodb", "mongodb+srv", "memory"),
+    "hash": (*(scheme for scheme in REDIS if "cluster" not in scheme), "memory"),
+}
+"""The stores that have each kind of rows. The memory store has all of them, for tests."""
+_IN_WORDS = {"table": "SQLite, PostgreSQL, MySQL or MariaDB", "collection": "MongoDB", "hash": "Redis without cluster"}
+MOST_LOOKUPS = 8
+RESERVED = ("message", "group")
+
+
+class MissingRow(BaseModel):
+    """What happens without a row. `wait` is the longest time that a record waits for its row."""
+
+    model_config = _CLOSED
+    then: Literal["null", "dead-letter", "wait"] = "null"
+    wait: Duration = 0.0
+
+
+def _as_missing(value: object) -> object:
+    if isinstance(value, Unknown | MissingRow):
+        return {} if isinstance(value, Unknown) else value
+    if value is None or value in ("null", "dead-letter"):
+        return {"then": value or "null"}
+    if isinstance(value, dict) and [*value] == ["wait"]:
+        return {"then": "wait", **value}
+    raise refused("is no rule for a row that is missing", "write null, dead-letter, or {wait: 30s}")
+
+
+_WAIT_SCHEMA = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["wait"],
+    "properties": {"wait": {"type": "string"}},
+}
+_MISSING_SCHEMA = {"anyOf": [{"enum": [None, "null", "dead-letter"]}, _WAIT_SCHEMA]}
+
+
+def _as_columns(value: object) -> object:
+    if value == [] or isinstance(value, str):
+        raise refused("names no field of the row", "write the fields that it adds, such as [name, tier]")
+    if isinstance(value, list) and (twice := [each for each in value if value.count(each) > 1]):
+        raise refused(f"names {printable(str(twice[0]))} twice", "keep one of them")
+    return value
+
+
+_COLUMNS_SCHEMA = {"type": "array", "minItems": 1, "items": {"type": "string"}}
+
+
+class LookupModel(BaseModel):
+    """Exactly one of `table`, `collection` and `hash` says where the row is."""
+
+    model_config = _CLOSED
+    table: Text | None = None
+    collection: Text | None = None
+    hash: Text | None = None
+    column: Text | None = None
+    key: Expression
+    fields: Annotated[list[Text], BeforeValidator(_as_columns), unless_unknown(list), WithJsonSchema(_COLUMNS_SCHEMA)]
+    missing: Annotated[MissingRow, BeforeValidator(_as_missing), WithJsonSchema(_MISSING_SCHEMA)] = Field(
+        default_factory=MissingRow
+    )
+    lock: Annotated[Literal["share"], unless_unknown("share")] | None = None
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if len([kind for kind in KINDS if getattr(self, kind) is not None]) != 1:
+            hint = "write one of table: NAME, collection: NAME and hash: 'customer:{key}'"
+            raise refused("does not say where the row is, or says it twice", hint)
+        return self
+
+    @property
+    def kind(self) -> Literal["table", "collection", "hash"]:
+        return "table" if self.table is not None else "collection" if self.collection is not None else "hash"
+
+    @property
+    def source(self) -> str:
+        return self.table or self.collection or self.hash or ""
+
+
+_UNKNOWN_LOOKUP = unless_unknown(lambda: LookupModel.model_construct(table="unknown", key="true", fields=[]))
+LookupsField = Annotated[
+    dict[str, Annotated[LookupModel, _UNKNOWN_LOOKUP]],
+    Field(min_length=1, max_length=MOST_LOOKUPS),
+    unless_unknown(dict),
+]
+
+
+def built(lookups: Mapping[str, LookupModel] | None) -> tuple[Lookup, ...]:
+    return tuple(
+        Lookup(
+            name=name,
+            kind=each.kind,
+            source=each.source,
+            key=each.key,
+            fields=tuple(each.fields),
+            column=each.column or "",
+            missing=each.missing.then,
+            wait=each.missing.wait,
+            lock=each.lock is not None,
+        )
+        for name, each in (lookups or {}).items()
+    )
+
+
+def findings(file: "FileModel") -> Iterator[FileFinding]:
+    for name, agent in file.agents.items():
+        path: Path = ("agents", name, "lookup")
+        if agent.lookup:
+            yield from _of_agent(agent, path)
+            yield from _named_before(agent, path)
+            for each, found in agent.lookup.items():
+                yield from _of_store(file, found, (*path, each))
+                yield from _of_source(found, (*path, each))
+                yield from _of_name(agent, each, (*path, each))
+                yield from _of_key(agent, found, (*path, each))
+
+
+def _of_agent(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
+    """What else the agent must have, or cannot have."""
+    whole = path[:-1]
+    refusals = [
+        ("scope", agent.scope == "shared", "needs scope partition: a batch is no part of one owner's transaction"),
+        (
+            "session",
+            agent.handler is not None and not agent.session,
+            "needs session: true: the rows are read in the transaction that the handler shares",
+        ),
+        (
+            "format",
+            agent.handler is None and agent.aggregate is None and agent.format != "json",
+            "needs format: json: the row is added to the value of the record",
+        ),
+        ("format", agent.handler is not None and agent.format == "raw", "needs fields, but raw records have none"),
+    ]
+    for key, wrong, what in refusals:
+        if wrong:
+            needs = (path, (*whole, key), (*whole, "handler"), (*whole, "aggregate"))
+            hint = "add it, or leave lookup out" if key == "session" else f"leave out lookup, or change {key}"
+            yield FileFinding(path, what, hint, needs)
+    for at, to in agent.outputs.items():
+        if to.format == "avro":
+            form = (*whole, *at, "format")
+            yield FileFinding(form, "cannot be avro with a lookup yet", "use format: json", (form, path))
+
+
+def _of_store(file: "FileModel", found: LookupModel, path: Path) -> Iterator[FileFinding]:
+    scheme = file.store.partition("://")[0]
+    if scheme not in STORES[found.kind]:
+        known = next((kind for kind, schemes in STORES.items() if scheme in schemes), None)
+        hint = f"write {known}: NAME" if known else "a Redis cluster has no lookups: its rows lie on other servers"
+        what = f"is of {_IN_WORDS[found.kind]}, but the store is {scheme}"
+        yield FileFinding((*path, found.kind), what, hint, (("store",), (*path, found.kind)))
+    if found.lock is not None and found.kind != "table":
+        hint = "leave it out: the transaction of the store has its own promise"
+        yield FileFinding((*path, "lock"), "is for tables", hint, (path,))
+
+
+def _of_source(found: LookupModel, path: Path) -> Iterator[FileFinding]:
+    if found.table is not None and not re.fullmatch(TABLE, found.table):
+        yield FileFinding((*path, "table"), "is no name of a table", "write TABLE, or SCHEMA.TABLE")
+    if found.hash is not None and found.hash.count(PLACEHOLDER) != 1:
+        hint = "write {key} once in it, as in hash: 'customer:{key}'"
+        yield FileFinding((*path, "hash"), "does not say where the key stands", hint)
+    if found.hash is not None and found.column is not None:
+        yield FileFinding((*path, "column"), "is not for a hash, whose name has the key", "leave it out", (path,))
+    if found.hash is None and found.column is None:
+        hint = "write the column that is compared with `key`, such as column: id"
+        yield FileFinding((*path, "column"), "is missing", hint, (path,))
+    for at, name in [("column", found.column or "id"), *(("fields", each) for each in found.fields)]:
+        if not re.fullmatch(COLUMN, name) if found.kind == "table" else not name or name.startswith("$"):
+            yield FileFinding((*path, at), f"has {printable(name)}, which is no name of a column", "correct it")
+    if found.missing.then == "wait" and found.missing.wait <= 0:
+        yield FileFinding((*path, "missing"), "waits for no time", "write {wait: 30s}")
+
+
+def _of_name(agent: "AgentModel", name: str, path: Path) -> Iterator[FileFinding]:
+    """The name is a field of what is written, so nothing else may have it."""
+    from sluicegate.streams.config.models import RESERVED as FIXED
+
+    fixed = (*RESERVED, *(FIXED if agent.aggregate is not None else ()))
+    taken: dict[str, Mapping[str, object]] = {
+        "let": agent.let or {},
+        "aggregate.compute": agent.aggregate.compute if agent.aggregate else {},
+    }
+    if not is_name(name) or name in fixed:
+        hint = "use letters, digits and _, beginning with a letter, and no word of the language"
+        yield FileFinding(path, "is no name that an expression can write", hint, (path,))
+    for where in [where for where, names in taken.items() if name in names]:
+        what = f"has the name of a computed field ({where})"
+        yield FileFinding(path, what, "give one of the two another name", (path, (*path[:2], where.partition(".")[0])))
+
+
+def _of_key(agent: "AgentModel", found: LookupModel, path: Path) -> Iterator[FileFinding]:
+    at = (*path, "key")
+    try:
+        names = roots(parse(str(found.key)))
+    except ExpressionError as error:
+        what, _, hint = error.problem.partition("; ")
+        yield FileFinding(at, what, hint or "write a field, such as customer.id", (at,), error.column)
+        return
+    for name in sorted(names & {*(agent.lookup or {})}) if agent.forwards else ():
+        hint = "give the lookup another name than the field"
+        yield FileFinding(at, f"names {name}, which the row replaces in the message", hint, (at, path))
+    if agent.aggregate is not None:
+        from sluicegate.streams.aggregation.results import FIXED
+
+        known = [*FIXED, *agent.aggregate.compute]
+        for name in sorted(names - {*known}):
+            needs = (at, (*path[:2], "aggregate"))
+            yield FileFinding(at, f"names {name}, which is no field of the result", did_you_mean(name, known), needs)
+        if found.missing.then == "wait":
+            what = "cannot wait: a group that is complete is written with the commit that ends it"
+            yield FileFinding((*path, "missing"), what, "write null or dead-letter", ((*path, "missing"), path[:2]))
+
+
+def _named_before(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
+    """A lookup enriches what is written: nothing that is decided before the commit can name it."""
+    whole, rule = path[:-1], agent.aggregate
+    texts: dict[Path, str | None] = {(*whole, "where"): agent.where}
+    texts |= {(*whole, "let", each): text for each, text in (agent.let or {}).items()}
+    fields: dict[Path, str | None] = {(*whole, "key"): agent.key.field if agent.key else None}
+    fields[*whole, "dedupe", "id"] = agent.dedupe.id.field if agent.dedupe else None
+    if rule is not None:
+        until = (*whole, "aggregate", "until")
+        texts[until], fields[until] = (rule.until, None) if isinstance(rule.until, str) else (None, None)
+        fields |= {(*whole, "aggregate", "compute", name): each.field for name, each in rule.compute.items()}
+    named = {at: _roots(text) for at, text in texts.items() if text}
+    named |= {at: {field.partition(".")[0]} for at, field in fields.items() if field}
+    for at, names in named.items():
+        for name in sorted(names & {*(agent.lookup or {})}):
+            what = f"names {name}, which is looked up for what is written, after this is decided"
+            hint = "use it under to, or in having; to group by it, write the enriched messages to a topic first"
+            yield FileFinding(at, what, hint, (at, path))
+
+
+def _roots(text: str) -> set[str]:
+    try:
+        return {*roots(parse(str(text)))}
+    except ExpressionError:
+        return set()

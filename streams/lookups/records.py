@@ -1,0 +1,189 @@
+"""Forwards records with the rows that were looked up for them.
+
+The rows become fields of the record's value before it is routed. So expressions under `to` name them as they name any
+field of the message.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from sluicegate.schemas import Codec
+from sluicegate.schemas.json import encode
+from sluicegate.streams.agent import Agent, Lookup
+from sluicegate.streams.aggregation.accept import refuse
+from sluicegate.streams.aggregation.clauses import MESSAGE, Clause, Fields, clause
+from sluicegate.streams.aggregation.events import Event, Refused
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.contracts.stores import TopicPartition
+from sluicegate.streams.handlers.failures import Failures
+from sluicegate.streams.handlers.forwarding import Forwarding
+from sluicegate.streams.handlers.processor import Item, RecordProcessor
+from sluicegate.streams.handlers.values import Message
+from sluicegate.streams.lookups.rows import Keys, LookedUp, Lookups, WaitsForRows, as_key, says
+
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+OWN_KEY = "key"
+"""The expression of `key` that stands for the key of the message."""
+
+
+class RecordKeys:
+    """Reads the keys of the lookups from a record. Only what they name is decoded."""
+
+    def __init__(self, agent: Agent, codec: Codec) -> None:
+        """Raises ConfigurationError."""
+        clauses = [key_of_record(each) for each in agent.lookups]
+        self._fields = Fields(clauses, agent.let, codec, opaque=not codec.fields)
+        self._read = [self._fields.function(each) for each in clauses]
+        self.value = self._fields.value
+
+    def of(self, record: Record, value: bytes) -> Keys:
+        """Raises ClauseFailed, and what decoders raise."""
+        seen = self._fields.read(record, value)
+        return tuple([as_key(read(seen)) for read in self._read])
+
+
+def key_of_record(lookup: Lookup) -> Clause:
+    """A field that is missing is null. Raises ConfigurationError."""
+    text = f"{MESSAGE}.key" if lookup.key == OWN_KEY else lookup.key
+    return clause(f"lookup.{lookup.name}", f"default({text}, null)")
+
+
+class EnrichedRecord:
+    """A record with more fields in its value."""
+
+    __slots__ = ("_value", "headers", "key", "leader_epoch", "offset", "original", "partition", "timestamp", "topic")
+
+    def __init__(self, record: Record, value: bytes) -> None:
+        self.original, self._value = record, value
+        self.topic, self.partition, self.offset = record.topic, record.partition, record.offset
+        self.key, self.headers, self.timestamp = record.key, record.headers, record.timestamp
+        self.leader_epoch: Callable[[], int | None] = record.leader_epoch
+
+    def value(self) -> bytes:
+        return self._value
+
+    def error(self) -> None:
+        return None
+
+
+class LookingForwarding(RecordProcessor):
+    """Forwarding, in the transaction that read the rows."""
+
+    batches = False
+    session = True
+
+    def __init__(
+        self, agent: Agent, rule: Rule, reads: Codec, most: int, lookups: Lookups, clock: Callable[[], float]
+    ) -> None:
+        self._forwarding, self._keys = Forwarding(agent, rule, reads, most), RecordKeys(agent, reads)
+        self._rule, self._lookups, self._waits = rule, lookups, WaitsForRows(clock)
+        self._failures: dict[TopicPartition, Failures] = {}
+        self._names = [b'"%s"' % each.name.encode() for each in lookups.lookups]
+        self._counted = Groups(rule)
+        self.parts = agent.dedupe is None and not agent.receive
+
+    def decoded(self, rule: Rule, record: Record) -> object:
+        return self._keys.of(record, self._keys.value(record))
+
+    def read(self, groups: Groups, records: Sequence[Record]) -> list[Item]:
+        """The records with the keys of their rows as `value`, or refused records."""
+        items: list[Item] = []
+        keys, largest = self._keys, self._rule.max_record_bytes
+        for record in records:
+            try:
+                if len(value := keys.value(record)) > largest:
+                    raise OverflowError
+                items.append(Message(keys.of(record, value), record))
+            except Exception as error:
+                refuse(groups, record, error)
+                items += [event for event in groups.drain() if isinstance(event, Refused)]
+        return items
+
+    def run(
+        self, items: Sequence[Item], identify: Callable[[int], str], session: Any, place: TopicPartition
+    ) -> list[Event]:
+        """Raises HandlerFailed while a record waits for its row, and LookupFailed."""
+        looked_up = self._lookups.read(session, [item.value for item in items if isinstance(item, Message)])
+        routed: list[Item] = []
+        enriched: list[EnrichedRecord] = []  # since the last refused record
+        self._counted = groups = Groups(self._rule)
+        text, names, refused = looked_up.text, self._names, self._refusal(looked_up, place)
+        for item in items:
+            other = refused(item) if isinstance(item, Message) else item
+            if other is not None:
+                routed += self._forwarding.read(groups, enriched)
+                routed.append(other)
+                enriched = []
+            else:
+                record, keys = item.record, item.value  # type: ignore[union-attr]  # a message
+                enriched.append(EnrichedRecord(record, with_fields(record.value() or b"", text(keys), names)))
+        routed += self._forwarding.read(groups, enriched)
+        return [_as_it_came(event) for event in self._forwarding.run(routed, identify, session, place)]
+
+    def _refusal(self, looked_up: LookedUp, place: TopicPartition) -> Callable[[Message], Refused | None]:
+        """The dead letter of a message whose row must be there. Raises HandlerFailed for one that waits."""
+        if not looked_up.must_be_there:
+            return lambda item: None
+        failures = self._failures.setdefault(place, Failures())
+
+        def refusal(item: Message) -> Refused | None:
+            if (missing := looked_up.missing(item.value)) is None:
+                return None
+            if missing.missing == "wait":
+                self._waits.over(place, item.offset, missing, failures)
+            return Refused(item.record, "lookup", "lookup-missing", says(missing), looked_up=True)
+
+        return refusal
+
+    def counted(self, groups: Groups) -> None:
+        groups.outcomes.update(self._counted.outcomes)
+        for name, times in self._counted.counts.items():
+            groups.counts[name] += times
+        self._counted = Groups(self._rule)
+
+    def step(self, place: TopicPartition, offset: int) -> int:
+        known = self._failures.get(place)
+        return known.step(offset) if known is not None and known.apart else 0
+
+    def failing(self, place: TopicPartition, offset: int) -> int | None:
+        known = self._failures.get(place)
+        return None if known is None else known.next_apart(offset)
+
+    def committed(self, items: Sequence[Item], identify: Callable[[int], str], place: TopicPartition) -> None:
+        messages = [item for item in items if isinstance(item, Message)]
+        if messages:
+            self._waits.committed(place, messages[-1].offset)
+
+    def forget(self, place: TopicPartition) -> None:
+        self._failures.pop(place, None)
+        self._waits.forget(place)
+
+
+def _as_it_came(event: Event) -> Event:
+    """A dead letter has the record as it was read."""
+    if isinstance(event, Refused) and isinstance(event.record, EnrichedRecord):
+        return replace(event, record=event.record.original, looked_up=True)
+    return event
+
+
+def with_fields(value: bytes, members: bytes, names: Sequence[bytes]) -> bytes:
+    """A JSON object with these members at its end, in place of its own fields of these names (as JSON writes them). A
+    value that is no object stays as it is."""
+    inside = value if value[-1:] == b"}" else value.rstrip()
+    if inside[-1:] != b"}":
+        return value
+    inside = inside[:-1]
+    for name in (*names, b"\\u"):
+        if name in inside:
+            kept = {own: each for own, each in _members(value).items() if encode(own) not in names}
+            inside = encode(kept)[:-1]
+            break
+    last = inside[-1:]
+    if last.isspace():
+        last = inside.rstrip()[-1:]
+    return b"%b%b%b}" % (inside, b"" if last == b"{" else b",", members)

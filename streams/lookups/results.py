@@ -1,0 +1,74 @@
+"""Adds the rows that were looked up for completed groups to their results."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sluicegate.streams.agent import Agent
+from sluicegate.streams.aggregation.clauses import ClauseFailed, clause
+from sluicegate.streams.aggregation.events import Event, Fire, Unhandled
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.results import ResultFields, Results, document, of_result
+from sluicegate.streams.contracts.stores import TopicPartition
+from sluicegate.streams.handlers.processor import Aggregating, Item
+from sluicegate.streams.lookups.rows import Keys, LookedUp, Lookups, as_key, says
+
+
+class ResultKeys:
+    """Reads the keys of the lookups from a result."""
+
+    def __init__(self, agent: Agent) -> None:
+        """Raises ConfigurationError."""
+        clauses = [clause(f"lookup.{each.name}", each.key) for each in agent.lookups]
+        self._read = [of_result(each) for each in clauses]
+
+    def of(self, result: ResultFields) -> Keys:
+        """Raises ClauseFailed."""
+        return tuple(as_key(read(result)) for read in self._read)
+
+
+class LookingResults(Aggregating):
+    """`having` and the routes see the result with its rows, in the transaction that read them."""
+
+    session = True
+
+    def __init__(self, agent: Agent, lookups: Lookups) -> None:
+        """Raises ConfigurationError."""
+        self._lookups, self._keys, self._results = lookups, ResultKeys(agent), Results(agent)
+        timed_out = agent.aggregation.on_timeout if agent.aggregation is not None else "fire"
+        self._no_results = {"timeout"} if timed_out != "fire" else set()
+        self._outcomes: Counter[tuple[str, str]] = Counter()
+
+    def run(
+        self, items: Sequence[Item], identify: Callable[[int], str], session: Any, place: TopicPartition
+    ) -> Sequence[Event]:
+        """Raises LookupFailed, ExpressionStopped."""
+        asked = [self._asked(item) for item in items]
+        looked_up = self._lookups.read(session, [keys for keys in asked if keys is not None])
+        self._outcomes = Counter()
+        events: list[Event] = []
+        for item, keys in zip(items, asked, strict=True):
+            if keys is None or not isinstance(item, Fire):
+                events.append(item)  # type: ignore[arg-type]  # an aggregation yields no messages
+            else:
+                events += self._enriched(item, keys, looked_up)
+        return events
+
+    def counted(self, groups: Groups) -> None:
+        groups.outcomes.update(self._outcomes)
+        self._outcomes = Counter()
+
+    def _asked(self, item: Item) -> Keys | None:
+        """None for an item that is no result."""
+        if not isinstance(item, Fire) or item.reason in self._no_results:
+            return None
+        try:
+            return self._keys.of(document(item))
+        except ClauseFailed:
+            return (None,) * len(self._lookups.lookups)
+
+    def _enriched(self, fire: Fire, keys: Keys, looked_up: LookedUp) -> Sequence[Event]:
+        found = looked_up.of(keys)
+        if found.missing is not None:
+            return [Unhandled(fire, says(found.missing), 1, "lookup-missing", stage="lookup")]
+        return list(self._results.events(fire, self._outcomes, document(fire) | {**found.fields}))

@@ -1,0 +1,127 @@
+"""Asks the store for the rows that the items of a commit need, and decides what a missing row means."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sluicegate.schemas.json import encode
+from sluicegate.streams.agent import Lookup
+from sluicegate.streams.contracts.stores import LookupKey, RowFields, RowLookups, TopicPartition
+from sluicegate.streams.errors import HandlerFailed
+from sluicegate.streams.handlers.failures import Failures
+
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
+"""Seconds between two looks for a row that a record waits for. The pause doubles."""
+
+Keys = tuple[LookupKey | None, ...]
+"""The key of each lookup, in the order of the file. None: the message or the result has no key for it."""
+
+
+class FoundRows(NamedTuple):
+    """The rows of one item, by the names of the lookups. `missing` is the first lookup whose missing row means more
+    than null, None when there is none."""
+
+    fields: Mapping[str, RowFields | None]
+    missing: Lookup | None
+
+
+class LookedUp:
+    """The rows that were read for one commit. A row is encoded once, however many messages need it."""
+
+    def __init__(self, lookups: Sequence[Lookup], rows: Sequence[Mapping[LookupKey, RowFields]]) -> None:
+        self._lookups, self._rows = lookups, rows
+        self._encoded: list[dict[LookupKey | None, bytes]] = [{} for _ in lookups]
+        self._names = [encode(each.name) + b":" for each in lookups]
+        self.must_be_there = any(each.missing != "null" for each in lookups)
+
+    def of(self, keys: Keys) -> FoundRows:
+        fields: dict[str, RowFields | None] = {}
+        missing = None
+        for lookup, rows, key in zip(self._lookups, self._rows, keys, strict=True):
+            row = fields[lookup.name] = None if key is None else rows.get(key)
+            if row is None and missing is None and lookup.missing != "null":
+                missing = lookup
+        return FoundRows(fields, missing)
+
+    def missing(self, keys: Keys) -> Lookup | None:
+        """As `of(keys).missing`."""
+        for lookup, rows, key in zip(self._lookups, self._rows, keys, strict=True):
+            if lookup.missing != "null" and (key is None or key not in rows):
+                return lookup
+        return None
+
+    def text(self, keys: Keys) -> bytes:
+        """The rows as members of a JSON object, with a comma between them."""
+        if len(keys) == 1:
+            return self._encoded[0].get(keys[0]) or self._encode(0, keys[0])
+        return b",".join([self._encoded[at].get(key) or self._encode(at, key) for at, key in enumerate(keys)])
+
+    def _encode(self, at: int, key: LookupKey | None) -> bytes:
+        text = self._names[at] + encode(None if key is None else self._rows[at].get(key))
+        self._encoded[at][key] = text
+        return text
+
+
+class Lookups:
+    """The lookups of an agent, with the store that has their rows."""
+
+    def __init__(self, lookups: Sequence[Lookup], store: RowLookups) -> None:
+        self.lookups, self._store = lookups, store
+
+    def read(self, session: Any, wanted: Sequence[Keys]) -> LookedUp:
+        """The rows with these keys, as of this moment in the transaction of `session`. Raises LookupFailed."""
+        columns = zip(*wanted, strict=True) if wanted else ((),) * len(self.lookups)
+        distinct = [dict.fromkeys(key for key in keys if key is not None) for keys in columns]
+        rows = [
+            self._store.look_up(session, lookup, list(keys)) if keys else {}
+            for lookup, keys in zip(self.lookups, distinct, strict=True)
+        ]
+        return LookedUp(self.lookups, rows)
+
+
+def as_key(value: object) -> LookupKey | None:
+    """Text and whole numbers are keys; nothing else has a row."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if isinstance(value, int) or value.is_integer() else None
+
+
+def says(lookup: Lookup) -> str:
+    """The error text of a missing row, without its key."""
+    waited = f" within {lookup.wait:g} s" if lookup.missing == "wait" else ""
+    return f"lookup {lookup.name} found no row in {lookup.source}{waited}"
+
+
+class WaitsForRows:
+    """The records of one worker that wait for a row, by partition. Nothing after such a record is committed before it.
+
+    Waiting records are in memory only, so a new owner counts the time from the start.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._since: dict[TopicPartition, dict[int, tuple[float, int]]] = {}
+
+    def over(self, place: TopicPartition, offset: int, lookup: Lookup, failures: Failures) -> None:
+        """Returns when the record has waited long enough for a dead letter. Otherwise raises HandlerFailed, and the
+        record is handled alone at the next look."""
+        now, waiting = self._clock(), self._since.setdefault(place, {})
+        since, looks = waiting.get(offset, (now, 0))
+        left = since + lookup.wait - now
+        if left <= 0:
+            return
+        waiting[offset] = since, looks + 1
+        failures.apart.add(offset)
+        pause = min(FIRST_PAUSE * 2**looks, LONGEST_PAUSE, left)
+        topic, number = place
+        raise HandlerFailed(f"{topic}/{number}/{offset}: {says(lookup)} yet; looks again in {pause:.3g} s", pause)
+
+    def committed(self, place: TopicPartition, offset: int) -> None:
+        """All records up to this offset are committed."""
+        waiting = self._since.get(place)
+        for each in [each for each in waiting or () if each <= offset]:
+            del self._since[place][each]
+
+    def forget(self, place: TopicPartition) -> None:
+        self._since.pop(place, None)

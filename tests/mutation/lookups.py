@@ -1,0 +1,143 @@
+"""Guards of `lookup:`."""
+
+from tests.mutation.guard import NEVER, Guard
+
+RECORDS = ("tests/unit/lookups/test_records.py",)
+RESULTS = ("tests/unit/lookups/test_results.py",)
+HANDLED = ("tests/unit/lookups/test_handled.py",)
+STORES = ("tests/contracts/test_lookups.py",)
+
+GUARDS = (
+    Guard(
+        "lookup: rows are read in the transaction of the commit",
+        "streams/lookups/rows.py",
+        "            self._store.look_up(session, lookup, list(keys)) if keys else {}\n",
+        "            self._store.look_up(type(session)(self._store.values), lookup, list(keys)) if keys else {}\n",
+        RECORDS,
+    ),
+    Guard(
+        "lookup: rows of the first try are not kept",
+        "streams/lookups/rows.py",
+        "        return LookedUp(self.lookups, rows)\n",
+        '        self.kept = getattr(self, "kept", None) or LookedUp(self.lookups, rows)\n        return self.kept\n',
+        RECORDS,
+    ),
+    Guard(
+        "lookup: rows are read when the commit begins, and not before",
+        "streams/ownership/owner.py",
+        "        if processor.session and waiting and not",
+        "        if processor.session and processor.batches and waiting and not",
+        RECORDS,
+    ),
+    Guard(
+        "lookup: nothing passes a record that waits for its row",
+        "streams/lookups/records.py",
+        "                self._waits.over(place, item.offset, missing, failures)\n",
+        "                pass\n",
+        RECORDS,
+    ),
+    Guard(
+        "lookup: what lies before a record that waits is committed",
+        "streams/lookups/rows.py",
+        "        failures.apart.add(offset)\n",
+        "",
+        RECORDS,
+    ),
+    Guard(
+        "lookup: a record waits no longer than the file says",
+        "streams/lookups/rows.py",
+        "        if left <= 0:\n",
+        f"        {NEVER}\n",
+        RECORDS,
+    ),
+    Guard(
+        "lookup: a dead letter has the record as it came",
+        "streams/lookups/records.py",
+        "    if isinstance(event, Refused) and isinstance(event.record, EnrichedRecord):",
+        f"    {NEVER}",
+        RECORDS,
+    ),
+    Guard(
+        "lookup: a field of the message with the name of the row is replaced",
+        "streams/lookups/records.py",
+        "        if name in inside:\n",
+        f"        {NEVER}\n",
+        RECORDS,
+    ),
+    Guard(
+        "lookup: the id of a record that was refused after its lookup may come again",
+        "streams/reading/dedupe.py",
+        '(event.stage == "handler" or event.looked_up)',
+        'event.stage == "handler"',
+        RECORDS,
+    ),
+    Guard(
+        "lookup: having and routes wait for the row",
+        "streams/aggregation/rule.py",
+        "self.results = None if agent.lookups else results(agent)",
+        "self.results = results(agent)",
+        RESULTS,
+    ),
+    Guard(
+        "lookup: a group without a result is not looked up",
+        "streams/lookups/results.py",
+        "        if not isinstance(item, Fire) or item.reason in self._no_results:",
+        "        if not isinstance(item, Fire):",
+        RESULTS,
+    ),
+    Guard(
+        "lookup: a handler is not called without a row that must be there",
+        "streams/lookups/handled.py",
+        "            if missing is None:\n",
+        "            if True:\n",
+        HANDLED,
+    ),
+    Guard(
+        "lookup: a row that was found cannot change under lock: share",
+        "connectors/sql/lookups.py",
+        "if lookup.lock else",
+        "if False else",
+        STORES,
+        "postgresql",
+    ),
+    Guard(
+        "lookup: on Redis a row that changes undoes the commit",
+        "connectors/redis/lookups.py",
+        "                pipe.watch(*names)\n",
+        "",
+        STORES,
+        "redis",
+    ),
+    Guard(
+        "lookup: only the very key is found",
+        "connectors/lookups.py",
+        "    return {key: found[name] for key in keys if (name := key if type(key) is str else name_of(key)) in found}",
+        "    found = {name.lower().strip(): row for name, row in found.items()}\n"
+        "    return {key: found[name] for key in keys if (name := name_of(key).lower().strip()) in found}",
+        STORES,
+        "mariadb",
+    ),
+    Guard(
+        "lookup: two rows with one key are an error",
+        "connectors/lookups.py",
+        "        if name in found:",
+        f"        {NEVER}",
+        STORES,
+        "sqlite",
+    ),
+    Guard(
+        "lookup: a key of another type does not fail the query",
+        "connectors/sql/lookups.py",
+        "    return number if str(number) == str(key) and -LARGEST <= number < LARGEST else None",
+        "    return number",
+        STORES,
+        "postgresql",
+    ),
+    Guard(
+        "lookup: nothing that is decided before the commit can name a row",
+        "streams/config/lookups.py",
+        "            yield from _named_before(agent, path)\n",
+        "",
+        ("tests/unit/config/test_lookups.py",),
+    ),
+)

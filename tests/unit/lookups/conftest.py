@@ -1,0 +1,5 @@
+"""The fixtures of the engine's tests."""
+
+from tests.unit.engine.conftest import _disarmed, clock, log, store
+
+__all__ = ["_disarmed", "clock", "log", "store"]

@@ -1,0 +1,94 @@
+"""Results with the rows that were looked up for them, in the real engine."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams.agent import Destination, Selected
+from sluicegate.streams.aggregation.rule import fingerprint
+from tests.unit.engine.driver import Driver, Log, ManualClock
+from tests.unit.lookups.scene import TEAM, give, letters, out, put, run, summing
+
+
+@pytest.fixture(autouse=True)
+def _teams(store: MemoryStore) -> None:
+    put(store, "teams", {"a": {"site": "Ulm"}, "b": {"site": "Bonn"}})
+
+
+def sums(log: Log, *pairs: tuple[bytes, int]) -> None:
+    for key, amount in pairs:
+        give(log, {"amount": amount}, key=key)
+
+
+def test_the_row_is_a_field_of_the_result(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+    sums(log, (b"a", 1), (b"c", 5), (b"a", 2), (b"c", 5))
+    run(summing(), store, log, clock)
+    found = [(each["key"], each["total"], each["team"]) for each in out(log)]
+    assert found == [("a", 3, {"site": "Ulm"}), ("c", 10, None)]
+    assert [*out(log)[0]][-2:] == ["total", "team"]
+
+
+def test_a_computed_field_is_a_key(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+    put(store, "teams", {3: {"site": "Three"}})
+    sums(log, (b"a", 1), (b"a", 2))
+    run(summing(replace(TEAM, key="total")), store, log, clock)
+    assert out(log)[0]["team"] == {"site": "Three"}
+
+
+def test_a_missing_row_is_a_dead_letter_of_the_result(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+    sums(log, (b"c", 5), (b"c", 5), (b"a", 1), (b"a", 1))
+    run(summing(replace(TEAM, missing="dead-letter")), store, log, clock)
+    assert letters(log) == [("0", "lookup", "lookup-missing")]
+    assert out(log, "dead")[0]["total"] == 10
+    assert [each["key"] for each in out(log)] == ["a"]
+
+
+def test_having_routes_and_select_see_the_row(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+    log.create("ulm", 1)
+    sums(log, *[(key, 1) for key in (b"a", b"a", b"b", b"b", b"c", b"c")])
+    ulm = Destination("ulm", where='team.site == "Ulm"', select=(Selected("total"), Selected("site", "team.site")))
+    rest = Destination("out", select=(Selected("key"), Selected("team")))
+    run(summing(having="team != null", routes=(ulm, rest)), store, log, clock)
+    assert out(log, "ulm") == [{"total": 2, "site": "Ulm"}]
+    assert out(log) == [{"key": "b", "team": {"site": "Bonn"}}]
+
+
+def test_a_group_that_times_out_is_enriched_as_well(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+    sums(log, (b"a", 1))
+    driver = run(summing(rule={"since_first": 30.0}), store, log, clock)
+    driver.later(31).turns()
+    assert [(each["reason"], each["team"]) for each in out(log)] == [("timeout", {"site": "Ulm"})]
+
+
+@pytest.mark.parametrize(("on_timeout", "expected"), [("discard", []), ("dead-letter", [None])])
+def test_a_group_that_times_out_without_a_result_is_not_looked_up(
+    log: Log, store: MemoryStore, clock: ManualClock, on_timeout: Any, expected: Any
+) -> None:
+    sums(log, (b"c", 1))
+    lookup = replace(TEAM, missing="dead-letter")
+    driver = run(summing(lookup, rule={"since_first": 30.0, "on_timeout": on_timeout}), store, log, clock)
+    driver.later(31).turns()
+    assert out(log) == []
+    assert [each.get("team") for each in out(log, "dead")] == expected
+    assert [reason for *_, reason in letters(log)] == ["timeout"] * len(expected)
+
+
+def test_the_state_of_groups_does_not_depend_on_a_lookup() -> None:
+    assert fingerprint(summing()) == fingerprint(replace(summing(), lookups=()))
+
+
+def test_rows_are_those_of_the_commit_that_wrote_the_result(
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = store.commit_with
+
+    def changed(claim: Any, work: Any) -> Any:
+        put(store, "teams", {"a": {"site": "Kiel"}})
+        return begin(claim, work)
+
+    monkeypatch.setattr(store, "commit_with", changed)
+    sums(log, (b"a", 1), (b"a", 1))
+    Driver(summing(), store, log, clock).give(0).turns()
+    assert out(log)[0]["team"] == {"site": "Kiel"}
