@@ -76,7 +76,17 @@ class ExpectRows:
     rows: tuple[Mapping[str, object], ...]
 
 
-CaseStep = SetupFile | PutRow | ExpectRows | SendCase | Expect | ExpectNothing | AdvanceStep
+@dataclass(frozen=True, slots=True)
+class DeployStep:
+    """The rules of another file are deployed. `policy` is what becomes of open groups; None: as `deploy` chooses. The
+    path starts at the folder of the app's file."""
+
+    line: int
+    file: str
+    policy: str | None = None
+
+
+CaseStep = SetupFile | PutRow | DeployStep | ExpectRows | SendCase | Expect | ExpectNothing | AdvanceStep
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,7 @@ ARROWS: dict[str, set[str]] = {
     "operations": _BELOW_HANDLERS | {"handlers", "shadow", "shared", "ownership", "engine", "versions"},
     "config": {"aggregation", "expressions", "handlers", "observe"},
     "processes": {"calling", "config", "observe"},
-    "testing": _BELOW_HANDLERS | {"handlers", "shared", "ownership", "engine", "config"},
+    "testing": _BELOW_HANDLERS | {"handlers", "shared", "ownership", "engine", "config", "operations", "versions"},
 }
 ARROWS["cli"] = {*ARROWS} - {COMMON}
 

@@ -3,7 +3,7 @@
 import base64
 import binascii
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
@@ -13,6 +13,7 @@ from sluicegate.streams.cases import (
     AdvanceStep,
     Case,
     CaseStep,
+    DeployStep,
     Expect,
     ExpectNothing,
     ExpectRows,
@@ -26,7 +27,7 @@ from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean
 from sluicegate.streams.config.scalars import Decimal, Integer, Unknown
 
 _CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
-KINDS = ("setup", "row", "send", "expect", "advance", "expect_nothing", "expect_rows")
+KINDS = ("setup", "row", "deploy", "send", "expect", "advance", "expect_nothing", "expect_rows")
 PartitionNumber = Annotated[int, Field(ge=0, le=PARTITIONS - 1), unless_unknown(0)]
 Times = Annotated[int, Field(ge=1, le=100_000), unless_unknown(1)]
 
@@ -121,6 +122,14 @@ class RowStep(BaseModel):
         return self.table or self.collection or self.hash or ""
 
 
+class DeployModel(BaseModel):
+    """The rules of another file become the ones that run."""
+
+    model_config = _CLOSED
+    file: Text
+    open: Literal["finish", "convert", "flush", "drop"] | None = None
+
+
 class StepModel(BaseModel):
     """One step. Exactly one of its keys is given; `_as_step` checks it."""
 
@@ -129,6 +138,7 @@ class StepModel(BaseModel):
     row: (
         Annotated[RowStep, unless_unknown(lambda: RowStep.model_construct(table="unknown", key="", value=None))] | None
     ) = None
+    deploy: Annotated[DeployModel, unless_unknown(lambda: DeployModel.model_construct(file="unknown"))] | None = None
     send: Annotated[SendStep, unless_unknown(lambda: SendStep.model_construct(topic="unknown"))] | None = None
     expect: Annotated[ExpectStep, unless_unknown(lambda: ExpectStep.model_construct(topic="unknown"))] | None = None
     advance: Duration | None = None
@@ -174,6 +184,8 @@ def findings(
     for name, steps in tests.items():
         for number, step in enumerate(steps):
             path: Path = ("tests", name, number)
+            if any(each.deploy is not None for each in steps[:number]):
+                continue  # the other file names the topics from now on
             if step.setup is not None and any(each.setup is None for each in steps[:number]):
                 yield FileFinding((*path, "setup"), "comes after another step", "begin the test with it")
             if step.row is not None and step.row.source not in rows:
@@ -221,6 +233,8 @@ def _step(step: StepModel, line: int) -> CaseStep:
         return Expect(line, wanted.topic, wanted.key, value, wanted.reason, wanted.headers)
     if step.row is not None:
         return PutRow(line, step.row.source, step.row.key, step.row.value)
+    if step.deploy is not None:
+        return DeployStep(line, step.deploy.file, step.deploy.open)
     if step.setup is not None:
         return SetupFile(line, step.setup)
     if step.expect_rows is not None:

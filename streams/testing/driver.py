@@ -123,6 +123,18 @@ class TestDriver:
         self._test_store.put_row(source, key, value)
         self._workers.settle()
 
+    def deploy(self, app: App | str | Path, open: str | None = None) -> None:
+        """Makes the rules of another file the ones that run, as `sluicegate deploy`. A relative path starts at the
+        folder of the app. `open` is finish, convert, flush or drop: what becomes of open groups. Raises
+        ConfigurationError for what `sluicegate deploy` refuses."""
+        changed = opened(app if isinstance(app, App) else Path(self.app.folder, app))
+        if changed.name != self.app.name:
+            raise ConfigurationError(f"{changed.name} is another app than {self.app.name}: nothing is carried over")
+        self._workers.deploy(changed, open)
+        self.app, self._outputs = changed, OutputReader(changed, self._outputs)
+        self._readers = {topic: agent for agent in reversed(changed.agents) for topic in agent.topics}
+        self._workers.settle()
+
     def crash(self, where: str | None = None, kind: DeathKind = "kill") -> None:
         """The process dies now, or when it next reaches a place (sluicegate.streams.testing.deaths.PLACES), and starts
         again on its store. `kind` lost: it lives, but the store does not answer there."""

@@ -33,12 +33,14 @@ class ReadOutput:
 
 
 class OutputReader:
-    """Decodes the messages of this app."""
+    """Decodes the messages of this app. `before` reads what it wrote under earlier rules."""
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: App, before: "OutputReader | None" = None) -> None:
         readers = {f"{app.name}/{agent.name}": formats.reads(agent).decode for agent in app.agents}
         self._dead = {agent.dead_letters: readers for agent in app.agents}
         self._decode = {to.topic: _reader(replace(agent, to=to)) for agent in app.agents for to in agent.outputs}
+        if before is not None:
+            self._dead, self._decode = before._dead | self._dead, before._decode | self._decode
 
     @property
     def topics(self) -> list[str]:

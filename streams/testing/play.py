@@ -9,6 +9,7 @@ from sluicegate.streams.cases import (
     AdvanceStep,
     Case,
     CaseStep,
+    DeployStep,
     Expect,
     ExpectNothing,
     ExpectRows,
@@ -115,6 +116,9 @@ class PlayStage:
                 )
             case PutRow():
                 self._driver.put_row(step.source, step.key, step.value)
+            case DeployStep():
+                self._driver.deploy(step.file, step.policy)
+                self._lines |= dict.fromkeys(self._driver.dead_letter_topics, step.line)
             case AdvanceStep():
                 self._driver.advance(step.seconds)
             case Expect():

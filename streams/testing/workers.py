@@ -9,14 +9,19 @@ from sluicegate.streams import failpoints
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.contracts.stores import Producer, Store
 from sluicegate.streams.engine.build import build
+from sluicegate.streams.engine.following import running
 from sluicegate.streams.engine.worker import Worker, WorkerDependencies
-from sluicegate.streams.errors import SystemNotReady
+from sluicegate.streams.errors import PersistenceError, SystemNotReady
+from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.observe.report import WorkerReport
+from sluicegate.streams.operations.deploying import DeployOptions, deploy
+from sluicegate.streams.rules.versions import UNVERSIONED
 from sluicegate.streams.testing.deaths import Death, Deaths, MortalProducer, MortalStore
 from sluicegate.streams.testing.dispatch import Dispatch
 from sluicegate.streams.testing.log import TICK, Log, LogInput, LogProducer, ManualClock
 from sluicegate.streams.testing.transactions import LogTransactions
+from sluicegate.streams.versions import catalogue
 
 MOST_ROUNDS = 100_000  # after which an app must be quiet
 
@@ -58,6 +63,27 @@ class Workers:
         if self._dispatch is not None:
             self._dispatch.die()
 
+    def deploy(self, app: App, policy: str | None) -> None:
+        """Make the rules of `app` the ones that run. The command is repeated when it dies or is not answered. Raises
+        ConfigurationError for what it refuses."""
+        if not catalogue.read(self._store, app.name):
+            self._deployed(self._app, DeployOptions())  # what has run so far is version 1
+            self.die()
+            self.settle()
+        self._deployed(app, DeployOptions(policy))
+        self.die()
+        self._app = app
+
+    def _deployed(self, app: App, options: DeployOptions) -> None:
+        names = [agent.name for agent in app.agents]
+        while True:
+            try:
+                with failpoints.watched(self._deaths.reach):
+                    deploy(self._store, app, names, options, Person("test", "", f"name-{next(self._names)}"))
+                return
+            except (Death, PersistenceError):
+                continue
+
     def advance(self, seconds: float) -> None:
         """Moves the clock from one deadline or retry to the next, and settles after each."""
         clock, end = self._clock, ManualClock()
@@ -93,7 +119,8 @@ class Workers:
             time=clock.time,
             transactions=partial(LogTransactions, log, time=clock.time),
         )
-        return build(app, agent, number, "test", "refuse", parts)
+        deployed = catalogue.read(self._store, app.name).get(agent.name, UNVERSIONED)
+        return build(app, running(agent, deployed), number, "test", "refuse", parts, deployed)
 
     def _until_quiet(self) -> None:
         still = rounds = 0

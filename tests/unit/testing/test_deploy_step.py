@@ -1,0 +1,108 @@
+"""The step `deploy` of a file's tests, and `TestDriver.deploy`."""
+
+from pathlib import Path
+
+import pytest
+
+from sluicegate.streams.config import load
+from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.ownership.owner import Owner
+from sluicegate.streams.testing.driver import TestDriver
+from sluicegate.streams.testing.files import loaded
+from sluicegate.streams.testing.play import play, play_with_crashes
+
+OLD = """\
+app: shop
+kafka: {bootstrap.servers: "127.0.0.1:1"}
+store: sqlite:///state.db
+dead_letters: shop.dead
+agents:
+  baskets:
+    from: orders
+    aggregate: {count: 3, timeout: {after: 30s, since: first}, compute: {total: {sum: amount}}}
+    to: {topic: baskets}
+"""
+NEW = OLD.replace("count: 3", "count: 2").replace("total: {sum", "largest: {max").replace("baskets}", "larger}")
+TESTS = """\
+tests:
+  a group of the earlier rule finishes:
+    - send: {topic: orders, key: ann, value: {amount: 1}, times: 2}
+    - deploy: {file: new.yaml, open: finish}
+    - send: {topic: orders, key: ann, value: {amount: 5}}
+    - send: {topic: orders, key: bob, value: {amount: 7}}
+    - send: {topic: orders, key: bob, value: {amount: 4}}
+    - expect: {topic: baskets, key: ann, value: {count: 3, total: 7}}
+    - expect: {topic: larger, key: bob, value: {count: 2, largest: 7}}
+    - expect_nothing: baskets
+  a group is flushed:
+    - send: {topic: orders, key: ann, value: {amount: 1}}
+    - deploy: {file: new.yaml, open: flush}
+    - expect: {topic: baskets, key: ann, value: {count: 1, total: 1}, reason: manual}
+    - advance: 60s
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "app.yaml").write_text(OLD + TESTS)
+    (tmp_path / "new.yaml").write_text(NEW)
+    return tmp_path
+
+
+def test_a_rule_is_deployed_in_the_middle_of_a_test(folder: Path) -> None:
+    found = loaded(folder / "app.yaml")
+    assert found.app is not None
+    verdicts = [play_with_crashes(found.app, case, lambda *_: None) for case in found.cases]
+    assert [each.failure for each in verdicts] == [None, None]
+    assert all(each.deaths > 20 and each.lost > 5 for each in verdicts)
+
+
+def test_twin_a_row_that_does_not_name_the_earlier_groups_fails_the_test(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from msgspec.structs import replace
+
+    begin = Owner._begin
+
+    def forgetful(self: Owner) -> None:
+        begin(self)
+        self._source = self._source and replace(self._source, older=())
+
+    monkeypatch.setattr(Owner, "_begin", forgetful)
+    found = loaded(folder / "app.yaml")
+    assert found.app is not None
+    verdict = play_with_crashes(found.app, found.cases[0], lambda *_: None)
+    assert verdict.failure is not None
+
+
+def test_what_deploy_refuses_fails_at_its_line(folder: Path) -> None:
+    (folder / "app.yaml").write_text(OLD + TESTS.replace("open: finish", "open: convert"))
+    (folder / "new.yaml").write_text(NEW.replace("{max: amount}", "{last: amount}"))
+    found = loaded(folder / "app.yaml")
+    assert found.app is not None
+    failure = play(found.app, found.cases[0])
+    assert failure is not None
+    assert (failure.line, "they cannot go on under the new rule" in failure.text) == (13, True)
+
+
+def test_a_policy_that_does_not_exist_is_found_by_check(folder: Path) -> None:
+    (folder / "app.yaml").write_text(OLD + TESTS.replace("open: finish", "open: finsh"))
+    [problem] = load(folder / "app.yaml", {}).problems
+    assert problem.line == 13
+
+
+def test_the_driver_deploys(folder: Path) -> None:
+    with TestDriver(folder / "app.yaml") as driver:
+        driver.send("orders", {"amount": 1}, "ann", times=2)
+        driver.deploy("new.yaml", open="finish")
+        assert [(each.key, each.count) for each in driver.groups("baskets")] == [("ann", 2)]
+        driver.send("orders", {"amount": 5}, "ann")
+        [result] = driver.read("baskets")
+        assert result.value["total"] == 7
+        assert driver.groups("baskets") == []
+
+
+def test_another_app_is_refused(folder: Path) -> None:
+    (folder / "new.yaml").write_text(NEW.replace("app: shop", "app: other"))
+    with TestDriver(folder / "app.yaml") as driver, pytest.raises(ConfigurationError, match="another app"):
+        driver.deploy("new.yaml")
