@@ -103,8 +103,7 @@ class Owner:
         if self.claim.offset < 0 or self._idle_begins(before) or self._switches(before):
             # Before anything else, the store must know where the partition begins, since when groups are idle, and
             # which version of the rule takes the next record.
-            changes = Changes(self.offset, self.epoch, trying=self.claim.trying, source=self._source)
-            self.claim = setting.store.commit(self.claim, changes)
+            self._commit_source(before)
         yield from self._end_groups(monotonic)
         if failpoints.armed:
             failpoints.hit("after-restore")
@@ -179,6 +178,16 @@ class Owner:
             generation = left.number
         self._switch = Switch(tuple(each.known for each in self.older), None, generation)
         self._changelog.older, self._changelog.generation = older, generation
+
+    def _commit_source(self, before: Source | None) -> None:
+        """The first commit of a claim, which changes nothing but the source."""
+        watched = failpoints.armed and self._switches(before)
+        if watched:
+            failpoints.hit("switch-decided")
+        changes = Changes(self.offset, self.epoch, trying=self.claim.trying, source=self._source)
+        self.claim = self._setting.store.commit(self.claim, changes)
+        if watched:
+            failpoints.hit("switch-sent")
 
     def _switches(self, before: Source | None) -> bool:
         """Whether this claim changes the version of the row, or its generations."""

@@ -11,6 +11,7 @@ from typing import Protocol
 import lz4.frame
 import msgspec
 
+from sluicegate.streams import failpoints
 from sluicegate.streams.aggregation.entry import CHECKED, framed
 from sluicegate.streams.contracts.stores import Reader, StateStore
 from sluicegate.streams.contracts.values import Changes, Partition
@@ -58,6 +59,8 @@ def deploy(
     after = change(before, claim.store_time)
     if after != before:
         store.commit(claim, Changes(0, entries=[_packed(after)], keep_from=claim.last + 1))
+        if failpoints.armed:
+            failpoints.hit("rules-written")
     return after
 
 

@@ -6,9 +6,10 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from tests.waiting import wait_until
 PORTION = 1_500
 FILE = """\
 app: NS
-kafka: {bootstrap.servers: "KAFKA"}
+kafka: {bootstrap.servers: "KAFKA", session.timeout.ms: 6000}
 store: "STORE"
 accept_level: volatile
 auto_migrate: true
@@ -96,12 +97,18 @@ def ids(message: Message) -> list[int]:
     return found["ids"] if "ids" in found else [found["id"]]
 
 
-def deploy(file: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    command = [SLUICEGATE, "deploy", str(file), "--yes", *more]
-    return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+def deploy(file: Path, *more: str, failing: str = "") -> subprocess.CompletedProcess[str]:
+    command, environ = (
+        [SLUICEGATE, "deploy", str(file), "--yes", *more],
+        {**os.environ, "SLUICEGATE_FAILPOINTS": failing},
+    )
+    return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, env=environ)
 
 
-@pytest.fixture(params=["sqlite", "redis_url", "postgres_url", "mariadb_url", "mongodb_url"])
+STORES = ("sqlite", "redis_url", "postgres_url", "mariadb_url", "mongodb_url")
+
+
+@pytest.fixture(params=STORES)
 def changing(request: pytest.FixtureRequest, tmp_path: Path, kafka: str, ns: str) -> Iterator[Changing]:
     sqlite = request.param == "sqlite"
     store = f"sqlite:///{tmp_path / 'state.db'}" if sqlite else request.getfixturevalue(request.param)
@@ -174,3 +181,84 @@ def test_rules_are_deployed_while_workers_are_killed(changing: Changing) -> None
         [progress] = deploying.progress(store, loaded(str(changing.files[0])), {"sums": agent})
         assert progress.switched == progress.partitions > 0
         assert progress.finishing == 0
+
+
+KINDS = ("kill", "stop", "raise", "lost")
+CHANGES = (1, 2, 4)
+"""Versions that are deployed with finish, convert and flush."""
+FAILURES = [(kind, place) for kind in KINDS for place in ("switch-decided", "switch-sent")]
+CELLS = [
+    (store, kind, place, CHANGES[(row + column) % 3])
+    for row, store in enumerate(STORES)
+    for column, (kind, place) in enumerate(
+        (kind, place) for kind in KINDS for place in ("switch-decided", "switch-sent")
+    )
+    if (row + column) % 2 or store == "sqlite"
+]
+
+
+class Waking(threading.Thread):
+    """Wakes each process that a failpoint stopped, after the group has given its partitions to others."""
+
+    def __init__(self, log: Path) -> None:
+        super().__init__(daemon=True)
+        self._log, self._ended, self._woken = log, threading.Event(), set[int]()
+        self.start()
+
+    def run(self) -> None:
+        while not self._ended.wait(0.2):
+            lines = self._log.read_text().splitlines() if self._log.exists() else []
+            for pid in {int(line.split()[2]) for line in lines} - self._woken:
+                self._woken.add(pid)
+                self._ended.wait(9)  # seconds; the session ends after 6
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+
+    def close(self) -> None:
+        self._ended.set()
+        self.join()
+
+
+@pytest.mark.parametrize(("changing", "kind", "place", "version"), CELLS, indirect=["changing"])
+def test_a_worker_fails_while_a_partition_changes(
+    changing: Changing, kind: str, place: str, version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLUICEGATE_FAILPOINTS", f"{place}={kind}")
+    monkeypatch.setenv("SLUICEGATE_FAILPOINT_LOG", str(tmp_path / "failed"))
+    before = changing.files[version - 1]
+    run = Run(SLUICEGATE, "run", str(before), "--workers", "2")
+    waking = Waking(tmp_path / "failed") if kind == "stop" else None
+    try:
+        changing.give()
+        wait_until(lambda: changing.taken(), 60, "a result")
+        assert deploy(changing.files[version], "--open", str(VERSIONS[version][1])).returncode == 0
+        changing.give()
+        assert deploy(changing.files[5], "--open", "flush").returncode == 0
+        wait_until(lambda: len(changing.taken()) == changing.given, 90, "all records in results")
+    finally:
+        if waking is not None:
+            waking.close()
+        run.close()
+    assert (tmp_path / "failed").read_text().startswith(f"{place} {kind} ")
+    assert max(changing.taken().values()) == 1
+    assert problems(changing) == []
+
+
+@pytest.mark.parametrize("kind", ["kill", "raise", "lost"])
+@pytest.mark.parametrize("changing", ["sqlite", "redis_url"], indirect=True)
+def test_a_command_that_fails_after_its_commit_is_repeated(changing: Changing, kind: str) -> None:
+    run = Run(SLUICEGATE, "run", str(changing.files[0]))
+    try:
+        changing.give()
+        wait_until(lambda: changing.taken(), 60, "a result")
+        assert deploy(changing.files[1], "--open", "finish", failing=f"rules-written={kind}").returncode != 0
+        again = deploy(changing.files[1], "--open", "finish")
+        assert (again.returncode, "unchanged" in again.stdout) == (0, True)
+        assert "sums: version 2 runs in" in again.stdout
+        changing.give()
+        assert deploy(changing.files[5], "--open", "flush").returncode == 0
+        wait_until(lambda: len(changing.taken()) == changing.given, 60, "all records in results")
+    finally:
+        run.close()
+    assert max(changing.taken().values()) == 1
+    assert problems(changing) == []
