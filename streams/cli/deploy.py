@@ -46,7 +46,7 @@ def deploy(
     options = DeployOptions(None if policy is None else policy.value, None, True, expect, leave)
     with shared_store(app) as store:
         _check_migrated(store)
-        steps, found = _deployed(store, app, names, options, person(why, by), yes or json)
+        steps, found = _deployed(store, app, names, options, person(why, by), yes)
         progress = [] if no_wait else _waited(store, app, found, None if json else _said)
     if json:
         print_json(_document(steps, progress))
@@ -88,7 +88,8 @@ def _deployed(
 
 def print_step(step: "AgentStep") -> None:
     """`baskets: version 3 -> 4, rule 97b75dfc, --open convert`"""
-    complain(f"{step.name}: version {step.before} -> {step.after}, rule {step.digest[:8]}, --open {step.policy}")
+    policy = f", --open {step.policy}" if step.before else ""
+    complain(f"{step.name}: version {step.before} -> {step.after}, rule {step.digest[:8]}{policy}")
 
 
 def _waited(

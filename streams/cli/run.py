@@ -63,4 +63,5 @@ def _options(change: "RuleChange", again: bool, policy: OpenPolicy | None) -> "D
 
     if policy is not None and not again:
         raise ConfigurationError("--open is part of a deployment: add --deploy")
-    return DeployOptions(None if policy is None else policy.value, None if change == "refuse" else change, again)
+    wanted, ends = None if policy is None else policy.value, None if change == "refuse" else change
+    return DeployOptions(wanted, ends, again, leave=True)

@@ -25,7 +25,7 @@ from sluicegate.streams.operations.deploying import DeployOptions, deploy
 from sluicegate.streams.processes.supervisor import Pause
 
 EMBEDDED_PARTITIONS = 4
-AS_RUN = DeployOptions(again=False)
+AS_RUN = DeployOptions(again=False, leave=True)  # another file may have other agents of the same app
 
 T = TypeVar("T")
 

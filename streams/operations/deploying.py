@@ -124,7 +124,7 @@ def _policy(store: Store, app: App, agent: Agent, before: Deployed, options: Dep
     [plan] = planned(_with_agents(app, [old]), _with_agents(app, [agent]), [agent.name], options.policy, store)
     open_now = plan.now.groups if plan.now is not None else 0
     suited = [name for name, outcome in plan.outcomes.items() if not outcome.refused]
-    policy = _chosen(suited, open_now, options)
+    policy = _chosen(suited, open_now, options) if suited or not (plan.outcomes and open_now) else None
     if policy is None:
         return REFUSE, [f"agent {agent.name}: {text}" for text in plan.refused] or [
             f"agent {agent.name}: --open {options.policy} does not suit the change: {_known(suited)}"

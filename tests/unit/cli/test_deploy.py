@@ -27,7 +27,7 @@ from tests.unit.engine.scene import a_log, an_agent, feed
 
 LESS = FILE.replace("count: 9", "count: 3")
 KEYED = FILE.replace("    aggregate:", "    key: amount\n    aggregate:")
-AS_RUN = DeployOptions(again=False)
+AS_RUN = wiring.AS_RUN
 Deploy = Callable[..., Result]
 
 
@@ -96,6 +96,18 @@ def test_a_change_that_groups_cannot_take_asks_for_a_policy(file: Path, store: A
 def test_a_policy_that_does_not_suit_is_refused(file: Path, store: Any, deploy: Deploy) -> None:
     ran(file, store)
     assert deploy(KEYED, "--open", "convert").exit_code == 2
+
+
+def test_a_shared_buffer_that_the_new_rule_cannot_read_is_refused(file: Path, store: Any, deploy: Deploy) -> None:
+    shared = FILE.replace("    aggregate:", "    scope: shared\n    aggregate:")
+    file.write_text(shared)
+    ran(file, store)
+    other = shared.replace("    aggregate:", "    format: tests.unit.aggregation.formats:backwards\n    aggregate:")
+    result = deploy(other)
+    assert result.exit_code == 2
+    assert "the shared buffer cannot be read under the new rule" in result.stderr
+    assert deploy(shared.replace("count: 9", "count: 8")).exit_code == 0
+    assert versions(store) == [(1, "refuse"), (2, "convert")]
 
 
 def test_a_deployment_in_between_is_noticed(file: Path, store: Any, deploy: Deploy) -> None:
@@ -182,6 +194,13 @@ def test_run_records_a_file_that_was_never_deployed(file: Path, store: Any) -> N
     file.write_text(LESS)
     wiring.record(loaded(str(file)), ["a"], AS_RUN)
     assert versions(store) == [(1, "refuse"), (2, "convert")]
+
+
+def test_run_leaves_the_agents_of_another_file_alone(file: Path, store: Any) -> None:
+    ran(file, store)
+    file.write_text(FILE.replace("  a:\n", "  b:\n"))
+    wiring.record(loaded(str(file)), ["b"], wiring.AS_RUN)
+    assert {name: each.number for name, each in catalogue.read(store, "app").items()} == {"a": 1, "b": 1}
 
 
 def test_run_does_not_make_an_earlier_version_the_newest(file: Path, store: Any, deploy: Deploy) -> None:
