@@ -93,6 +93,9 @@ LONG = (
     "tests/contracts/buffer/test_processes.py",
     "tests/contracts/outbox/test_processes.py",
     "tests/contracts/timeouts/test_processes.py",
+    # Tests of files that are played once for each place where a process can die.
+    "tests/unit/lookups/test_document.py::test_its_file_passes_its_own_tests_with_a_death_at_every_place",
+    "tests/unit/lookups/test_play.py::test_a_row_may_come_later",
 )
 """What the core leaves out of its folders."""
 
