@@ -38,10 +38,12 @@ SHARED = ("shared-inserted", "shared-sealed", "shared-completed")
 """With `scope: shared`: records are in the buffer, a batch is about to fire, a batch is completed."""
 TRANSACTIONS = ("txn-produced", "txn-committed")
 """With `delivery: transactional`: a transaction is open with all its rows, a transaction has ended."""
-PLACES = (*ENGINE, *HANDLERS, *AROUND, *DISPATCHER, *SHARED, *TRANSACTIONS)
+SWITCHES = ("switch-decided", "switch-sent")
+"""Before and after the commit with which a partition changes to a deployed version of its rule."""
+PLACES = (*ENGINE, *HANDLERS, *AROUND, *DISPATCHER, *SHARED, *TRANSACTIONS, *SWITCHES)
 REPLIES = ("claim-asked", "claim-answered", "commit-asked", "commit-answered", "commit-sent")
 """Where the store can fail to answer: at `asked` before it did anything, else afterwards."""
-SAME = frozenset({"after-claim", "commit-sent", "after-commit", "expire-committed"})
+SAME = frozenset({"after-claim", "commit-sent", "after-commit", "expire-committed", *SWITCHES})
 """Failpoints right beside a place of AROUND: not counted."""
 KINDS: dict[str, tuple[str, ...]] = {"kill": PLACES, "lost": REPLIES}
 

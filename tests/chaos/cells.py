@@ -279,6 +279,26 @@ def left_out(whole: bool = WHOLE) -> list[Cell]:
     return every if whole else [every[3 * n + n % 3] for n in range(len(stores))]
 
 
+# A change of the rule: before and after the commit of a worker that switches a partition to another version.
+SWITCH_POINTS = ("switch-decided", "switch-sent")
+
+
+def switches(whole: bool = WHOLE) -> list[Cell]:
+    """For `sluicegate deploy` under load, of a worker. A short run takes three places for each store, in turn."""
+    places = [(point, kind) for kind in KINDS for point in SWITCH_POINTS]
+    every = [[Cell(*place, store, 1) for place in places] for store in (*STORES, *SERVERS)]
+    if whole:
+        return [cell for cells in every for cell in cells]
+    return [cells[(row + turn) % len(places)] for row, cells in enumerate(every) for turn in (0, 3, 6)]
+
+
+def commands(whole: bool = WHOLE) -> list[Cell]:
+    """For the command itself, after its commit. It holds nothing: a command that is stopped is not overtaken."""
+    kinds, taken = ("kill", "raise", "lost"), STORES
+    every = [Cell("rules-written", kind, store, 1) for store in taken for kind in kinds]
+    return every if whole else every[::2]
+
+
 def stores() -> tuple[str, ...]:
     """The stores of a scenario that is no cell: both in a whole run, else the one without a server."""
     return STORES if WHOLE else ("redis",)

@@ -38,6 +38,8 @@ FAMILIES = (
     Family("D", f"{CHAOS}test_sendings.py: the dispatcher of timeouts and lanes", cells.dispatcher),
     Family("T", f"{CHAOS}test_transactional.py: results in Kafka transactions", _transactional),
     Family("S", f"{CHAOS}test_shared.py: scope shared on three workers", cells.shared),
+    Family("V", "tests/integration/test_deploy.py: a worker, while a partition changes its version", cells.switches),
+    Family("W", "tests/integration/test_deploy.py: the command `deploy`, after its commit", cells.commands),
 )
 
 
@@ -145,13 +147,14 @@ OMITTED: dict[tuple[str, str], str] = {
         "lost",
     ): "no call to the store; marks without a reply are tests/contracts/dispatcher/test_holders.py's",
     ("lane-marked", "lost"): "the reply is here; marks without one are tests/contracts/dispatcher/test_holders.py's",
+    ("rules-written", "stop"): COMMAND,
     **{("retry-asked", kind): COMMAND for kind in ("kill", "stop", "lost")},
     **{("retry-sent", kind): COMMAND for kind in ("stop", "lost")},
     **{("replay-half-way", kind): COMMAND for kind in ("stop", "raise", "lost")},
     **{(point, kind): FAUST for point in ("faust-inserted", "faust-received") for kind in ("stop", "raise", "lost")},
 }
 """Why there is no cell in any store, by (failpoint, fault)."""
-PROGRAMS = ("retry-asked", "retry-sent", "replay-half-way", "faust-inserted", "faust-received")
+PROGRAMS = ("rules-written", "retry-asked", "retry-sent", "replay-half-way", "faust-inserted", "faust-received")
 ELSEWHERE = dict.fromkeys(PROGRAMS, SHARED_STORE)
 """Why there is no cell in the other stores, by failpoint."""
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from sluicegate.streams.rules import rule_of
 from sluicegate.streams.versions import catalogue
 from tests.bench.load import create
 from tests.bench.results import reader
+from tests.chaos import cells
 from tests.integration.supervised.run import Run
 from tests.waiting import wait_until
 
@@ -183,18 +184,9 @@ def test_rules_are_deployed_while_workers_are_killed(changing: Changing) -> None
         assert progress.finishing == 0
 
 
-KINDS = ("kill", "stop", "raise", "lost")
 CHANGES = (1, 2, 4)
 """Versions that are deployed with finish, convert and flush."""
-FAILURES = [(kind, place) for kind in KINDS for place in ("switch-decided", "switch-sent")]
-CELLS = [
-    (store, kind, place, CHANGES[(row + column) % 3])
-    for row, store in enumerate(STORES)
-    for column, (kind, place) in enumerate(
-        (kind, place) for kind in KINDS for place in ("switch-decided", "switch-sent")
-    )
-    if (row + column) % 2 or store == "sqlite"
-]
+PARAMETERS = dict(zip(("sqlite", "redis", "postgresql", "mariadb", "mongodb"), STORES, strict=True))
 
 
 class Waking(threading.Thread):
@@ -219,15 +211,22 @@ class Waking(threading.Thread):
         self.join()
 
 
-@pytest.mark.parametrize(("changing", "kind", "place", "version"), CELLS, indirect=["changing"])
+def failing(chosen: list[cells.Cell]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Run a test once for each cell, on the cell's store."""
+    places = [pytest.param(PARAMETERS[cell.store], cell, id=str(cell)) for cell in chosen]
+    return pytest.mark.parametrize(("changing", "cell"), places, indirect=["changing"])
+
+
+@failing(cells.switches())
 def test_a_worker_fails_while_a_partition_changes(
-    changing: Changing, kind: str, place: str, version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    changing: Changing, cell: cells.Cell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SLUICEGATE_FAILPOINTS", f"{place}={kind}")
+    monkeypatch.setenv("SLUICEGATE_FAILPOINTS", f"{cell.point}={cell.kind}")
     monkeypatch.setenv("SLUICEGATE_FAILPOINT_LOG", str(tmp_path / "failed"))
+    version = CHANGES[cells.switches(True).index(cell) % 3]
     before = changing.files[version - 1]
     run = Run(SLUICEGATE, "run", str(before), "--workers", "2")
-    waking = Waking(tmp_path / "failed") if kind == "stop" else None
+    waking = Waking(tmp_path / "failed") if cell.kind == "stop" else None
     try:
         changing.give()
         wait_until(lambda: changing.taken(), 60, "a result")
@@ -239,19 +238,18 @@ def test_a_worker_fails_while_a_partition_changes(
         if waking is not None:
             waking.close()
         run.close()
-    assert (tmp_path / "failed").read_text().startswith(f"{place} {kind} ")
+    assert (tmp_path / "failed").read_text().startswith(f"{cell.point} {cell.kind} ")
     assert max(changing.taken().values()) == 1
     assert problems(changing) == []
 
 
-@pytest.mark.parametrize("kind", ["kill", "raise", "lost"])
-@pytest.mark.parametrize("changing", ["sqlite", "redis_url"], indirect=True)
-def test_a_command_that_fails_after_its_commit_is_repeated(changing: Changing, kind: str) -> None:
+@failing(cells.commands())
+def test_a_command_that_fails_after_its_commit_is_repeated(changing: Changing, cell: cells.Cell) -> None:
     run = Run(SLUICEGATE, "run", str(changing.files[0]))
     try:
         changing.give()
         wait_until(lambda: changing.taken(), 60, "a result")
-        assert deploy(changing.files[1], "--open", "finish", failing=f"rules-written={kind}").returncode != 0
+        assert deploy(changing.files[1], "--open", "finish", failing=f"{cell.point}={cell.kind}").returncode != 0
         again = deploy(changing.files[1], "--open", "finish")
         assert (again.returncode, "unchanged" in again.stdout) == (0, True)
         assert "sums: version 2 runs in" in again.stdout
