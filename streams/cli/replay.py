@@ -1,5 +1,6 @@
 """`sluicegate replay --rebuild`: restore the state of an agent whose store was lost, from its input and its results.
-With `--shadow` (streams/cli/shadow.py): compare the results with the input."""
+With `--shadow` (streams/cli/shadow.py): compare the results with the input. With `--rewind` (streams/cli/rewind.py):
+correct the results."""
 
 import time
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from sluicegate.streams.cli.changing import AgentName, Why, opened, person
 from sluicegate.streams.cli.outcome import DONE, complain
 from sluicegate.streams.cli.output import print_json, print_table
 from sluicegate.streams.cli.parameters import AsJson, FileArgument
+from sluicegate.streams.cli.rewind import abandoned, rewound
 from sluicegate.streams.cli.shadow import DEFAULT_FAILING, wanted_range
 from sluicegate.streams.cli.shadow import shadow as compared
 from sluicegate.streams.errors import ConfigurationError
@@ -27,6 +29,13 @@ RebuildOption = Annotated[bool, typer.Option("--rebuild", help="Restore the stat
 ShadowOption = Annotated[
     bool, typer.Option("--shadow", help="Compare what was published with what the input gives; write nothing.")
 ]
+RewindOption = Annotated[
+    bool, typer.Option("--rewind", help="Correct what was published: the results of the input go to --into.")
+]
+IntoOption = Annotated[str | None, typer.Option(metavar="TOPIC", help="Rewind: the topic of the corrections.")]
+AbandonOption = Annotated[
+    int | None, typer.Option(metavar="N", help="Give up replay N of the agent. What it sent stays in its topic.")
+]
 StartOption = Annotated[
     str | None,
     typer.Option(
@@ -36,6 +45,10 @@ StartOption = Annotated[
     ),
 ]
 FailOnOption = Annotated[str, typer.Option(metavar="LIST", help="Shadow: exit with 4 when one of these is found.")]
+RateOption = Annotated[
+    int | None,
+    typer.Option(min=1, help="Shadow, rewind: read at most so many records a second. Rewind: 10,000 unless given."),
+]
 AcceptGapsOption = Annotated[
     bool,
     typer.Option(
@@ -49,24 +62,34 @@ def replay(
     name: AgentName,
     rebuild: RebuildOption = False,
     shadow: ShadowOption = False,
+    rewind: RewindOption = False,
+    into: IntoOption = None,
+    abandon: AbandonOption = None,
     since: StartOption = None,
-    until: Annotated[str | None, typer.Option("--to", metavar="OFFSET|TIME", help="Shadow: the end.")] = None,
-    last: Annotated[str | None, typer.Option(metavar="DURATION", help="Shadow: the newest records, as 1h.")] = None,
+    until: Annotated[str | None, typer.Option("--to", metavar="OFFSET|TIME", help="Shadow, rewind: the end.")] = None,
+    last: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Shadow, rewind: the newest records, as 1h.")
+    ] = None,
     key: Annotated[str | None, typer.Option(help="Shadow: judge only this key.")] = None,
     fail_on: FailOnOption = DEFAULT_FAILING,
-    rate: Annotated[int | None, typer.Option(min=1, help="Shadow: read at most so many records a second.")] = None,
+    rate: RateOption = None,
     accept_gaps: AcceptGapsOption = False,
     why: Why = "",
     json: AsJson = False,
 ) -> int:
-    """Restore lost state from input and results (--rebuild), or compare the results with the input (--shadow)."""
-    if shadow and not rebuild:
-        return compared(file, name, wanted_range(last, since, until), key, fail_on, rate, json)
-    if not rebuild or shadow:
+    """Restore lost state from input and results (--rebuild), compare the results with the input (--shadow), or correct
+    the results (--rewind)."""
+    if abandon is not None and not (rebuild or shadow or rewind):
+        return abandoned(file, name, abandon, why)
+    if [rebuild, shadow, rewind].count(True) != 1 or abandon is not None:
         raise ConfigurationError(
-            "add --rebuild or --shadow: `replay FILE AGENT --rebuild` restores the state of a lost store, `--shadow` "
-            "compares what was published with the input"
+            "add one of --rebuild, --shadow and --rewind: `replay FILE AGENT --rebuild` restores the state of a lost "
+            "store, `--shadow` compares what was published with the input, `--rewind --into TOPIC` corrects it"
         )
+    if shadow:
+        return compared(file, name, wanted_range(last, since, until), key, fail_on, rate, json)
+    if rewind:
+        return rewound(file, name, wanted_range(last, since, until), into, rate, why, json)
     return _rebuild(file, name, _wanted(since, accept_gaps), why, json)
 
 

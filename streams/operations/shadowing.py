@@ -184,8 +184,22 @@ class Shadowing:
     def _spans(self, topic: str) -> Sequence[tuple[int, int]]:
         return self._history.spans(topic)
 
-    def _compare(self, source: _Source, rule: Agent, only: bytes | None, cut: set[tuple[str, int]]) -> Shadowed:
-        partition, published = source.partition, source.published
+    def witnesses(self, rule: Agent) -> Iterator[tuple[Partition, Witness]]:
+        """What is known of each partition now. Raises as `compare`."""
+        self._judge(rule)
+        sources = [source for topic in self._live.topics for source in self._sources(topic)]
+        cut = self._read_outputs([source.published for source in sources])
+        for source in sources:
+            yield source.partition, self._witness(source, cut)[0]
+
+    def read_published(self, published: Sequence[Published]) -> None:
+        """Read the outputs that these partitions take."""
+        for each in published:
+            self._read_rows(each.partition, each, each.number)
+        self._read_outputs(published)
+
+    def _witness(self, source: _Source, cut: set[tuple[str, int]]) -> tuple[Witness, list[str]]:
+        published = source.published
         begin, notes = self._moved(source, cut)
         letters = [published.oldest_letter.get(each, inf) for each in cut if each[0] == self._live.dead_letters]
         witness = Witness(
@@ -200,7 +214,11 @@ class Shadowing:
             source.whole and begin == source.begin,
             max(letters, default=-inf),
         )
-        place = (partition.topic, partition.number)
+        return witness, notes
+
+    def _compare(self, source: _Source, rule: Agent, only: bytes | None, cut: set[tuple[str, int]]) -> Shadowed:
+        witness, notes = self._witness(source, cut)
+        begin, place = witness.begin, (source.partition.topic, source.partition.number)
         before = self._history.read(*place, max(source.facts.low, begin - RUN_UP), begin) if rule.receive else ()
         found = folded(rule, self._live, witness, self._watched(*place, begin, source.end), only, self._most, before)
         found.notes += notes

@@ -1,18 +1,22 @@
 """A shadow: the input under a rule, with its state in memory, compared with what was published. Pure.
 
-`folded` is the door. `rule` is judged against results that were published under `live`: the same rule for an audit,
-another one to see what a change would do. It claims nothing, writes nothing and joins no group. The caller reads the
-topics and the store (streams/operations/shadowing.py).
+`folded` and `corrected` are the doors. `rule` is judged against results that were published under `live`: the same
+rule for an audit, another one to see what a change would do. It claims nothing, writes nothing and joins no group. The
+caller reads the topics and the store (streams/operations/shadowing.py), and writes the corrections
+(streams/operations/rewinding.py).
 
 It imports aggregation, contracts, outbox and reading.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from sluicegate.streams import formats
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.contracts.values import OutboxRow
+from sluicegate.streams.shadow.corrections import Corrections
 from sluicegate.streams.shadow.fold import ShadowFold
+from sluicegate.streams.shadow.judge import ShadowJudge
 from sluicegate.streams.shadow.verdicts import Shadowed
 from sluicegate.streams.shadow.witness import Codecs, Witness
 
@@ -32,9 +36,31 @@ def folded(
     before them, for the repeats of Sluicegate's own senders. `only` is the one key to judge; a message has at most
     `most` bytes. Raises ConfigurationError for a rule that would halt in the range, or whose verdicts are not known."""
     codecs = Codecs(formats.reads(rule), formats.writes(rule), most)
-    fold = ShadowFold(rule, live, codecs, witness, only)
+    fold = ShadowFold(rule, live, codecs, witness, ShadowJudge(rule, codecs, witness, only))
     for batch in before:
         fold.run_up(batch)
     for batch in records:
         fold.take(batch)
     return fold.finish()
+
+
+def corrected(
+    rule: Agent,
+    live: Agent,
+    witness: Witness,
+    records: Iterable[Sequence[Record]],
+    corrections: Corrections,
+    before: Iterable[Sequence[Record]] = (),
+) -> Iterator[tuple[int, Sequence[OutboxRow]]]:
+    """The corrections of one partition: after each of `records` its last offset and the outputs that it led to, at the
+    end the offset `witness.end` and the rest. The same arguments give the same outputs, up to the number and the shard
+    of a row. Raises as `folded`."""
+    codecs = Codecs(formats.reads(rule), formats.writes(rule), MESSAGE_BYTES)
+    fold = ShadowFold(rule, live, codecs, witness, corrections, whole=True)
+    for batch in before:
+        fold.run_up(batch)
+    for batch in records:
+        fold.take(batch)
+        yield batch[-1].offset(), corrections.taken()
+    fold.finish()
+    yield witness.end, corrections.taken()

@@ -11,10 +11,11 @@ results, or from the bounds that they set to the owner's clock:
 """
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf
 from sys import maxsize
+from typing import Protocol
 
 from sluicegate.streams.agent import Agent, Aggregation, Deduplication
 from sluicegate.streams.aggregation.accept import accept
@@ -32,7 +33,7 @@ from sluicegate.streams.reading.dedupe import DuplicateFilter, IdRule
 from sluicegate.streams.reading.receive import ReceivedShards
 from sluicegate.streams.shadow.clock import MILLISECOND, ClockBounds, OwnerClock
 from sluicegate.streams.shadow.deadlines import Deadlines
-from sluicegate.streams.shadow.judge import OPEN, OpenExtent, ShadowJudge
+from sluicegate.streams.shadow.judge import OPEN, OpenExtent
 from sluicegate.streams.shadow.published import PublishedResult
 from sluicegate.streams.shadow.verdicts import Extent, Shadowed
 from sluicegate.streams.shadow.witness import (
@@ -41,6 +42,7 @@ from sluicegate.streams.shadow.witness import (
     Witness,
     crossing,
     leaves_traces,
+    leaving,
     moments,
     outside,
     same_ends,
@@ -48,17 +50,35 @@ from sluicegate.streams.shadow.witness import (
 )
 
 TURN = 1.0  # seconds: a deadline so shortly before the last commit may have been too late for it
+CUT_OFF = "replay"  # the reason of a group that the range cuts off
 CUT, MOMENT, BEGIN = 0, 1, 2  # what happens before the record at an offset, in this order
 
 
-class ShadowFold:
-    """`rule` is judged against results that were published under `live`; `only` is the one key to judge."""
+class Judge(Protocol):
+    """What becomes of what the rule decides: ShadowJudge compares it, Corrections makes outputs of it."""
 
-    def __init__(self, rule: Agent, live: Agent, codecs: Codecs, witness: Witness, only: bytes | None = None) -> None:
+    found: Shadowed
+
+    def result(self, fire: Fire, certain: bool) -> None: ...
+    def early(self, live: PublishedResult, why: str) -> None: ...
+    def letter(self, refused: Refused) -> None: ...
+    def witnessed_letter(self, offset: int) -> None: ...
+    def group(self, key: bytes, new: OpenExtent | None, live: OpenExtent | None, certain: bool = True) -> None: ...
+    def finish(self, begin: int, end: int, unsure: Callable[[bytes, int], bool]) -> Shadowed: ...
+
+
+class ShadowFold:
+    """`rule` is judged against results that were published under `live`. `whole`: only the records of published groups
+    that end within the range are folded, and a group that the range cuts off ends with reason `replay`."""
+
+    def __init__(
+        self, rule: Agent, live: Agent, codecs: Codecs, witness: Witness, judge: Judge, whole: bool = False
+    ) -> None:
         published, comparable = witness.published, same_key(rule, live)
         self._agent, self._witness, self._published = rule, witness, published
-        self._audits, self._witnessed, self._traces = rule == live, same_ends(rule, live), leaves_traces(rule)
-        self._judge = ShadowJudge(rule, codecs, witness, only)
+        self._witnessed, self._traces = same_ends(rule, live), leaves_traces(rule)
+        self._audits, self._whole = rule == live and not whole, whole
+        self._judge = judge
         self._judge.found.comparable = comparable
         self._limits = rule.aggregation or Aggregation()
         self._groups = Groups(Rule(_untimed(rule), codecs.reads))
@@ -73,6 +93,8 @@ class ShadowFold:
         late = not witness.whole and (live.start != "earliest" or not leaves_traces(live))
         self._begun: set[bytes] | None = set() if late and comparable else None
         self._passing = crossing(witness) if comparable else set()
+        self._unfinished = leaving(witness) if whole else frozenset()
+        self._over: set[bytes] = set()  # keys whose published group goes on behind the range
         self._live_begins = {first: live.key for first, live in published.results.items()}
         self._live_begins |= {group.first: key for key, group in witness.open.items()}
         self._unsure: dict[bytes, int] = {}  # by key: the first record of the group whose end is not known
@@ -142,7 +164,10 @@ class ShadowFold:
     def _begin(self, key: bytes, first: int) -> None:
         """A published group, or one of the store, begins with the next record of the key."""
         state = self._groups.states.get(key)
-        if self._begun is not None and key not in self._begun:
+        if first in self._unfinished:
+            self._cut_off(key)
+            self._over.add(key)
+        elif self._begun is not None and key not in self._begun:
             self._begun.add(key)
             self._let_go(key)
         elif state is not None and self._audits and not self._passes(key) and state[FIRST] not in self._live_begins:
@@ -153,6 +178,13 @@ class ShadowFold:
             self._resolve(key, first)
         elif state is None and self._witnessed:
             self._resolve(key, first)
+
+    def _cut_off(self, key: bytes) -> None:
+        """The range has no more records for the group that the key holds now."""
+        if key in self._groups.states:
+            self._groups.fire(key, CUT_OFF, _finite(self._now.low))
+            self._deadlines.forget(key)
+            self._drain()
 
     def _cut(self, key: bytes, live: PublishedResult) -> None:
         """A published group ended behind the last record, by something that no record tells."""
@@ -302,8 +334,9 @@ class ShadowFold:
             raise ConfigurationError(f"agent {self._agent.name} would halt here: {error}") from error
 
     def _passes(self, key: bytes) -> bool:
-        """Whether the records of the key belong to a group that began before the range."""
-        return key in self._passing if self._begun is None else key not in self._begun
+        """Whether the records of the key belong to a group that began before the range, or goes on behind it."""
+        begun = key not in self._passing if self._begun is None else key in self._begun
+        return not begun or key in self._over
 
     def _resolve(self, key: bytes, offset: int) -> None:
         """From this offset on it is certain again which groups the key has."""
@@ -333,7 +366,10 @@ class ShadowFold:
                 f"agent {self._agent.name}: the range holds more ids than dedupe.max_ids, and when each of them was "
                 "forgotten is not known"
             )
-        if witness.end == witness.offset and self._judge.found.comparable:
+        if self._whole:
+            for key in list(groups.states):
+                self._cut_off(key)
+        elif witness.end == witness.offset and self._judge.found.comparable:
             self._judge_open()
         return self._judge.finish(witness.begin, witness.end, self._is_unsure)
 

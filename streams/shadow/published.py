@@ -68,7 +68,7 @@ class Published:
     """
 
     def __init__(self, partition: Partition, topic_id: str, offset: int, number: int, timed: frozenset[str]) -> None:
-        self.partition, self._offset, self._number, self._timed = partition, offset, number, timed
+        self.partition, self.number, self._offset, self._timed = partition, number, offset, timed
         self._fire_id, self._dead_id = fire_ids(partition, topic_id), dead_ids(partition, topic_id)
         self._prefix = "{}/{}/{}/{}>".format(*partition).encode()
         self.results: dict[int, PublishedResult] = {}
@@ -87,7 +87,7 @@ class Published:
         """A message of another partition is ignored. Raises ConfigurationError when its headers cannot be read."""
         if not (said.get("sluicegate-shard") or b"").startswith(self._prefix):
             return
-        if _integer(place, said, "sluicegate-seq") > self._number:
+        if _integer(place, said, "sluicegate-seq") > self.number:
             return
         stage, reason, clause = (said.get(f"sluicegate-dead-{name}") or b"" for name in ("stage", "reason", "clause"))
         output = PublishedOutput(topic, key, value, (stage, reason, clause) if reason else ())

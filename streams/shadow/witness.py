@@ -85,6 +85,13 @@ def crossing(witness: Witness) -> set[bytes]:
     return ended | {key for key, group in witness.open.items() if group.first < begin}
 
 
+def leaving(witness: Witness) -> frozenset[int]:
+    """The first records of the groups that begin in the range and go on behind it."""
+    begin, end = witness.begin, witness.end
+    ended = {live.first for live in witness.published.results.values() if begin <= live.first < end <= live.last}
+    return frozenset(ended | {group.first for group in witness.open.values() if begin <= group.first < end})
+
+
 def moments(witness: Witness) -> Iterator[tuple[int, float]]:
     for live in witness.published.results.values():
         if live.opened is not None:

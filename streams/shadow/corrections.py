@@ -1,0 +1,127 @@
+"""Makes corrections of what a rule decides about one partition: results that replace published ones. Pure.
+
+A correction has the fire id of the group that begins with the same record, an id of its own that contains the number of
+the replay, and the ids of all published results that share records with it. A published result of which the rule leaves
+nothing is replaced by a document with count 0.
+"""
+
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import takewhile
+
+import msgspec
+
+from sluicegate.streams.agent import Agent
+from sluicegate.streams.aggregation.events import Event, Fire, Refused
+from sluicegate.streams.aggregation.results import document, results
+from sluicegate.streams.contracts.ids import output_id
+from sluicegate.streams.contracts.stores import OutputFacts
+from sluicegate.streams.contracts.values import OutboxRow
+from sluicegate.streams.outbox.rows import Rows
+from sluicegate.streams.rules.identity import rule_of
+from sluicegate.streams.shadow.judge import OpenExtent
+from sluicegate.streams.shadow.published import PublishedResult
+from sluicegate.streams.shadow.verdicts import Shadowed
+from sluicegate.streams.shadow.witness import Codecs, Witness
+
+NOTHING = "replay"
+"""The reason of a document with count 0."""
+
+
+class Corrections:
+    """Replay number `number` writes to the topic `into`, which `facts` describes."""
+
+    def __init__(
+        self, rule: Agent, codecs: Codecs, witness: Witness, number: int, into: str, facts: OutputFacts
+    ) -> None:
+        self.found, self.refused, self.removed = Shadowed(), 0, 0
+        self._number, self._into = number, into
+        self._digest = rule_of(rule).short.encode()
+        agent = _sending(rule, into)
+        self._results = results(agent)
+        self._on_timeout = rule.aggregation.on_timeout if rule.aggregation else "fire"
+        self._rows = Rows(witness.published.partition, agent, codecs.writes, facts, codecs.most)
+        self._rows.begin("", 0, witness.topic_id)
+        self._live = witness.published.results
+        self._whole: dict[bytes, list[PublishedResult]] = defaultdict(list)
+        for first, live in sorted(self._live.items()):
+            if witness.begin <= first and live.last < witness.end:
+                self._whole[live.key].append(live)
+        self._replaced: set[int] = set()
+        self._made: list[OutboxRow] = []
+
+    def taken(self) -> Sequence[OutboxRow]:
+        """The outputs since the last call."""
+        made, self._made = self._made, []
+        return made
+
+    def result(self, fire: Fire, _certain: bool) -> None:
+        live = self._live.get(fire.first)
+        if live is not None and live.opened is not None:
+            fire = msgspec.structs.replace(
+                fire, opened=live.opened, closed=fire.closed if live.closed is None else live.closed
+            )
+        rows = [row for row in self._rows_of(fire) if row.topic == self._into]
+        if not rows:
+            self.found.left_out += 1
+            return
+        shared = self._sharing(fire)
+        self._replaced.update(each.first for each in shared)
+        self.found.given += 1
+        self._add(rows, fire.first, shared)
+
+    def _rows_of(self, fire: Fire) -> list[OutboxRow]:
+        events: Sequence[Event] = (fire,)
+        if self._results is not None and (fire.reason != "timeout" or self._on_timeout == "fire"):
+            events = tuple(self._results.events(fire, Counter()))
+        return self._rows.make(events, self._on_timeout)
+
+    def _sharing(self, fire: Fire) -> list[PublishedResult]:
+        """The published results of the key with records of this group, newest first."""
+        of_key = self._whole.get(fire.key, [])
+        begun = of_key[: bisect_right(of_key, fire.last, key=lambda live: live.first)]
+        return list(takewhile(lambda live: live.last >= fire.first, reversed(begun)))
+
+    def _add(self, rows: Sequence[OutboxRow], first: int, shared: Sequence[PublishedResult]) -> None:
+        fire = f"{self._rows.fire_id(first)}~{self._number}"
+        replaces = ",".join(name for live in reversed(shared) for name in live.outputs).encode()
+        for index, row in enumerate(rows):
+            own = {"sluicegate-id": output_id(fire, index).encode(), "sluicegate-rule": self._digest}
+            headers = [(name, own.get(name, value)) for name, value in row.headers]
+            headers += [("sluicegate-replay", b"%d" % self._number), ("sluicegate-replaces", replaces)]
+            self._made.append(msgspec.structs.replace(row, id=own["sluicegate-id"].decode(), headers=headers))
+
+    def early(self, _live: PublishedResult, _why: str) -> None:
+        pass
+
+    def letter(self, _refused: Refused) -> None:
+        self.refused += 1
+
+    def witnessed_letter(self, _offset: int) -> None:
+        self.refused += 1
+
+    def group(self, _key: bytes, _new: OpenExtent | None, _live: OpenExtent | None, _certain: bool = True) -> None:
+        pass
+
+    def finish(self, _begin: int, _end: int, _unsure: Callable[[bytes, int], bool]) -> Shadowed:
+        """Make the documents with count 0."""
+        for live in self._unreplaced():
+            opened, closed = live.opened or 0.0, live.closed or 0.0
+            fire = Fire(live.key, 0, NOTHING, live.first, live.last, opened, closed, None, {})
+            if self._results is not None and self._results.routes is not None:
+                fire = msgspec.structs.replace(fire, outputs=((0, document(fire)),))
+            self._add(self._rows.make((fire,), "fire"), live.first, [live])
+            self.removed += 1
+        return self.found
+
+    def _unreplaced(self) -> Iterator[PublishedResult]:
+        every = [live for of_key in self._whole.values() for live in of_key]
+        yield from sorted((live for live in every if live.first not in self._replaced), key=lambda live: live.first)
+
+
+def _sending(rule: Agent, into: str) -> Agent:
+    """The rule, with all results in one topic."""
+    to = None if rule.to is None else replace(rule.to, topic=into)
+    return replace(rule, to=to, routes=tuple(replace(route, topic=into) for route in rule.routes))
