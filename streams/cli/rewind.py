@@ -4,9 +4,6 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
-from msgspec import to_builtins
-from msgspec.structs import astuple
-
 from sluicegate.streams.cli.changing import opened, person
 from sluicegate.streams.cli.outcome import DONE
 from sluicegate.streams.cli.output import print_json, print_table
@@ -29,6 +26,9 @@ def rewound(
         raise ConfigurationError("--rewind needs --into TOPIC: a topic for the corrections that no agent reads")
     if wanted.since is None and wanted.since_time is None:
         raise ConfigurationError("--rewind needs --from or --last: the first record whose results are corrected")
+    from msgspec import to_builtins
+    from msgspec.structs import astuple
+
     with _rewinding(file, name, rate or RATE, why) as rewinding:
         replay = rewinding.run(wanted, into)
     if json:
@@ -36,9 +36,8 @@ def rewound(
         print_json({"format": 1, "agent": name, "replay": replay.number, "into": into, "partitions": partitions})
     else:
         print_table(COLUMNS, [astuple(each) for each in replay.corrected])
-        print(
-            f"replay {replay.number} of {name}: {sum(each.corrections for each in replay.corrected):,} corrections in {into}"
-        )
+        corrections = sum(each.corrections for each in replay.corrected)
+        print(f"replay {replay.number} of {name}: {corrections:,} corrections in {into}")
     return DONE
 
 

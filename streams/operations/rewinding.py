@@ -179,7 +179,8 @@ class Rewinding:
         view = self._store.read(claim.partition)
         witness = _witness(source, published, () if view is None else view.entries)
         codecs = Codecs(formats.reads(self._rule), formats.writes(self._rule), self._most)
-        corrections = Corrections(self._rule, codecs, witness, replay.number, replay.into, self._output)
+        digest = rule_of(self._rule).short
+        corrections = Corrections(self._rule, codecs, witness, digest, replay.number, replay.into, self._output)
         writer = Writer(self._store, self._output, claim)
         writer.mark(self._sent_before(claim, replay.into))
         place, counted = (source.topic, source.partition), 0

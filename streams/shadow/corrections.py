@@ -20,7 +20,6 @@ from sluicegate.streams.contracts.ids import output_id
 from sluicegate.streams.contracts.stores import OutputFacts
 from sluicegate.streams.contracts.values import OutboxRow
 from sluicegate.streams.outbox.rows import Rows
-from sluicegate.streams.rules.identity import rule_of
 from sluicegate.streams.shadow.judge import OpenExtent
 from sluicegate.streams.shadow.published import PublishedResult
 from sluicegate.streams.shadow.verdicts import Shadowed
@@ -31,14 +30,15 @@ NOTHING = "replay"
 
 
 class Corrections:
-    """Replay number `number` writes to the topic `into`, which `facts` describes."""
+    """Replay number `number` writes to the topic `into`, which `facts` describes. `digest` is the short one of the
+    rule."""
 
     def __init__(
-        self, rule: Agent, codecs: Codecs, witness: Witness, number: int, into: str, facts: OutputFacts
+        self, rule: Agent, codecs: Codecs, witness: Witness, digest: str, number: int, into: str, facts: OutputFacts
     ) -> None:
         self.found, self.refused, self.removed = Shadowed(), 0, 0
         self._number, self._into = number, into
-        self._digest = rule_of(rule).short.encode()
+        self._digest = digest.encode()
         agent = _sending(rule, into)
         self._results = results(agent)
         self._on_timeout = rule.aggregation.on_timeout if rule.aggregation else "fire"

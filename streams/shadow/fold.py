@@ -54,7 +54,7 @@ CUT_OFF = "replay"  # the reason of a group that the range cuts off
 CUT, MOMENT, BEGIN = 0, 1, 2  # what happens before the record at an offset, in this order
 
 
-class Judge(Protocol):
+class FoldReceiver(Protocol):
     """What becomes of what the rule decides: ShadowJudge compares it, Corrections makes outputs of it."""
 
     found: Shadowed
@@ -72,7 +72,7 @@ class ShadowFold:
     that end within the range are folded, and a group that the range cuts off ends with reason `replay`."""
 
     def __init__(
-        self, rule: Agent, live: Agent, codecs: Codecs, witness: Witness, judge: Judge, whole: bool = False
+        self, rule: Agent, live: Agent, codecs: Codecs, witness: Witness, judge: FoldReceiver, whole: bool = False
     ) -> None:
         published, comparable = witness.published, same_key(rule, live)
         self._agent, self._witness, self._published = rule, witness, published

@@ -83,6 +83,11 @@ SINGLES = (
         "kill",
         "postgresql",
     ),
+    *(
+        Single("w", "tests/integration/test_rewind.py: a replay that is killed again and again", point, "kill", store)
+        for point in ("correction-committed", "correction-sent")
+        for store in (*STORES, *SERVERS)
+    ),
     Single(
         "m", "tests/integration/test_mending_live.py: `dead retry` that is killed", "retry-sent", "kill", "postgresql"
     ),
@@ -148,13 +153,23 @@ OMITTED: dict[tuple[str, str], str] = {
     ): "no call to the store; marks without a reply are tests/contracts/dispatcher/test_holders.py's",
     ("lane-marked", "lost"): "the reply is here; marks without one are tests/contracts/dispatcher/test_holders.py's",
     ("rules-written", "stop"): COMMAND,
+    **{(f"correction-{when}", kind): COMMAND for when in ("committed", "sent") for kind in ("stop", "raise", "lost")},
     **{("retry-asked", kind): COMMAND for kind in ("kill", "stop", "lost")},
     **{("retry-sent", kind): COMMAND for kind in ("stop", "lost")},
     **{("replay-half-way", kind): COMMAND for kind in ("stop", "raise", "lost")},
     **{(point, kind): FAUST for point in ("faust-inserted", "faust-received") for kind in ("stop", "raise", "lost")},
 }
 """Why there is no cell in any store, by (failpoint, fault)."""
-PROGRAMS = ("rules-written", "retry-asked", "retry-sent", "replay-half-way", "faust-inserted", "faust-received")
+PROGRAMS = (
+    "rules-written",
+    "correction-committed",
+    "correction-sent",
+    "retry-asked",
+    "retry-sent",
+    "replay-half-way",
+    "faust-inserted",
+    "faust-received",
+)
 ELSEWHERE = dict.fromkeys(PROGRAMS, SHARED_STORE)
 """Why there is no cell in the other stores, by failpoint."""
 

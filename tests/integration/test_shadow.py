@@ -125,6 +125,17 @@ def plan(old: Path, new: str) -> dict[str, Any]:
     return found
 
 
+def rewound(file: Path, kafka: str, ns: str) -> str:
+    """The last line of a replay that corrects."""
+    create(kafka, f"{ns}-delays.corrected")
+    mended = file.with_name("mended.yaml")
+    mended.write_text(file.read_text().replace("count: 100 ", "count: 50 "))
+    wanted = ["--rewind", "--from", "earliest", "--into", f"{ns}-delays.corrected", "--rate", "1000000"]
+    done = CliRunner().invoke(main, ["replay", str(mended), "delays", *wanted])
+    assert done.exit_code == 0, done.output
+    return done.stdout.splitlines()[-1].replace(f"{ns}-", "")
+
+
 def counts(found: dict[str, Any]) -> list[int]:
     return [found[verdict] for verdict in ("identical", "changed", "missing", "extra", "uncertain")]
 
@@ -162,6 +173,7 @@ def test_the_figures_of_every_flight_are_those_of_a_count(
         line for line in shown.splitlines() if line.startswith(("  replay", "  dead", "  open groups", "  example"))
     ]
     assert "\n".join(lines[:4]) in (Path(__file__).parents[2] / "docs" / "changing-rules.md").read_text()
+    assert rewound(file, kafka, ns) in (Path(__file__).parents[2] / "docs" / "correcting-results.md").read_text()
     found = plan(file, file.read_text().replace("flights: count", "flights: count\n        least: {min: dep_delay}"))
     assert counts(found) == [0, len(live), 0, 0, 0]
 

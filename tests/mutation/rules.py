@@ -4,6 +4,7 @@ from tests.mutation.guard import NEVER, Guard
 
 RULE_OF, CLASSES = ("tests/unit/rules/test_rule_of.py",), ("tests/unit/rules/test_classes.py",)
 PLAN = ("tests/unit/cli/test_plan.py",)
+CORRECTIONS = ("tests/unit/shadow/test_corrections.py",)
 
 DEPLOYED = ("tests/unit/engine/test_deployments.py",)
 DEPLOY = ("tests/unit/cli/test_deploy.py",)
@@ -183,5 +184,54 @@ GUARDS = (
         'return "uncertain" in wanted if self.found is None',
         "return False if self.found is None",
         ("tests/unit/cli/test_plan_replay.py",),
+    ),
+    Guard(
+        "a result of which a correction leaves nothing is replaced by a document with count 0",
+        "streams/shadow/corrections.py",
+        "(live for live in every if live.first not in self._replaced)",
+        "(live for live in every if live.first < 0)",
+        CORRECTIONS,
+    ),
+    Guard(
+        "a correction names all results that share records with it",
+        "streams/shadow/corrections.py",
+        "takewhile(lambda live: live.last >= fire.first, reversed(begun))",
+        "takewhile(lambda live: live.last >= fire.last, reversed(begun))",
+        CORRECTIONS,
+    ),
+    Guard(
+        "a published group that goes on behind the range is not corrected",
+        "streams/shadow/fold.py",
+        "            self._over.add(key)\n",
+        "",
+        CORRECTIONS,
+    ),
+    Guard(
+        "corrections that are committed are passed over",
+        "streams/operations/rewinding.py",
+        "            if self._number > known:\n",
+        "            if self._number > 0:\n",
+        CORRECTIONS,
+    ),
+    Guard(
+        "a replay ends when what it reads has changed",
+        "streams/operations/rewinding.py",
+        "        if source is None or source.rule != self._digest.hexdigest():\n",
+        f"        {NEVER}\n",
+        CORRECTIONS,
+    ),
+    Guard(
+        "a replay knows the groups that were open when it began",
+        "streams/operations/rewinding.py",
+        "        replays.kept_groups(entries),\n",
+        "        {},\n",
+        CORRECTIONS,
+    ),
+    Guard(
+        "rows that a killed replay sent are not sent again",
+        "streams/operations/rewinding.py",
+        "[row for row in rows if row.number not in sent]",
+        "rows",
+        CORRECTIONS,
     ),
 )

@@ -15,8 +15,13 @@ from tests.unit.cli.files import FILE, written
     [
         (
             [],
-            "add --rebuild or --shadow: `replay FILE AGENT --rebuild` restores the state of a lost store, `--shadow` "
-            "compares what was published with the input",
+            "add one of --rebuild, --shadow and --rewind: `replay FILE AGENT --rebuild` restores the state of a lost "
+            "store, `--shadow` compares what was published with the input, `--rewind --into TOPIC` corrects it",
+        ),
+        (["--rewind", "--from", "0"], "--rewind needs --into TOPIC: a topic for the corrections that no agent reads"),
+        (
+            ["--rewind", "--into", "mended"],
+            "--rewind needs --from or --last: the first record whose results are corrected",
         ),
         (["--shadow", "--from", "yesterday"], "--from yesterday: write an offset or an RFC 3339 time, or earliest"),
         (["--shadow", "--to", "soon"], "--to soon: write an offset or an RFC 3339 time"),

@@ -64,7 +64,8 @@ def test_every_result_keeps_to_its_schema(written: Log) -> None:
 
 def test_the_headers_of_every_result_keep_to_their_schema(written: Log) -> None:
     results = [texts(message) for message in written.topics["out"][0]]
-    assert {name for each in results for name in each} | {"traceparent"} == {*HEADERS["properties"]}
+    of_corrections = {"sluicegate-replay", "sluicegate-replaces"}
+    assert {name for each in results for name in each} | {"traceparent"} | of_corrections == {*HEADERS["properties"]}
     for result in results:
         jsonschema.validate(result, HEADERS)
 
@@ -85,7 +86,8 @@ def test_the_headers_of_every_dead_letter_keep_to_their_schema(written: Log) -> 
 def test_every_reason_is_in_the_schema(written: Log) -> None:
     listed = (Fire.__doc__ or "").partition("`reason` is ")[2].partition(". ")[0].replace(" or ", " ")
     reasons = re.findall(r"[a-z]+(?:-[a-z]+)?", listed)
-    assert set(reasons) == set(RESULT["properties"]["reason"]["enum"]) == {*BY_RECORDS, "manual", COUNT_LOWERED}
+    assert {*reasons, "replay"} == set(RESULT["properties"]["reason"]["enum"])
+    assert set(reasons) == {*BY_RECORDS, "manual", COUNT_LOWERED}
     assert set(reasons) == set(REASONS)
     document = json.loads(written.topics["out"][0][0].v or b"")
     jsonschema.validate(document | {"reason": COUNT_LOWERED}, RESULT)
@@ -93,7 +95,7 @@ def test_every_reason_is_in_the_schema(written: Log) -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"count": 0}, {"reason": "boredom"}, {"opened_at": "2026-11-21 07:42"}, {"key_base64": "//4="}, {"count": "3"}],
+    [{"count": -1}, {"reason": "boredom"}, {"opened_at": "2026-11-21 07:42"}, {"key_base64": "//4="}, {"count": "3"}],
 )
 def test_a_wrong_result_does_not_pass(written: Log, wrong: dict[str, Any]) -> None:
     document = json.loads(written.topics["out"][0][0].v or b"")

@@ -5,8 +5,10 @@ import random
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib.resources import files
 from typing import Any
 
+import jsonschema
 import pytest
 
 from sluicegate.streams.agent import Agent, App, Reducer
@@ -17,6 +19,7 @@ from sluicegate.streams.operations import replays
 from sluicegate.streams.operations.replays import Replay
 from sluicegate.streams.operations.rewinding import Rewinding, Writer
 from sluicegate.streams.operations.shadowing import ShadowRange
+from sluicegate.streams.rules import rule_of
 from sluicegate.streams.shadow.corrections import Corrections
 from sluicegate.streams.testing.log import LogProducer
 from tests.unit.engine.rebuilding import LogHistory
@@ -218,6 +221,17 @@ def test_the_ends_of_a_range_cut_no_result() -> None:
     assert {name for _, _, replaced in corrector.documents().values() for name in replaced} == whole
 
 
+def test_rows_that_were_sent_and_not_marked_are_not_sent_again() -> None:
+    for at in range(3, 20):
+        corrector = Corrector(play(rule(7), 2), rule(4))
+        try:
+            corrector.run(store=MortalStore(corrector.scene.store, at, False))
+        except Killed:
+            corrector.run()
+        ids = [dict(record.headers())["sluicegate-id"] for record in corrector.sent()]
+        assert len(ids) == len(set(ids)) > 20
+
+
 def numbers(corrector: Corrector) -> list[int]:
     """How many corrections are committed, by partition."""
     rows = [each for each in corrector.scene.store.partitions("app") if each.agent == "sums~1"]
@@ -265,6 +279,24 @@ def test_two_at_once_fence_each_other() -> None:
     with pytest.raises(Fenced):
         corrector.run(store=Overtaken(corrector.scene.store, 0, True))
     assert list(problems(corrector)) == []
+
+
+def test_corrections_keep_to_the_schemas_of_results() -> None:
+    corrector = Corrector(play(rule(7), 1), rule(3, where="amount >= 6"))
+    corrector.run()
+    schemas = [
+        json.loads((files("sluicegate.schemas") / "documents" / f"{name}.schema.json").read_text())
+        for name in ("result", "result-headers")
+    ]
+    reasons = set()
+    for record in corrector.sent():
+        said = {name: value.decode() for name, value in record.headers()}
+        for schema, document in zip(schemas, (json.loads(record.value()), said), strict=True):
+            jsonschema.validate(document, schema)
+        reasons.add((said["sluicegate-reason"], said["sluicegate-count"] == "0"))
+        assert said["sluicegate-replay"] == "1"
+        assert said["sluicegate-rule"] == rule_of(corrector.rule).short
+    assert reasons >= {("count", False), ("replay", False), ("replay", True)}
 
 
 def test_an_abandoned_replay_leaves_no_rows_and_the_next_one_has_its_own_ids() -> None:
