@@ -206,6 +206,7 @@ class Agent:
       action if none does.
     - `revision`: names the code of the agent's functions. Another revision is another rule.
     - `lookups`: rows of the store that are added to messages that are forwarded or handled, or to results.
+    - `dead_headers`: with `connect`, dead letters have the headers of Kafka Connect as well.
     """
 
     name: str
@@ -231,6 +232,7 @@ class Agent:
     unrouted: Literal["dead-letter", "drop"] = "dead-letter"
     revision: str = ""
     lookups: tuple[Lookup, ...] = ()
+    dead_headers: Literal["sluicegate", "connect"] = "sluicegate"
 
     @property
     def outputs(self) -> tuple[Destination, ...]:

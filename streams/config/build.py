@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sluicegate.streams import agent as run
 from sluicegate.streams.config import kafka, lookups, registry, schemas
-from sluicegate.streams.config.checks import dead_letters, rekeying
+from sluicegate.streams.config.checks import dead_letters, letters, rekeying
 from sluicegate.streams.config.dedupe import DeduplicationModel
 from sluicegate.streams.config.leased import OutboxModel
 from sluicegate.streams.config.models import (
@@ -101,6 +101,7 @@ def _agent(file: FileModel, name: str, agent: AgentModel, written: set[str], fol
         aggregation=_aggregation(agent.key.field if agent.key else None, agent.aggregate) if agent.aggregate else None,
         to=_destination(agent, agent.to, folder, asked) if agent.to else None,
         dead_letters=dead_letters(file, agent),
+        dead_headers=letters(file, agent).headers or "sluicegate",
         format=agent.format,
         start=agent.start if isinstance(agent.start, float) else "latest" if agent.start == "latest" else "earliest",
         receive=tuple(s.topic for s in agent.from_ if s.dedupe or s.topic in written),

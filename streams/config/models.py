@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, WithJsonSchema, model_validator
 
 from sluicegate.streams.config.cases import Tests
+from sluicegate.streams.config.dead_letters import DeadLettersField
 from sluicegate.streams.config.declared import DeclaredFields
 from sluicegate.streams.config.dedupe import DedupeField
 from sluicegate.streams.config.fields import (
@@ -347,7 +348,7 @@ class AgentModel(BaseModel):
     routes: Annotated[list[DestinationModel], BeforeValidator(_as_routes), WithJsonSchema({})] = Field(
         default_factory=list, alias="to"
     )
-    dead_letters: TopicField | None = None
+    dead_letters: DeadLettersField = None
     start: Start = "earliest"
     max_record_bytes: SizeField = 1024 * 1024
     dedupe: DedupeField | None = None
@@ -394,7 +395,7 @@ class FileModel(BaseModel):
     app: NameField
     kafka: Annotated[dict[str, Any], unless_unknown(dict)] = Field(repr=False)
     store: StoreUrl = Field(repr=False)
-    dead_letters: TopicField | None = None
+    dead_letters: DeadLettersField = None
     accept_level: AcceptLevel = "durable"
     auto_migrate: FlagField | None = None
     allow_plaintext: FlagField = False

@@ -192,7 +192,7 @@ def _agent(agent: run.Agent, first: run.Agent | None) -> Tree:
         repartition=first.to.topic if first is not None and first.to is not None else None,
         aggregate=None if agent.aggregation is None else _aggregate(agent.aggregation),
         to=_to(agent),
-        dead_letters=agent.dead_letters,
+        dead_letters=_dead_letters(agent),
         start=Native(source.start),
         max_record_bytes=Native(agent.max_record_bytes),
         dedupe=None if agent.dedupe is None else _dedupe(agent.dedupe),
@@ -212,6 +212,12 @@ def _agent(agent: run.Agent, first: run.Agent | None) -> Tree:
         _given(topic=topic, dedupe="sluicegate" if topic in source.receive else None) for topic in source.topics
     ]
     return found | _schema(source.avro) | (_handler(agent.handler) if agent.handler else {})
+
+
+def _dead_letters(agent: run.Agent) -> object:
+    """The topic alone where the headers are the usual ones, so that a problem names the key that is in the code."""
+    usual = agent.dead_headers == "sluicegate"
+    return agent.dead_letters if usual else {"topic": agent.dead_letters, "headers": agent.dead_headers}
 
 
 def _lookup(lookup: run.Lookup) -> Tree:

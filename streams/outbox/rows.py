@@ -20,10 +20,15 @@ from sluicegate.streams.contracts.record import headers as headers_of
 from sluicegate.streams.contracts.stores import OutputFacts
 from sluicegate.streams.contracts.values import OutboxRow, Partition
 from sluicegate.streams.errors import ProduceStopped
+from sluicegate.streams.outbox.connect_headers import PREFIX as CONNECT
+from sluicegate.streams.outbox.connect_headers import connect_headers
 from sluicegate.streams.rules import rule_of
 
 LONGEST_WHERE = 300  # characters of a position in the user's code
+LONGEST_ERROR = 1000  # characters of an error text
 OVERHEAD = 1024  # bytes that headers and framing may add to a message
+EXPLAINING = ("sluicegate-dead-", CONNECT)
+"""The headers that explain a dead letter begin with one of these."""
 WhyDead = tuple[str, str, str, int, str, str]
 """Stage, reason, error, attempts, the place in the user's code, and the clause."""
 NO_DESTINATION: WhyDead = ("produce", "no-destination", "the agent has no `to`", 1, "", "")
@@ -190,7 +195,7 @@ class Rows:
         if self._agent.on_error.produce == "stop":
             records = f"its records are {fire.first} to {fire.last}, and on_error.produce is stop"
             raise ProduceStopped(f"{self._partition.topic}/{self._partition.number}: {shown or why}; {records}")
-        headers = [header for header in headers if not header[0].startswith("sluicegate-dead-")]
+        headers = [header for header in headers if not header[0].startswith(EXPLAINING)]
         error = f"{why}; its records are {fire.first} to {fire.last}"
         headers += self._explained("produce", reason, error, fire.first, fire.opened, where=raised_at)
         return self._row(identity, self._agent.dead_letters, fire.key, None, headers)
@@ -225,7 +230,7 @@ class Rows:
     ) -> list[Header]:
         says = {
             "reason": reason,
-            "error": error[:1000].encode("ascii", "replace").decode().replace("\n", " "),
+            "error": error[:LONGEST_ERROR].encode("ascii", "replace").decode().replace("\n", " "),
             **({"where": where[:LONGEST_WHERE]} if where else {}),
             **({"clause": clause} if clause else {}),
             "stage": stage,
@@ -238,7 +243,13 @@ class Rows:
             "agent": self._partition.agent,
             "version": __version__,
         }
-        return [(f"sluicegate-dead-{name}", text.encode("ascii", "replace")) for name, text in says.items()]
+        ours: list[Header] = [
+            (f"sluicegate-dead-{name}", text.encode("ascii", "replace")) for name, text in says.items()
+        ]
+        if self._agent.dead_headers == "connect":
+            texts = error[:LONGEST_ERROR], where[:LONGEST_WHERE]
+            ours += connect_headers(self._partition, offset, stage, reason, *texts)
+        return ours
 
     def _row(
         self, identity: str, topic: str, key: bytes | None, value: bytes | None, headers: list[Header]

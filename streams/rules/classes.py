@@ -56,7 +56,8 @@ OF_AN_AGENT = {
     **dict.fromkeys(("lookup", *(f"lookup.{name}" for name in _LOOKUP)), OUTPUT),
     **dict.fromkeys(("dedupe", "dedupe.id", "dedupe.id.header", "dedupe.id.field"), DUPLICATES),
     **dict.fromkeys(("dedupe.horizon", "dedupe.on_missing", "dedupe.max_ids"), DUPLICATES),
-    **dict.fromkeys((*_HANDLED, "retry.isolate_after", "from.dedupe", "writer_schemas", "dead_letters"), FILE),
+    **dict.fromkeys((*_HANDLED, "retry.isolate_after", "from.dedupe", "writer_schemas"), FILE),
+    **dict.fromkeys(("dead_letters", "dead_letters.topic", "dead_letters.headers"), FILE),
     **dict.fromkeys(("fields", "start", "max_record_bytes", "delivery", "on_error"), FILE),
     **dict.fromkeys((f"on_error.{stage}" for stage in ("decode", "produce", "expression")), FILE),
 }

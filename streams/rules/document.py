@@ -40,7 +40,8 @@ def document(agent: Agent) -> AgentDocument:
     found["from"] = [
         {"topic": each, "dedupe": "sluicegate"} if each in agent.receive else each for each in agent.topics
     ]
-    found["dead_letters"] = agent.dead_letters
+    letters = {"topic": agent.dead_letters, "headers": agent.dead_headers}
+    found["dead_letters"] = agent.dead_letters if agent.dead_headers == "sluicegate" else letters
     found |= {name: _normal(text) for name, text in (("where", agent.where), ("having", agent.having)) if text}
     if agent.let:
         found["let"] = [{each.name: _normal(each.expression)} for each in agent.let]

@@ -248,6 +248,13 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
             "    if True:\n        return set()",
         ),
     ),
+    "own-headers": (
+        Edit(
+            "streams/operations/dead_letters.py",
+            '    before = takewhile(lambda header: not header[0].startswith("sluicegate-dead-"), letter.headers)\n',
+            "    before = letter.headers\n",
+        ),
+    ),
     "revived": (Edit("streams/operations/dead_rows.py", "    gone = [row.number for row in rows]", "    gone = []"),),
     "rebuild-boundaries": (
         Edit(

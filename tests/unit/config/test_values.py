@@ -164,6 +164,10 @@ WRONG = {
         "agents.a.to.format: does not apply: the value goes on as it came, as json; leave it out, or write select: for "
         "a new value",
     ),
+    "headers of dead letters": (
+        having(dead_headers="conect"),
+        "agents.a.dead_letters.headers: must be sluicegate or connect; write one of these words",
+    ),
     "scope": (
         having(scope="shared"),
         "agents.a.scope: needs the outbox: its results are sent from there; leave out outbox: false",

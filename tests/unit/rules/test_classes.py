@@ -301,6 +301,11 @@ CASES = {
         "from: t\non_error: {decode: skip}\naggregate: {count: 2}\nto: {topic: o}",
         FILE,
     ),
+    "the headers of dead letters": (
+        "from: t\naggregate: {count: 2}\nto: {topic: o}\ndead_letters: d",
+        "from: t\naggregate: {count: 2}\nto: {topic: o}\ndead_letters: {topic: d, headers: connect}",
+        FILE,
+    ),
     "aggregate": ("from: t\naggregate: {count: 2}\nhandler: operator:not_", "from: t\nhandler: operator:not_", INPUT),
 }
 

@@ -49,6 +49,7 @@ RULE_FIELDS = {
 FILE_FIELDS = {
     "topics": ("clicks",),
     "dead_letters": "other.dead",
+    "dead_headers": "connect",
     "start": "latest",
     "receive": ("orders",),
     "max_record_bytes": 5,
