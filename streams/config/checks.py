@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from ipaddress import ip_address
 
-from sluicegate.streams.config import cases, forwarding
+from sluicegate.streams.config import cases, envelopes, forwarding
 from sluicegate.streams.config.dead_letters import DeadLettersModel
 from sluicegate.streams.config.fields import LONGEST_NAME, NAME
 from sluicegate.streams.config.kafka import EMBEDDED
@@ -29,6 +29,7 @@ def findings(file: FileModel) -> Iterator[FileFinding]:
             )
         yield from _parts(agent, path)
         yield from forwarding.findings(agent, path)
+        yield from envelopes.findings(agent, path)
         yield from _isolation(agent, path)
         yield from _repartition(file, name, agent, path)
         if agent.aggregate is not None:

@@ -33,6 +33,7 @@ from sluicegate.streams.config.cases import ExpectRowsStep, ExpectStep, RowStep,
 from sluicegate.streams.config.dead_letters import DeadLettersModel
 from sluicegate.streams.config.dedupe import DeduplicationModel, IdSource
 from sluicegate.streams.config.document import FileDocument, LineColumn, Unreadable
+from sluicegate.streams.config.envelopes import EnvelopeModel
 from sluicegate.streams.config.leased import Degraded, OutboxModel, TimeoutsModel, Unhealthy
 from sluicegate.streams.config.lookups import LookupModel
 from sluicegate.streams.config.models import (
@@ -212,6 +213,7 @@ def _keys() -> Mapping[str, list[str]]:
         f"{agent}.from": SourceModel,
         f"{agent}.key": KeyModel,
         f"{agent}.to": DestinationModel,
+        f"{agent}.to.envelope": EnvelopeModel,
         "dead_letters": DeadLettersModel,
         f"{agent}.dead_letters": DeadLettersModel,
         f"{agent}.dedupe": DeduplicationModel,

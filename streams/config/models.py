@@ -8,6 +8,7 @@ from sluicegate.streams.config.cases import Tests
 from sluicegate.streams.config.dead_letters import DeadLettersField
 from sluicegate.streams.config.declared import DeclaredFields
 from sluicegate.streams.config.dedupe import DedupeField
+from sluicegate.streams.config.envelopes import EnvelopeField, SourceEnvelope
 from sluicegate.streams.config.fields import (
     FIELD,
     FUNCTION,
@@ -159,11 +160,13 @@ class Aggregate(BaseModel):
 
 
 class SourceModel(BaseModel):
-    """`dedupe: sluicegate`: another Sluicegate writes this topic, its repeats are dropped."""
+    """`dedupe: sluicegate`: another Sluicegate writes this topic, its repeats are dropped. `envelope: cloudevents`: its
+    records are CloudEvents."""
 
     model_config = _CLOSED
     topic: TopicField
     dedupe: SendersField | None = None
+    envelope: SourceEnvelope | None = None
 
 
 def _as_sources(value: object) -> object:
@@ -178,7 +181,7 @@ _TOPIC_SCHEMA = {"type": "string", "pattern": TOPIC}
 _SOURCE_SCHEMA = {
     "type": "object",
     "additionalProperties": False,
-    "properties": {"topic": _TOPIC_SCHEMA, "dedupe": {"enum": ["sluicegate"]}},
+    "properties": {"topic": _TOPIC_SCHEMA, "dedupe": {"enum": ["sluicegate"]}, "envelope": {"enum": ["cloudevents"]}},
     "required": ["topic"],
 }
 _ONE_SOURCE = {"anyOf": [_TOPIC_SCHEMA, _SOURCE_SCHEMA]}
@@ -263,6 +266,7 @@ class DestinationModel(BaseModel):
     register_: RegisterField | None = Field(default=None, alias="register")
     message: Text | None = None
     validate_: RegisterField | None = Field(default=None, alias="validate")
+    envelope: EnvelopeField | None = None
 
 
 DROP = DestinationModel.model_construct(topic="drop")

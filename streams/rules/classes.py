@@ -40,12 +40,14 @@ _AGGREGATE = {
     **dict.fromkeys(("compute", "compute.kind", "compute.field", "compute.function"), COMPUTED),
 }
 _WRITTEN = ("format", "schema", "framing", "schema_id", "subject", "register", "message", "validate")
-_TO = ("topic", "where", "select", "continue", *_WRITTEN)
+_EVENT = ("envelope", "envelope.cloudevents", "envelope.type", "envelope.source")
+_TO = ("topic", "where", "select", "continue", *_EVENT, *_WRITTEN)
 _LOOKUP = ("table", "collection", "hash", "column", "key", "fields", "missing", "missing.then", "missing.wait", "lock")
 _HANDLED = ("handler", "session", "concurrency", "then", "retry", "retry.attempts", "retry.backoff")
 OF_AN_AGENT = {
     **dict.fromkeys(("from", "from.topic"), TOPICS),
     **dict.fromkeys(("format", "schema", "writer_schema", "framing", "schema_id", "message"), INPUT),
+    "from.envelope": INPUT,
     **dict.fromkeys(("scope", "repartition"), INPUT),
     "aggregate": INPUT,
     **{f"aggregate.{name}": found for name, found in _AGGREGATE.items()},

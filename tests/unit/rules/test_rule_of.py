@@ -13,6 +13,7 @@ from sluicegate.streams.agent import (
     Aggregation,
     Deduplication,
     Destination,
+    EventEnvelope,
     Handler,
     Let,
     Lookup,
@@ -45,6 +46,7 @@ RULE_FIELDS = {
     "having": "count > 1",
     "routes": (Destination("large", where="count > 5"), Destination("small")),
     "revision": "7",
+    "events": ("orders",),
 }
 FILE_FIELDS = {
     "topics": ("clicks",),
@@ -81,6 +83,7 @@ DESTINATION = {
     "select": (Selected("key"),),
     "where": "count > 5",
     "goes_on": True,
+    "envelope": EventEnvelope("structured", "shop.total"),
 }
 HANDLER = {
     "functions": ("shop:leave",),
