@@ -1,5 +1,5 @@
-"""CloudEvents with the real command on a real broker: the official SDK for Python writes what is read, in both modes, and
-reads what is written, while the worker is killed."""
+"""CloudEvents with the real command on a real broker: the official SDK for Python writes what is read, in both modes,
+and reads what is written, while the worker is killed."""
 
 import json
 import signal
