@@ -25,6 +25,7 @@ from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.operations.answering import becomes
 from sluicegate.streams.operations.dead_letters import letters, retry
 from tests.mutation.twins import without
+from tests.unit.engine.deployments import deployed
 from tests.unit.engine.driver import Driver, Log, ManualClock, distinct, header
 from tests.unit.engine.scene import dead
 from tests.unit.engine.test_dead_letters import InLog
@@ -248,3 +249,25 @@ def _ids(clock: ManualClock) -> set[str]:
         driver.give(0).turns(6)
         found |= {event(each).get_id() for each in distinct(log, "out")}
     return found
+
+
+def _a_deployment(log: Log, store: MemoryStore, clock: ManualClock) -> list[tuple[int, int]]:
+    """Counts and totals when a group of version 1, which finishes, gets its last records after the deployment."""
+    old = replace(AGENT, aggregation=replace(RULE, count=3))
+    new = replace(AGENT, aggregation=replace(RULE, count=2, compute=(Reducer("total", "max", "data.n"),)))
+    put(log, 1)
+    Driver(old, store, log, clock, deployed=deployed((old, "refuse"))).give(0).turns()
+    driver = Driver(new, store, log, clock, deployed=deployed((old, "refuse"), (new, "finish"))).give(0).turns()
+    put(log, 2)
+    put(log, 4, mode="structured")
+    driver.turns()
+    return [(each["count"], each["total"]) for each in results(log)]
+
+
+def test_events_go_to_the_groups_of_an_earlier_rule(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+    assert _a_deployment(log, store, clock) == [(3, 7)]
+
+
+def test_twin_an_event_that_is_read_too_late_leaves_its_group(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+    with without("event-before-older"):
+        assert _a_deployment(log, store, clock) != [(3, 7)]
