@@ -72,6 +72,15 @@ class Selected:
 
 
 @dataclass(frozen=True, slots=True)
+class EventEnvelope:
+    """An output whose messages are CloudEvents of this `type` and `source`. Without a source it is `/APP/AGENT`."""
+
+    mode: Literal["binary", "structured"]
+    type: str
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Destination:
     """An output topic. `format` is the name of a codec of `sluicegate.schemas`. For the format `avro` without `avro`,
     the schema is derived from the computed fields (sluicegate.streams.formats). `select` lists the fields of the value;
@@ -87,6 +96,7 @@ class Destination:
     select: tuple[Selected, ...] = ()
     where: str = ""
     goes_on: bool = False
+    envelope: EventEnvelope | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +216,8 @@ class Agent:
       action if none does.
     - `revision`: names the code of the agent's functions. Another revision is another rule.
     - `lookups`: rows of the store that are added to messages that are forwarded or handled, or to results.
+    - `events`: the input topics whose records are CloudEvents.
+    - `dead_headers`: with `connect`, dead letters have the headers of Kafka Connect as well.
     """
 
     name: str
@@ -231,6 +243,8 @@ class Agent:
     unrouted: Literal["dead-letter", "drop"] = "dead-letter"
     revision: str = ""
     lookups: tuple[Lookup, ...] = ()
+    dead_headers: Literal["sluicegate", "connect"] = "sluicegate"
+    events: tuple[str, ...] = ()
 
     @property
     def outputs(self) -> tuple[Destination, ...]:

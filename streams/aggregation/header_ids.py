@@ -5,7 +5,8 @@ The id moves to the front of the value, where the other producers have it, so th
 
 from collections.abc import Sequence
 
-from sluicegate.streams.contracts.record import Headers, Record, headers
+from sluicegate.streams.aggregation.record_view import RecordView
+from sluicegate.streams.contracts.record import Record, headers
 
 HEADER = "__value_schema_id"
 LENGTHS = {0: 5, 1: 17}
@@ -15,7 +16,7 @@ LENGTHS = {0: 5, 1: 17}
 def framed(records: Sequence[Record]) -> Sequence[Record]:
     """The records; if one of them has an id in a header, all of another class, which has it in front of the value."""
     ids = [_id(record) for record in records]
-    return [FramedRecord(*each) for each in zip(records, ids, strict=True)] if any(ids) else records
+    return [_framed(*each) for each in zip(records, ids, strict=True)] if any(ids) else records
 
 
 def _id(record: Record) -> bytes:
@@ -24,39 +25,7 @@ def _id(record: Record) -> bytes:
     return found if found and len(found) >= LENGTHS.get(found[0], len(found) + 1) else b""
 
 
-class FramedRecord:
-    """A record with its schema id in front of its value."""
-
-    __slots__ = ("_id", "_record")
-
-    def __init__(self, record: Record, id: bytes) -> None:
-        self._record, self._id = record, id
-
-    def topic(self) -> str:
-        return self._record.topic()
-
-    def partition(self) -> int:
-        return self._record.partition()
-
-    def offset(self) -> int:
-        return self._record.offset()
-
-    def key(self) -> bytes | None:
-        return self._record.key()
-
-    def value(self) -> bytes | None:
-        value = self._record.value()
-        return None if value is None else self._id + value
-
-    def headers(self) -> Headers | None:
-        found = self._record.headers()
-        return [each for each in found if each[0] != HEADER] if self._id and found else found
-
-    def timestamp(self) -> tuple[int, int]:
-        return self._record.timestamp()
-
-    def leader_epoch(self) -> int | None:
-        return self._record.leader_epoch()
-
-    def error(self) -> object | None:
-        return self._record.error()
+def _framed(record: Record, id: bytes) -> Record:
+    value = record.value()
+    others = [each for each in headers(record) if each[0] != HEADER] if id else record.headers()
+    return RecordView(record, None if value is None else id + value, others)

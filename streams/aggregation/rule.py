@@ -35,6 +35,7 @@ class Rule:
         "completion",
         "decode",
         "ending",
+        "events",
         "fingerprint",
         "grouped",
         "header_ids",
@@ -60,6 +61,7 @@ class Rule:
         self.header_ids = agent.avro is not None and bool(
             agent.avro.registry
         )  # may records carry their schema id there?
+        self.events = frozenset(agent.events)
         self.message = codec.decode
         self.valid = decode_any if codec.name == "json" else codec.decode  # can anything read it?
         lenient = aggregation.on_missing == "ignore"
@@ -101,7 +103,8 @@ class Rule:
 
 def fingerprint(agent: Agent) -> str:
     """What must not change under open groups, as canonical JSON: key, compute (in any order), format, whether fields
-    may be missing, a scope other than partition, and the computed fields that key and compute name."""
+    may be missing, a scope other than partition, the computed fields that key and compute name, and the topics of
+    CloudEvents."""
     rule = agent.aggregation or Aggregation()
     compute = sorted([r.name, r.kind, r.field, r.function] for r in rule.compute)
     more: list[object] = [] if agent.scope == "partition" else [agent.scope]
@@ -110,6 +113,8 @@ def fingerprint(agent: Agent) -> str:
     )
     if lets:
         more.append([[name, normal(each.node)] for name, each in lets.items()])
+    if agent.events:
+        more.append({"events": sorted(agent.events)})
     return canonical([rule.key, compute, agent.format, rule.on_missing == "ignore", *more]).decode()
 
 

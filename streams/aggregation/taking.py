@@ -6,8 +6,8 @@ from operator import methodcaller
 
 from sluicegate.streams.aggregation.accept import refuse
 from sluicegate.streams.aggregation.clauses import QuickAnswers, Where
+from sluicegate.streams.aggregation.events_read import as_read
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.header_ids import framed
 from sluicegate.streams.contracts.record import Record
 
 _value = methodcaller("value")
@@ -19,8 +19,7 @@ def taken(groups: Groups, records: Sequence[Record]) -> Sequence[Record]:
 
     A record that is left out counts nowhere else: it needs no key, and its id is not remembered.
     """
-    if groups.rule.header_ids:
-        records = framed(records)
+    records = as_read(groups, records)
     where, refused = groups.rule.where, len(groups.events) + groups.counts["skipped"]
     if where is None:
         return records

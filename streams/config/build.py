@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from sluicegate.streams import agent as run
-from sluicegate.streams.config import kafka, lookups, registry, schemas
-from sluicegate.streams.config.checks import dead_letters, rekeying
+from sluicegate.streams.config import envelopes, kafka, lookups, registry, schemas
+from sluicegate.streams.config.checks import dead_letters, letters, rekeying
 from sluicegate.streams.config.dedupe import DeduplicationModel
 from sluicegate.streams.config.leased import OutboxModel
 from sluicegate.streams.config.models import (
@@ -88,7 +88,13 @@ def _agents(file: FileModel, name: str, agent: AgentModel, written: set[str], fo
     return [
         first,
         replace(
-            made, topics=(agent.repartition,), aggregation=own, start="earliest", receive=(agent.repartition,), where=""
+            made,
+            topics=(agent.repartition,),
+            aggregation=own,
+            start="earliest",
+            receive=(agent.repartition,),
+            where="",
+            events=(),
         ),
     ]
 
@@ -101,6 +107,7 @@ def _agent(file: FileModel, name: str, agent: AgentModel, written: set[str], fol
         aggregation=_aggregation(agent.key.field if agent.key else None, agent.aggregate) if agent.aggregate else None,
         to=_destination(agent, agent.to, folder, asked) if agent.to else None,
         dead_letters=dead_letters(file, agent),
+        dead_headers=letters(file, agent).headers or "sluicegate",
         format=agent.format,
         start=agent.start if isinstance(agent.start, float) else "latest" if agent.start == "latest" else "earliest",
         receive=tuple(s.topic for s in agent.from_ if s.dedupe or s.topic in written),
@@ -118,13 +125,15 @@ def _agent(file: FileModel, name: str, agent: AgentModel, written: set[str], fol
         let=tuple(run.Let(each, expression) for each, expression in (agent.let or {}).items()),
         revision=agent.revision or "",
         lookups=lookups.built(agent.lookup),
+        events=tuple(s.topic for s in agent.from_ if s.envelope),
     )
 
 
 def _destination(agent: AgentModel, to: DestinationModel, folder: Path, asked: str) -> run.Destination:
     select = tuple(run.Selected(name, expression or "") for name, expression in (to.select or {}).items())
     form = "json" if agent.forwards and not select else to.format  # not used: the bytes are not written anew
-    return run.Destination(to.topic, form, schemas.given(to, folder, asked), select, to.where or "", to.continue_)
+    given, event = schemas.given(to, folder, asked), envelopes.built(to.envelope)
+    return run.Destination(to.topic, form, given, select, to.where or "", to.continue_, event)
 
 
 def _dedupe(dedupe: DeduplicationModel) -> run.Deduplication:

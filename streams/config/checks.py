@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterator
 from ipaddress import ip_address
 
-from sluicegate.streams.config import cases, forwarding
+from sluicegate.streams.config import cases, envelopes, forwarding
+from sluicegate.streams.config.dead_letters import DeadLettersModel
 from sluicegate.streams.config.fields import LONGEST_NAME, NAME
 from sluicegate.streams.config.kafka import EMBEDDED
 from sluicegate.streams.config.models import RESERVED, AgentModel, Aggregate, FileModel, UntilModel
@@ -28,6 +29,7 @@ def findings(file: FileModel) -> Iterator[FileFinding]:
             )
         yield from _parts(agent, path)
         yield from forwarding.findings(agent, path)
+        yield from envelopes.findings(agent, path)
         yield from _isolation(agent, path)
         yield from _repartition(file, name, agent, path)
         if agent.aggregate is not None:
@@ -266,12 +268,18 @@ def _topics(file: FileModel, agent: AgentModel, path: Path) -> Iterator[FileFind
         if each.topic in topics:
             what, to = "is a topic that this agent reads: it would feed on its own results", (*path, *at, "topic")
             yield FileFinding(to, what, "write to another topic", (source, to))
-    dead = (*path, "dead_letters") if agent.dead_letters else ("dead_letters",)
+    own = agent.dead_letters is not None and agent.dead_letters.topic is not None
+    dead = (*path, "dead_letters") if own else ("dead_letters",)
     if dead_letters(file, agent) in topics:
         what = "is a topic that this agent reads: a dead letter would come back for ever"
-        at = source if not (agent.dead_letters or file.dead_letters) else dead
+        at = dead if letters(file, agent).topic else source
         yield FileFinding(at, what, "let dead letters go to another topic", (source, dead, ("app",)))
 
 
+def letters(file: FileModel, agent: AgentModel) -> DeadLettersModel:
+    """What the agent or else the file says about dead letters, key by key."""
+    return (agent.dead_letters or DeadLettersModel()).besides(file.dead_letters)
+
+
 def dead_letters(file: FileModel, agent: AgentModel) -> str:
-    return agent.dead_letters or file.dead_letters or f"{file.app}.dead"
+    return letters(file, agent).topic or f"{file.app}.dead"

@@ -30,8 +30,10 @@ from sluicegate.streams.config import (
     words,
 )
 from sluicegate.streams.config.cases import ExpectRowsStep, ExpectStep, RowStep, SendStep, StepModel
+from sluicegate.streams.config.dead_letters import DeadLettersModel
 from sluicegate.streams.config.dedupe import DeduplicationModel, IdSource
 from sluicegate.streams.config.document import FileDocument, LineColumn, Unreadable
+from sluicegate.streams.config.envelopes import EnvelopeModel
 from sluicegate.streams.config.leased import Degraded, OutboxModel, TimeoutsModel, Unhealthy
 from sluicegate.streams.config.lookups import LookupModel
 from sluicegate.streams.config.models import (
@@ -152,7 +154,7 @@ def _warnings(found: FileDocument, model: FileModel | None, app: App | None, tol
     if tolerant and model is not None:
         yield from _known(transport.findings(model), unknown)
     if app is not None and model is not None:
-        chosen = frozenset(name for name, agent in model.agents.items() if agent.dead_letters or model.dead_letters)
+        chosen = frozenset(name for name, agent in model.agents.items() if checks.letters(model, agent).topic)
         yield from _known(words.warnings(app, chosen), unknown)
     yield from (_written_secret(path) for path in _secrets(found) if path not in found.substituted)
 
@@ -211,6 +213,9 @@ def _keys() -> Mapping[str, list[str]]:
         f"{agent}.from": SourceModel,
         f"{agent}.key": KeyModel,
         f"{agent}.to": DestinationModel,
+        f"{agent}.to.envelope": EnvelopeModel,
+        "dead_letters": DeadLettersModel,
+        f"{agent}.dead_letters": DeadLettersModel,
         f"{agent}.dedupe": DeduplicationModel,
         f"{agent}.dedupe.id": IdSource,
         f"{agent}.retry": Retry,

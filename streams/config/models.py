@@ -5,8 +5,10 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, WithJsonSchema, model_validator
 
 from sluicegate.streams.config.cases import Tests
+from sluicegate.streams.config.dead_letters import DeadLettersField
 from sluicegate.streams.config.declared import DeclaredFields
 from sluicegate.streams.config.dedupe import DedupeField
+from sluicegate.streams.config.envelopes import EnvelopeField, SourceEnvelope
 from sluicegate.streams.config.fields import (
     FIELD,
     FUNCTION,
@@ -158,11 +160,13 @@ class Aggregate(BaseModel):
 
 
 class SourceModel(BaseModel):
-    """`dedupe: sluicegate`: another Sluicegate writes this topic, its repeats are dropped."""
+    """`dedupe: sluicegate`: another Sluicegate writes this topic, its repeats are dropped. `envelope: cloudevents`: its
+    records are CloudEvents."""
 
     model_config = _CLOSED
     topic: TopicField
     dedupe: SendersField | None = None
+    envelope: SourceEnvelope | None = None
 
 
 def _as_sources(value: object) -> object:
@@ -177,7 +181,7 @@ _TOPIC_SCHEMA = {"type": "string", "pattern": TOPIC}
 _SOURCE_SCHEMA = {
     "type": "object",
     "additionalProperties": False,
-    "properties": {"topic": _TOPIC_SCHEMA, "dedupe": {"enum": ["sluicegate"]}},
+    "properties": {"topic": _TOPIC_SCHEMA, "dedupe": {"enum": ["sluicegate"]}, "envelope": {"enum": ["cloudevents"]}},
     "required": ["topic"],
 }
 _ONE_SOURCE = {"anyOf": [_TOPIC_SCHEMA, _SOURCE_SCHEMA]}
@@ -262,6 +266,7 @@ class DestinationModel(BaseModel):
     register_: RegisterField | None = Field(default=None, alias="register")
     message: Text | None = None
     validate_: RegisterField | None = Field(default=None, alias="validate")
+    envelope: EnvelopeField | None = None
 
 
 DROP = DestinationModel.model_construct(topic="drop")
@@ -347,7 +352,7 @@ class AgentModel(BaseModel):
     routes: Annotated[list[DestinationModel], BeforeValidator(_as_routes), WithJsonSchema({})] = Field(
         default_factory=list, alias="to"
     )
-    dead_letters: TopicField | None = None
+    dead_letters: DeadLettersField = None
     start: Start = "earliest"
     max_record_bytes: SizeField = 1024 * 1024
     dedupe: DedupeField | None = None
@@ -394,7 +399,7 @@ class FileModel(BaseModel):
     app: NameField
     kafka: Annotated[dict[str, Any], unless_unknown(dict)] = Field(repr=False)
     store: StoreUrl = Field(repr=False)
-    dead_letters: TopicField | None = None
+    dead_letters: DeadLettersField = None
     accept_level: AcceptLevel = "durable"
     auto_migrate: FlagField | None = None
     allow_plaintext: FlagField = False

@@ -60,7 +60,7 @@ def judged(app: App, file: FileModel | None = None) -> Iterator[Judged]:
         yield from _of_record(agent, path, record, types)
         if agent.forwards:
             yield from _of_forwarded(agent, path, record, types)
-        if file is not None and model is not None and record.source is None:
+        if file is not None and model is not None and record.source is None and not agent.events:
             yield from _not_in_tests(agent, path, record, sent(file, model))
         if agent.grouped:
             yield from _of_result(agent, path, types)

@@ -12,7 +12,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from sluicegate.schemas.options import SchemaOptions
 from sluicegate.streams import agent as run
-from sluicegate.streams.config import loading, registry, rules, typed
+from sluicegate.streams.config import envelopes, loading, registry, rules, typed
 from sluicegate.streams.config.document import FileDocument
 from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean, dotted
 from sluicegate.streams.config.scalars import Native
@@ -192,7 +192,7 @@ def _agent(agent: run.Agent, first: run.Agent | None) -> Tree:
         repartition=first.to.topic if first is not None and first.to is not None else None,
         aggregate=None if agent.aggregation is None else _aggregate(agent.aggregation),
         to=_to(agent),
-        dead_letters=agent.dead_letters,
+        dead_letters=_dead_letters(agent),
         start=Native(source.start),
         max_record_bytes=Native(agent.max_record_bytes),
         dedupe=None if agent.dedupe is None else _dedupe(agent.dedupe),
@@ -209,9 +209,20 @@ def _agent(agent: run.Agent, first: run.Agent | None) -> Tree:
         lookup={each.name: _lookup(each) for each in agent.lookups} or None,
     )
     found["from"] = [
-        _given(topic=topic, dedupe="sluicegate" if topic in source.receive else None) for topic in source.topics
+        _given(
+            topic=topic,
+            dedupe="sluicegate" if topic in source.receive else None,
+            envelope="cloudevents" if topic in source.events else None,
+        )
+        for topic in source.topics
     ]
     return found | _schema(source.avro) | (_handler(agent.handler) if agent.handler else {})
+
+
+def _dead_letters(agent: run.Agent) -> object:
+    """The topic alone where the headers are the usual ones, so that a problem names the key that is in the code."""
+    usual = agent.dead_headers == "sluicegate"
+    return agent.dead_letters if usual else {"topic": agent.dead_letters, "headers": agent.dead_headers}
 
 
 def _lookup(lookup: run.Lookup) -> Tree:
@@ -234,6 +245,7 @@ def _destination(agent: run.Agent, to: run.Destination) -> Tree:
     if to.avro is not None and to.avro.subject:
         known = {text.replace("{topic}", to.topic): name for name, text in registry.SUBJECTS.items()}
         found |= {"subject": known.get(to.avro.subject, to.avro.subject), "register": to.avro.register}
+    found |= _given(envelope=envelopes.written(to.envelope))
     if to.select:
         names = [each.name for each in to.select]
         computed = {each.name: each.expression or each.name for each in to.select}

@@ -14,6 +14,7 @@ from sluicegate.streams.agent import Agent, OnError
 from sluicegate.streams.aggregation.accept import accept, refuse
 from sluicegate.streams.aggregation.clauses import Clause, ClauseFailed, Fields, Where, answered, as_field, clause
 from sluicegate.streams.aggregation.events import Refused
+from sluicegate.streams.aggregation.events_read import one_as_read
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.results import ResultFields, Results, Route, clauses, results
 from sluicegate.streams.aggregation.rule import Rule
@@ -73,6 +74,7 @@ class RecordClauses:
         name, ask = self._asks[number]
         groups, found = Groups(self._rule), None
         try:
+            record = one_as_read(self._rule, record)
             value = record.value()
             if (value is None and not self._opaque) or len(value or b"") > self._rule.max_record_bytes:
                 raise OverflowError

@@ -10,6 +10,7 @@ time send a record once, and a retry that was killed is finished and not repeate
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import NamedTuple, Protocol
 
 from sluicegate.streams import failpoints
@@ -121,9 +122,12 @@ def original(letter: Letter, app: str, number: int, partition: int) -> OutboxRow
 
 
 def _its_own(letter: Letter) -> Headers:
-    """The record's own headers. None for an item of a group: it carries the group's headers, and its own are
-    unknown."""
-    return [] if letter.item is not None else [each for each in letter.headers if not each[0].startswith("sluicegate-")]
+    """The record's own headers: those before the headers that explain the letter. None for an item of a group: it
+    carries the group's headers, and its own are unknown."""
+    if letter.item is not None:
+        return []
+    before = takewhile(lambda header: not header[0].startswith("sluicegate-dead-"), letter.headers)
+    return [each for each in before if not each[0].startswith("sluicegate-")]
 
 
 class Retried(NamedTuple):

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.aggregation.accept import accept
 from sluicegate.streams.aggregation.events import Fire
+from sluicegate.streams.aggregation.events_read import as_read
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import FIRST, LAST
 from sluicegate.streams.aggregation.rule import Rule
@@ -157,6 +158,9 @@ class GroupHistory:
         if self._senders is not None and not self._senders.drop_repeats([record], now):
             return False
         asked = Groups(self._rule)
+        if not (seen := as_read(asked, [record])):
+            return False
+        [record] = seen
         if not taken(asked, [record]):
             self._count(record, asked)
             return False

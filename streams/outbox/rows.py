@@ -6,11 +6,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from sluicegate.schemas import Codec, json
+from sluicegate.schemas import Codec, cloud_events, json
 from sluicegate.schemas import codec as named_codec
 from sluicegate.schemas.codecs import Unwritable
 from sluicegate.streams import __version__, formats
-from sluicegate.streams.agent import Agent
+from sluicegate.streams.agent import Agent, EventEnvelope
 from sluicegate.streams.aggregation.events import BadItem, Event, Fire, Refused, Sent, Unhandled
 from sluicegate.streams.aggregation.results import document, rfc3339
 from sluicegate.streams.causes import cause
@@ -20,10 +20,15 @@ from sluicegate.streams.contracts.record import headers as headers_of
 from sluicegate.streams.contracts.stores import OutputFacts
 from sluicegate.streams.contracts.values import OutboxRow, Partition
 from sluicegate.streams.errors import ProduceStopped
+from sluicegate.streams.outbox.connect_headers import PREFIX as CONNECT
+from sluicegate.streams.outbox.connect_headers import connect_headers
 from sluicegate.streams.rules import rule_of
 
 LONGEST_WHERE = 300  # characters of a position in the user's code
+LONGEST_ERROR = 1000  # characters of an error text
 OVERHEAD = 1024  # bytes that headers and framing may add to a message
+EXPLAINING = ("sluicegate-dead-", CONNECT)
+"""The headers that explain a dead letter begin with one of these."""
 WhyDead = tuple[str, str, str, int, str, str]
 """Stage, reason, error, attempts, the place in the user's code, and the clause."""
 NO_DESTINATION: WhyDead = ("produce", "no-destination", "the agent has no `to`", 1, "", "")
@@ -44,11 +49,12 @@ class AnyPartition:
 
 
 class Target(NamedTuple):
-    """A topic, and how a result is written for it."""
+    """A topic, how a result is written for it, and the event that the message is."""
 
     topic: str
     encode: Callable[[Any], bytes]
     format: str
+    envelope: EventEnvelope | None = None
 
 
 class Rows:
@@ -58,6 +64,7 @@ class Rows:
     __slots__ = (
         "_agent",
         "_dead_id",
+        "_envelopes",
         "_facts",
         "_letters",
         "_lineage",
@@ -77,9 +84,10 @@ class Rows:
         self._partition, self._agent, self._facts, self._most = partition, agent, facts, most
         chosen = agent.routes or agent.lookups or any(each.select for each in agent.outputs)
         outputs = agent.outputs if chosen else ()
-        self._targets = [target(each.topic, formats.writes(replace(agent, to=each))) for each in outputs]
+        self._targets = [target(each.topic, formats.writes(replace(agent, to=each)), each.envelope) for each in outputs]
+        self._envelopes = {each.topic: each.envelope for each in agent.outputs if each.envelope}
         self._letters = target(agent.dead_letters, named_codec("json") if chosen else codec)
-        self._to = target(agent.to.topic, codec) if agent.to else None
+        self._to = target(agent.to.topic, codec, agent.to.envelope) if agent.to else None
         self._name = agent.name.encode()
         self._rule: Header = ("sluicegate-rule", rule_of(agent).short.encode())
         self.under_rule = True
@@ -124,7 +132,27 @@ class Rows:
         ]
         if sent.trace is not None and not any(name == "traceparent" for name, _ in headers):
             headers.append(("traceparent", sent.trace.encode("ascii", "replace")))
-        return self._row(output_id(sent.fire, sent.index), sent.topic, sent.key, sent.value, headers)
+        identity, value = output_id(sent.fire, sent.index), sent.value
+        if envelope := self._envelopes.get(sent.topic):
+            value, headers = self._event(envelope, identity, sent.key, value, headers)
+        return self._row(identity, sent.topic, sent.key, value, headers)
+
+    def _event(
+        self,
+        envelope: EventEnvelope,
+        identity: str,
+        key: bytes | None,
+        value: bytes | None,
+        headers: list[Header],
+        time: str = "",
+    ) -> tuple[bytes | None, list[Header]]:
+        """The value and the headers of the message as an event, whose id is that of the output."""
+        source = envelope.source or f"/{self._partition.app}/{self._partition.agent}"
+        attributes = {"specversion": "1.0", "id": identity, "source": source, "type": envelope.type}
+        attributes |= {"time": time} if time else {}
+        attributes |= {"partitionkey": text} if (text := _attribute(key)) else {}
+        written, ours = cloud_events.written(envelope.mode, attributes, value)
+        return written, [*cloud_events.others(headers), *ours]
 
     def _fire(self, fire: Fire, dead: WhyDead | None) -> OutboxRow:
         """The whole result document, for the agent's destination or as a dead letter."""
@@ -148,7 +176,10 @@ class Rows:
         if len(value) + len(fire.key) + OVERHEAD > self._most:
             why = f"the result has {len(value)} bytes, more than a message may have"
             return self._unsendable(identity, fire, "too-large", why, headers)
-        return self._row(identity, to.topic, fire.key, value, headers)
+        if to.envelope is None:
+            return self._row(identity, to.topic, fire.key, value, headers)
+        event = self._event(to.envelope, identity, fire.key, value, headers, rfc3339(fire.closed))
+        return self._row(identity, to.topic, fire.key, *event)
 
     def _of_group(self, fire: Fire) -> list[Header]:
         where = b"%s/%d/" % (self._partition.topic.encode(), self._partition.number)
@@ -190,7 +221,7 @@ class Rows:
         if self._agent.on_error.produce == "stop":
             records = f"its records are {fire.first} to {fire.last}, and on_error.produce is stop"
             raise ProduceStopped(f"{self._partition.topic}/{self._partition.number}: {shown or why}; {records}")
-        headers = [header for header in headers if not header[0].startswith("sluicegate-dead-")]
+        headers = [header for header in headers if not header[0].startswith(EXPLAINING)]
         error = f"{why}; its records are {fire.first} to {fire.last}"
         headers += self._explained("produce", reason, error, fire.first, fire.opened, where=raised_at)
         return self._row(identity, self._agent.dead_letters, fire.key, None, headers)
@@ -225,7 +256,7 @@ class Rows:
     ) -> list[Header]:
         says = {
             "reason": reason,
-            "error": error[:1000].encode("ascii", "replace").decode().replace("\n", " "),
+            "error": error[:LONGEST_ERROR].encode("ascii", "replace").decode().replace("\n", " "),
             **({"where": where[:LONGEST_WHERE]} if where else {}),
             **({"clause": clause} if clause else {}),
             "stage": stage,
@@ -238,7 +269,13 @@ class Rows:
             "agent": self._partition.agent,
             "version": __version__,
         }
-        return [(f"sluicegate-dead-{name}", text.encode("ascii", "replace")) for name, text in says.items()]
+        ours: list[Header] = [
+            (f"sluicegate-dead-{name}", text.encode("ascii", "replace")) for name, text in says.items()
+        ]
+        if self._agent.dead_headers == "connect":
+            texts = error[:LONGEST_ERROR], where[:LONGEST_WHERE]
+            ours += connect_headers(self._partition, offset, stage, reason, *texts)
+        return ours
 
     def _row(
         self, identity: str, topic: str, key: bytes | None, value: bytes | None, headers: list[Header]
@@ -284,10 +321,19 @@ def contents(fire: Fire) -> Iterator[object]:
             yield value
 
 
-def target(topic: str, codec: Codec) -> Target:
+def _attribute(key: bytes | None) -> str:
+    """The key as the value of an attribute; empty if it cannot be one: it is no text, or has control characters."""
+    try:
+        text = (key or b"").decode()
+    except UnicodeDecodeError:
+        return ""
+    return text if text.isprintable() else ""
+
+
+def target(topic: str, codec: Codec, envelope: EventEnvelope | None = None) -> Target:
     """How a document is written for a topic. A codec of the user's gets plain values."""
     own = ":" in codec.name
-    return Target(topic, partial(_written, codec.encode) if own else codec.encode, codec.name)
+    return Target(topic, partial(_written, codec.encode) if own else codec.encode, codec.name, envelope)
 
 
 def _written(encode: Callable[[Any], bytes], values: dict[str, object]) -> bytes:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sluicegate.streams.aggregation.clauses import ClauseFailed
-from sluicegate.streams.aggregation.header_ids import framed
+from sluicegate.streams.aggregation.events_read import one_as_read
 from sluicegate.streams.calling.backoff import Backoff
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import TopicPartition
@@ -124,7 +124,7 @@ class IntakePauses:
         """A quick look; taking it may still find that it cannot."""
         try:
             rule = self._setting.rule
-            self._setting.processor.decoded(rule, framed([record])[0] if rule.header_ids else record)
+            self._setting.processor.decoded(rule, one_as_read(rule, record))
         except ClauseFailed:
             return True
         except Exception:

@@ -13,6 +13,7 @@ from sluicegate.streams import failpoints
 from sluicegate.streams.aggregation.accept import accept
 from sluicegate.streams.aggregation.changelog import Changelog
 from sluicegate.streams.aggregation.events import Event, Fire
+from sluicegate.streams.aggregation.events_read import as_read
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.taking import taken
 from sluicegate.streams.contracts.record import Record
@@ -230,7 +231,7 @@ class Owner:
         if self.partition.topic in self._setting.agent.receive:
             fresh = self.senders.drop_repeats(fresh, now)
         if self.older:
-            fresh = self.older.take(fresh, now, self.dedupe, self._inbox)
+            fresh = self.older.take(as_read(self.groups, fresh), now, self.dedupe, self._inbox)
         fresh = taken(self.groups, fresh)
         processor = self._setting.processor
         for run in self.dedupe.runs(fresh, now, self.groups, self._inbox) if self.dedupe else (fresh,):

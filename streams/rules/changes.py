@@ -96,12 +96,15 @@ def _of_topics(old: Sequence[Any], new: Sequence[Any]) -> Iterator[Change]:
         one, other = before.get(topic), after.get(topic)
         if one is None or other is None:
             yield _change("from", topic if one is not None else None, topic if other is not None else None, TOPICS)
-        elif one != other:
-            yield _change(f"from.{topic}.dedupe", one or None, other or None, OF_AN_AGENT["from.dedupe"])
+            continue
+        for name in ("dedupe", "envelope"):
+            if one.get(name) != other.get(name):
+                yield _change(f"from.{topic}.{name}", one.get(name), other.get(name), OF_AN_AGENT[f"from.{name}"])
 
 
-def _by_topic(sources: Sequence[Any]) -> dict[str, str]:
-    return dict((each, "") if isinstance(each, str) else (each["topic"], each["dedupe"]) for each in sources)
+def _by_topic(sources: Sequence[Any]) -> dict[str, dict[str, str]]:
+    """What the file says of each topic besides its name."""
+    return dict((each, {}) if isinstance(each, str) else (each["topic"], each) for each in sources)
 
 
 def _of_aggregate(old: AgentDocument, new: AgentDocument) -> Iterator[Change]:

@@ -40,12 +40,14 @@ _AGGREGATE = {
     **dict.fromkeys(("compute", "compute.kind", "compute.field", "compute.function"), COMPUTED),
 }
 _WRITTEN = ("format", "schema", "framing", "schema_id", "subject", "register", "message", "validate")
-_TO = ("topic", "where", "select", "continue", *_WRITTEN)
+_EVENT = ("envelope", "envelope.cloudevents", "envelope.type", "envelope.source")
+_TO = ("topic", "where", "select", "continue", *_EVENT, *_WRITTEN)
 _LOOKUP = ("table", "collection", "hash", "column", "key", "fields", "missing", "missing.then", "missing.wait", "lock")
 _HANDLED = ("handler", "session", "concurrency", "then", "retry", "retry.attempts", "retry.backoff")
 OF_AN_AGENT = {
     **dict.fromkeys(("from", "from.topic"), TOPICS),
     **dict.fromkeys(("format", "schema", "writer_schema", "framing", "schema_id", "message"), INPUT),
+    "from.envelope": INPUT,
     **dict.fromkeys(("scope", "repartition"), INPUT),
     "aggregate": INPUT,
     **{f"aggregate.{name}": found for name, found in _AGGREGATE.items()},
@@ -56,7 +58,8 @@ OF_AN_AGENT = {
     **dict.fromkeys(("lookup", *(f"lookup.{name}" for name in _LOOKUP)), OUTPUT),
     **dict.fromkeys(("dedupe", "dedupe.id", "dedupe.id.header", "dedupe.id.field"), DUPLICATES),
     **dict.fromkeys(("dedupe.horizon", "dedupe.on_missing", "dedupe.max_ids"), DUPLICATES),
-    **dict.fromkeys((*_HANDLED, "retry.isolate_after", "from.dedupe", "writer_schemas", "dead_letters"), FILE),
+    **dict.fromkeys((*_HANDLED, "retry.isolate_after", "from.dedupe", "writer_schemas"), FILE),
+    **dict.fromkeys(("dead_letters", "dead_letters.topic", "dead_letters.headers"), FILE),
     **dict.fromkeys(("fields", "start", "max_record_bytes", "delivery", "on_error"), FILE),
     **dict.fromkeys((f"on_error.{stage}" for stage in ("decode", "produce", "expression")), FILE),
 }

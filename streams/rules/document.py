@@ -37,10 +37,9 @@ def document(agent: Agent) -> AgentDocument:
     """All keys of the agent in the file. Raises ExpressionError."""
     rule = agent.aggregation
     found = _besides_defaults(agent, Agent(agent.name, (), None, None, ""), _AGENT)
-    found["from"] = [
-        {"topic": each, "dedupe": "sluicegate"} if each in agent.receive else each for each in agent.topics
-    ]
-    found["dead_letters"] = agent.dead_letters
+    found["from"] = [_source(each, agent) for each in agent.topics]
+    letters = {"topic": agent.dead_letters, "headers": agent.dead_headers}
+    found["dead_letters"] = agent.dead_letters if agent.dead_headers == "sluicegate" else letters
     found |= {name: _normal(text) for name, text in (("where", agent.where), ("having", agent.having)) if text}
     if agent.let:
         found["let"] = [{each.name: _normal(each.expression)} for each in agent.let]
@@ -55,6 +54,12 @@ def document(agent: Agent) -> AgentDocument:
     if on_error := _besides_defaults(agent.on_error, OnError(), _ON_ERROR):
         found["on_error"] = on_error
     return found | _options(agent.avro) | (_handler(agent.handler) if agent.handler else {})
+
+
+def _source(topic: str, agent: Agent) -> object:
+    more = {"dedupe": "sluicegate"} if topic in agent.receive else {}
+    more |= {"envelope": "cloudevents"} if topic in agent.events else {}
+    return {"topic": topic, **more} if more else topic
 
 
 def _aggregate(rule: Aggregation) -> AgentDocument:
@@ -102,6 +107,9 @@ def _destination(to: Destination, agent: Agent) -> AgentDocument:
     found |= {"where": _normal(to.where)} if to.where else {}
     found |= {"select": [_selected(each) for each in to.select]} if to.select else {}
     found |= {"continue": True} if to.goes_on else {}
+    if event := to.envelope:
+        source = {"source": event.source} if event.source else {}
+        found["envelope"] = {"cloudevents": event.mode, "type": event.type, **source}
     avro = _options(to.avro)
     if to.avro is not None and to.avro.subject:
         avro |= {} if to.avro.subject == f"{to.topic}-value" else {"subject": to.avro.subject}

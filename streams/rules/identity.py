@@ -47,4 +47,5 @@ def rule_of(agent: Agent) -> AgentRule:
     """The rule of the agent. Raises ExpressionError for an expression that cannot be parsed."""
     found = document(agent)
     rule = {name: found[name] for name in KEYS if name in found}
+    rule |= {"envelope": sorted(agent.events)} if agent.events else {}
     return AgentRule(rule, sha256(canonical(rule)).hexdigest())

@@ -87,6 +87,7 @@ FIELDS = (
     "lookups",
     "dedupe",
     "scope",
+    "events",
     "revision",
 )
 """The attributes of an agent that are its rule (identity.KEYS)."""

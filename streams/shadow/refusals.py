@@ -25,6 +25,8 @@ def unshadowable(agent: Agent) -> str | None:
         return "of groups that time out nothing is written (on_timeout: discard)"
     if other := [to.topic for to in agent.outputs if to.format != "json"]:
         return f"its results in {', '.join(other)} are not JSON, and only JSON results are compared"
+    if structured := [to.topic for to in agent.outputs if to.envelope and to.envelope.mode == "structured"]:
+        return f"its results in {', '.join(structured)} are structured CloudEvents, and only plain results are compared"
     if _times_missing(agent):
         return "an expression of its results asks for opened_at or closed_at, which `select` leaves out of the results"
     return None

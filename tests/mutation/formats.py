@@ -4,6 +4,7 @@ from tests.mutation.guard import NEVER, Guard
 
 STRICT = ("tests/unit/schemas/test_avro.py",)
 REGISTRY = ("tests/unit/engine/test_registry.py",)
+EVENTS = ("tests/unit/schemas/test_cloud_events.py", "tests/unit/engine/test_cloud_events.py")
 
 PROTOBUF = ("tests/unit/schemas/test_protobuf.py",)
 JSON_SCHEMA = ("tests/unit/schemas/test_json_schema.py",)
@@ -153,9 +154,37 @@ GUARDS = (
     ),
     Guard(
         "an id in a header is that of the value",
-        "streams/aggregation/taking.py",
+        "streams/aggregation/events_read.py",
         "    if groups.rule.header_ids:",
         f"    {NEVER}",
         REGISTRY,
+    ),
+    Guard(
+        "a record that lacks a mandatory attribute is no event",
+        "schemas/cloud_events.py",
+        "        if not isinstance(found, str) or not found:",
+        "        if False:",
+        EVENTS,
+    ),
+    Guard(
+        "data of an event that is declared as JSON is JSON",
+        "schemas/cloud_events.py",
+        '        well_formed(value)\n        return encode({**attributes, "data": msgspec.Raw(value)})',
+        '        return encode({**attributes, "data": msgspec.Raw(value)})',
+        EVENTS,
+    ),
+    Guard(
+        "an event that was read keeps no headers of the other mode",
+        "schemas/cloud_events.py",
+        "    return [*others(headers), (CONTENT_TYPE, STRUCTURED.encode())]",
+        "    return [*headers, (CONTENT_TYPE, STRUCTURED.encode())]",
+        EVENTS,
+    ),
+    Guard(
+        "the headers of Kafka Connect are in the dead letter",
+        "streams/outbox/rows.py",
+        '        if self._agent.dead_headers == "connect":',
+        f"        {NEVER}",
+        ("tests/unit/engine/test_connect_headers.py",),
     ),
 )

@@ -248,6 +248,26 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
             "    if True:\n        return set()",
         ),
     ),
+    "mandatory-attributes": (
+        Edit("schemas/cloud_events.py", "        if not isinstance(found, str) or not found:\n", "        if False:\n"),
+    ),
+    "event-before-older": (
+        Edit(
+            "streams/ownership/owner.py",
+            "self.older.take(as_read(self.groups, fresh), now",
+            "self.older.take(fresh, now",
+        ),
+    ),
+    "event-id": (
+        Edit("streams/outbox/rows.py", '"id": identity, "source"', '"id": f"{identity}/{self._lineage}", "source"'),
+    ),
+    "own-headers": (
+        Edit(
+            "streams/operations/dead_letters.py",
+            '    before = takewhile(lambda header: not header[0].startswith("sluicegate-dead-"), letter.headers)\n',
+            "    before = letter.headers\n",
+        ),
+    ),
     "revived": (Edit("streams/operations/dead_rows.py", "    gone = [row.number for row in rows]", "    gone = []"),),
     "rebuild-boundaries": (
         Edit(

@@ -219,6 +219,27 @@ def test_dead_letters_of_an_agent_are_received_without_repeats_too(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("of_the_file", "of_the_agent", "expected"),
+    [
+        ("f.dead", "a.dead", ("a.dead", "sluicegate")),
+        ("{topic: f.dead, headers: connect}", "null", ("f.dead", "connect")),
+        ("{topic: f.dead, headers: connect}", "a.dead", ("a.dead", "connect")),
+        ("{topic: f.dead, headers: connect}", "{headers: sluicegate}", ("f.dead", "sluicegate")),
+        ("{headers: connect}", "null", ("shop.dead", "connect")),
+        ("f.dead", "{headers: connect}", ("f.dead", "connect")),
+        ("f.dead", "{topic: a.dead, headers: connect}", ("a.dead", "connect")),
+        ("f.dead", "{}", ("f.dead", "sluicegate")),
+    ],
+)
+def test_an_agent_takes_each_key_of_dead_letters_from_the_file_unless_it_has_its_own(
+    tmp_path, of_the_file, of_the_agent, expected
+):
+    text = agent(f"from: t\naggregate: {{count: 2}}\nto: {{topic: o}}\ndead_letters: {of_the_agent}")
+    [made] = loaded(tmp_path, text.replace("dead_letters: shop.dead", f"dead_letters: {of_the_file}")).app.agents
+    assert (made.dead_letters, made.dead_headers) == expected
+
+
+@pytest.mark.parametrize(
     ("http", "expected"),
     [("false", None), ("{}", Http()), ("{port: 1, host: 0.0.0.0, token: x}", Http(1, "0.0.0.0", "x"))],
 )

@@ -11,6 +11,7 @@ from sluicegate.streams.agent import (
     App,
     Deduplication,
     Destination,
+    EventEnvelope,
     Handler,
     Http,
     OnError,
@@ -163,6 +164,14 @@ WRONG = {
         having(aggregation=None, to=Destination("totals", "avro")),
         "agents.a.to.format: does not apply: the value goes on as it came, as json; leave it out, or write select: for "
         "a new value",
+    ),
+    "envelope": (
+        having(to=Destination("totals", envelope=EventEnvelope("binry", "shop.total"))),
+        "agents.a.to.envelope.cloudevents: must be binary or structured; write one of these words",
+    ),
+    "headers of dead letters": (
+        having(dead_headers="conect"),
+        "agents.a.dead_letters.headers: must be sluicegate or connect; write one of these words",
     ),
     "scope": (
         having(scope="shared"),

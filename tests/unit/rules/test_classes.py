@@ -301,6 +301,21 @@ CASES = {
         "from: t\non_error: {decode: skip}\naggregate: {count: 2}\nto: {topic: o}",
         FILE,
     ),
+    "an envelope of a source": (
+        "from: t\naggregate: {count: 2}\nto: {topic: o}",
+        "from: {topic: t, envelope: cloudevents}\naggregate: {count: 2}\nto: {topic: o}",
+        INPUT,
+    ),
+    "an envelope of an output": (
+        "from: t\naggregate: {count: 2}\nto: {topic: o, envelope: {cloudevents: binary, type: a}}",
+        "from: t\naggregate: {count: 2}\nto: {topic: o, envelope: {cloudevents: structured, type: b, source: /c}}",
+        OUTPUT,
+    ),
+    "the headers of dead letters": (
+        "from: t\naggregate: {count: 2}\nto: {topic: o}\ndead_letters: d",
+        "from: t\naggregate: {count: 2}\nto: {topic: o}\ndead_letters: {topic: d, headers: connect}",
+        FILE,
+    ),
     "aggregate": ("from: t\naggregate: {count: 2}\nhandler: operator:not_", "from: t\nhandler: operator:not_", INPUT),
 }
 

@@ -13,6 +13,7 @@ from sluicegate.streams.agent import (
     Aggregation,
     Deduplication,
     Destination,
+    EventEnvelope,
     Handler,
     Let,
     Lookup,
@@ -45,10 +46,12 @@ RULE_FIELDS = {
     "having": "count > 1",
     "routes": (Destination("large", where="count > 5"), Destination("small")),
     "revision": "7",
+    "events": ("orders",),
 }
 FILE_FIELDS = {
     "topics": ("clicks",),
     "dead_letters": "other.dead",
+    "dead_headers": "connect",
     "start": "latest",
     "receive": ("orders",),
     "max_record_bytes": 5,
@@ -80,6 +83,7 @@ DESTINATION = {
     "select": (Selected("key"),),
     "where": "count > 5",
     "goes_on": True,
+    "envelope": EventEnvelope("structured", "shop.total"),
 }
 HANDLER = {
     "functions": ("shop:leave",),

@@ -282,7 +282,7 @@ def test_two_at_once_fence_each_other() -> None:
 
 
 def test_corrections_keep_to_the_schemas_of_results() -> None:
-    corrector = Corrector(play(rule(7), 1), rule(3, where="amount >= 6"))
+    corrector = Corrector(play(rule(7), 1), rule(3, None, where="amount >= 6"))
     corrector.run()
     schemas = [
         json.loads((files("sluicegate.schemas") / "documents" / f"{name}.schema.json").read_text())

@@ -1,0 +1,133 @@
+"""CloudEvents 1.0 in Kafka messages: the Kafka protocol binding, in binary and in structured mode.
+
+Both modes are read as the JSON document of the structured mode: the attributes, and `data`.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from sluicegate.schemas.codecs import base64_text
+from sluicegate.schemas.json import encode, well_formed
+
+MANDATORY = ("specversion", "id", "source", "type")
+PREFIX = "ce_"
+CONTENT_TYPE = "content-type"
+STRUCTURED = "application/cloudevents+json"
+JSON = "application/json"
+_ANY_EVENT = "application/cloudevents"
+_ATTRIBUTE = re.compile(r"[a-z0-9]+")
+_JSON_TYPE = re.compile(r"[^/]+/(?:[^/;]+\+)?json\s*(?:;|$)", re.IGNORECASE)
+_TEXT_TYPE = re.compile(r"text/|[^/]+/(?:[^/;]+\+)?xml\s*(?:;|$)", re.IGNORECASE)
+
+KafkaHeaders = Sequence[tuple[str, bytes | None]]
+
+
+class _Attributes(msgspec.Struct, gc=False):
+    """What is checked of a structured event: only text is an answer here."""
+
+    specversion: Any = None
+    id: Any = None
+    source: Any = None
+    type: Any = None
+
+
+_attributes = msgspec.json.Decoder(_Attributes).decode
+
+
+def document(value: bytes | None, headers: KafkaHeaders) -> bytes:
+    """The event as a JSON document; `value` itself in structured mode. Raises msgspec.DecodeError."""
+    said = {name: content for name, content in headers if name == CONTENT_TYPE or name.startswith(PREFIX)}
+    form = _text(CONTENT_TYPE, said.pop(CONTENT_TYPE, None))
+    if not form.lower().startswith(_ANY_EVENT):
+        return _from_binary(value, form, said)
+    if form.partition(";")[0].strip().lower() != STRUCTURED:
+        raise msgspec.DecodeError(f"is no CloudEvent that can be read: of the event formats only {STRUCTURED} is known")
+    if value is None:
+        raise msgspec.DecodeError("is no CloudEvent: its content-type is that of an event, and it has no value")
+    try:
+        found = _attributes(value)
+    except msgspec.ValidationError:
+        raise msgspec.DecodeError("is no CloudEvent: its value is no JSON object") from None
+    check({name: getattr(found, name) for name in MANDATORY})
+    return value
+
+
+def check(attributes: Mapping[str, Any]) -> None:
+    """Raises msgspec.DecodeError, whose text names the attribute."""
+    for name in MANDATORY:
+        found = attributes.get(name)
+        if not isinstance(found, str) or not found:
+            wrong = "is missing or empty" if not found else "is no text"
+            raise msgspec.DecodeError(f"is no CloudEvent: the mandatory attribute {name} {wrong}")
+    if attributes["specversion"] != "1.0":
+        raise msgspec.DecodeError("is no CloudEvent of version 1.0: its specversion is another one")
+
+
+def _from_binary(value: bytes | None, form: str, headers: Mapping[str, bytes | None]) -> bytes:
+    if not headers:
+        raise msgspec.DecodeError(f"is no CloudEvent: it has neither {PREFIX} headers nor content-type {STRUCTURED}")
+    attributes = {name.removeprefix(PREFIX): _text(name, content) for name, content in headers.items()}
+    for name in attributes:
+        if name == "data" or not _ATTRIBUTE.fullmatch(name):
+            raise msgspec.DecodeError("is no CloudEvent: the name of a ce_ header is no name of an attribute")
+    check(attributes)
+    if form:
+        attributes["datacontenttype"] = form
+    return _with_data(attributes, value)
+
+
+def _text(name: str, value: bytes | None) -> str:
+    try:
+        return (value or b"").decode()
+    except UnicodeDecodeError:
+        raise msgspec.DecodeError(f"is no CloudEvent: its header {name} is not UTF-8") from None
+
+
+def _with_data(attributes: dict[str, Any], value: bytes | None) -> bytes:
+    """The document of the event. Data that is declared as JSON must be JSON; without a declaration it is JSON."""
+    form = attributes.get("datacontenttype", JSON)
+    as_json = _JSON_TYPE.match(form)
+    if value is None or (as_json and not value):  # the official SDK for Python writes an empty value for no data
+        return encode(attributes)
+    if as_json:
+        well_formed(value)
+        return encode({**attributes, "data": msgspec.Raw(value)})
+    if _TEXT_TYPE.match(form):
+        try:
+            return encode({**attributes, "data": value.decode()})
+        except UnicodeDecodeError:
+            pass
+    return encode({**attributes, "data_base64": base64_text(value)})
+
+
+def read_headers(headers: KafkaHeaders) -> list[tuple[str, bytes | None]]:
+    """The headers of a message whose value is the document of the event."""
+    return [*others(headers), (CONTENT_TYPE, STRUCTURED.encode())]
+
+
+def others(headers: KafkaHeaders) -> list[tuple[str, bytes | None]]:
+    """The headers that do not belong to an event."""
+    return [each for each in headers if each[0] != CONTENT_TYPE and not each[0].startswith(PREFIX)]
+
+
+def written(
+    mode: str, attributes: Mapping[str, str], value: bytes | None
+) -> tuple[bytes | None, list[tuple[str, bytes | None]]]:
+    """The value and the headers of an event. Data that is no JSON is written as bytes."""
+    form = JSON if value is None or _is_json(value) else "application/octet-stream"
+    declared = {**attributes, **({} if value is None else {"datacontenttype": form})}
+    if mode == "structured":
+        return _with_data(declared, value), [(CONTENT_TYPE, STRUCTURED.encode())]
+    made: list[tuple[str, bytes | None]] = [(f"{PREFIX}{name}", text.encode()) for name, text in attributes.items()]
+    return value, made if value is None else [*made, (CONTENT_TYPE, form.encode())]
+
+
+def _is_json(value: bytes) -> bool:
+    try:
+        well_formed(value)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True

@@ -1,0 +1,73 @@
+"""`envelope` of `from` and of `to`: messages that are CloudEvents."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from sluicegate.streams import agent as run
+from sluicegate.streams.config.fields import Text, unless_unknown
+from sluicegate.streams.config.problems import FileFinding, Path
+from sluicegate.streams.config.scalars import Unknown
+
+if TYPE_CHECKING:
+    from sluicegate.streams.config.models import AgentModel, DestinationModel
+
+SourceEnvelope = Annotated[Literal["cloudevents"], unless_unknown("cloudevents")]
+Mode = Annotated[Literal["binary", "structured"], unless_unknown("binary")]
+
+
+class EnvelopeModel(BaseModel):
+    """`cloudevents` is the mode; `type` and `source` are attributes of each event."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    cloudevents: Mode
+    type: Text
+    source: Text | None = None
+
+
+def _unknown() -> EnvelopeModel:
+    return EnvelopeModel.model_construct(cloudevents="binary", type="unknown")
+
+
+EnvelopeField = Annotated[EnvelopeModel, unless_unknown(_unknown)]
+
+
+def findings(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
+    """An event's data is JSON here, and a value that goes on unchanged keeps its envelope."""
+    form: Path = (*path, "format")
+    if agent.format != "json" and any(source.envelope for source in agent.from_):
+        what, at = f"has an envelope, but the format is {agent.format}", (*path, "from")
+        yield FileFinding(at, what, "use format: json, or leave the envelope out", (at, form))
+    for place, to in agent.outputs.items():
+        if to.envelope is not None:
+            yield from _of_output(agent, to, to.envelope, (*path, *place))
+
+
+def _of_output(
+    agent: "AgentModel", to: "DestinationModel", envelope: EnvelopeModel, path: Path
+) -> Iterator[FileFinding]:
+    at, form = (*path, "envelope"), (*path, "format")
+    if agent.forwards and to.select is None:
+        what = "does not apply: the value goes on as it came, and an event stays one"
+        yield FileFinding(at, what, "leave it out, or write select: for a new value", (at, (*path, "select")))
+    elif to.format != "json":
+        what = f"needs JSON, but the format is {to.format}"
+        yield FileFinding(at, what, "use format: json, or leave the envelope out", (at, form))
+    for name in ("type", "source"):
+        text = getattr(envelope, name)
+        if text is not None and not isinstance(text, Unknown) and (not text or not text.isprintable() or " " in text):
+            what, key = "is no attribute of an event", (*at, name)
+            yield FileFinding(key, what, "write text without spaces, such as com.example.order or /shop", (key,))
+
+
+def built(envelope: EnvelopeModel | None) -> run.EventEnvelope | None:
+    return None if envelope is None else run.EventEnvelope(envelope.cloudevents, envelope.type, envelope.source or "")
+
+
+def written(envelope: run.EventEnvelope | None) -> dict[str, str] | None:
+    """As the file writes it."""
+    if envelope is None:
+        return None
+    source = {"source": envelope.source} if envelope.source else {}
+    return {"cloudevents": envelope.mode, "type": envelope.type, **source}

@@ -1,0 +1,123 @@
+"""CloudEvents with the real command on a real broker: the official SDK for Python writes what is read, in both modes,
+and reads what is written, while the worker is killed."""
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cloudevents.core.bindings.kafka import KafkaMessage, from_kafka_event, to_binary_event, to_structured_event
+from cloudevents.core.v1.event import CloudEvent
+from confluent_kafka import Producer
+
+from tests.integration.supervised.run import Run
+from tests.integration.test_commands_live import SLUICEGATE, sluicegate
+from tests.integration.test_connect_headers import messages
+from tests.waiting import wait_until
+
+FILE = """\
+app: {ns}
+kafka: {{bootstrap.servers: "{kafka}", topic.metadata.refresh.interval.ms: 1000}}
+store: sqlite:///state.db
+http: false
+dead_letters: {ns}-dead
+agents:
+  totals:
+    from: {{topic: {ns}-orders, envelope: cloudevents}}
+    where: type == "shop.order"
+    key: data.by
+    dedupe: {{id: id}}
+    aggregate: {{count: 2, compute: {{total: {{sum: data.amount}}, ids: {{collect: id}}}}}}
+    to:
+      - topic: {ns}-binary
+        envelope: {{cloudevents: binary, type: shop.total, source: /shop/totals}}
+        continue: true
+      - topic: {ns}-structured
+        envelope: {{cloudevents: structured, type: shop.total}}
+  chained:
+    from: {{topic: {ns}-structured, envelope: cloudevents}}
+    key: data.key
+    aggregate: {{count: 1, compute: {{sources: {{collect: source}}, total: {{sum: data.total}}}}}}
+    to: {{topic: {ns}-chained}}
+"""
+ORDERS, CUSTOMERS = 200, 10
+
+
+@pytest.fixture
+def file(tmp_path: Path, kafka: str, ns: str) -> str:
+    path = tmp_path / "app.yaml"
+    path.write_text(FILE.format(ns=ns, kafka=kafka))
+    sluicegate("topics", str(path), "--create", "--partitions", "1", "--json")
+    return str(path)
+
+
+@pytest.fixture
+def running(file: str) -> Iterator[Any]:
+    runs: list[Run] = []
+
+    def start() -> Run:
+        runs.append(Run(str(SLUICEGATE), "run", file))
+        runs[-1].wait("partition.claimed", 1, 60.0)
+        return runs[-1]
+
+    yield start
+    for run in runs:
+        run.close()
+        print("\n".join(map(str, run.lines[-40:])), *run.noise[-20:])
+
+
+def order(number: int, type: str = "shop.order") -> KafkaMessage:
+    data = {"by": f"customer {number % CUSTOMERS}", "amount": number}
+    attributes = {"id": f"order-{number}", "source": "/shop", "type": type, "specversion": "1.0"}
+    event = CloudEvent({**attributes, "datacontenttype": "application/json", "subject": "ü"}, data)
+    return to_binary_event(event) if number % 2 else to_structured_event(event)
+
+
+def event(message: Any) -> Any:
+    headers = {name: value for name, value in message.headers() if not name.startswith("sluicegate-")}
+    return from_kafka_event(KafkaMessage(headers, message.key(), message.value()))
+
+
+def once(kafka: str, topic: str) -> list[Any]:
+    """Each output once, by its id."""
+    found = {dict(each.headers())["sluicegate-id"]: each for each in messages(kafka, topic)}
+    return [*found.values()]
+
+
+def test_the_sdk_writes_what_is_read_and_reads_what_is_written(running: Any, kafka: str, ns: str, file: str) -> None:
+    first = running()
+    producer = Producer({"bootstrap.servers": kafka})
+    for number in range(ORDERS):
+        for message in (order(number), order(number), order(number, "shop.other")):
+            producer.produce(f"{ns}-orders", message.value, b"k", headers=[*message.headers.items()])
+        if number == ORDERS // 2:
+            assert producer.flush(30) == 0
+            wait_until(lambda: messages(kafka, f"{ns}-binary"), 60, "the first results")
+            first.signal(signal.SIGKILL)
+    assert producer.flush(30) == 0
+    producer.produce(f"{ns}-orders", b"{}", b"k", headers=[("ce_specversion", b"1.0"), ("ce_id", b"x")])
+    assert producer.flush(30) == 0
+    running()
+    wanted = ORDERS // 2
+    wait_until(lambda: len(once(kafka, f"{ns}-chained")) >= wanted, 90, "all results")
+    results = {mode: [event(each) for each in once(kafka, f"{ns}-{mode}")] for mode in ("binary", "structured")}
+    for mode, found in results.items():
+        assert len(found) == wanted
+        assert len({each.get_id() for each in found}) == wanted
+        assert {each.get_type() for each in found} == {"shop.total"}
+        source = "/shop/totals" if mode == "binary" else f"/{ns}/totals"
+        assert {each.get_source() for each in found} == {source}
+        assert sum(each.get_data()["total"] for each in found) == sum(range(ORDERS))
+        ids = [id for each in found for id in each.get_data()["ids"]]
+        assert sorted(ids) == sorted(f"order-{number}" for number in range(ORDERS))
+        assert all(each.get_extension("partitionkey") == each.get_data()["key"] for each in found)
+    for message in once(kafka, f"{ns}-binary"):
+        assert dict(message.headers())["ce_id"] == dict(message.headers())["sluicegate-id"]
+    chained = [json.loads(each.value()) for each in once(kafka, f"{ns}-chained")]
+    assert sum(each["total"] for each in chained) == sum(range(ORDERS))
+    assert {source for each in chained for source in each["sources"]} == {f"/{ns}/totals"}
+    [letter] = sluicegate("dead", "ls", file, "--json")["dead"]
+    assert (letter["reason"], letter["stage"]) == ("undecodable", "decode")
+    assert letter["error"] == "is no CloudEvent: the mandatory attribute source is missing or empty"
