@@ -319,7 +319,7 @@ class Timeouts:
 @dataclass(frozen=True, slots=True)
 class Registry:
     """The schema registry: it is asked by the first of `urls` that answers within `timeout` seconds. `ca`,
-    `certificate` and `key` are files of TLS."""
+    `certificate` and `key` are files of TLS. `token` is a bearer token, in place of a user name and a password."""
 
     urls: tuple[str, ...] = field(repr=False)
     username: str | None = field(default=None, repr=False)
@@ -328,6 +328,7 @@ class Registry:
     certificate: str | None = None
     key: str | None = None
     timeout: float = 3.0
+    token: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

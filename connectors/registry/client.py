@@ -40,6 +40,9 @@ def _settings(registry: Registry) -> dict[str, Any]:
     found |= {f"ssl.{name}.location": path for name, path in files.items() if path is not None}
     if registry.username is not None:
         found["basic.auth.user.info"] = f"{registry.username}:{registry.password or ''}"
+    if registry.token is not None:
+        found |= {"bearer.auth.credentials.source": "STATIC_TOKEN", "bearer.auth.token": registry.token}
+        found["bearer.auth.logical.cluster"] = ""  # demanded by the client, and sent as an empty header
     return found
 
 

@@ -169,8 +169,9 @@ def _secrets(found: FileDocument) -> Iterator[Path]:
         yield ("http", "token")
     asked = tree.get("schema_registry")
     auth = asked.get("auth") if isinstance(asked, dict) else None
-    if isinstance(auth, dict) and auth.get("password") is not None:
-        yield ("schema_registry", "auth", "password")
+    for name in ("password", "token"):
+        if isinstance(auth, dict) and auth.get(name) is not None:
+            yield ("schema_registry", "auth", name)
     if isinstance(store, str) and not isinstance(store, Unknown) and secrets.has_password(store):
         yield ("store",)
 

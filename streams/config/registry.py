@@ -22,9 +22,12 @@ RegisterField = FlagField
 
 
 class RegistryAuth(BaseModel):
+    """A user name with a password, or a bearer token."""
+
     model_config = _CLOSED
-    username: Text
-    password: Text = Field(repr=False)
+    username: Text | None = None
+    password: Text | None = Field(default=None, repr=False)
+    token: Text | None = Field(default=None, repr=False)
 
 
 def _as_urls(value: object) -> object:
@@ -46,9 +49,7 @@ class RegistryModel(BaseModel):
 
     model_config = _CLOSED
     url: Urls = Field(repr=False)
-    auth: (
-        Annotated[RegistryAuth, unless_unknown(lambda: RegistryAuth.model_construct(username="", password=""))] | None
-    ) = None
+    auth: Annotated[RegistryAuth, unless_unknown(lambda: RegistryAuth.model_construct(token=""))] | None = None
     ca: Text | None = None
     certificate: Text | None = None
     key: Text | None = None
@@ -62,6 +63,11 @@ def findings(registry: RegistryModel | None, folder: FilePath) -> Iterator[FileF
         if not isinstance(url, Unknown) and not _is_url(url):
             what = "is no URL of a registry without a user name or password"
             yield FileFinding((*AT, "url"), what, "write https://HOST:PORT, and auth beside it", ((*AT, "url"),))
+    if registry.auth is not None and not _is_whole(registry.auth):
+        what = "needs a username with a password, or a token"
+        yield FileFinding(
+            (*AT, "auth"), what, "write {username: NAME, password: TEXT} or {token: TEXT}", ((*AT, "auth"),)
+        )
     for name in ("ca", "certificate", "key"):
         file = getattr(registry, name)
         if file is not None and not (folder / file).is_file():
@@ -70,6 +76,11 @@ def findings(registry: RegistryModel | None, folder: FilePath) -> Iterator[FileF
     if registry.key is not None and registry.certificate is None:
         needs = ((*AT, "key"), (*AT, "certificate"))
         yield FileFinding(needs[0], "has no meaning without certificate", "add certificate, or leave it out", needs)
+
+
+def _is_whole(auth: RegistryAuth) -> bool:
+    both = (auth.username is not None, auth.password is not None)
+    return any(both) != (auth.token is not None) and both in ((True, True), (False, False))
 
 
 def _is_url(url: str) -> bool:
@@ -85,8 +96,9 @@ def built(registry: RegistryModel | None, folder: FilePath) -> run.Registry | No
         return None
     given = (registry.ca, registry.certificate, registry.key)
     ca, certificate, key = (None if each is None else str((folder / each).absolute()) for each in given)
-    username, password = (None, None) if registry.auth is None else (registry.auth.username, registry.auth.password)
-    return run.Registry(tuple(registry.url), username, password, ca, certificate, key, registry.timeout)
+    auth = registry.auth or RegistryAuth()
+    urls, tls = tuple(registry.url), (ca, certificate, key)
+    return run.Registry(urls, auth.username, auth.password, *tls, registry.timeout, auth.token)
 
 
 def name_of(registry: RegistryModel | None) -> str:

@@ -22,7 +22,8 @@ def rotated(app: App, read: App) -> App:
     store = read.store if redacted(read.store) == redacted(app.store) else app.store
     registry = app.registry
     if registry is not None and read.registry is not None:
-        registry = replace(registry, username=read.registry.username, password=read.registry.password)
+        known = read.registry
+        registry = replace(registry, username=known.username, password=known.password, token=known.token)
     return replace(app, store=store, kafka={**app.kafka, **_credentials(read.kafka)}, registry=registry)
 
 

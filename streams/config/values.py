@@ -171,7 +171,7 @@ def _timeouts(timeouts: run.Timeouts) -> Tree:
 
 
 def _registry(registry: run.Registry) -> Tree:
-    auth = _given(username=registry.username, password=registry.password)
+    auth = _given(username=registry.username, password=registry.password, token=registry.token)
     files = _given(ca=registry.ca, certificate=registry.certificate, key=registry.key)
     return {
         "url": list(registry.urls),

@@ -35,8 +35,8 @@ PASSWORD = "c4n4ry-7Hq"
 
 class Stub(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        wanted = "Basic " + base64.b64encode(f"me:{PASSWORD}".encode()).decode()
-        allowed = self.headers.get("Authorization") == wanted
+        basic = "Basic " + base64.b64encode(f"me:{PASSWORD}".encode()).decode()
+        allowed = self.headers.get("Authorization") in (basic, f"Bearer {PASSWORD}")
         code, answer = (
             ANSWERS[self.path.partition("?")[0]] if allowed else (401, {"error_code": 401, "message": "who?"})
         )
@@ -81,6 +81,14 @@ def test_it_is_reached_over_tls_with_a_password_by_the_first_url_that_answers(
 ) -> None:
     away = f"https://localhost:{free_port()}"
     assert registry(url, certificate, away).schema(7, "AVRO") == SCHEMA
+
+
+def test_a_bearer_token_stands_for_the_password(url: str, certificate: Certificate) -> None:
+    bearer = {"username": None, "password": None}
+    assert registry(url, certificate, token=PASSWORD, **bearer).schema(7, "AVRO") == SCHEMA
+    with pytest.raises(Unavailable, match=r"answers with HTTP 401 \(who\?\)") as caught:
+        registry(url, certificate, token="an0ther", **bearer).schema(7, "AVRO")
+    assert "an0ther" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

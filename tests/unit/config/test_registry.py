@@ -122,6 +122,21 @@ def test_a_mistake_is_one_line_that_says_what_to_do(folder: Path, text: str, exp
     assert problems(folder, text) == expected
 
 
+def test_a_token_stands_for_user_name_and_password(folder: Path) -> None:
+    registry = "schema_registry: {url: 'https://a', auth: {token: '${TOKEN}'}}"
+    found = loaded(folder, agent(IN + TO.format("")) + registry, {"TOKEN": "word"})
+    assert (found.problems, found.app.registry) == ((), Registry(("https://a",), token="word"))
+    assert "word" not in repr(found.app)
+    [warning] = loaded(folder, agent(IN + TO.format("")) + registry.replace("'${TOKEN}'", "word")).warnings
+    assert "schema_registry.auth.token: holds a secret in plain text" in str(warning)
+
+
+@pytest.mark.parametrize("auth", ["{username: me}", "{password: word}", "{username: me, password: a, token: b}", "{}"])
+def test_half_of_a_login_is_refused(folder: Path, auth: str) -> None:
+    [problem] = problems(folder, agent(IN + TO.format("")) + f"schema_registry: {{url: 'https://a', auth: {auth}}}")
+    assert "schema_registry.auth: needs a username with a password, or a token" in problem
+
+
 def test_a_password_in_the_file_is_warned_of(folder: Path) -> None:
     registry = "schema_registry: {url: 'https://a', auth: {username: me, password: word}}"
     [warning] = loaded(folder, agent(IN + TO.format("")) + registry).warnings
