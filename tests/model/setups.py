@@ -2,18 +2,28 @@
 
 from typing import NamedTuple
 
-from tests.model import changed, lanes, promises, protocol, sealed, shared, timeouts, transactional
+from tests.model import changed, deploying, lanes, promises, protocol, sealed, shared, timeouts, transactional
 from tests.model.calls import Trouble
 from tests.model.explore import Rules
 from tests.model.values import Budget, Setup
 
-AnySetup = Setup | sealed.Setup | timeouts.Setup | lanes.Setup | shared.Setup | transactional.Setup | changed.Setup
+AnySetup = (
+    Setup
+    | sealed.Setup
+    | timeouts.Setup
+    | lanes.Setup
+    | shared.Setup
+    | transactional.Setup
+    | changed.Setup
+    | deploying.Setup
+)
 
 
 def rules(setup: AnySetup) -> Rules:
     """The model that this is a setup of."""
     models = {Setup: protocol, sealed.Setup: sealed, timeouts.Setup: timeouts, lanes.Setup: lanes, shared.Setup: shared}
-    return (models | {transactional.Setup: transactional, changed.Setup: changed})[type(setup)].RULES
+    more = {transactional.Setup: transactional, changed.Setup: changed, deploying.Setup: deploying}
+    return (models | more)[type(setup)].RULES
 
 
 OWNERSHIP = Setup(
@@ -118,6 +128,30 @@ CHANGED_SLICES = CHANGED._replace(
     trouble=Trouble(crashes=2, overs=1),
     keys="abcda",
     most=2,
+)
+
+DEPLOYED = deploying.Setup(
+    "deployed", "one deployment with finish, a crash, owners that overtake each other", Trouble(crashes=1, overs=1)
+)
+DEPLOYED_BYTES = DEPLOYED._replace(
+    name="deployed-bytes",
+    covers="late, lost and doubled bytes of switches, slices, marks and batches",
+    trouble=Trouble(faults=1, overs=1),
+    policies=("flush",),
+)
+DEPLOYED_TWICE = DEPLOYED._replace(
+    name="deployed-twice",
+    covers="two commands at once, two versions, a crash",
+    trouble=Trouble(crashes=1, overs=1),
+    policies=("finish", "convert"),
+    keys=("aba", "aab", "aab"),
+)
+DEPLOYED_CONVERT = DEPLOYED._replace(
+    name="deployed-convert",
+    covers="groups that go on under the new version, in slices; two crashes",
+    trouble=Trouble(crashes=2),
+    policies=("convert",),
+    keys=("abca", "abca"),
 )
 
 TIMEOUTS = timeouts.Setup(
@@ -259,6 +293,10 @@ SETUPS: tuple[AnySetup, ...] = (
     CHANGED,
     CHANGED_BYTES,
     CHANGED_SLICES,
+    DEPLOYED,
+    DEPLOYED_BYTES,
+    DEPLOYED_TWICE,
+    DEPLOYED_CONVERT,
     TIMEOUTS,
     MOVES,
     REPEATS,
@@ -341,6 +379,19 @@ MUTANTS = (
     Mutant("forgotten-before-they-fire", CHANGED, changed.ONCE),
     Mutant("ended-without-comparing", CHANGED_BYTES, changed.ONCE),
     Mutant("all-in-one-commit", CHANGED, changed.BOUNDED),
+    Mutant("mark-writes-the-version", DEPLOYED, deploying.LAYOUT),
+    Mutant("generation-kept", DEPLOYED, deploying.LAYOUT),
+    Mutant("file-decides", DEPLOYED, deploying.FALLS),
+    Mutant("switched-without-comparing", DEPLOYED_BYTES, deploying.ONCE),
+    Mutant("newest-first", DEPLOYED, deploying.TAKEN),
+    Mutant("older-forgotten", DEPLOYED, deploying.LAYOUT),
+    Mutant("converted-by-name-only", DEPLOYED_CONVERT, deploying.LAYOUT),
+    Mutant("forgotten-before-they-fire", DEPLOYED_BYTES, deploying.ONCE),
+    Mutant("all-in-one-commit", DEPLOYED_CONVERT, deploying.BOUNDED),
+    Mutant("deployed-without-comparing", DEPLOYED_TWICE, deploying.NUMBERS),
+    Mutant("policy-of-the-last-deployment", DEPLOYED_TWICE, deploying.POLICY),
+    Mutant("runs-before-it-is-recorded", DEPLOYED, deploying.RECORDED),
+    Mutant("switched-with-records", DEPLOYED, deploying.ALONE),
     Mutant("due-by-the-dispatchers-clock", TIMEOUTS, timeouts.EARLY),
     Mutant("removed-before-the-row", TIMEOUTS, timeouts.DELIVERED),
     Mutant("row-before-the-removal", TIMEOUTS, timeouts.ONCE),
