@@ -214,6 +214,8 @@ class Agent:
     - `having`: an expression; only results for which it is true are sent or handled.
     - `routes`: replaces `to`. A result, or a forwarded record, goes to the first route that takes it; `unrouted` is the
       action if none does.
+    - `on_change`: what becomes of open groups when `run` finds a rule that was never deployed: finish, convert, flush,
+      drop or refuse. Empty: convert where the change permits it, else refuse.
     - `revision`: names the code of the agent's functions. Another revision is another rule.
     - `lookups`: rows of the store that are added to messages that are forwarded or handled, or to results.
     - `events`: the input topics whose records are CloudEvents.
@@ -242,6 +244,7 @@ class Agent:
     routes: tuple[Destination, ...] = ()
     unrouted: Literal["dead-letter", "drop"] = "dead-letter"
     revision: str = ""
+    on_change: str = ""
     lookups: tuple[Lookup, ...] = ()
     dead_headers: Literal["sluicegate", "connect"] = "sluicegate"
     events: tuple[str, ...] = ()

@@ -124,6 +124,7 @@ def _agent(file: FileModel, name: str, agent: AgentModel, written: set[str], fol
         unrouted="drop" if DROP in agent.routes else "dead-letter",
         let=tuple(run.Let(each, expression) for each, expression in (agent.let or {}).items()),
         revision=agent.revision or "",
+        on_change=agent.on_change or "",
         lookups=lookups.built(agent.lookup),
         events=tuple(s.topic for s in agent.from_ if s.envelope),
     )

@@ -59,6 +59,7 @@ Scope = Annotated[Literal["partition", "shared"], unless_unknown("partition")]
 Then = Annotated[Literal["dead-letter", "stop", "park"], unless_unknown("dead-letter")]
 OnDecode = Annotated[Literal["dead-letter", "skip", "stop", "wait"], unless_unknown("dead-letter")]
 Delivery = Annotated[Literal["at-least-once", "transactional"], unless_unknown("at-least-once")]
+OnChange = Annotated[Literal["finish", "convert", "flush", "drop", "refuse"], unless_unknown("refuse")]
 OnExpression = Annotated[Literal["dead-letter", "skip", "stop"], unless_unknown("dead-letter")]
 OnProduce = Annotated[Literal["dead", "stop"], unless_unknown("dead")]
 Framing = Annotated[Literal["none", "confluent"], unless_unknown("none")]
@@ -359,6 +360,7 @@ class AgentModel(BaseModel):
     on_error: Annotated[OnErrorModel, unless_unknown(OnErrorModel)] = Field(default_factory=OnErrorModel)
     delivery: Delivery = "at-least-once"
     revision: Text | None = None
+    on_change: OnChange | None = None
     lookup: LookupsField | None = None
 
     @property

@@ -206,6 +206,7 @@ def _agent(agent: run.Agent, first: run.Agent | None) -> Tree:
         let={each.name: each.expression for each in source.let} or None,
         delivery=agent.delivery,
         revision=agent.revision or None,
+        on_change=agent.on_change or None,
         lookup={each.name: _lookup(each) for each in agent.lookups} or None,
     )
     found["from"] = [

@@ -19,6 +19,7 @@ from sluicegate.streams.rules.classes import CONVERT, DROP, FINISH, FLUSH
 from sluicegate.streams.rules.versions import REFUSE, UNVERSIONED, Deployed, RuleVersion
 from sluicegate.streams.versions import catalogue
 from sluicegate.streams.versions.catalogue import Catalogue
+from sluicegate.streams.wording import counted
 
 MOST_OLDER = 2
 """Generations of a partition that may finish beside the newest one when another change is deployed."""
@@ -119,15 +120,23 @@ def _unexpected(name: str, found: Catalogue, options: DeployOptions) -> list[str
 def _policy(store: Store, app: App, agent: Agent, before: Deployed, options: DeployOptions) -> tuple[str, list[str]]:
     """What becomes of the groups that are open under `before`, and why it is refused."""
     old = before.agent(before.number)
+    plain = not options.again and options.policy is None and options.ends is None
+    wanted = agent.on_change if plain else ""
+    if wanted not in ("", REFUSE):
+        options = DeployOptions(wanted, None, False, options.expect, options.leave)
     if old is None:
         return options.policy or options.ends or REFUSE, []
     [plan] = planned(_with_agents(app, [old]), _with_agents(app, [agent]), [agent.name], options.policy, store)
     open_now = plan.now.groups if plan.now is not None else 0
     suited = [name for name, outcome in plan.outcomes.items() if not outcome.refused]
+    if wanted == REFUSE and open_now:
+        held = f"{counted(open_now, 'group')} open under the rule that runs"
+        return REFUSE, [f"agent {agent.name}: on_change is refuse, and there are {held}: deploy the file with --open"]
     policy = _chosen(suited, open_now, options) if suited or not (plan.outcomes and open_now) else None
     if policy is None:
+        named = f"{'on_change:' if wanted else '--open'} {options.policy}"
         return REFUSE, [f"agent {agent.name}: {text}" for text in plan.refused] or [
-            f"agent {agent.name}: --open {options.policy} does not suit the change: {_known(suited)}"
+            f"agent {agent.name}: {named} does not suit the change: {_known(suited)}"
         ]
     return policy, _too_many(store, app, agent, policy)
 

@@ -60,7 +60,7 @@ OF_AN_AGENT = {
     **dict.fromkeys(("dedupe.horizon", "dedupe.on_missing", "dedupe.max_ids"), DUPLICATES),
     **dict.fromkeys((*_HANDLED, "retry.isolate_after", "from.dedupe", "writer_schemas"), FILE),
     **dict.fromkeys(("dead_letters", "dead_letters.topic", "dead_letters.headers"), FILE),
-    **dict.fromkeys(("fields", "start", "max_record_bytes", "delivery", "on_error"), FILE),
+    **dict.fromkeys(("fields", "start", "max_record_bytes", "delivery", "on_error", "on_change"), FILE),
     **dict.fromkeys((f"on_error.{stage}" for stage in ("decode", "produce", "expression")), FILE),
 }
 """By the keys of an agent, nested ones with a dot, without the names that the file chooses itself."""

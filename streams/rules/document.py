@@ -27,7 +27,7 @@ from sluicegate.streams.expressions.words import normal
 
 AgentDocument = dict[str, Any]
 
-_AGENT = ("format", "scope", "delivery", "start", "max_record_bytes", "revision")
+_AGENT = ("format", "scope", "delivery", "start", "max_record_bytes", "revision", "on_change")
 _GROUP = ("count", "on_timeout", "on_missing", "on_null", "on_full", "max_bytes", "max_groups", "max_buffered_bytes")
 _DEDUPE = ("horizon", "on_missing", "max_ids")
 _ON_ERROR = ("decode", "produce", "expression")

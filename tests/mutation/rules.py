@@ -234,4 +234,11 @@ GUARDS = (
         "rows",
         CORRECTIONS,
     ),
+    Guard(
+        "run treats open groups as on_change says",
+        "streams/operations/deploying.py",
+        '    wanted = agent.on_change if plain else ""\n',
+        '    wanted = ""\n',
+        DEPLOY,
+    ),
 )

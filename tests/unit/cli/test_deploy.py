@@ -266,3 +266,56 @@ def test_rules_that_no_partition_needs_are_forgotten(file: Path, store: Any, dep
     assert deploy(FILE.replace("count: 9", "count: 6")).exit_code == 0
     agents = [each.agent is not None for each in catalogue.read(store, "app")["a"].versions]
     assert agents == [False, False, False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("text", "on_change", "expected"),
+    [
+        (LESS, "", "convert"),
+        (LESS, "finish", "finish"),
+        (LESS, "flush", "flush"),
+        (KEYED, "drop", "drop"),
+        (KEYED, "finish", "finish"),
+    ],
+)
+def test_run_treats_open_groups_as_on_change_says(
+    file: Path, store: Any, text: str, on_change: str, expected: str
+) -> None:
+    ran(file, store)
+    file.write_text(on_changed(text, on_change))
+    deploying.deploy(store, loaded(str(file)), ["a"], AS_RUN, Person("me", "", "second"))
+    assert versions(store)[-1] == (2, expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "on_change", "said"),
+    [
+        (LESS, "refuse", "agent a: on_change is refuse, and there are 2 groups open under the rule that runs: deploy"),
+        (KEYED, "convert", "agent a: 2 open groups, key changed: they cannot go on under the new rule"),
+    ],
+)
+def test_run_refuses_open_groups_that_on_change_does_not_allow(
+    file: Path, store: Any, text: str, on_change: str, said: str
+) -> None:
+    ran(file, store)
+    file.write_text(on_changed(text, on_change))
+    with pytest.raises(ConfigurationError, match=said):
+        deploying.deploy(store, loaded(str(file)), ["a"], AS_RUN, Person("me", "", "second"))
+    assert len(versions(store)) == 1
+
+
+def test_a_command_that_names_the_policy_comes_before_on_change(file: Path, store: Any, deploy: Deploy) -> None:
+    ran(file, store)
+    assert deploy(on_changed(LESS, "refuse"), "--open", "flush").exit_code == 0
+    assert versions(store)[-1] == (2, "flush")
+
+
+def test_without_open_groups_on_change_refuse_refuses_nothing(file: Path, store: Any) -> None:
+    deploying.deploy(store, loaded(str(file)), ["a"], AS_RUN, Person("me", "", "first"))
+    file.write_text(on_changed(LESS, "refuse"))
+    deploying.deploy(store, loaded(str(file)), ["a"], AS_RUN, Person("me", "", "second"))
+    assert len(versions(store)) == 2
+
+
+def on_changed(text: str, policy: str) -> str:
+    return text.replace("    aggregate:", f"    on_change: {policy}\n    aggregate:") if policy else text

@@ -296,6 +296,11 @@ CASES = {
         "from: t\naggregate: {count: 2}\nhandler: operator:truth",
         FILE,
     ),
+    "on_change": (
+        "from: t\naggregate: {count: 2}\nto: {topic: o}",
+        "from: t\non_change: finish\naggregate: {count: 2}\nto: {topic: o}",
+        FILE,
+    ),
     "on_error": (
         "from: t\naggregate: {count: 2}\nto: {topic: o}",
         "from: t\non_error: {decode: skip}\naggregate: {count: 2}\nto: {topic: o}",

@@ -58,6 +58,7 @@ FILE_FIELDS = {
     "handler": Handler(("shop:enter",)),
     "on_error": OnError(decode="skip"),
     "delivery": "transactional",
+    "on_change": "flush",
 }
 """Of the file, and of no rule."""
 AGGREGATE = {
