@@ -1,6 +1,7 @@
 """JSON with a JSON Schema: values are read and written as JSON, with or without Confluent's frame.
 
-The schema is needed for the id that is written, and to validate. No other schema is asked for: JSON is read without.
+The schema of a record's id is asked for, because an id that nobody registered shows a record of another kind. JSON is
+read without it; to validate, a value must fit `schema`, or the schema of its id if there is no other.
 """
 
 import json as standard
@@ -11,39 +12,45 @@ import msgspec
 
 from sluicegate.schemas import frames, json
 from sluicegate.schemas.codecs import Codec, Unwritable
-from sluicegate.schemas.frames import check_id, opened
+from sluicegate.schemas.frames import check_id, opened, written_with
 from sluicegate.schemas.options import SchemaOptions
+from sluicegate.schemas.registry import SchemaKey
 
 Wrong = Callable[[Any], str | None]
+Opened = tuple[bytes, Wrong | None]
+"""The JSON of a record, and what it must be valid for."""
 
 
 def compiled(options: SchemaOptions) -> Codec:
     """The codec. Its `decode`, `text` and `only` raise msgspec.DecodeError, its `encode` Unwritable; errors quote no
     payload. Raises ValueError for a text that is no schema."""
-    if options.validate and not options.schema:
+    if options.validate and not (options.schema or _by_id(options)):
         raise ValueError("validate has no schema; write schema: FILE.json")
     if options.schema:
         parsed(options.schema)
-    wrong = validator(options.schema) if options.validate else None
-    body, document, frame, encode = _body(options), json.document, frames.frame(options), json.encode
+    own = validator(options.schema or "true") if options.validate else None
+    opening, document, frame, encode = _opening(options, own), json.document, frames.frame(options), json.encode
 
-    def decode(value: bytes) -> Any:
-        found = document(body(value))
+    def valid(body: bytes, wrong: Wrong | None) -> Any:
+        found = document(body)
         if wrong is not None and (why := wrong(found)):
             raise msgspec.DecodeError(why)
         return found
 
+    def decode(value: bytes) -> Any:
+        return valid(*opening(value))
+
     def text(value: bytes) -> bytes:
-        found = body(value)
+        body, wrong = opening(value)
         if wrong is None:
-            json.well_formed(found)
+            json.well_formed(body)
         else:
-            decode(value)
-        return found
+            valid(body, wrong)
+        return body
 
     def encoded(values: Any) -> bytes:
         found = encode(values)
-        if wrong is not None and (why := wrong(json.decode_any(found))):
+        if own is not None and (why := own(json.decode_any(found))):
             raise Unwritable(why)
         return frame() + found
 
@@ -87,14 +94,35 @@ def validator(text: str) -> Wrong:
     return wrong
 
 
-def _body(options: SchemaOptions) -> Callable[[bytes], bytes]:
+def _by_id(options: SchemaOptions) -> bool:
+    return options.framing == "confluent" and bool(options.registry or options.writers)
+
+
+def _opening(options: SchemaOptions, own: Wrong | None) -> Callable[[bytes], Opened]:
+    """A function that takes off the frame. Its schema id must be known."""
     if options.framing != "confluent":
-        return lambda value: value
+        return lambda value: (value, own)
+    by_id, by_writer = _by_id(options), options.validate and not options.schema
+    known: dict[SchemaKey, Wrong | None] = {} if by_writer else {options.schema_id or 0: own}
 
-    def body(value: bytes) -> bytes:
+    def opening(value: bytes) -> Opened:
         id, begin = opened(value, options)
-        if not options.registry:
+        if not by_id:
             check_id(id, options.schema_id)
-        return value[begin:]
+            return value[begin:], own
+        if id not in known:
+            writer = _written_with(options, id)
+            known[id] = writer if by_writer else own
+        return value[begin:], known[id]
 
-    return body
+    return opening
+
+
+def _written_with(options: SchemaOptions, id: SchemaKey) -> Wrong | None:
+    """What a value of this id must be valid for; None without validation. Raises msgspec.DecodeError and
+    Unavailable."""
+    text, where = written_with(options, id, ".json")
+    try:
+        return validator(text) if options.validate else None
+    except ValueError as error:
+        raise msgspec.DecodeError(f"was written with schema id {id}, whose {where} {error}") from None

@@ -16,7 +16,8 @@ class SchemaOptions:
     under `subject`, where `{record}` stands for the record's full name. `register`: the schema is registered.
 
     With `pinned`, such as `orders-value:3`, `schema` is empty: it is that version of the subject, asked for when it is
-    first needed.
+    first needed. With `latest`, a deployment chooses the version: the newest one of that time. Until then `pinned` is
+    `orders-value:latest`.
 
     For Protobuf, `schema` is a set of file descriptors in base64, and `message` the full name of the message, which may
     be left out if the last file of the set has one message. For JSON with a schema, `validate` says that each value
@@ -34,6 +35,17 @@ class SchemaOptions:
     message: str = ""
     validate: bool = False
     pinned: str = ""
+    latest: bool = False
+
+    @property
+    def subject_read(self) -> str:
+        """The subject of `pinned`."""
+        return self.pinned.rpartition(":")[0]
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether `pinned` is a certain version."""
+        return not self.pinned.endswith(":latest")
 
 
 Avro = SchemaOptions

@@ -36,6 +36,28 @@ class Reducer:
 
 
 @dataclass(frozen=True, slots=True)
+class Window:
+    """Tumbling windows over the records' own time. Durations are in seconds; windows begin at multiples of `size` since
+    1970 UTC, plus `offset`.
+
+    The time of a record is its Kafka timestamp, or the field at the path `time`: a number in `unit`, or RFC 3339 text.
+    A window closes when the watermark is `grace` past its end. A record of a closed window is late, and `late` is the
+    action. `idle` is the silence after which the owner's clock closes windows, and `at_most` the longest time that a
+    group may be open by that clock; None means never. A record more than `max_ahead` ahead of that clock is refused.
+    """
+
+    size: float
+    offset: float = 0.0
+    time: str | None = None
+    unit: Literal["s", "ms", "us", "rfc3339"] = "rfc3339"
+    grace: float = 0.0
+    idle: float | None = 60.0
+    at_most: float | None = None
+    late: Literal["dead-letter", "skip"] = "dead-letter"
+    max_ahead: float = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
 class Aggregation:
     """The conditions that complete a group, and the fields of its result. At one record, count precedes until, and
     until precedes timeout.
@@ -60,6 +82,7 @@ class Aggregation:
     max_bytes: int = 900_000
     max_groups: int = 1_000_000
     max_buffered_bytes: int = 512 * 1024 * 1024
+    window: Window | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +239,7 @@ class Agent:
       action if none does.
     - `on_change`: what becomes of open groups when `run` finds a rule that was never deployed: finish, convert, flush,
       drop or refuse. Empty: convert where the change permits it, else refuse.
+    - `history`: the topic of a message for each group that ends without a result. Empty: there is none.
     - `revision`: names the code of the agent's functions. Another revision is another rule.
     - `lookups`: rows of the store that are added to messages that are forwarded or handled, or to results.
     - `events`: the input topics whose records are CloudEvents.
@@ -245,6 +269,7 @@ class Agent:
     unrouted: Literal["dead-letter", "drop"] = "dead-letter"
     revision: str = ""
     on_change: str = ""
+    history: str = ""
     lookups: tuple[Lookup, ...] = ()
     dead_headers: Literal["sluicegate", "connect"] = "sluicegate"
     events: tuple[str, ...] = ()
@@ -258,6 +283,11 @@ class Agent:
     def grouped(self) -> bool:
         """Whether the agent can have open groups."""
         return self.aggregation is not None and not self.rekeys
+
+    @property
+    def windowed(self) -> bool:
+        """Whether the agent has event-time windows."""
+        return self.aggregation is not None and self.aggregation.window is not None
 
     @property
     def forwards(self) -> bool:

@@ -12,6 +12,9 @@ PARTITIONS = 4
 
 @dataclass(frozen=True, slots=True)
 class SendCase:
+    """A record to send. Its timestamp is `at`, in seconds since 1970, or `after` seconds since the begin of the test;
+    without both it is the time of the test's clock."""
+
     line: int
     topic: str
     key: str | None
@@ -19,6 +22,8 @@ class SendCase:
     headers: Mapping[str, str] = field(default_factory=dict)
     partition: int | None = None
     times: int = 1
+    at: float | None = None
+    after: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

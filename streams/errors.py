@@ -178,6 +178,10 @@ class PartitionsChanged(Halt):
     code = "partitions-changed"
 
 
+class RewindMismatch(Halt):
+    code = "rewind-mismatch"
+
+
 class BufferFull(Halt):
     code = "buffer-full"
 

@@ -14,6 +14,25 @@ from sluicegate.streams.errors import ConfigurationError
 
 AVRO_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _SIMPLE = ("boolean", "int", "long", "float", "double", "bytes", "string")
+_TIME = {"type": "long", "logicalType": "timestamp-millis"}
+WINDOW = {
+    "name": "window",
+    "type": [
+        "null",
+        {
+            "type": "record",
+            "name": "Window",
+            "fields": [
+                {"name": "start", "type": _TIME},
+                {"name": "end", "type": _TIME},
+                {"name": "closed_by", "type": ["null", "string"], "default": None},
+                {"name": "revision", "type": "int"},
+            ],
+        },
+    ],
+    "default": None,
+    "doc": "The window of the group, in event time. closed_by: event, idle or at_most.",
+}
 
 
 def reads(agent: Agent) -> Codec:
@@ -61,6 +80,8 @@ def result_schema(agent: Agent) -> str:
     fields have defaults. Raises ValueError."""
     schema = json.loads((files("sluicegate.schemas") / "documents" / "result.avsc").read_text(encoding="utf-8"))
     schema["namespace"] = "sluicegate." + re.sub(r"\W|^(?=\d)", "_", agent.name, flags=re.ASCII)
+    if agent.windowed:
+        schema["fields"].append(WINDOW)
     types = FieldTypes(agent)
     for reducer in agent.aggregation.compute if agent.aggregation else ():
         if not re.fullmatch(AVRO_NAME, reducer.name):

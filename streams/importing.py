@@ -1,18 +1,42 @@
-"""Imports the user's code by `package.module:name`. A failure names the reason, the file and the line."""
+"""Finds the user's code by `package.module:name`. A failure names the reason, the file and the line."""
 
 import difflib
 import importlib
 import importlib.util
 import os
 import sys
+from contextvars import ContextVar
 from typing import Any
 
 from sluicegate.streams.causes import cause, message, origin, short
 from sluicegate.streams.errors import ConfigurationError
 
+_defined: dict[str, object] = {}
+_importing = ContextVar("_importing", default=False)
+
+
+def define(path: str, found: object) -> None:
+    """Let `loaded` find this object of the running process under the path, without an import."""
+    _defined[path] = found
+
+
+def importing() -> bool:
+    """Whether this code runs because its module is being imported for a function."""
+    return _importing.get()
+
 
 def loaded(path: str) -> Any:
     """Return the object at `module:name`. Raises ConfigurationError: `path: problem; hint`."""
+    if path in _defined:
+        return _defined[path]
+    before = _importing.set(True)
+    try:
+        return _imported(path)
+    finally:
+        _importing.reset(before)
+
+
+def _imported(path: str) -> Any:
     module, _, name = path.partition(":")
     try:
         found = importlib.import_module(module)
@@ -23,6 +47,8 @@ def loaded(path: str) -> Any:
         raise _refused(path, f"{place}: {error.msg} ({type(error).__name__})", "correct the module") from error
     except (Exception, SystemExit) as error:
         raise _refused(path, *_failed(module, error)) from error
+    if path in _defined:  # a decorator may have left another object under the name
+        return _defined[path]
     if not hasattr(found, name):
         raise _refused(path, *_lacking(found, name))
     return getattr(found, name)

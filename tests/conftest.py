@@ -6,6 +6,7 @@ a test that kills, pauses or configures a server asks for its own.
 
 import os
 import re
+import signal
 import sys
 import uuid
 from collections.abc import Callable, Iterator
@@ -34,6 +35,10 @@ for _name in ("streams", "connectors", "schemas"):
     # The folder of the repository is on the path, so these would import a second copy of the product, which no test
     # means.
     sys.modules[_name] = None  # type: ignore[assignment]
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell ignores SIGINT in what it starts with `&`, and so would the processes that tests stop by SIGINT.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 household = pytest.StashKey[Household]()
 used = pytest.StashKey[dict[str, Shared]]()

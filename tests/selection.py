@@ -96,6 +96,14 @@ LONG = (
     # Tests of files that are played once for each place where a process can die.
     "tests/unit/lookups/test_document.py::test_its_file_passes_its_own_tests_with_a_death_at_every_place",
     "tests/unit/lookups/test_play.py::test_a_row_may_come_later",
+    "tests/unit/windows/test_document.py::test_its_file_passes_its_own_tests_with_a_death_at_every_place",
+    "tests/unit/shadow/test_call_handlers.py::test_the_handler_fails_as_it_did",
+    "tests/unit/testing/test_deploy_step.py::test_a_rule_is_deployed_in_the_middle_of_a_test",
+    # Large state spaces.
+    "tests/model/test_protocol.py::test_the_protocol_keeps_every_promise_in_every_reachable_state[deployed-bytes]",
+    "tests/model/test_protocol.py::test_the_protocol_keeps_every_promise_in_every_reachable_state[deployed-twice]",
+    "tests/unit/windows/test_same_windows.py::test_a_grace_that_is_one_millisecond_off_is_found",
+    "tests/unit/windows/test_same_windows.py::test_any_cut_and_any_crash_give_the_windows_of_the_oracle",
 )
 """What the core leaves out of its folders."""
 

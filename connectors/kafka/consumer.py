@@ -25,10 +25,12 @@ UNSEEKABLE = frozenset({KafkaError._STATE, KafkaError._PREV_IN_PROGRESS})
 SEEK_ATTEMPTS, PATIENCE, SEEK_PAUSE = 200, 4, 0.01
 
 
-def open_input(kafka: settings.Settings, group: str, topics: Sequence[str], member: str) -> "KafkaInput":
-    """A subscribed consumer of `topics` in `group`; without topics it is no member, and only gives facts. Raises
-    ConfigurationError for settings that librdkafka refuses."""
-    return KafkaInput(kafka, group, topics, member)
+def open_input(
+    kafka: settings.Settings, group: str, topics: Sequence[str], member: str, ends: bool = False
+) -> "KafkaInput":
+    """A subscribed consumer of `topics` in `group`; without topics it is no member, and only gives facts. `ends`: it
+    looks for the ends of its partitions. Raises ConfigurationError for settings that librdkafka refuses."""
+    return KafkaInput(kafka, group, topics, member, ends)
 
 
 class KafkaInput:
@@ -37,7 +39,9 @@ class KafkaInput:
     Callbacks may also run inside `consume`: drain `assigned` and `revoked` after both.
     """
 
-    def __init__(self, kafka: settings.Settings, group: str, topics: Sequence[str], member: str) -> None:
+    def __init__(
+        self, kafka: settings.Settings, group: str, topics: Sequence[str], member: str, ends: bool = False
+    ) -> None:
         self._kafka, self._group = kafka, group
         self._incremental = settings.incremental(kafka)
         self._joined = self._always_joined = settings.by_the_broker(kafka)
@@ -45,11 +49,13 @@ class KafkaInput:
         self._revoked: list[TopicPartition] = []
         self._failures: list[tuple[TopicPartition, str, str]] = []
         self._fetching: set[TopicPartition] = set()
+        self._ends: dict[TopicPartition, int] = {}
+        self._doubted: set[TopicPartition] = set()  # no broker answers: whether their ends still hold is not known
         self._finish: Callable[[Sequence[TopicPartition]], object] | None = None
         self._fatal: SystemNotReady | None = None
         self._complaints = settings.Complaints()
         self._admin: Any = None
-        self._consumer = problems.client(Consumer, settings.consumer(kafka, group, member, self._on_error))
+        self._consumer = problems.client(Consumer, settings.consumer(kafka, group, member, self._on_error, ends))
         if topics:
             self._consumer.subscribe(
                 list(topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
@@ -112,6 +118,7 @@ class KafkaInput:
         """With an epoch librdkafka asks the broker whether the log was truncated: only a seek does that."""
         target = Position(topic, number, offset, leader_epoch=epoch) if epoch >= 0 else Position(topic, number, offset)
         fresh = (topic, number) not in self._fetching
+        self._forget_end((topic, number))
         try:
             if fresh:
                 self._consumer.incremental_assign([target])
@@ -142,7 +149,22 @@ class KafkaInput:
         self._consumer.pause([Position(topic, number) for topic, number in partitions])
 
     def resume(self, partitions: Sequence[TopicPartition]) -> None:
+        for place in partitions:
+            self._forget_end(place)
         self._consumer.resume([Position(topic, number) for topic, number in partitions])
+
+    def ended(self, topic: str, number: int) -> int:
+        """librdkafka tells an end once. After an outage of all brokers it is asked again: a pause ends the fetch that
+        is under way, and the next fetch begins with the first answer of a broker."""
+        place = topic, number
+        if place in self._doubted:
+            self.pause([place])
+            self.resume([place])
+        return self._ends.get(place, -1)
+
+    def _forget_end(self, place: TopicPartition) -> None:
+        self._ends.pop(place, None)
+        self._doubted.discard(place)
 
     # Facts
 
@@ -200,6 +222,8 @@ class KafkaInput:
         else:
             consumer.unassign()
             self._fetching.clear()
+        for place in places:
+            self._forget_end(place)
         # assigned and revoked within one poll: not ours
         self._assigned = [place for place in self._assigned if place not in places]
         self._revoked.extend(places)
@@ -214,11 +238,16 @@ class KafkaInput:
             self._fatal = problems.not_ready(f"group {self._group} failed", error)
         elif (refusal := problems.turned_away(error, self._kafka)) is not None:
             self._fatal = refusal
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:
+            self._doubted.update(self._ends)
         self._complaints.say(error, problems.said(error))
 
     def _sort(self, message: Any) -> None:
         """Handle an error that came instead of a record: it halts a partition, passes, or ends the process."""
         error, topic, number = message.error(), message.topic(), message.partition()
+        if error.code() == KafkaError._PARTITION_EOF:
+            self._ends[topic, number] = message.offset()
+            return
         code = problems.halting(error)
         if code is not None and topic is not None:
             self._failures.append(((topic, -1 if number is None else number), code, problems.said(error)))

@@ -72,7 +72,6 @@ CONSUMER: Settings = {
     "isolation.level": "read_committed",
     "check.crcs": True,
     "fetch.queue.backoff.ms": 5,  # the default stops fetching for a second when the local queue is full
-    "enable.partition.eof": False,
     "allow.auto.create.topics": False,
 }
 PRODUCER_DEFAULTS: Settings = {
@@ -105,10 +104,11 @@ SILENT: Settings = {"log_level": 0}  # an admin client is not polled: its log li
 ErrorHook = Callable[[KafkaError], None]
 
 
-def consumer(kafka: Settings, group: str, member: str, on_error: ErrorHook) -> dict[str, Any]:
-    """For a Consumer in `group`; `member` is its client id."""
+def consumer(kafka: Settings, group: str, member: str, on_error: ErrorHook, ends: bool = False) -> dict[str, Any]:
+    """For a Consumer in `group`; `member` is its client id. `ends`: it is told when it has read a partition to its
+    end."""
     defaults = {**({} if by_the_broker(kafka) else CLASSIC_DEFAULTS), **CONSUMER_DEFAULTS}
-    names = {"group.id": group, "client.id": member}
+    names = {"group.id": group, "client.id": member, "enable.partition.eof": ends}
     return {**_said(on_error), **defaults, **_without(kafka, PRODUCER_ONLY), **CONSUMER, **names}
 
 

@@ -69,6 +69,8 @@ class RegistryClient:
         if isinstance(id, int):
             return self._client.get_schema(id, fmt=form)
         subject, colon, version = id.rpartition(":")
+        if version == "latest":
+            return self._client.get_latest_version(subject, fmt=form).schema
         if colon:
             return self._client.get_version(subject, int(version), fmt=form).schema
         return self._client.get_schema_by_guid(id, fmt=form)

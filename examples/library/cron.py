@@ -10,8 +10,7 @@ from datetime import UTC, datetime, time, timedelta
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
-from sluicegate.connectors import open_store
-from sluicegate.streams import PersistenceError, Timeout
+from sluicegate import PersistenceError, Timeout, open_store
 
 
 def remind(store: Any, day: str, orders: list[str]) -> int:

@@ -8,8 +8,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from sluicegate.connectors import open_store
-from sluicegate.streams import Entry
+from sluicegate import Entry, open_store
 
 
 def take_in(store: Any, lines: Iterable[str]) -> tuple[int, int]:

@@ -13,8 +13,7 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from sluicegate.connectors import open_store
-from sluicegate.streams import OutboxMessage
+from sluicegate import OutboxMessage, open_store
 
 INSERT = "insert into orders (id, customer, amount) values (:id, :customer, :amount)"
 

@@ -151,11 +151,16 @@ def _with_care(groups: Groups, records: Sequence[Record], now: float) -> None:
         state = groups.states.get(key) if key is not None else None
         if key is not None and state is not None and groups.behind and groups.due(state) <= now:
             groups.fire(key, "timeout", now)
-        if key in groups.full and not groups.relieve(record, now, f"max_items {groups.rule.aggregation.max_items}"):
-            continue
-        state = _make_room(groups, key, record, groups.growth(key, items), now)
-        if key is not None and state is not None:
-            _add(groups, key, state, record, read, items, now)
+        put(groups, key, record, read, items, now)
+
+
+def put(groups: Groups, key: bytes | None, record: Record, read: Any, items: list[Any], now: float) -> None:
+    """Add a record that was read to the group of this name, which is opened or makes room if necessary."""
+    if key in groups.full and not groups.relieve(record, now, f"max_items {groups.rule.aggregation.max_items}"):
+        return
+    state = _make_room(groups, key, record, groups.growth(key, items), now)
+    if key is not None and state is not None:
+        _add(groups, key, state, record, read, items, now)
 
 
 def parsed(groups: Groups, record: Record) -> tuple[bytes | None, Any, list[Any]]:

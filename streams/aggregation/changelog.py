@@ -92,7 +92,9 @@ class Changelog:
         parts = self._of_older(now) if self.older else {}
         ids = self._seen.changes(now) if self._seen is not None else []
         sealed = self._sealed.changes() if self._sealed is not None else Section()
-        if not states and not senders and not ids and sealed.empty and not parts and self._queue is None:
+        clock = groups.clock(whole=False)
+        unchanged = not states and not senders and not ids and sealed.empty and not parts and clock is None
+        if unchanged and self._queue is None:
             return [], None
         entry = ChangelogEntry(
             self.last + 1,
@@ -106,6 +108,7 @@ class Changelog:
             self._seen.source if self._seen is not None else "",
             sealed,
             generation=self.generation,
+            clock=clock,
         )
         parts[self.generation] = entry
         if self._queue is None and self.size > GROWTH * self._live + SLACK:
@@ -114,12 +117,17 @@ class Changelog:
             self._ids = self._seen.remembered() if self._seen is not None else deque()
         done = self._queue is not None and self._refresh(parts, entry)
         if done:
-            entry.all_senders, self._queue = all_senders(), None
-            entry.amended = [each for each in self.amended if each.at > now - AMENDED]
-            self.amended = dict.fromkeys(entry.amended)
-            entry.sealed = entry.sealed if self._sealed is None else _all(self._sealed, entry.sealed)
+            self._complete(entry, all_senders())
         packed = [blob for part in parts.values() for blob in self._packed(part)]
         return packed, self._forget(self._boundary) if done else None
+
+    def _complete(self, entry: ChangelogEntry, all_senders: Any) -> None:
+        """End the cycle: add what is not kept by group, so that older entries can be dropped."""
+        entry.all_senders, self._queue = all_senders, None
+        entry.amended = [each for each in self.amended if each.at > entry.at - AMENDED]
+        self.amended = dict.fromkeys(entry.amended)
+        entry.sealed = entry.sealed if self._sealed is None else _all(self._sealed, entry.sealed)
+        entry.clock = self.groups.clock(whole=True)
 
     def _every(self) -> dict[int, Groups]:
         """The groups of all generations, by its number."""
@@ -202,7 +210,9 @@ class Changelog:
             if len(blob) <= ENTRY_LIMIT:
                 blobs.append(blob)
             else:
-                waiting += reversed(halves(part))
+                parts = halves(part)
+                parts[-1].clock = part.clock
+                waiting += reversed(parts)
         return blobs
 
     def withdrawal(self, ids: list[bytes], now: float) -> bytes:
@@ -237,6 +247,8 @@ class Changelog:
             expected += 1
             if (groups := every.get(entry.generation)) is not None:  # else the generation has ended
                 _apply(groups, entry)
+                if entry.clock is not None:
+                    groups.restore_clock(entry.clock)
             for groups in every.values():  # the offset of its first record names a group in any generation
                 groups.asked |= entry.asked
             self.amended.update(dict.fromkeys(entry.amended))

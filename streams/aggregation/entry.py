@@ -47,6 +47,9 @@ class Amendment(msgspec.Struct, frozen=True, array_like=True):
     detail: str = ""
 
 
+ClockState = tuple[int, int, int, int, float, str]
+
+
 class ChangelogEntry(msgspec.Struct, array_like=True):
     """One changelog entry. `number` is its position; `at` the owner's time. New fields are added at the end with a
     default, because older entries lack them."""
@@ -65,6 +68,7 @@ class ChangelogEntry(msgspec.Struct, array_like=True):
     asked: dict[bytes, int] = {}  # groups to fire by an operator's command, by key: the offset of their first record
     amended: list[Amendment] = []
     generation: int = 0  # of states, added and whole (sluicegate.streams.contracts.values.Generation)
+    clock: ClockState | None = None  # of a rule with windows, if it changed (sluicegate.streams.windows.clock)
 
 
 def _ext(code: int, data: memoryview) -> Any:

@@ -13,14 +13,32 @@ from sluicegate.streams.contracts.record import Headers, Record
 COUNT_LOWERED = "count-lowered"
 """The reason of a group that held more records than `count` at a claim: the count was higher before."""
 REASONS = ("count", "timeout", "until", "limit", "manual", COUNT_LOWERED)
-"""Why a group is complete."""
+"""Why a group without a window is complete."""
+WINDOW = "window"
+"""The reason of a group that ends with its window."""
+DROPPED = "drop"
+"""The reason in the history of a group that an operator or a deployment dropped."""
+
+
+class Closing(msgspec.Struct, frozen=True, gc=False):
+    """The window of a completed group: its start and end in milliseconds since 1970, `by` what it closed (event, idle
+    or at_most; empty for a part of a window that ended early), and the watermark that judged it. If the owner's clock
+    closed it, `next` is the offset of the record that would have come next; else it is -1."""
+
+    start: int
+    end: int
+    by: str
+    watermark: int
+    revision: int = 1
+    next: int = -1
 
 
 class Fire(msgspec.Struct, frozen=True, gc=False):
-    """A completed group. `reason` is count, timeout, until, limit, manual or count-lowered. `first` and `last` are the
-    offsets of its first and last record. `values` are the computed fields in the order of the file. `removed` are the
-    indexes of messages that its handler rejected. `outputs` are pairs of an index in `Agent.outputs` and a document;
-    None means the whole result to `Agent.to`."""
+    """A completed group. `reason` is count, timeout, until, limit, manual or count-lowered. A group whose window closed
+    has the reason WINDOW. `first` and `last` are the offsets of its first and last record. `values` are the computed
+    fields in the order of the file. `removed` are the indexes of messages that its handler rejected. `outputs` are
+    pairs of an index in `Agent.outputs` and a document; None means the whole result to `Agent.to`. `window` is None
+    without windows."""
 
     key: bytes
     count: int
@@ -33,6 +51,7 @@ class Fire(msgspec.Struct, frozen=True, gc=False):
     values: dict[str, Any]
     removed: tuple[int, ...] = ()
     outputs: tuple[tuple[int, dict[str, Any]], ...] | None = None
+    window: Closing | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +97,15 @@ class BadItem:
     reason: str = "bad-item"
 
 
+class GroupEnded(msgspec.Struct, frozen=True, gc=False):
+    """A group ended: `fire` is the group, without computed fields. Noted for agents with `history` only. `rule` is the
+    short digest of the rule that the group ended under: None is the rule of the agent, empty is not known."""
+
+    fire: Fire
+    rule: str | None = None
+    reason: str = "ended"
+
+
 class Sent(msgspec.Struct, frozen=True, gc=False):
     """Output number `index` of a handler. `fire` is the id of the message or batch."""
 
@@ -112,4 +140,6 @@ class Cancelled(msgspec.Struct, frozen=True, gc=False):
     reason: str = "cancelled"
 
 
-Event = Fire | Refused | Unhandled | BadItem | Sent | Scheduled | Cancelled
+Decided = Refused | Unhandled | GroupEnded
+"""What a group or a record may become without a handler."""
+Event = Fire | Decided | BadItem | Sent | Scheduled | Cancelled

@@ -6,7 +6,8 @@ from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Any
 
-from sluicegate.streams.aggregation.events import COUNT_LOWERED, Fire, Refused, Unhandled
+from sluicegate.streams.aggregation.entry import ClockState
+from sluicegate.streams.aggregation.events import COUNT_LOWERED, DROPPED, Decided, Fire, GroupEnded, Refused
 from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, LAST, OPENED, TRACE, Bags, GroupState
 from sluicegate.streams.aggregation.reducers import apply
 from sluicegate.streams.aggregation.rule import Rule
@@ -29,7 +30,7 @@ class Groups:
     `events` the fires and refused records in order; `counts` what the metrics want to know, `outcomes` how often
     each clause was true, false or failed; `asked` the groups that a person wants fired, with the offset of their first
     record; `idle` the moment since which the time of the last record
-    is kept (see Completion.due).
+    is kept (see Completion.due). With `notes`, each group that ends is an event, too.
     """
 
     __slots__ = (
@@ -43,20 +44,21 @@ class Groups:
         "full",
         "heap",
         "idle",
+        "notes",
         "outcomes",
         "rule",
         "states",
         "touched",
     )
 
-    def __init__(self, rule: Rule) -> None:
-        self.rule = rule
+    def __init__(self, rule: Rule, notes: bool = False) -> None:
+        self.rule, self.notes = rule, notes
         self.states: dict[bytes, GroupState] = {}
         self.bags: dict[bytes, Bags] = {}
         self.touched: dict[bytes, GroupState | None] = {}
         self.added: dict[bytes, Bags] = {}
         self.heap: list[tuple[float, bytes]] = []
-        self.events: list[Fire | Refused | Unhandled] = []
+        self.events: list[Fire | Decided] = []
         self.full: set[bytes] = set()
         self.asked: dict[bytes, int] = {}
         self.bytes = 0
@@ -64,6 +66,14 @@ class Groups:
         self.idle = 0.0
         self.counts = {"skipped": 0, "discarded": 0}
         self.outcomes: Counter[tuple[str, str]] = Counter()
+
+    def clock(self, whole: bool) -> ClockState | None:
+        """The event clock for the next changelog entry: if it changed since the last one, or `whole`. None without
+        windows."""
+        return None
+
+    def restore_clock(self, clock: ClockState) -> None:
+        """Only windows have one."""
 
     def open(self, key: bytes | None, record: Record, now: float) -> GroupState | None:
         """A new group for this record, or None when the record was refused."""
@@ -125,24 +135,27 @@ class Groups:
     def fire(self, key: bytes, reason: str, now: float) -> None:
         """Close the group and let its result out, or as `on_timeout` says."""
         state, bags = self.drop(key)
+        self._note(key, state, reason, now)
         on_timeout = self.rule.aggregation.on_timeout if reason == "timeout" else "fire"
         if on_timeout == "discard":
             self.counts["discarded"] += 1
             return
-        values = self.rule.values(state, bags)
-        fire = Fire(
-            key,
-            state[COUNT],
-            reason,
-            state[FIRST],
-            state[LAST],
-            state[OPENED],
-            max(now, state[OPENED]),
-            state[TRACE],
-            values,
-        )
+        fire = self.fired(key, state, reason, now, self.rule.values(state, bags))
         results = self.rule.results if on_timeout == "fire" else None  # a dead letter is no result
         self.events += [fire] if results is None else results.events(fire, self.outcomes)
+
+    def forget(self, key: bytes, now: float) -> None:
+        """Close the group for good: its records are in no result."""
+        state, _ = self.drop(key)
+        self._note(key, state, DROPPED, now)
+
+    def _note(self, key: bytes, state: GroupState, reason: str, now: float) -> None:
+        if self.notes:
+            self.events.append(GroupEnded(self.fired(key, state, reason, now, {})))
+
+    def fired(self, key: bytes, state: GroupState, reason: str, now: float, values: dict[str, Any]) -> Fire:
+        """The group that ends now, with these computed fields."""
+        return fired(key, state, reason, now, values)
 
     def drop(self, key: bytes) -> tuple[GroupState, Bags]:
         """Close the group without a result; returns what it held."""
@@ -212,8 +225,12 @@ class Groups:
         if policy == "dead-letter":
             self.refuse(record, "aggregate", "limit", f"{limit} is reached")
             return False
-        self.fire(next(iter(self.states)), "limit", now)
+        self.fire_oldest(now)
         return True
+
+    def fire_oldest(self, now: float) -> None:
+        """Make room: fire the group that was opened first."""
+        self.fire(next(iter(self.states)), "limit", now)
 
     def fold(self, key: bytes, state: GroupState, record: Record, value: bytes) -> bool:
         """The user's reducers: all of them, or none when one raises (then the record is refused)."""
@@ -305,10 +322,16 @@ class Groups:
         first = next(iter(self.states.values()), None)
         return None if first is None else float(first[OPENED])
 
-    def drain(self) -> Iterator[Fire | Refused | Unhandled]:
+    def drain(self) -> Iterator[Fire | Decided]:
         """The events since the last call."""
         events, self.events = self.events, []
         return iter(events)
+
+
+def fired(key: bytes, state: GroupState, reason: str, now: float, values: dict[str, Any]) -> Fire:
+    """The group that ends now, with these computed fields."""
+    opened = state[OPENED]
+    return Fire(key, state[COUNT], reason, state[FIRST], state[LAST], opened, max(now, opened), state[TRACE], values)
 
 
 def traceparent(record: Record) -> str | None:

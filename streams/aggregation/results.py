@@ -18,6 +18,8 @@ from sluicegate.streams.errors import ExpressionStopped
 
 FIXED = ("key", "key_base64", "count", "reason", "opened_at", "closed_at")
 """The fields of every result."""
+WINDOWED = (*FIXED, "window")
+"""The fields of every result of a window."""
 LAST_MOMENT = 253_402_300_799.0  # the year 9999 in seconds since 1970: a record may carry any time
 
 ResultFields = dict[str, Any]
@@ -32,6 +34,13 @@ def document(fire: Fire) -> ResultFields:
         "opened_at": rfc3339(fire.opened),
         "closed_at": rfc3339(fire.closed),
     }
+    if fire.window is not None:
+        fixed["window"] = {
+            "start": rfc3339(fire.window.start / 1000),
+            "end": rfc3339(fire.window.end / 1000),
+            **({"closed_by": fire.window.by} if fire.window.by else {}),
+            "revision": fire.window.revision,
+        }
     try:
         fixed["key"] = fire.key.decode()
     except UnicodeDecodeError:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from sluicegate.schemas import Codec, codec
 from sluicegate.schemas.codecs import SCHEMA_FORMATS, as_json
 from sluicegate.schemas.json import Field, FieldDecoder, bounded, canonical, decode_any, wanted, well_formed
-from sluicegate.streams.agent import Agent, Aggregation, Let, Reducer, Until
+from sluicegate.streams.agent import Agent, Aggregation, Let, Reducer, Until, Window
 from sluicegate.streams.aggregation.clauses import Lets, Where, computed, needed
 from sluicegate.streams.aggregation.completion import Completion, completion
 from sluicegate.streams.aggregation.ending import Ending
@@ -26,7 +26,8 @@ class Rule:
     `until(record)` says that the group ends here, `ending` is an `until` expression; `utf8` says that values go into
     results as they came; `grouped` that there is an aggregation, which has its own words for null values and missing
     fields. `where` is None when the agent takes every record, `results` when every result goes as a whole to the one
-    destination, and when rows are looked up first.
+    destination, and when rows are looked up first. `time_of` finds the event time in what was read; None where no field
+    holds it.
     """
 
     __slots__ = (
@@ -47,6 +48,7 @@ class Rule:
         "plan",
         "results",
         "shared",
+        "time_of",
         "until",
         "utf8",
         "valid",
@@ -80,7 +82,8 @@ class Rule:
         if self.plan.inline and want.attributes[0] != "f0":
             self.plan = self.plan._replace(inline=False)
         self.key_of = _key_of(getters[aggregation.key]) if aggregation.key else None
-        until = aggregation.until
+        window, until = aggregation.window, aggregation.until
+        self.time_of = getters[window.time] if window is not None and window.time is not None else None
         self.until = _until(until, getters) if isinstance(until, Until) else None
         self.ending = (
             Ending(until, aggregation.compute, agent.let, codec, self.plan) if isinstance(until, str) else None
@@ -103,8 +106,8 @@ class Rule:
 
 def fingerprint(agent: Agent) -> str:
     """What must not change under open groups, as canonical JSON: key, compute (in any order), format, whether fields
-    may be missing, a scope other than partition, the computed fields that key and compute name, and the topics of
-    CloudEvents."""
+    may be missing, a scope other than partition, the computed fields that key and compute name, the topics of
+    CloudEvents, and which windows there are."""
     rule = agent.aggregation or Aggregation()
     compute = sorted([r.name, r.kind, r.field, r.function] for r in rule.compute)
     more: list[object] = [] if agent.scope == "partition" else [agent.scope]
@@ -115,6 +118,8 @@ def fingerprint(agent: Agent) -> str:
         more.append([[name, normal(each.node)] for name, each in lets.items()])
     if agent.events:
         more.append({"events": sorted(agent.events)})
+    if (window := rule.window) is not None:  # `grace` and the like may change under open windows
+        more.append({"size": window.size, "offset": window.offset, "time": window.time, "unit": window.unit})
     return canonical([rule.key, compute, agent.format, rule.on_missing == "ignore", *more]).decode()
 
 
@@ -137,15 +142,18 @@ def layout_rule(agent: Agent) -> Rule:
 
 
 def earlier_agent(agent: Agent, earlier: str) -> Agent:
-    """The agent with the key, `compute`, format, scope and computed fields of this fingerprint. All else is not
-    known."""
+    """The agent with the key, `compute`, format, scope, windows and computed fields of this fingerprint. All else
+    is not known."""
     key, compute, format_name, lenient, *others = decode_any(earlier.encode())
     scope: Literal["partition", "shared"] = "shared" if "shared" in others else "partition"
     let = tuple(Let(*each) for lets in others if isinstance(lets, list) for each in lets)
     reducers = tuple(Reducer(*each) for each in compute)
+    shape = next((each for each in others if isinstance(each, dict) and "size" in each), None)
+    known = agent.aggregation.window if agent.aggregation else None
+    window = None if shape is None else replace(known or Window(**shape), **shape)
     on_missing: Literal["ignore", "dead-letter"] = "ignore" if lenient else "dead-letter"
     aggregation = replace(
-        agent.aggregation or Aggregation(), key=key, compute=reducers, on_missing=on_missing, until=None
+        agent.aggregation or Aggregation(), key=key, compute=reducers, on_missing=on_missing, until=None, window=window
     )
     return replace(agent, format=format_name, aggregation=aggregation, scope=scope, where="", let=let, dedupe=None)
 
@@ -160,6 +168,8 @@ def _fields(aggregation: Aggregation, lenient: bool) -> list[Field]:
             found[reducer.field] = known._replace(kind="number") if is_number else known
     if aggregation.key:
         found[aggregation.key] = found.get(aggregation.key, Field(aggregation.key))._replace(required=True)
+    if aggregation.window is not None and (time := aggregation.window.time) is not None and time not in found:
+        found[time] = Field(time, required=False)
     if isinstance(aggregation.until, Until) and aggregation.until.field not in found:
         found[aggregation.until.field] = Field(aggregation.until.field, required=False)
     return list(found.values())

@@ -20,23 +20,36 @@ def taken(groups: Groups, records: Sequence[Record]) -> Sequence[Record]:
     A record that is left out counts nowhere else: it needs no key, and its id is not remembered.
     """
     records = as_read(groups, records)
-    where, refused = groups.rule.where, len(groups.events) + groups.counts["skipped"]
+    where = groups.rule.where
+    return records if where is None else list(compress(records, _answers(groups, where, records)))
+
+
+def divided(groups: Groups, records: Sequence[Record]) -> tuple[Sequence[Record], Sequence[Record]]:
+    """As `taken`, and the records for which `where` is false. What is refused is in neither."""
+    records = as_read(groups, records)
+    where = groups.rule.where
     if where is None:
-        return records
+        return records, ()
+    answers = _answers(groups, where, records)
+    left_out = [record for record, answer in zip(records, answers, strict=True) if answer is not None and not answer]
+    return list(compress(records, answers)), left_out
+
+
+def _answers(groups: Groups, where: Where, records: Sequence[Record]) -> list[bool | None]:
+    """What `where` says of each record; None for one that is refused. Counts the answers."""
     if where.quick is not None and where.quick.usable:
         answers = _quickly(groups, where, where.quick, records)
     else:
         answers = [_takes(groups, where, record) for record in records]
-    kept = list(compress(records, answers))
-    refused = len(groups.events) + groups.counts["skipped"] - refused
-    groups.outcomes["where", "true"] += len(kept)
-    groups.outcomes["where", "false"] += len(records) - len(kept) - refused
-    return kept
+    kept, refused = sum(map(bool, answers)), answers.count(None)
+    groups.outcomes["where", "true"] += kept
+    groups.outcomes["where", "false"] += len(records) - kept - refused
+    return answers
 
 
-def _quickly(groups: Groups, where: Where, quick: QuickAnswers, records: Sequence[Record]) -> list[bool]:
+def _quickly(groups: Groups, where: Where, quick: QuickAnswers, records: Sequence[Record]) -> list[bool | None]:
     """A record that the quick form cannot judge is asked exactly; the others go through one loop in C."""
-    answers: list[bool] = []
+    answers: list[bool | None] = []
     failed, found = 0, quick.of(_sized(records, groups.rule.max_record_bytes))
     while len(answers) < len(records):
         try:
@@ -56,11 +69,11 @@ def _sized(records: Sequence[Record], largest: int) -> Iterator[bytes | None]:
     return (None if value is None or len(value) > largest else value for value in values)
 
 
-def _takes(groups: Groups, where: Where, record: Record) -> bool:
+def _takes(groups: Groups, where: Where, record: Record) -> bool | None:
     try:
         if len(value := where.value(record)) > groups.rule.max_record_bytes:
             raise OverflowError
         return where.takes(record, value)
     except Exception as error:
         refuse(groups, record, error)
-        return False
+        return None

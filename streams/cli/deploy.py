@@ -12,6 +12,7 @@ from sluicegate.streams.cli.files import loaded, shared_store
 from sluicegate.streams.cli.outcome import DONE, complain
 from sluicegate.streams.cli.output import print_json
 from sluicegate.streams.cli.parameters import AsJson, FileArgument, OpenPolicy
+from sluicegate.streams.cli.rewinds import rewinds
 from sluicegate.streams.errors import ConfigurationError, SystemNotReady
 from sluicegate.streams.wording import counted
 
@@ -39,12 +40,15 @@ def deploy(
     json: AsJson = False,
 ) -> int:
     """Make the rules of a file the ones that run, without a restart of the workers."""
+    from sluicegate.streams.cli import newest
     from sluicegate.streams.operations.deploying import DeployOptions
 
     app = loaded(file)
     names = _names(app, agent)
-    options = DeployOptions(None if policy is None else policy.value, None, True, expect, leave)
-    with shared_store(app) as store:
+    app = newest.chosen(app, names)
+    chosen = None if policy is None else policy.value
+    with shared_store(app) as store, rewinds(app, store, chosen) as check:
+        options = DeployOptions(chosen, None, True, expect, leave, check)
         _check_migrated(store)
         steps, found = _deployed(store, app, names, options, person(why, by), yes)
         progress = [] if no_wait else _waited(store, app, found, None if json else _said)

@@ -7,6 +7,7 @@ nothing has started, so there is nothing to drain. The supervisor replaces these
 import os
 import signal
 import sys
+from pathlib import PurePath
 from types import FrameType
 
 
@@ -14,6 +15,13 @@ def _end(_number: int, _frame: FrameType | None) -> None:
     os._exit(0)
 
 
-if os.path.basename(sys.argv[0]) == "sluicegate" and sys.argv[1:2] == ["run"]:
+def _is_run(script: str, arguments: list[str]) -> bool:
+    """Whether the process is `sluicegate run`, or `python -m sluicegate run`."""
+    path = PurePath(script)
+    is_command = path.name == "sluicegate" or path.parts[-2:] == ("sluicegate", "__main__.py")
+    return is_command and arguments[:1] == ["run"]
+
+
+if _is_run(sys.argv[0], sys.argv[1:]):
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _end)

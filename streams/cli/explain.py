@@ -56,7 +56,7 @@ def explain(file: FileArgument, id: OutputIdArgument, limit: LookBackLimit = NEW
 def _output(app: App, topics: "BrokerTopics", id: str, limit: int) -> Found | None:
     """Search the headers of the outputs."""
     from sluicegate.streams.cli.topics import written
-    from sluicegate.streams.operations.explaining import output
+    from sluicegate.streams.operations.explaining import output, told
 
     records, _ = topics.newest(written(app.agents), limit)
     found = output(records, id)
@@ -65,6 +65,8 @@ def _output(app: App, topics: "BrokerTopics", id: str, limit: int) -> Found | No
     agent = next((each for each in app.agents if each.name == found.agent), None)
     if agent is None:
         return None
+    if found.span is None and agent.history and agent.aggregation is not None:
+        found = told(found, topics.newest([agent.history], limit)[0])
     by_fire = None if found.span else _from_inputs(app, topics, found.fire, found.place)
     return by_fire or Found(agent, found)
 

@@ -3,7 +3,7 @@
 import base64
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,11 +15,12 @@ from sluicegate.streams.cli.outcome import DONE
 from sluicegate.streams.cli.output import age, print_json, print_list, print_table
 from sluicegate.streams.cli.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.units import moment
 from sluicegate.streams.wording import counted
 
 if TYPE_CHECKING:
     from sluicegate.streams.contracts.leased_values import SealedBatch
-    from sluicegate.streams.contracts.stores import Store
+    from sluicegate.streams.contracts.stores import OutputFacts, Store
     from sluicegate.streams.journal.amending import Person
     from sluicegate.streams.operations.open_groups import OpenGroup
 
@@ -30,6 +31,9 @@ KeyArgument = Annotated[
 PartitionOption = Annotated[
     str | None, typer.Option(metavar="TOPIC/NUMBER", help="Where the key has a group in several partitions.")
 ]
+WindowOption = Annotated[
+    str | None, typer.Option(metavar="START", help="The begin of the window, as `groups ls` shows it.")
+]
 COLUMNS = ("key", "topic", ">partition", ">count", ">age", ">fires in", ">bytes", "owner")
 
 
@@ -38,33 +42,39 @@ def ls(file: FileArgument, name: AgentName, json: AsJson = False) -> int:
     """All of them, oldest first within a partition; claims nothing."""
     with _opened(file, name) as (app, agent, store):
         found = _found(app, agent, store)
-    print_list(json, "groups", [_document(each) for each in found], COLUMNS, [_row(each) for each in found])
+    columns = _columns(agent)
+    print_list(json, "groups", [_document(each) for each in found], columns, [_row(each) for each in found])
     return DONE
 
 
 @groups.command()
-def show(file: FileArgument, name: AgentName, key: KeyArgument, json: AsJson = False) -> int:
+def show(
+    file: FileArgument, name: AgentName, key: KeyArgument, window: WindowOption = None, json: AsJson = False
+) -> int:
     """What a group has computed so far: values of the application; claims nothing."""
     from sluicegate.streams.handlers.values import plain
 
     with _opened(file, name) as (app, agent, store):
-        found = [(each, plain(each.values)) for each in _named(app, agent, store, key)]
+        found = [(each, plain(each.values)) for each in _named(app, agent, store, key, window)]
+        columns = _columns(agent)
     if json:
         print_json({"groups": [{**_document(each), "values": values} for each, values in found]})
         return DONE
     for each, values in found:
-        print_table(COLUMNS, [_row(each)])
+        print_table(columns, [_row(each)])
         print_table(("field", "value"), [[name, str(value)] for name, value in values.items()])
     return DONE
 
 
 @groups.command()
-def why(file: FileArgument, name: AgentName, key: KeyArgument, json: AsJson = False) -> int:
+def why(
+    file: FileArgument, name: AgentName, key: KeyArgument, window: WindowOption = None, json: AsJson = False
+) -> int:
     """What a group waits for, in words; claims nothing."""
     from sluicegate.streams.operations import open_groups
 
     with _opened(file, name) as (app, agent, store):
-        found = [(each, open_groups.why(each, agent)) for each in _named(app, agent, store, key)]
+        found = [(each, open_groups.why(each, agent)) for each in _named(app, agent, store, key, window)]
     if json:
         print_json({"groups": [{**_document(each), "why": words} for each, words in found]})
         return DONE
@@ -79,6 +89,7 @@ def fire(
     name: AgentName,
     key: KeyArgument,
     partition: PartitionOption = None,
+    window: WindowOption = None,
     why: Why = "",
     by: By = "",
     json: AsJson = False,
@@ -87,7 +98,7 @@ def fire(
     from sluicegate.streams.operations import open_groups, shared_groups
 
     with _opened(file, name) as (app, agent, store):
-        group = _one(app, agent, store, key, partition)
+        group = _one(app, agent, store, key, partition, window)
         if agent.scope == "shared":
             batch = _sealed(app, agent, store, group.key, "groups fire", f"{agent.name} {key}", person(why, by))
             shared_groups.fire(store.buffer, app.name, agent, batch)
@@ -104,6 +115,7 @@ def drop(
     name: AgentName,
     key: KeyArgument,
     partition: PartitionOption = None,
+    window: WindowOption = None,
     why: Why = "",
     by: By = "",
     yes: Yes = False,
@@ -113,13 +125,14 @@ def drop(
     from sluicegate.streams.operations import open_groups, shared_groups
 
     with _opened(file, name) as (app, agent, store):
-        group = _one(app, agent, store, key, partition)
+        group = _one(app, agent, store, key, partition, window)
         confirm(f"{_where(group)}: forget {counted(group.records, 'record')} of {key}?", yes)
         if agent.scope == "shared":
             batch = _sealed(app, agent, store, group.key, "groups drop", f"{agent.name} {key}", person(why, by))
             shared_groups.drop(store.buffer, app.name, agent, batch)
         else:
-            open_groups.drop(store, group, agent, person(why, by))
+            with _outputs(app, agent) as outputs:
+                open_groups.drop(store, group, agent, person(why, by), outputs)
     print_json({"drop": _document(group)}) if json else print(f"{_where(group)}: {key} is forgotten")
     return DONE
 
@@ -147,6 +160,20 @@ def _opened(file: str, name: str) -> Iterator[tuple[App, Agent, "Store"]]:
         yield app, agent, store
 
 
+@contextmanager
+def _outputs(app: App, agent: Agent) -> Iterator["OutputFacts | None"]:
+    """What describes the topics of an agent with `history`; None where it is not needed, or no broker answers."""
+    from sluicegate.streams.config.kafka import EMBEDDED
+
+    if not agent.history or app.kafka["bootstrap.servers"] == EMBEDDED:
+        yield None
+        return
+    from sluicegate.connectors.kafka.producer import open_producer
+
+    with closing(open_producer(app.kafka)) as producer:
+        yield producer
+
+
 def _found(app: App, agent: Agent, store: "Store", key: bytes | None = None) -> list["OpenGroup"]:
     from sluicegate.streams.operations.open_groups import open_groups
     from sluicegate.streams.operations.shared_groups import shared_groups
@@ -156,14 +183,16 @@ def _found(app: App, agent: Agent, store: "Store", key: bytes | None = None) -> 
     return open_groups(store, app.name, agent, key)
 
 
-def _named(app: App, agent: Agent, store: "Store", key: str) -> list["OpenGroup"]:
-    """The groups of this key. Raises ConfigurationError when there is none."""
+def _named(app: App, agent: Agent, store: "Store", key: str, window: str | None = None) -> list["OpenGroup"]:
+    """The groups of this key, of one window or of all. Raises ConfigurationError when there is none."""
     encoded = key.removeprefix("base64:")
     try:
         name = key.encode() if encoded == key else base64.b64decode(encoded, validate=True)
     except ValueError:
         raise ConfigurationError(f"{key} is no base64") from None
     found = _found(app, agent, store, name)
+    if window is not None:
+        found = [each for each in found if each.window is not None and each.window.start == _begin(window)]
     if not found:
         raise ConfigurationError(
             f"agent {agent.name} has no open group {key}; `sluicegate groups ls` lists what is open"
@@ -171,12 +200,23 @@ def _named(app: App, agent: Agent, store: "Store", key: str) -> list["OpenGroup"
     return found
 
 
-def _one(app: App, agent: Agent, store: "Store", key: str, place: str | None) -> "OpenGroup":
-    found = [each for each in _named(app, agent, store, key) if place in (None, _where(each))]
+def _begin(window: str) -> int:
+    """In milliseconds since 1970. Raises ConfigurationError."""
+    seconds = moment(window)
+    if seconds is None:
+        raise ConfigurationError(f"--window {window} is no time; write one such as 2026-01-31T08:05:00Z")
+    return round(1000 * seconds)
+
+
+def _one(app: App, agent: Agent, store: "Store", key: str, place: str | None, window: str | None = None) -> "OpenGroup":
+    found = [each for each in _named(app, agent, store, key, window) if place in (None, _where(each))]
     if len(found) == 1:
         return found[0]
     if not found:
         raise ConfigurationError(f"there is no open group {key} in {place}")
+    if len({each.partition for each in found}) == 1:
+        starts = ", ".join(str(_document(each)["window"]) for each in found)
+        raise ConfigurationError(f"{key} is open in the windows {starts}: choose one with --window")
     raise ConfigurationError(f"{key} is open in {', '.join(map(_where, found))}: choose one with --partition")
 
 
@@ -184,18 +224,27 @@ def _where(group: "OpenGroup") -> str:
     return f"{group.partition.topic}/{group.partition.number}"
 
 
+def _columns(agent: Agent) -> tuple[str, ...]:
+    return (*COLUMNS, "window") if agent.windowed else COLUMNS
+
+
 def _row(group: "OpenGroup") -> tuple[object, ...]:
     due = "-" if group.fires_in is None else age(group.fires_in)
     where = group.partition.topic, group.partition.number
     text = group.key.decode(errors="replace")
-    return text, *where, group.records, age(group.age), due, group.bytes, group.owner or "-"
+    row = text, *where, group.records, age(group.age), due, group.bytes, group.owner or "-"
+    return row if group.window is None else (*row, _document(group)["window"])
 
 
 def _document(group: "OpenGroup") -> dict[str, object]:
+    from sluicegate.streams.aggregation.results import rfc3339
+
     try:
         made: dict[str, object] = {"key": group.key.decode()}
     except UnicodeDecodeError:
         made = {"key_base64": base64.b64encode(group.key).decode()}
     made |= {"topic": group.partition.topic, "partition": group.partition.number, "owner": group.owner or None}
     made["count"] = group.records
+    if group.window is not None:
+        made["window"] = rfc3339(group.window.start / 1000)
     return made | {name: getattr(group, name) for name in ("first", "last", "bytes", "age", "fires_in")}

@@ -26,13 +26,14 @@ def ending(command: Callable[P, int]) -> Callable[P, None]:
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        raise typer.Exit(_code(lambda: command(*args, **kwargs)))
+        raise typer.Exit(code(lambda: command(*args, **kwargs)))
 
     run.__annotations__["return"] = None
     return run
 
 
-def _code(command: Callable[[], int]) -> int:
+def code(command: Callable[[], int]) -> int:
+    """The exit code that the command returns, or the one of the error that it raises, which is printed."""
     from sluicegate.streams.errors import ConfigurationError, Fenced, Halt, PersistenceError, SystemNotReady
 
     try:

@@ -7,5 +7,5 @@ import typer
 
 FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="The declarative file (YAML).")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout, for machines.")]
-OpenPolicy = StrEnum("OpenPolicy", ["finish", "convert", "flush", "drop"])
+OpenPolicy = StrEnum("OpenPolicy", ["finish", "convert", "rewind", "flush", "drop"])
 """What becomes of the groups that are open when a rule changes."""

@@ -10,7 +10,7 @@ import typer
 
 from sluicegate.streams.agent import App
 from sluicegate.streams.cli.files import connected, loaded, shared_store
-from sluicegate.streams.cli.outcome import DONE, NOT_ACCEPTED
+from sluicegate.streams.cli.outcome import DONE, NOT_ACCEPTED, complain
 from sluicegate.streams.cli.output import print_json
 from sluicegate.streams.cli.parameters import AsJson, OpenPolicy
 from sluicegate.streams.cli.plan_replay import ReplayOptions, Replays, lines, replayed
@@ -56,7 +56,7 @@ def plan(
 
     options = ReplayOptions(last, since, until, key, rate)
     judged = _judged(fail_on, no_replay, options)
-    new = loaded(file)
+    new = _with_newest(loaded(file))
     old = _against(against, new)
     with _asked(old, new) as (store, unknown):
         found = _planned(old, new, agent, policy, store)
@@ -71,10 +71,21 @@ def plan(
     return NOT_ACCEPTED if refused or differs else DONE
 
 
+def _with_newest(app: App) -> App:
+    """The app as a deployment would choose the versions of `schema: SUBJECT:latest` now."""
+    from sluicegate.streams.cli import newest
+
+    try:
+        return newest.chosen(app, [agent.name for agent in app.agents])
+    except SystemNotReady as error:
+        complain(f"sluicegate: the newest version of a schema is not known: {error}")
+        return app
+
+
 def _against(file: str | None, new: App) -> App:
     """The old file, or the new one with the agents and rules that are deployed."""
     if file is not None:
-        return loaded(file)
+        return _with_newest(loaded(file))
     from sluicegate.streams.operations.deploying import deployed_app
     from sluicegate.streams.versions import catalogue
 
@@ -188,6 +199,8 @@ def _fate(policy: str, outcome: "PolicyOutcome") -> str:
         return "all are forgotten"
     if policy == "finish":
         return "all end under the rule that runs now"
+    if policy == "rewind":
+        return "the records of all are read again"
     if outcome.fire is None:
         return "all go on"
     return f"{outcome.fire} of them {'fires' if outcome.fire == 1 else 'fire'} at once"

@@ -49,6 +49,13 @@ RateOption = Annotated[
     int | None,
     typer.Option(min=1, help="Shadow, rewind: read at most so many records a second. Rewind: 10,000 unless given."),
 ]
+CallHandlersOption = Annotated[
+    bool,
+    typer.Option(
+        "--call-handlers",
+        help="Shadow, rewind: call the agent's handler, and compare or correct what it sends to `to`.",
+    ),
+]
 AcceptGapsOption = Annotated[
     bool,
     typer.Option(
@@ -73,6 +80,7 @@ def replay(
     key: Annotated[str | None, typer.Option(help="Shadow: judge only this key.")] = None,
     fail_on: FailOnOption = DEFAULT_FAILING,
     rate: RateOption = None,
+    call_handlers: CallHandlersOption = False,
     accept_gaps: AcceptGapsOption = False,
     why: Why = "",
     json: AsJson = False,
@@ -86,10 +94,12 @@ def replay(
             "add one of --rebuild, --shadow and --rewind: `replay FILE AGENT --rebuild` restores the state of a lost "
             "store, `--shadow` compares what was published with the input, `--rewind --into TOPIC` corrects it"
         )
+    if call_handlers and rebuild:
+        raise ConfigurationError("--call-handlers is for --shadow and --rewind: --rebuild calls no handler")
     if shadow:
-        return compared(file, name, wanted_range(last, since, until), key, fail_on, rate, json)
+        return compared(file, name, wanted_range(last, since, until), key, fail_on, rate, json, call_handlers)
     if rewind:
-        return rewound(file, name, wanted_range(last, since, until), into, rate, why, json)
+        return rewound(file, name, wanted_range(last, since, until), into, rate, why, json, call_handlers)
     return _rebuild(file, name, _wanted(since, accept_gaps), why, json)
 
 

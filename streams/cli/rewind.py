@@ -19,7 +19,14 @@ COLUMNS = ("topic", ">partition", ">from", ">to", ">records", ">groups", ">remov
 
 
 def rewound(
-    file: str, name: str, wanted: "ShadowRange", into: str | None, rate: int | None, why: str, json: bool
+    file: str,
+    name: str,
+    wanted: "ShadowRange",
+    into: str | None,
+    rate: int | None,
+    why: str,
+    json: bool,
+    calls: bool = False,
 ) -> int:
     """The exit code."""
     if into is None:
@@ -29,7 +36,7 @@ def rewound(
     from msgspec import to_builtins
     from msgspec.structs import astuple
 
-    with _rewinding(file, name, rate or RATE, why) as rewinding:
+    with _rewinding(file, name, rate or RATE, why, calls) as rewinding:
         replay = rewinding.run(wanted, into)
     if json:
         partitions = to_builtins(replay.corrected)
@@ -50,7 +57,7 @@ def abandoned(file: str, name: str, number: int, why: str) -> int:
 
 
 @contextmanager
-def _rewinding(file: str, name: str, rate: int, why: str) -> Iterator["Rewinding"]:
+def _rewinding(file: str, name: str, rate: int, why: str, calls: bool = False) -> Iterator["Rewinding"]:
     from sluicegate.connectors.kafka.history import KafkaHistory
     from sluicegate.connectors.kafka.producer import open_producer
     from sluicegate.streams.config.kafka import EMBEDDED
@@ -67,4 +74,4 @@ def _rewinding(file: str, name: str, rate: int, why: str) -> Iterator["Rewinding
             progress() as show,
         ):
             pace = ReadingPace(rate, show)
-            yield Rewinding(app, agent, store, history, output, pace, person(why))
+            yield Rewinding(app, agent, store, history, output, pace, person(why), calls)

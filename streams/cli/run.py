@@ -1,6 +1,7 @@
 """`sluicegate run`: the workers of a file under a supervisor."""
 
 import os
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -14,6 +15,7 @@ from sluicegate.streams.cli.parameters import FileArgument, OpenPolicy
 from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from sluicegate.streams.agent import App
     from sluicegate.streams.operations.deploying import DeployOptions
     from sluicegate.streams.processes.child import RuleChange
 
@@ -42,19 +44,33 @@ def run(
     ] = LogLevel.info,
 ) -> int:
     """Run the agents until SIGTERM; a clean end is 0."""
-    from sluicegate.streams.cli.wiring import prepare
-    from sluicegate.streams.observe import tracing
-    from sluicegate.streams.processes import supervisor
-
     if flush and drop:
         raise ConfigurationError("--flush and --drop exclude each other; give one of them")
     app = loaded(file)
+    change: RuleChange = "flush" if flush else "drop" if drop else "refuse"
+    options = _options(change, deploy, policy)
+    return start(app, agent or (), workers, log_level.value, partial(read_again, file), change, options)
+
+
+def start(
+    app: "App",
+    agents: Sequence[str],
+    workers: int,
+    log_level: str,
+    fresh: "Callable[[App], App]",
+    change: "RuleChange" = "refuse",
+    options: "DeployOptions | None" = None,
+) -> int:
+    """Run the agents (all without names) until a signal, and return the exit code. `fresh` gives a process that is
+    started again the secrets as they are then. Raises ConfigurationError."""
+    from sluicegate.streams.cli.wiring import AS_RUN, prepare
+    from sluicegate.streams.observe import tracing
+    from sluicegate.streams.processes import supervisor
+
     extras.require(app)
     tracing.asked(os.environ)  # its errors are reported here, once, and not by each worker
-    change: RuleChange = "flush" if flush else "drop" if drop else "refuse"
-    ready = partial(prepare, options=_options(change, deploy, policy))
-    again, level = partial(read_again, file), log_level.value
-    return supervisor.run(app, agent or (), workers, change, prepare=ready, log_level=level, fresh=again)
+    ready = partial(prepare, options=options or AS_RUN)
+    return supervisor.run(app, agents, workers, change, prepare=ready, log_level=log_level, fresh=fresh)
 
 
 def _options(change: "RuleChange", again: bool, policy: OpenPolicy | None) -> "DeployOptions":

@@ -23,7 +23,14 @@ LOOK_AFTER = 0.1  # seconds of reading between two waits for --rate
 
 
 def shadow(
-    file: str, name: str, wanted: "ShadowRange", key: str | None, fail_on: str, rate: int | None, json: bool
+    file: str,
+    name: str,
+    wanted: "ShadowRange",
+    key: str | None,
+    fail_on: str,
+    rate: int | None,
+    json: bool,
+    calls: bool = False,
 ) -> int:
     """The exit code."""
     from sluicegate.connectors.kafka.history import KafkaHistory
@@ -38,7 +45,7 @@ def shadow(
             )
         with closing(KafkaHistory(app.kafka, f"{app.name}.{agent.name}")) as history, progress() as show:
             reading = ReadingPace(rate, show)
-            shadowing = Shadowing(app, agent, store, history, wanted, reading)
+            shadowing = Shadowing(app, agent, store, history, wanted, reading, calls)
             found = shadowing.compare(agent, None if key is None else key.encode())
     if json:
         print_json({"format": 1, "agent": name, **found.document()})

@@ -12,7 +12,7 @@ from sluicegate.streams.cli.output import print_json, print_table
 from sluicegate.streams.cli.parameters import AsJson, FileArgument
 
 Roles = tuple[tuple[str, str], ...]
-"""(role, agent); a role is input, output or dead letters."""
+"""(role, agent); a role is input, output, history or dead letters."""
 
 
 class Need(NamedTuple):
@@ -24,7 +24,9 @@ class Need(NamedTuple):
 
 def written(agents: Iterable[Agent]) -> set[str]:
     """The topics that these agents write."""
-    return {agent.dead_letters for agent in agents} | {to.topic for agent in agents for to in agent.outputs}
+    every = list(agents)
+    outputs = {to.topic for agent in every for to in agent.outputs}
+    return outputs | {topic for agent in every for topic in (agent.dead_letters, agent.history) if topic}
 
 
 def needed(app: App) -> list[Need]:
@@ -35,6 +37,8 @@ def needed(app: App) -> list[Need]:
             uses.setdefault(topic, []).append(("input", agent.name))
         for to in agent.outputs:
             uses.setdefault(to.topic, []).append(("output", agent.name))
+        if agent.history:
+            uses.setdefault(agent.history, []).append(("history", agent.name))
         uses.setdefault(agent.dead_letters, []).append(("dead letters", agent.name))
     return [Need(topic, tuple(roles)) for topic, roles in uses.items()]
 

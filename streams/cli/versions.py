@@ -26,7 +26,8 @@ def findings(agents: Sequence[Agent], client: SchemaRegistry) -> Iterator[System
         try:
             read = _read_with(options, client)
         except UnknownId as error:
-            yield SystemFinding("registry", False, f"agent {agent.name}: {error}", "correct schema: SUBJECT:VERSION")
+            hint = "correct schema: SUBJECT:VERSION, or register a schema"
+            yield SystemFinding("registry", False, f"agent {agent.name}: {error}", hint)
             continue
         free = [name for name, default in (_fields(options, read) or {}).items() if default and options.kind == "AVRO"]
         wanted = used(agent).difference(free)
@@ -40,7 +41,7 @@ def _read_with(options: SchemaOptions, client: SchemaRegistry) -> str:
 
 def _subjects(agent: Agent, options: SchemaOptions) -> list[str]:
     """Under the usual strategy, and the one that the file names."""
-    named = [options.pinned.rpartition(":")[0]] if options.pinned else []
+    named = [options.subject_read] if options.pinned else []
     return list(dict.fromkeys((*named, *(f"{topic}-value" for topic in agent.topics))))
 
 

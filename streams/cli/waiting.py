@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, TypeVar
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 from sluicegate.streams.agent import App
 from sluicegate.streams.calling.backoff import Backoff
@@ -64,6 +64,13 @@ def kafka_of(app: App) -> System:
         return System("Kafka", (EMBEDDED,), KAFKA)
     servers = ",".join(each.rpartition("://")[2] for each in str(app.kafka.get("bootstrap.servers", "")).split(","))
     return _of_servers("Kafka", servers, 9092, KAFKA)
+
+
+def registry_of(app: App) -> System:
+    places = app.registry.urls if app.registry is not None else ()
+    found = [urlsplit(each) for each in places]
+    servers = tuple((each.hostname or "", each.port or (443 if each.scheme == "https" else 80)) for each in found)
+    return System("the schema registry", tuple(places), "schema_registry.url", servers)
 
 
 def _of_servers(name: str, listed: str, port: int, key: str) -> System:

@@ -11,12 +11,13 @@ import structlog
 from sluicegate.connectors.kafka import admin
 from sluicegate.connectors.kafka.embedded import EmbeddedBroker
 from sluicegate.streams.agent import Agent, App
-from sluicegate.streams.cli import duplicates, registry
+from sluicegate.streams.cli import duplicates, newest, registry
 from sluicegate.streams.cli.changing import person
 from sluicegate.streams.cli.files import connected
+from sluicegate.streams.cli.rewinds import rewinds
 from sluicegate.streams.cli.systems import SAFER, accepted, call_timeout, fragile, in_words, migrates, remedy
 from sluicegate.streams.cli.topics import written
-from sluicegate.streams.cli.waiting import System, kafka_of, store_of, within
+from sluicegate.streams.cli.waiting import System, kafka_of, registry_of, store_of, within
 from sluicegate.streams.config.kafka import EMBEDDED
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Level
@@ -35,8 +36,6 @@ def prepare(app: App, agents: Sequence[str], pause: Pause, options: DeployOption
     """Waits up to `start_timeout` for each system and checks it, and records the rules that were never deployed. The
     embedded broker runs while the block does. Raises ConfigurationError and SystemNotReady."""
     log = structlog.get_logger()
-    chosen = [agent for agent in app.agents if agent.name in agents]
-    topics = topics_of(chosen)
 
     def asked(system: System, attempt: Callable[[], T]) -> T:
         return within(app.start_timeout, attempt, pause, system=system, tell=_waiting)
@@ -44,6 +43,9 @@ def prepare(app: App, agents: Sequence[str], pause: Pause, options: DeployOption
     to_do, level = asked(store_of(app), lambda: _store_facts(app))
     judge_store(app, to_do, level)
     log.info("store.ready", durability=level.name, reasons=list(level.reasons))
+    app = _with_versions(app, agents, options, pause)
+    chosen = [agent for agent in app.agents if agent.name in agents]
+    topics = topics_of(chosen)
     with _with_broker(app, topics) as ready:
         kafka = kafka_of(ready)
         timeout = call_timeout(app)
@@ -56,6 +58,26 @@ def prepare(app: App, agents: Sequence[str], pause: Pause, options: DeployOption
             for short in asked(kafka, lambda: _forgetful(app, chosen)):
                 log.warning("dedupe.short", text=short)
         yield ready
+
+
+def _with_versions(app: App, agents: Sequence[str], options: DeployOptions, pause: Pause) -> App:
+    """The app with a version for each `schema: SUBJECT:latest`: the one that the deployment chose; the newest one
+    without a deployment, and for a new one. While the registry is away, a new one keeps the version."""
+
+    def asked(system: System, attempt: Callable[[], App]) -> App:
+        return within(app.start_timeout, attempt, pause, system=system, tell=_waiting)
+
+    kept = asked(store_of(app), lambda: newest.deployed(app, agents))
+    wanted = app if options.again else kept
+    if not newest.is_open(wanted, agents):
+        return kept
+    try:
+        return asked(registry_of(app), lambda: newest.chosen(wanted, agents))
+    except SystemNotReady as error:
+        if newest.is_open(kept, agents):
+            raise
+        structlog.get_logger().warning("schema.kept", error=str(error))
+        return kept
 
 
 def _waiting(system: System, left: float, why: str) -> None:
@@ -78,8 +100,8 @@ def record(app: App, agents: Sequence[str], options: DeployOptions) -> None:
     store raises. A store in memory has no versions: its state ends with the run."""
     if app.store.startswith("memory:"):
         return
-    with connected(app) as store:
-        steps, _ = deploy(store, app, agents, options, person("sluicegate run"))
+    with connected(app) as store, rewinds(app, store, options.policy) as check:
+        steps, _ = deploy(store, app, agents, replace(options, rewinds=check), person("sluicegate run"))
     for step in steps:
         if step.before != step.after:
             structlog.get_logger().info("rule.deployed", agent=step.name, version=step.after, policy=step.policy)

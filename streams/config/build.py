@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sluicegate.streams import agent as run
-from sluicegate.streams.config import envelopes, kafka, lookups, registry, schemas
+from sluicegate.streams.config import envelopes, kafka, lookups, registry, schemas, windows
 from sluicegate.streams.config.checks import dead_letters, letters, rekeying
 from sluicegate.streams.config.dedupe import DeduplicationModel
 from sluicegate.streams.config.leased import OutboxModel
@@ -27,6 +27,7 @@ def app(file: FileModel, folder: str) -> run.App:
     agents = file.agents.values()
     here = Path(folder)
     written = {each.topic for a in agents for each in a.outputs.values()} | {dead_letters(file, a) for a in agents}
+    written |= {a.history for a in agents if a.history}
     return run.App(
         name=file.app,
         store=file.store,
@@ -83,6 +84,7 @@ def _agents(file: FileModel, name: str, agent: AgentModel, written: set[str], fo
         having="",
         routes=(),
         lookups=(),
+        history="",
     )
     own = None if made.aggregation is None else replace(made.aggregation, key=None)
     return [
@@ -125,6 +127,7 @@ def _agent(file: FileModel, name: str, agent: AgentModel, written: set[str], fol
         let=tuple(run.Let(each, expression) for each, expression in (agent.let or {}).items()),
         revision=agent.revision or "",
         on_change=agent.on_change or "",
+        history=agent.history or "",
         lookups=lookups.built(agent.lookup),
         events=tuple(s.topic for s in agent.from_ if s.envelope),
     )
@@ -175,6 +178,7 @@ def _aggregation(key: str | None, rule: Aggregate) -> run.Aggregation:
         max_bytes=rule.max_bytes,
         max_groups=rule.max_groups,
         max_buffered_bytes=rule.max_buffered_bytes,
+        window=windows.built(rule.window) if rule.window else None,
     )
 
 

@@ -3,7 +3,7 @@
 import base64
 import binascii
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
@@ -25,6 +25,7 @@ from sluicegate.streams.config.document import LineColumn
 from sluicegate.streams.config.fields import Duration, Text, TopicField, refused, unless_unknown
 from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean
 from sluicegate.streams.config.scalars import Decimal, Integer, Unknown
+from sluicegate.streams.units import DURATION, TIME, duration, moment
 
 _CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
 KINDS = ("setup", "row", "deploy", "send", "expect", "advance", "expect_nothing", "expect_rows")
@@ -50,12 +51,32 @@ def _from_base64(value: object) -> object:
         raise refused("is not base64", "write the bytes as base64, such as e30=") from None
 
 
+class Moment(NamedTuple):
+    """A time in seconds since 1970, or in seconds since the begin of the test."""
+
+    at: float | None = None
+    after: float | None = None
+
+
+def _as_moment(value: object) -> object:
+    if isinstance(value, Unknown):
+        return Moment()
+    text = value if isinstance(value, str) else ""
+    found = Moment(None, duration(text[1:])) if text.startswith("+") else Moment(moment(text))
+    if found == Moment():
+        raise refused("is no time", "write a time such as 2026-01-01T00:00:10Z, or +90s for one since the test's begin")
+    return found
+
+
 def _map(value: object) -> object:
     return {} if isinstance(value, Unknown) or value is None else value
 
 
 AnyValue = Annotated[Any, BeforeValidator(_plain), WithJsonSchema({})]
 Base64 = Annotated[bytes, BeforeValidator(_from_base64), WithJsonSchema({"type": "string"})]
+_SINCE_BEGIN = r"^\+" + DURATION.removeprefix("^")
+_MOMENT_SCHEMA = {"anyOf": [{"type": "string", "pattern": TIME}, {"type": "string", "pattern": _SINCE_BEGIN}]}
+MomentField = Annotated[Any, BeforeValidator(_as_moment), WithJsonSchema(_MOMENT_SCHEMA)]
 HeadersField = Annotated[dict[str, Text], BeforeValidator(_map)]
 
 
@@ -70,6 +91,7 @@ class SendStep(BaseModel):
     headers: HeadersField = Field(default_factory=dict)
     partition: PartitionNumber | None = None
     times: Times = 1
+    at: MomentField | None = None
 
     @model_validator(mode="after")
     def _one_value(self) -> Self:
@@ -127,7 +149,7 @@ class DeployModel(BaseModel):
 
     model_config = _CLOSED
     file: Text
-    open: Literal["finish", "convert", "flush", "drop"] | None = None
+    open: Literal["finish", "convert", "rewind", "flush", "drop"] | None = None
 
 
 class StepModel(BaseModel):
@@ -226,7 +248,9 @@ def _step(step: StepModel, line: int) -> CaseStep:
     if step.send is not None:
         sent = step.send
         value = sent.value if sent.value_base64 is None else sent.value_base64
-        return SendCase(line, sent.topic, sent.key, value, sent.headers, sent.partition, sent.times)
+        time = sent.at or Moment()
+        times = sent.times, time.at, time.after
+        return SendCase(line, sent.topic, sent.key, value, sent.headers, sent.partition, *times)
     if step.expect is not None:
         wanted = step.expect
         value = wanted.value if "value" in wanted.model_fields_set else ANYTHING

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from ipaddress import ip_address
 
-from sluicegate.streams.config import cases, envelopes, forwarding
+from sluicegate.streams.config import cases, envelopes, forwarding, windows
 from sluicegate.streams.config.dead_letters import DeadLettersModel
 from sluicegate.streams.config.fields import LONGEST_NAME, NAME
 from sluicegate.streams.config.kafka import EMBEDDED
@@ -34,10 +34,12 @@ def findings(file: FileModel) -> Iterator[FileFinding]:
         yield from _repartition(file, name, agent, path)
         if agent.aggregate is not None:
             yield from _aggregate(agent.aggregate, (*path, "aggregate"))
+        yield from windows.findings(agent, path)
         yield from _shared(file, agent, path)
         yield from _transactional(file, agent, path)
         yield from _raw(agent, path)
         yield from _topics(file, agent, path)
+        yield from _history(file, agent, path)
     yield from _tests(file)
 
 
@@ -47,7 +49,7 @@ def _tests(file: FileModel) -> Iterator[FileFinding]:
     reads = {source.topic for agent in agents for source in agent.from_}
     writes = {each.topic for agent in agents for each in agent.outputs.values()}
     writes |= {dead_letters(file, agent) for agent in agents}
-    writes |= {agent.repartition for agent in agents if agent.repartition}
+    writes |= {topic for agent in agents for topic in (agent.repartition, agent.history) if topic}
     rows = {each.source for agent in agents for each in (agent.lookup or {}).values()}
     yield from cases.findings(file.tests, reads, None if any(agent.handler for agent in agents) else writes, rows)
 
@@ -274,6 +276,27 @@ def _topics(file: FileModel, agent: AgentModel, path: Path) -> Iterator[FileFind
         what = "is a topic that this agent reads: a dead letter would come back for ever"
         at = dead if letters(file, agent).topic else source
         yield FileFinding(at, what, "let dead letters go to another topic", (source, dead, ("app",)))
+
+
+def _history(file: FileModel, agent: AgentModel, path: Path) -> Iterator[FileFinding]:
+    """The topic of the history is no other topic of the agent, so that its messages are never taken for others."""
+    if agent.history is None:
+        return
+    at = (*path, "history")
+    if agent.aggregate is None:
+        yield FileFinding(at, "has no meaning without groups", "leave it out, or add an aggregate", (path,))
+    if agent.scope == "shared":
+        what = "needs scope partition: groups of a shared buffer belong to no partition"
+        yield FileFinding(at, what, "leave one of the two out", (at, (*path, "scope")))
+    uses: dict[str, tuple[str, Path]] = {
+        dead_letters(file, agent): ("that its dead letters go to", (*path, "dead_letters"))
+    }
+    uses |= {each.topic: ("that it writes its results to", (*path, *to, "topic")) for to, each in agent.outputs.items()}
+    uses |= {each.topic: ("that this agent reads", (*path, "from")) for each in agent.from_}
+    uses |= {} if agent.repartition is None else {agent.repartition: ("that it re-keys to", (*path, "repartition"))}
+    if agent.history in uses:
+        used, other = uses[agent.history]
+        yield FileFinding(at, f"is a topic {used}", "give it a topic of its own", (at, other))
 
 
 def letters(file: FileModel, agent: AgentModel) -> DeadLettersModel:

@@ -36,7 +36,8 @@ class _Tag(Unreadable):
 class FileDocument:
     """`tree` consists of dicts, lists and scalars. `places` holds the position of every key and list item. `texts`
     holds the position of every value that stands in the file on one line as it is. `findings` are the problems found so
-    far, `unset` the variables without a value, `substituted` the paths that had a variable."""
+    far, `unset` the variables without a value, `substituted` the paths that had a variable. `files` names the file of
+    each key, with all below it, that stands in another file than the rest of the document."""
 
     tree: object = None
     places: dict[Path, LineColumn] = field(default_factory=dict)
@@ -44,6 +45,7 @@ class FileDocument:
     findings: list[tuple[FileFinding, LineColumn]] = field(default_factory=list)
     unset: list[FileFinding] = field(default_factory=list)
     substituted: set[Path] = field(default_factory=set)
+    files: dict[Path, str] = field(default_factory=dict)
 
 
 class _Composer(yaml.SafeLoader):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from sluicegate.schemas.codecs import SCHEMA_FORMATS
 from sluicegate.streams.aggregation.clauses import GROUP, MESSAGE, PARTS
 from sluicegate.streams.aggregation.ending import ASKED, of_group
-from sluicegate.streams.aggregation.results import FIXED
+from sluicegate.streams.aggregation.results import FIXED, WINDOWED
 from sluicegate.streams.config.lookups import built
 from sluicegate.streams.config.models import DROP, AgentModel, Aggregate, FileModel, UntilModel
 from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean, printable
@@ -257,7 +257,8 @@ def _routes(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
             what = "is about results, but the handler sends what it wants"
             yield FileFinding((*place, "select"), what, "leave it out", ((*place, "select"), (*path, "handler")))
         if agent.aggregate is not None and to.select is not None:
-            fields = [*FIXED, *agent.aggregate.compute, *(agent.lookup or ())]
+            fixed = FIXED if agent.aggregate.window is None else WINDOWED
+            fields = [*fixed, *agent.aggregate.compute, *(agent.lookup or ())]
             for name in [name for name, expression in to.select.items() if expression is None and name not in fields]:
                 what = f"names {name}, which is no field of the result"
                 yield FileFinding((*place, "select"), what, did_you_mean(name, fields), ((*place, "select"),))

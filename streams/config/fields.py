@@ -184,6 +184,44 @@ Duration = Annotated[
     ),
     WithJsonSchema({"type": "string", "pattern": units.DURATION}),
 ]
+
+
+def _a_time_or_zero(seconds: float) -> None:
+    if seconds:
+        _a_time(seconds)
+
+
+def _a_time_or_never(seconds: float) -> None:
+    if seconds != math.inf:
+        _a_time(seconds)
+
+
+DurationOrZero = Annotated[
+    float,
+    unless_unknown(0.0),
+    _parsed(
+        units.duration,
+        _number,
+        "is not a duration",
+        "write a number and ms, s, m, h or d, such as 30s",
+        "write the number of seconds, such as 30.0",
+        _a_time_or_zero,
+    ),
+    WithJsonSchema({"type": "string", "pattern": units.DURATION}),
+]
+DurationOrNever = Annotated[
+    float,
+    unless_unknown(1.0),
+    _parsed(
+        lambda text: math.inf if text == "never" else units.duration(text),
+        _number,
+        "is not a duration",
+        "write a number and ms, s, m, h or d, such as 30s, or never",
+        "write the number of seconds, such as 30.0, or None for never",
+        _a_time_or_never,
+    ),
+    WithJsonSchema({"type": "string", "pattern": f"{units.DURATION}|^never$"}),
+]
 SpanField = Annotated[
     tuple[float, float],
     unless_unknown((1.0, 60.0)),

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path as FilePath
 
 from sluicegate.schemas import SchemaOptions
-from sluicegate.streams.config.problems import FileFinding, Path
+from sluicegate.streams.config.document import Unreadable, read
+from sluicegate.streams.config.problems import FileFinding, Path, printable
 
 
 def installed() -> bool:
@@ -13,9 +15,19 @@ def installed() -> bool:
 
 
 def findings(options: SchemaOptions, path: Path) -> Iterator[FileFinding]:
-    """A schema that is to be written by its id, and is not there."""
+    """A schema that is to be written by its id, and is not there; files of `writer_schemas` that are no schemas."""
+    from sluicegate.schemas.json_schema import parsed, validator
+
     if options.subject and not options.schema:
         yield FileFinding(path, "format json-schema has no schema", "write schema: FILE.json")
+    judge = validator if options.validate else parsed
+    for file in sorted(FilePath(options.writers).glob("*.json")) if options.writers else ():
+        try:
+            judge(read(file))
+        except (Unreadable, ValueError) as error:
+            what = f"{printable(file.name)} {printable(str(error))}"
+            hint = "correct that file; records of its id cannot be decoded"
+            yield FileFinding((*path, "writer_schemas"), what, hint)
 
 
 def fields(options: SchemaOptions) -> dict[str, bool] | None:

@@ -52,6 +52,7 @@ from sluicegate.streams.config.models import (
 from sluicegate.streams.config.problems import FileFinding, Path, Problem, dotted, sort
 from sluicegate.streams.config.registry import RegistryAuth, RegistryModel
 from sluicegate.streams.config.scalars import Unknown
+from sluicegate.streams.config.windows import TimeModel, WindowModel
 
 MOST_PASSES = 12
 
@@ -74,21 +75,28 @@ class Loaded:
 
 
 def load(path: str | FilePath, environ: Mapping[str, str], tolerant: bool = False) -> Loaded:
-    """Read, substitute, check and build. `tolerant`: unset variables and systems without TLS are no problems (`check`).
-    Raises nothing of its own."""
+    """Read the file, and `judge` it. Raises nothing of its own."""
     name, file = str(path), FilePath(path)
     try:
         found = document.parse(document.read(file), environ, file.parent)
     except Unreadable as error:
         return Loaded(None, (Problem(name, *error.place, "", error.message, error.hint),), (), ())
-    model, findings = _judge(found, file.parent, tolerant)
+    return judge(found, name, file.parent, tolerant)
+
+
+def judge(found: FileDocument, name: str, folder: FilePath, tolerant: bool = False) -> Loaded:
+    """Check a document and build its App. `name` is the file in messages; relative paths start at `folder`. `tolerant`:
+    unset variables and systems without TLS are no problems (`check`). Raises nothing of its own."""
+    model, findings = _judge(found, folder, tolerant)
     problems = [_problem(name, found, f) for f in findings]
-    problems += [Problem(name, *place, dotted(f.path), f.message, f.hint) for f, place in found.findings]
+    problems += [
+        Problem(_file(name, found, f.path), *place, dotted(f.path), f.message, f.hint) for f, place in found.findings
+    ]
     unset = [_problem(name, found, f) for f in found.unset]
     if not tolerant:
         problems += unset
     vague = frozenset(str(f.path[1]) for f in found.unset if f.path[:1] == ("agents",) and len(f.path) > 1)
-    app = build.app(model, str(file.absolute().parent)) if model is not None and not problems else None
+    app = build.app(model, str(folder.absolute())) if model is not None and not problems else None
     if app is not None and not unset:
         problems += [_problem(name, found, f) for f in rules.findings(app)]
     warnings = [_problem(name, found, f) for f in _warnings(found, model, app, tolerant)]
@@ -188,7 +196,14 @@ def _problem(name: str, found: FileDocument, finding: FileFinding) -> Problem:
             place = written[0], written[1] + finding.column - 1
         else:
             message = f"character {finding.column} of the expression: {message}"
-    return Problem(name, *place, dotted(finding.path), message, finding.hint)
+    return Problem(_file(name, found, finding.path), *place, dotted(finding.path), message, finding.hint)
+
+
+def _file(name: str, found: FileDocument, path: Path) -> str:
+    """The file of the key, or of the nearest one above it."""
+    while path and path not in found.files:
+        path = path[:-1]
+    return found.files.get(path, name)
 
 
 def _place(found: FileDocument, path: Path) -> LineColumn:
@@ -225,6 +240,8 @@ def _keys() -> Mapping[str, list[str]]:
         f"{agent}.aggregate": Aggregate,
         f"{agent}.aggregate.timeout": TimeoutModel,
         f"{agent}.aggregate.until": UntilModel,
+        f"{agent}.aggregate.window": WindowModel,
+        f"{agent}.aggregate.window.time": TimeModel,
         "tests.*": StepModel,
         "tests.*.row": RowStep,
         "tests.*.send": SendStep,

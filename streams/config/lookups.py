@@ -203,6 +203,8 @@ def _of_name(agent: "AgentModel", name: str, path: Path) -> Iterator[FileFinding
     from sluicegate.streams.config.models import RESERVED as FIXED
 
     fixed = (*RESERVED, *(FIXED if agent.aggregate is not None else ()))
+    if agent.aggregate is not None and agent.aggregate.window is not None:
+        fixed = (*fixed, "window")
     taken: dict[str, Mapping[str, object]] = {
         "let": agent.let or {},
         "aggregate.compute": agent.aggregate.compute if agent.aggregate else {},
@@ -227,9 +229,9 @@ def _of_key(agent: "AgentModel", found: LookupModel, path: Path) -> Iterator[Fil
         hint = "give the lookup another name than the field"
         yield FileFinding(at, f"names {name}, which the row replaces in the message", hint, (at, path))
     if agent.aggregate is not None:
-        from sluicegate.streams.aggregation.results import FIXED
+        from sluicegate.streams.aggregation.results import FIXED, WINDOWED
 
-        known = [*FIXED, *agent.aggregate.compute]
+        known = [*(FIXED if agent.aggregate.window is None else WINDOWED), *agent.aggregate.compute]
         for name in sorted(names - {*known}):
             needs = (at, (*path[:2], "aggregate"))
             yield FileFinding(at, f"names {name}, which is no field of the result", did_you_mean(name, known), needs)

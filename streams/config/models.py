@@ -41,6 +41,7 @@ from sluicegate.streams.config.lookups import LookupsField
 from sluicegate.streams.config.problems import Path, did_you_mean, printable
 from sluicegate.streams.config.registry import RegisterField, RegistryModel, Strategy
 from sluicegate.streams.config.scalars import Unknown, as_written
+from sluicegate.streams.config.windows import WindowField
 
 _EXPRESSION_SCHEMA = {"type": "string", "minLength": 1, "maxLength": LONGEST_EXPRESSION}
 _CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -158,6 +159,7 @@ class Aggregate(BaseModel):
     max_bytes: SizeField = 900_000
     max_groups: Count = 1_000_000
     max_buffered_bytes: SizeField = 512 * 1024 * 1024
+    window: WindowField | None = None
 
 
 class SourceModel(BaseModel):
@@ -361,6 +363,7 @@ class AgentModel(BaseModel):
     delivery: Delivery = "at-least-once"
     revision: Text | None = None
     on_change: OnChange | None = None
+    history: TopicField | None = None
     lookup: LookupsField | None = None
 
     @property

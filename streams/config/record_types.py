@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from msgspec import inspect
 
 from sluicegate.streams.agent import Agent, Aggregation, Lookup, Reducer
-from sluicegate.streams.aggregation.events import REASONS
+from sluicegate.streams.aggregation.events import REASONS, WINDOW
 from sluicegate.streams.aggregation.results import FIXED
 from sluicegate.streams.config.models import Aggregate, ReducerModel
 from sluicegate.streams.errors import ConfigurationError
@@ -76,6 +76,10 @@ def result_type(
     """The fields of a result, computed of records with these fields."""
     found = {name: _noted("a time") if name.endswith("_at") else TEXT for name in FIXED}
     found |= {"count": INTEGER, "key_base64": nullable(TEXT), "reason": replace(TEXT, symbols=REASONS)}
+    if rule.window is not None:
+        found["reason"] = replace(TEXT, symbols=(*REASONS, WINDOW))
+        times = dict.fromkeys(("start", "end"), _noted("a time"))
+        found[WINDOW] = record_of({**times, "closed_by": nullable(TEXT), "revision": INTEGER})
     for name, each in compute.items():
         its = field_type(fields, each.field)
         found[name] = (

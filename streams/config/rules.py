@@ -81,13 +81,15 @@ def _reducers(agent: Agent, path: tuple[str, ...]) -> Iterator[FileFinding]:
 
 
 def _functions(agent: Agent) -> Iterator[FileFinding]:
-    from sluicegate.streams.handlers.functions import decoder, functions
+    from sluicegate.streams.handlers.functions import functions
+    from sluicegate.streams.handlers.types import decoder
 
     if agent.handler is None:
         return
     path, item = ("agents", agent.name, "handler"), "message" if agent.aggregation is None else "batch"
+    compute = () if agent.aggregation is None else agent.aggregation.compute
     try:
-        found = functions(agent.handler.functions, item, lambda coroutine: None, agent.handler.session)
+        found = functions(agent.handler.functions, item, lambda coroutine: None, agent.handler.session, compute)
         decoder(found.value_type)
     except ConfigurationError as error:
         yield _finding(path, error)

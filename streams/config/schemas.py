@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path as FilePath
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from sluicegate.schemas import SchemaOptions
 from sluicegate.schemas.codecs import SCHEMA_FORMATS
@@ -37,7 +37,9 @@ ROOMS = {
     "protobuf": Room(
         ("message", "writer_schemas"), protobuf.installed, protobuf.read, protobuf.findings, protobuf.fields
     ),
-    "json-schema": Room(("validate",), json_schema.installed, read, json_schema.findings, json_schema.fields),
+    "json-schema": Room(
+        ("validate", "writer_schemas"), json_schema.installed, read, json_schema.findings, json_schema.fields
+    ),
 }
 _OF_INPUTS = ("writer_schema", "writer_schemas")
 _OF_ALL = ("schema", "framing", "schema_id", "subject", "register")
@@ -130,9 +132,9 @@ def _of(
 
 
 def version_of(model: AgentModel | DestinationModel) -> str | None:
-    """`SUBJECT:VERSION`, if `schema` is one and no file."""
+    """`SUBJECT:VERSION` or `SUBJECT:latest`, if `schema` is one and no file."""
     name = model.schema_
-    return name if name is not None and re.fullmatch(r".+:[1-9][0-9]*", name) else None
+    return name if name is not None and re.fullmatch(r".+:([1-9][0-9]*|latest)", name) else None
 
 
 def _of_version(model: AgentModel | DestinationModel, path: Path, asked: bool) -> Iterator[FileFinding]:
@@ -155,7 +157,9 @@ def _of_writers(
             f"name the folder of the schema files (ID{form}), relative to the folder of this file",
             (at,),
         )
-    wanted = ("schema",) if asked else ("schema", "schema_id")
+    wanted: tuple[str, ...] = ("schema",) if asked else ("schema", "schema_id")
+    if form == ".json":  # JSON is read without a schema
+        wanted = ()
     for key in [key for key in wanted if key not in given] + ["framing"] * (given.get("framing") != "confluent"):
         hint = {"schema_id": "write schema_id: NUMBER, the id of `schema`", "framing": "write framing: confluent"}
         yield FileFinding(
@@ -198,11 +202,15 @@ def given(model: AgentModel | DestinationModel, folder: FilePath, asked: str = "
     if not asked or found.framing != "confluent":
         return found
     if isinstance(model, AgentModel):
-        return replace(found, registry=asked, pinned=version or "")
+        return _pinned(replace(found, registry=asked), version or "")
     if model.schema_id is not None:
         return found
     subject = registry.SUBJECTS[model.subject or "topic"].replace("{topic}", model.topic)
     return replace(found, registry=asked, subject=subject, register=bool(model.register_))
+
+
+def _pinned(options: SchemaOptions, version: str) -> SchemaOptions:
+    return replace(options, pinned=version, latest=version.endswith(":latest"))
 
 
 def _text(room: Room, folder: FilePath, name: str | None) -> str | None:
@@ -239,6 +247,8 @@ def _with_input(agent: Agent, agents: tuple[Agent, ...]) -> Agent:
     """What agents of the file write is read as they write it; the agent's own schema is then the one it is read
     with."""
     own = agent.avro
+    if _asks_for_schema(own):
+        return _with_registered(agent, own, agents)
     known = own is not None and (own.writer_schema is not None or own.writers is not None or own.registry)
     if agent.format not in ROOMS or known:
         return agent
@@ -251,6 +261,24 @@ def _with_input(agent: Agent, agents: tuple[Agent, ...]) -> Agent:
     return replace(agent, avro=replace(own, writer_schema=first.schema)) if agent.format == "avro" else agent
 
 
+def _asks_for_schema(own: SchemaOptions | None) -> TypeGuard[SchemaOptions]:
+    """Whether records are read by their ids and no key says as what."""
+    return own is not None and own.registry != "" and own.kind != "JSON" and not (own.schema or own.pinned)
+
+
+def _with_registered(agent: Agent, own: SchemaOptions, agents: tuple[Agent, ...]) -> Agent:
+    """The schema that agents of the file write, or the newest one of the topic's subject."""
+    written = {known for topic in agent.topics for known in _written(topic, agents)}
+    first = written.pop() if len(written) == 1 else own
+    if first is None and len(agent.topics) == 1:
+        return replace(agent, avro=_pinned(own, f"{agent.topics[0]}-value:latest"))
+    if first is None or first.kind != own.kind:
+        return agent
+    message = own.message or first.message
+    read = replace(own, schema=first.schema, pinned=first.pinned, latest=first.latest, message=message)
+    return replace(agent, avro=read)
+
+
 def _written(topic: str, agents: tuple[Agent, ...]) -> list[SchemaOptions | None]:
     """How agents of the file write this topic; [None] where none does. What is re-keyed or forwarded is as it was
     read."""
@@ -261,7 +289,10 @@ def _written(topic: str, agents: tuple[Agent, ...]) -> list[SchemaOptions | None
 
 def judged(agent: Agent, path: Path) -> Iterator[FileFinding]:
     """The problems of schemas that are invalid or that do not fit each other."""
-    if agent.format in ROOMS and not agent.rekeys:
+    if _asks_for_schema(agent.avro):
+        what = "format of several topics has no schema, and each topic has a subject of its own"
+        yield FileFinding(path, what, "write schema: FILE or schema: SUBJECT:latest")
+    elif agent.format in ROOMS and not agent.rekeys:
         yield from _compiled(lambda: formats.reads(agent), agent.format, agent.avro, path)
     if agent.to is not None and agent.to.format in ROOMS:
         to = (*path, "to")
@@ -289,6 +320,7 @@ def _result(agent: Agent, to: Destination, path: Path) -> Iterator[FileFinding]:
     if agent.aggregation is None or has is None:
         return
     made = {*FIXED, *(reducer.name for reducer in agent.aggregation.compute)}
+    made |= {"window"} if agent.windowed else set()
     unknown = sorted({name for name, free in has.items() if not free} - made)
     hint = "correct it"
     if to.format == "avro":

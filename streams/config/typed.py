@@ -142,6 +142,7 @@ def _named(agent: Agent, path: Path, record: RecordType) -> Iterator[Judged]:
         named[*path, "dedupe", "id"] = agent.dedupe.name
     if rule is not None and not agent.rekeys:
         named |= {(*path, "aggregate", "compute", each.name): each.field for each in rule.compute}
+        named[*path, "aggregate", "window", "time"] = rule.window.time if rule.window is not None else None
         named[*path, "aggregate", "until", "field"] = rule.until.field if isinstance(rule.until, Until) else None
     wanted = [(at, field) for at, field in named.items() if field is not None]
     known += [each.name for each in agent.lookups]

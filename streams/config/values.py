@@ -12,7 +12,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from sluicegate.schemas.options import SchemaOptions
 from sluicegate.streams import agent as run
-from sluicegate.streams.config import envelopes, loading, registry, rules, typed
+from sluicegate.streams.config import envelopes, loading, registry, rules, typed, windows
 from sluicegate.streams.config.document import FileDocument
 from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean, dotted
 from sluicegate.streams.config.scalars import Native
@@ -207,6 +207,7 @@ def _agent(agent: run.Agent, first: run.Agent | None) -> Tree:
         delivery=agent.delivery,
         revision=agent.revision or None,
         on_change=agent.on_change or None,
+        history=agent.history or None,
         lookup={each.name: _lookup(each) for each in agent.lookups} or None,
     )
     found["from"] = [
@@ -305,6 +306,7 @@ def _aggregate(rule: run.Aggregation) -> Tree:
         max_bytes=Native(rule.max_bytes),
         max_groups=rule.max_groups,
         max_buffered_bytes=Native(rule.max_buffered_bytes),
+        window=None if rule.window is None else windows.written(rule.window),
     )
 
 

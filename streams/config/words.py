@@ -14,6 +14,7 @@ from sluicegate.streams.agent import (
     Threshold,
     Timeouts,
 )
+from sluicegate.streams.config import windows
 from sluicegate.streams.config.phrases import of_group, of_lookups, of_records, of_results, unanswered
 from sluicegate.streams.config.problems import FileFinding, Path
 from sluicegate.streams.units import spoken_duration
@@ -61,6 +62,9 @@ def meaning(agent: Agent) -> list[str]:
         sentences.append(f"drops repeats of what Sluicegate agents write to {_listed(agent.receive)}")
     if agent.dedupe:
         sentences.append(duplicates(agent.dedupe, agent.scope))
+    if agent.history:
+        which = "each group that ends" if agent.handler is not None else "each group that ends without a result"
+        sentences.append(f"sends a message about {which} to {agent.history}")
     if agent.revision:
         sentences.append(f"is revision {agent.revision} of its code")
     return sentences + _unusable(agent)
@@ -144,6 +148,9 @@ def _threshold(limit: Threshold) -> str:
 
 
 def _ends(agent: Agent, rule: Aggregation) -> list[str]:
+    if rule.window is not None:
+        early = [firing(rule)] if rule.count is not None or rule.until is not None else []
+        return [*windows.meaning(rule.window, agent.dead_letters), *early]
     sentences = [
         firing(rule) if agent.scope == "partition" else firing(rule).replace("the worker's clock", "the store's clock")
     ]
@@ -306,7 +313,9 @@ def _of_agent(agent: Agent, dead_letters_chosen: bool) -> Iterator[FileFinding]:
         what = f"there is a timeout and no dead-letter topic is set: {agent.dead_letters} is used"
         needs: tuple[Path, ...] = ((*aggregate, "timeout"), ("app",), ("dead_letters",), (*path, "dead_letters"))
         yield FileFinding((*aggregate, "timeout"), what, "set dead_letters, in the agent or at the top", needs)
-    if rule.count is None and not timed:
+    if rule.window is not None:
+        yield from windows.warnings(rule.window, (*aggregate, windows.WINDOW))
+    elif rule.count is None and not timed:
         needs = (aggregate, (*aggregate, "count"), (*aggregate, "timeout"))
         what = (
             "has no timeout: a group whose end never comes stays open"

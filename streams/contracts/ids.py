@@ -61,6 +61,16 @@ def output_id(fire: str, index: int) -> str:
     return _text(digest.hexdigest())
 
 
+def history_id(fire: str) -> str:
+    """The id of the history message of the group with this fire."""
+    return str(uuid5(NAMESPACE, canonical(["history", fire]).decode()))
+
+
+def replayed_id(fire: str, number: int) -> str:
+    """The id that a handler gets for the group with this fire in replay `number`."""
+    return str(uuid5(NAMESPACE, canonical(["replay", fire, number]).decode()))
+
+
 def retry_id(dead: str, number: int) -> str:
     """The id of a dead letter's record when it is sent again for the first time (0) or another time."""
     return str(uuid5(NAMESPACE, canonical(["retry", dead, number]).decode()))

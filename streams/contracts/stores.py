@@ -232,6 +232,10 @@ class Gauge(Protocol):
     def high(self, topic: str, number: int) -> int:
         """The partition's next offset as of the last fetch; -1 when unknown."""
 
+    def ended(self, topic: str, number: int) -> int:
+        """The offset at which the partition ended when it was read to its end, since the last `start` or `resume`. -1
+        when the end was not reached since, is not looked for, or when no broker answers."""
+
     def joined(self) -> bool:
         """Whether the group has given this member an assignment that was not lost since, even an empty one. Always true
         where the brokers assign (KIP-848), because a member without partitions is told nothing there."""

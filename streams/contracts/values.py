@@ -60,13 +60,15 @@ class CrashMark(msgspec.Struct, frozen=True, array_like=True):
 class Generation(msgspec.Struct, frozen=True, array_like=True):
     """Open groups of a partition that were filled under an earlier version of the rule, and the `policy` that decides
     what becomes of them. Their changelog entries have `number`. `version` 0: they were filled before versions were
-    recorded. `agent` is the JSON of the agent with that rule. `idle` is as in Source."""
+    recorded. `agent` is the JSON of the agent with that rule. `idle` is as in Source. `until` is only of groups whose
+    records are read again: the offset at which the partition changed; -1: it changes with the next commit."""
 
     number: int
     version: int
     policy: str
     agent: str
     idle: float | None = None
+    until: int = -1
 
 
 class Source(msgspec.Struct, frozen=True, array_like=True):
@@ -80,7 +82,8 @@ class Source(msgspec.Struct, frozen=True, array_like=True):
     `schemas` are those of the schema registry that were needed so far: (id, schema, subject). The subject is empty for
     a schema that was only read.
     `version` is the version of the rule that takes the records; 0: none was recorded. `generation` is the number of the
-    changelog entries of its groups, `older` the generations that still have open groups, oldest first."""
+    changelog entries of its groups, `older` the generations that still have open groups, oldest first. `began` is the
+    first offset that was read under `version`; -1: it is not known."""
 
     topic_id: str
     partition_count: int
@@ -94,6 +97,12 @@ class Source(msgspec.Struct, frozen=True, array_like=True):
     version: int = 0
     generation: int = 0
     older: tuple[Generation, ...] = ()
+    began: int = -1
+
+    @property
+    def reached(self) -> int:
+        """All offsets below it were read once, although the row may name a lower one."""
+        return max((each.until for each in self.older), default=-1)
 
     @property
     def name(self) -> str:

@@ -59,10 +59,8 @@ def _runtime(
         reads, writes = formats.reads(agent), formats.writes(agent)
     except ValueError as error:
         raise ConfigurationError(f"agent {agent.name}: {error}") from error
-    most = int(app.kafka.get("message.max.bytes", MESSAGE_BYTES))
     rule = Rule(agent, reads)
-    back = TimeoutReturn(app.name, agent.name, agent.topics[0], reads.encode)
-    outputs = OutputTarget(agent.to.topic if agent.to else None, writes.encode, most, back)
+    outputs = output_target(app, agent, reads, writes)
     shared = agent.scope == "shared"
     processor: RecordProcessor
     slow: Slow | None = None
@@ -70,8 +68,8 @@ def _runtime(
         processor = intake(app.name, agent, rule, reads, writes, outputs, parts)
     else:
         processor, slow = _processor(agent, rule, reads, outputs, parts)
-    if isinstance(processor, Handling) and processor.schedules and back.topic not in agent.receive:
-        agent = replace(agent, receive=(*agent.receive, back.topic))  # drops a timeout that is sent twice
+    if isinstance(processor, Handling) and processor.schedules and outputs.back.topic not in agent.receive:
+        agent = replace(agent, receive=(*agent.receive, outputs.back.topic))  # drops a timeout that is sent twice
     ids = IdRule(agent, reads) if agent.dedupe and not shared else None
     return AgentRuntime(
         agent,
@@ -83,7 +81,7 @@ def _runtime(
         on_rule_change,
         processor,
         slow,
-        _rows_of(agent, writes, parts, most),
+        _rows_of(agent, writes, parts, outputs.most),
         ids,
         RegisteredSchemas(agent),
         deployed,
@@ -114,6 +112,13 @@ def _relay(agent: Agent, parts: WorkerDependencies) -> Outgoing:
     if parts.transactions is None:
         raise ConfigurationError(f"agent {agent.name}: delivery transactional needs Kafka transactions")
     return TransactionalRelay(parts.transactions, parts.pool, parts.meter, backoff)
+
+
+def output_target(app: App, agent: Agent, reads: Codec, writes: Codec) -> OutputTarget:
+    """Where the outputs of the agent's handler go."""
+    most = int(app.kafka.get("message.max.bytes", MESSAGE_BYTES))
+    back = TimeoutReturn(app.name, agent.name, agent.topics[0], reads.encode)
+    return OutputTarget(agent.to.topic if agent.to else None, writes.encode, most, back)
 
 
 def _processor(

@@ -16,14 +16,14 @@ from sluicegate.streams.observe.report import WorkerReport
 from sluicegate.streams.rules import rule_of
 from sluicegate.streams.rules.changes import has_functions
 from sluicegate.streams.rules.document import document
-from sluicegate.streams.rules.versions import Deployed, with_rule
+from sluicegate.streams.rules.versions import Deployed, settled, with_rule
 from sluicegate.streams.versions import catalogue
 
 
 def running(agent: Agent, deployed: Deployed) -> Agent:
     """The agent of the file under the deployed rule. Raises RestartNeeded when the rule needs other code than this
     process has."""
-    ruled = deployed.agent(deployed.number)
+    ruled, agent = deployed.agent(deployed.number), settled(agent, deployed)
     if ruled is None or rule_of(agent).digest == deployed.digest:
         return agent
     merged = with_rule(agent, ruled)
@@ -42,7 +42,7 @@ def running(agent: Agent, deployed: Deployed) -> Agent:
 
 def outdated(agent: Agent, deployed: Deployed) -> str:
     """Why the file is not the rule that runs; empty when it is."""
-    digest = rule_of(agent).digest
+    digest = rule_of(settled(agent, deployed)).digest
     if not deployed.number or digest == deployed.digest:
         return ""
     known = deployed.number_of(digest)

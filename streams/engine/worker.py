@@ -19,6 +19,7 @@ from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import Clock, Input, OutputTransactions, Producer, Store, TopicPartition
 from sluicegate.streams.contracts.values import LEVELS, Partition
 from sluicegate.streams.engine.commits import Commits
+from sluicegate.streams.engine.event_clock import EventClocks
 from sluicegate.streams.errors import Fenced, PersistenceError, ProduceStopped, SystemNotReady
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.observe.report import WorkerReport
@@ -77,6 +78,7 @@ class Worker:
         self._owners, self._processor = claims.owners, setting.processor
         self._chunk = CHUNK
         self._commits = Commits(setting, claims, parts.meter, parts.clock.monotonic, self._lost, parts.spans)
+        self._clocks = EventClocks(parts.input, claims) if agent.windowed else None
         parts.input.before_revoke(self._finish)
         self._report_at = self._inform_at = self._probe_at = 0.0
         self._level = setting.store.level()
@@ -136,6 +138,8 @@ class Worker:
         )
         now = self._parts.clock.monotonic()
         self._claims.follow(now)
+        if self._clocks is not None:
+            self._clocks.look(batch, now)
         self._expire(now)
         if batch:
             self._accept(batch, now)

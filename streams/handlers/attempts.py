@@ -91,14 +91,28 @@ def begins(suspicion: Suspicion, bounds: Bounds) -> Begin:
     return "alone" if suspicion.alone or suspicion.together > bounds.company else "together"
 
 
+BAD_ITEM = "bad-item"
+
+
+class Rejected(NamedTuple):
+    """Why a message leaves its group: the text of the error, and the reason of the dead letter as a stable word."""
+
+    error: str
+    reason: str = BAD_ITEM
+
+
+RejectedMessages = Mapping[int, Rejected]
+"""By the index of the message in its group."""
+
+
 @dataclass(frozen=True, slots=True)
 class CallFailure:
-    """How a call failed. `pause` is set after an outage: no handler is called for that many seconds. `bad` maps the
-    index of a bad message in its group to the reason. `items` is the number of items that failed in one transaction.
+    """How a call failed. `pause` is set after an outage: no handler is called for that many seconds. `bad` are
+    the messages that must leave their group. `items` is the number of items that failed in one transaction.
     `behind`: earlier messages of its batch succeeded. `session`: their transaction is rolled back."""
 
     pause: float | None = None
-    bad: Mapping[int, str] = field(default_factory=dict)
+    bad: RejectedMessages = field(default_factory=dict)
     items: int = 1
     behind: bool = False
     session: bool = False
@@ -122,7 +136,7 @@ class TryAgain:
 class Split:
     """The `bad` messages leave their group. Without bad messages, the items are called in two halves."""
 
-    bad: Mapping[int, str]
+    bad: RejectedMessages
 
 
 @dataclass(frozen=True, slots=True)

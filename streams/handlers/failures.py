@@ -14,6 +14,7 @@ from sluicegate.streams.handlers.attempts import (
     CallFailure,
     DeadLetter,
     Decision,
+    Rejected,
     Split,
     Stop,
     Suspicion,
@@ -117,7 +118,7 @@ class Failures:
         self.counts: dict[str, int] = {}
         # for dead letters: the reason as a stable word, the error text, and where it was raised
         self.verdicts: dict[str, tuple[str, str, str]] = {}
-        self.bad: dict[str, dict[int, str]] = {}  # the bad messages of a group, with the reason
+        self.bad: dict[str, dict[int, Rejected]] = {}  # the bad messages of a group, with the reason
         # by id: the messages of the successful call (extent), and what it sent
         self.done: dict[str, tuple[tuple[int, int], Sequence[Event]]] = {}
         self.apart: set[int] = set()  # offsets of messages that failed

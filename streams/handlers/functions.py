@@ -1,13 +1,14 @@
 """Finds the application's functions by import path, and calls them with the arguments that their parameters ask for."""
 
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NamedTuple, get_type_hints
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
-import msgspec
-
+from sluicegate.streams.agent import Reducer
 from sluicegate.streams.aggregation.reducers import imported
 from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.handlers.types import converter, each
 from sluicegate.streams.handlers.values import Batch, Context, Message
 
 Call = Callable[[Any, Context], Any]
@@ -33,6 +34,8 @@ ARGUMENTS: dict[str, Call] = {
 }
 OF_A_TYPE: dict[Any, str] = {Message: "message", Batch: "batch", Context: "context"}
 OTHER = {"message": "batch", "batch": "message"}
+UNRESOLVED = object()
+"""The type of a parameter whose annotation names something that does not exist when the program runs."""
 
 
 class Functions(NamedTuple):
@@ -44,36 +47,52 @@ class Functions(NamedTuple):
     schedules: bool
 
 
-def functions(paths: Sequence[str], item: str, run: Await, session: bool = False) -> Functions:
+class Wanted(NamedTuple):
+    """The argument for one parameter: an entry of ARGUMENTS, or the `get` of a part of the result of a group. `kind`
+    is the type of `value`."""
+
+    name: str
+    kind: Any = Any
+    get: Call | None = None
+
+
+def functions(
+    paths: Sequence[str], item: str, run: Await, session: bool = False, compute: Sequence[Reducer] = ()
+) -> Functions:
     """The functions at `package.module:name`, for items that are a `message` or a `batch`. `run` waits for coroutines.
+    `compute` has the computed fields of a batch, which parameters of the same names get.
 
     Raises ConfigurationError for a function that cannot be imported or that asks for an unknown argument.
     """
     found = [(path, imported(path)) for path in paths]
-    types = {hint for path, function in found if (hint := _hints(function).get("value", Any)) is not Any}
+    computed = {reducer.name: reducer for reducer in compute}
+    wanted = [_wanted(path, function, item, computed) for path, function in found]
+    types = {each.kind for arguments in wanted for each in arguments if each.kind is not Any}
     if len(types) > 1:
         raise ConfigurationError(f"{', '.join(paths)}: the handlers of one agent must agree on the type of `value`")
-    wanted = [_wanted(path, function, item) for path, function in found]
-    if any("together" in each for each in wanted) and (item == "batch" or not session):
+    names = {each.name for arguments in wanted for each in arguments}
+    if "together" in names and (item == "batch" or not session):
         raise ConfigurationError(f"{', '.join(paths)}: `together` is for handlers of messages with session: true")
     calls = [_call(function, each, item, run) for (_, function), each in zip(found, wanted, strict=True)]
-    schedules = any({"schedule", "context"} & {*each} for each in wanted)
-    return Functions(calls, types.pop() if types else Any, schedules)
+    return Functions(calls, types.pop() if types else Any, bool({"schedule", "context"} & names))
 
 
-def decoder(value_type: Any, text: Callable[[bytes], bytes] | None = None) -> Callable[[bytes], Any]:
-    """A decoder of JSON into the type. `text` makes JSON of another format. Raises ConfigurationError for a type that
-    msgspec does not support."""
+def listed(function: Callable[..., Any]) -> str | None:
+    """The name of the first parameter if it is for a list of the messages of a group: its type is list[T], and it is
+    the name of no other argument."""
     try:
-        decode = msgspec.json.Decoder(value_type).decode
-    except TypeError as error:
-        raise ConfigurationError(f"a handler's `value` cannot be of type {value_type}: {error}") from error
-    return decode if text is None else lambda value: decode(text(value))
+        first = next(iter(inspect.signature(function).parameters.values()), None)
+    except (TypeError, ValueError):
+        return None
+    if first is None or first.name in ARGUMENTS or get_origin(_hint(function, first)) is not list:
+        return None
+    return first.name
 
 
-def _call(function: Callable[..., Any], wanted: Sequence[str], item: str, run: Await) -> Call:
+def _call(function: Callable[..., Any], arguments: Sequence[Wanted], item: str, run: Await) -> Call:
     """The call of a function. With one or two arguments no list of arguments is made, which saves 0.2 µs per call."""
-    getters = [ARGUMENTS[name] for name in wanted]
+    getters = [each.get or ARGUMENTS[each.name] for each in arguments]
+    wanted = [each.name for each in arguments]
     asynchronous = inspect.iscoroutinefunction(function)
     if asynchronous:
         return lambda it, context: run(function(*[get(it, context) for get in getters]))
@@ -87,10 +106,9 @@ def _call(function: Callable[..., Any], wanted: Sequence[str], item: str, run: A
     return lambda it, context: function(*[get(it, context) for get in getters])
 
 
-def _wanted(path: str, function: Callable[..., Any], item: str) -> list[str]:
-    """The entry of ARGUMENTS for each parameter, by its name or else by its type. The first parameter is the item
-    itself."""
-    hints, wanted = _hints(function), []
+def _wanted(path: str, function: Callable[..., Any], item: str, computed: Mapping[str, Reducer]) -> list[Wanted]:
+    """The argument for each parameter, by its name or else by its type."""
+    wanted = []
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError) as error:
@@ -98,25 +116,75 @@ def _wanted(path: str, function: Callable[..., Any], item: str) -> list[str]:
     for at, parameter in enumerate(parameters):
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
-        name = (
-            parameter.name
-            if parameter.name in ARGUMENTS
-            else OF_A_TYPE.get(hints.get(parameter.name), "" if at else item)
-        )
-        if name == OTHER[item]:
-            raise ConfigurationError(f"handler {path}: this agent's handler gets a {item}, not a {name}")
-        if not name and parameter.default is parameter.empty:
-            raise ConfigurationError(f"handler {path}: `{parameter.name}` is unknown; there are {', '.join(ARGUMENTS)}")
-        if not name:
+        hint = _hint(function, parameter)
+        found = _argument(path, parameter, hint, item, computed, first=at == 0)
+        if found is None and parameter.default is parameter.empty:
+            known = ", ".join([*ARGUMENTS, *computed])
+            raise ConfigurationError(f"handler {path}: `{parameter.name}` is unknown; there are {known}")
+        if found is None:
             break  # it has a default, and so do all parameters after it
+        if found.name == OTHER[item]:
+            raise ConfigurationError(f"handler {path}: this agent's handler gets a {item}, not a {found.name}")
         if parameter.kind is parameter.KEYWORD_ONLY:
             raise ConfigurationError(f"handler {path}: `{parameter.name}` must not be keyword-only")
-        wanted.append(name)
+        wanted.append(found)
     return wanted
 
 
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+def _argument(
+    path: str, parameter: inspect.Parameter, hint: Any, item: str, computed: Mapping[str, Reducer], first: bool
+) -> Wanted | None:
+    """The first parameter is the item itself; with the type of a value it is the value. None for an unknown one."""
+    name = parameter.name
+    if name in ARGUMENTS:
+        typed = name == "value" and item == "message" and hint is not UNRESOLVED
+        return Wanted(name, hint) if typed else Wanted(name)
+    if item == "batch" and name in computed:
+        return Wanted(name, get=_computed(path, computed[name], hint))
+    if known := OF_A_TYPE.get(hint):
+        return Wanted(known)
+    if not first:
+        return None
+    if hint is UNRESOLVED:
+        raise _unresolved(path, name)
+    if hint is Any or getattr(hint, "_is_protocol", False):
+        return Wanted(item)
+    if item == "message":
+        return Wanted("value", hint)
+    if get_origin(hint) is list:
+        what = f"`{name}` is a list, and no computed field of the group has this name"
+        raise ConfigurationError(f"handler {path}: {what}; add it to compute as {name}: collect")
+    convert = converter(hint)
+    return Wanted(name, get=lambda it, context: convert(it.value))
+
+
+def _computed(path: str, reducer: Reducer, hint: Any) -> Call:
+    """A computed field of the group in the type of its parameter. Collected messages are converted one by one, so that
+    those that do not fit become dead letters and the handler gets the others."""
+    name = reducer.name
+    if hint is UNRESOLVED:
+        raise _unresolved(path, name)
+    if hint is Any:
+        return lambda item, context: item.value.get(name)
+    if reducer.kind == "collect" and reducer.field is None and get_origin(hint) is list:
+        one = converter(get_args(hint)[0])
+        return lambda item, context: each(one, item.value.get(name, ()))
+    convert = converter(hint)
+    return lambda item, context: convert(item.value.get(name))
+
+
+def _hint(function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
+    """The type of the parameter: Any without an annotation or for object, UNRESOLVED if it cannot be resolved."""
+    if parameter.annotation is parameter.empty:
+        return Any
+    alone = SimpleNamespace(__annotations__={parameter.name: parameter.annotation})
     try:
-        return get_type_hints(function)
+        hints = get_type_hints(alone, globalns=getattr(inspect.unwrap(function), "__globals__", {}))
     except Exception:
-        return {}
+        return UNRESOLVED
+    return Any if hints[parameter.name] is object else hints[parameter.name]
+
+
+def _unresolved(path: str, name: str) -> ConfigurationError:
+    what = f"the type of `{name}` names something that does not exist when the program runs"
+    return ConfigurationError(f"handler {path}: {what}; import it, and not under TYPE_CHECKING alone")

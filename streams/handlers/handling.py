@@ -14,7 +14,7 @@ import structlog
 from sluicegate.schemas import Codec
 from sluicegate.streams.agent import Agent, Handler
 from sluicegate.streams.aggregation.accept import refuse
-from sluicegate.streams.aggregation.events import BadItem, Event, Fire, Refused, Sent, Unhandled
+from sluicegate.streams.aggregation.events import BadItem, Decided, Event, Fire, Refused, Sent, Unhandled
 from sluicegate.streams.aggregation.groups import Groups, traceparent
 from sluicegate.streams.aggregation.results import document
 from sluicegate.streams.aggregation.rule import Rule
@@ -35,9 +35,10 @@ from sluicegate.streams.handlers.attempts import (
     decide,
 )
 from sluicegate.streams.handlers.failures import Failed, Failures, Policy, outage
-from sluicegate.streams.handlers.functions import decoder, functions
+from sluicegate.streams.handlers.functions import functions
 from sluicegate.streams.handlers.members import GroupMembers
 from sluicegate.streams.handlers.processor import Item, RecordProcessor
+from sluicegate.streams.handlers.types import decoder, misfit
 from sluicegate.streams.handlers.values import (
     BadItems,
     Batch,
@@ -76,14 +77,15 @@ class Handling(RecordProcessor):
         self.members = GroupMembers(Rule(agent, codec), codec)
         self._failures: dict[TopicPartition, Failures] = {}
         self._current: Called
-        found = functions(handler.functions, "batch" if self.batches else "message", pool.wait, handler.session)
+        compute = agent.aggregation.compute if agent.aggregation is not None else ()
+        item = "batch" if self.batches else "message"
+        found = functions(handler.functions, item, pool.wait, handler.session, compute)
         self.pool = pool
         self.rows_of = no_rows
         self._functions, self.schedules = found.calls, found.schedules
         typed = found.value_type is not Any and not self.batches
-        self.decode = (
-            decoder(found.value_type, codec.text) if typed and (codec.text or codec.name == "json") else codec.decode
-        )
+        self.typed = typed and (codec.text is not None or codec.name == "json")
+        self.decode = decoder(found.value_type, codec.text) if self.typed else codec.decode
         self._largest = rule.max_record_bytes
         self._log = structlog.get_logger().bind(agent=agent.name)
 
@@ -110,7 +112,7 @@ class Handling(RecordProcessor):
                     raise OverflowError
                 items.append(Message(decode(value), record))  # type: ignore[arg-type]
             except Exception as error:
-                refuse(groups, record, error)
+                refuse(groups, record, misfit(error) if self.typed else error)
                 items += [event for event in groups.drain() if isinstance(event, Refused)]
         return items
 
@@ -129,7 +131,7 @@ class Handling(RecordProcessor):
         calls = CommitCalls(session, self._outputs, identity, attempt, self._bound, {}, rows_of=self.rows_of)
         try:
             for item in items:
-                if isinstance(item, Refused | Unhandled):
+                if isinstance(item, Decided):
                     events.append(item)
                     continue
                 sent = self._handled(item, calls, item is items[0], failures)

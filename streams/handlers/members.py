@@ -5,7 +5,7 @@ document of the remaining messages can be computed again.
 """
 
 import base64
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Any
 
@@ -20,9 +20,10 @@ from sluicegate.streams.aggregation.reducers import apply
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.causes import cause
 from sluicegate.streams.errors import Fenced
+from sluicegate.streams.handlers.attempts import BAD_ITEM, Rejected, RejectedMessages
 from sluicegate.streams.handlers.failures import outage
 from sluicegate.streams.handlers.packing import SealedRecord
-from sluicegate.streams.handlers.values import BadItems
+from sluicegate.streams.handlers.values import BadItems, Misfits
 
 _list = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
@@ -51,24 +52,25 @@ class GroupMembers:
             return [base64.b64decode(json.decode_any(item)) for item in items]
         return [self._codec.encode(json.decode_any(item)) for item in items]
 
-    def without(self, fire: Fire, bad: Mapping[int, str]) -> tuple[list[BadItem], Fire | None]:
+    def without(self, fire: Fire, bad: RejectedMessages) -> tuple[list[BadItem], Fire | None]:
         """The dead letters of the messages at these indexes of the completed group, and the group without them; None
         when no message is left."""
         messages = list(zip(_originals(fire), self.of(fire), strict=True))
-        letters = [BadItem(fire, index, message, bad[index]) for index, message in messages if index in bad]
+        letters = [BadItem(fire, index, message, *bad[index]) for index, message in messages if index in bad]
         kept = [message for index, message in messages if index not in bad]
         if not kept:
             return letters, None
         return letters, self._group(fire, kept, tuple(sorted({*fire.removed, *bad})))
 
-    def named(self, fire: Fire, error: Exception) -> dict[int, str] | None:
+    def named(self, fire: Fire, error: Exception) -> dict[int, Rejected] | None:
         """The reasons that a BadItems gives for this group, by index in the completed group. None for any other error,
         and for indexes that the group does not have."""
         if not isinstance(error, BadItems) or not error.reasons or not self.of(fire):
             return None
         original = dict(enumerate(_originals(fire)))
+        words = error.words if isinstance(error, Misfits) else {}
         return (
-            {original[index]: why for index, why in error.reasons.items()}
+            {original[index]: Rejected(why, words.get(index, BAD_ITEM)) for index, why in error.reasons.items()}
             if error.reasons.keys() <= original.keys()
             else None
         )

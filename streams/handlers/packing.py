@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import msgspec
 
 from sluicegate.schemas import json
-from sluicegate.streams.aggregation.events import Fire
+from sluicegate.streams.aggregation.events import Closing, Fire
 from sluicegate.streams.contracts.record import Headers, headers
 from sluicegate.streams.handlers.values import Message
 
@@ -59,7 +59,8 @@ def pack(item: Message | Fire) -> bytes:
         record = item.record
         return _encode((0, record.key(), record.value(), headers(record), record.timestamp()))
     fields = (item.key, item.count, item.reason, item.last, item.opened, item.closed, item.trace)
-    return _encode((1, *fields, json.encode(item.values), item.removed))
+    window = () if item.window is None else (msgspec.structs.astuple(item.window),)
+    return _encode((1, *fields, json.encode(item.values), item.removed, *window))
 
 
 def unpack(
@@ -69,5 +70,6 @@ def unpack(
     if kind == 0:
         key, value, pairs, at = rest
         return read(SealedRecord((*place, number), key, value, [(name, text) for name, text in pairs], (at[0], at[1])))
-    key, count, reason, last, opened, closed, trace, values, *removed = rest  # older entries lack the last field
-    return Fire(key, count, reason, number, last, opened, closed, trace, _values(values), *map(tuple, removed))
+    key, count, reason, last, opened, closed, trace, values, *more = rest  # older entries lack `removed`
+    removed, window = tuple(more[0]) if more else (), Closing(*more[1]) if len(more) > 1 else None
+    return Fire(key, count, reason, number, last, opened, closed, trace, _values(values), removed, window=window)

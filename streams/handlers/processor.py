@@ -7,15 +7,15 @@ The implementations are `Aggregating` (no handler), Handling (a handler), Repart
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from sluicegate.streams.aggregation.events import Event, Fire, Refused, Unhandled
+from sluicegate.streams.aggregation.events import Decided, Event, Fire
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.handlers.values import Message
 
-Item = Message | Fire | Refused | Unhandled
-"""An item of a commit. A refused record, and a group for which an expression failed, are decided already."""
+Item = Message | Fire | Decided
+"""An item of a commit. What is `Decided` goes into the commit as it is."""
 
 
 class RecordProcessor(Protocol):

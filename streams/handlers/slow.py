@@ -11,7 +11,7 @@ import structlog
 from sluicegate.streams import failpoints
 from sluicegate.streams.agent import Handler
 from sluicegate.streams.aggregation.entry import Section
-from sluicegate.streams.aggregation.events import Event, Fire, Refused, Unhandled
+from sluicegate.streams.aggregation.events import Decided, Event, Fire
 from sluicegate.streams.calling.pool import Pool
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Claim
@@ -85,7 +85,7 @@ class Slow:
         """Seal new items, judge the calls that ended, and let calls begin. Call `start` after the commit."""
         events: list[Event] = []
         for item in items:
-            if isinstance(item, Refused | Unhandled):
+            if isinstance(item, Decided):
                 events.append(item)
             else:
                 sealed.seal(item)

@@ -46,6 +46,15 @@ class BadItems(Exception):
         self.reasons = {index: str(why) for index, why in reasons.items()}
 
 
+class Misfits(BadItems):
+    """These messages of a completed group do not fit the type of the parameter. `words` are the reasons of the dead
+    letters as stable words."""
+
+    def __init__(self, reasons: Mapping[int, str], words: Mapping[int, str]) -> None:
+        super().__init__(reasons)
+        self.words = words
+
+
 class Message(msgspec.Struct, frozen=True, gc=False):
     """One consumed message. `value` is decoded by the agent's format, or into the type of the handler's `value`
     parameter."""
@@ -154,6 +163,7 @@ class CommitCalls(NamedTuple):
     gathered: dict[Callable[[list[Any], Any], object], tuple[list[Any], list[Any]]]
     cancelled: IsCancelled = never
     rows_of: Callable[[Any], Mapping[str, Any]] = no_rows
+    replay: bool = False
 
 
 class Context:
@@ -191,6 +201,12 @@ class Context:
         """Whether another worker owns the partition now. Then the results of this call are dropped, and it may end at
         once. Only with `concurrency` > 0."""
         return self._calls.cancelled()
+
+    @property
+    def replay(self) -> bool:
+        """Whether `sluicegate replay --call-handlers` makes this call. Then a handler must have no effect but what it
+        sends."""
+        return self._calls.replay
 
     @property
     def log(self) -> FilteringBoundLogger:

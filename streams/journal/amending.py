@@ -7,12 +7,13 @@ from msgspec.structs import replace
 
 from sluicegate.streams.aggregation.entry import Amendment, ChangelogEntry, packed
 from sluicegate.streams.contracts.stores import StateStore, Store
-from sluicegate.streams.contracts.values import NOBODY, Changes, Claim, Partition, PartitionView
+from sluicegate.streams.contracts.values import NOBODY, Changes, Claim, OutboxRow, Partition, PartitionView
 from sluicegate.streams.errors import ConfigurationError
 
 Said = Mapping[str, Any]
 """Fields of a changelog entry."""
 Still = Callable[[PartitionView], bool]
+MadeRows = Callable[[Claim, PartitionView], Sequence[OutboxRow]]
 
 
 class Person(NamedTuple):
@@ -24,20 +25,31 @@ class Person(NamedTuple):
 
 
 def amend(
-    store: Store, partition: Partition, person: Person, what: str, key: str, still: Still | None = None, **said: Any
+    store: Store,
+    partition: Partition,
+    person: Person,
+    what: str,
+    key: str,
+    still: Still | None = None,
+    rows: MadeRows | None = None,
+    **said: Any,
 ) -> Claim:
     """Append an entry with these fields, and a note that the operator did `what` to `key`. The claim fences the owner
     of the partition. The owner then claims again and reads the entry. `still` checks under the claim that there is
-    something to change.
+    something to change. `rows` makes rows of the outbox for the same commit; the owner sends them.
 
     Raises ConfigurationError if there is nothing to change. Raises Fenced if another process claimed in between;
     nothing was changed. Raises PersistenceError if it is unknown whether the change was made; read the state again.
     """
     claim = store.claim(partition, person.token, NOBODY)
-    view = store.read(partition) if still else None
+    view = store.read(partition) if still or rows else None
     if still and (view is None or not still(view)):
         raise ConfigurationError(f"{what} {key}: it ended meanwhile; nothing was changed")
-    return appended(store, claim, amended=[Amendment(claim.store_time, person.who, what, key, person.why)], **said)
+    outbox = rows(claim, view) if rows is not None and view is not None else ()
+    also = Changes(claim.offset, claim.epoch, trying=claim.trying, outbox=outbox)
+    return appended(
+        store, claim, also, amended=[Amendment(claim.store_time, person.who, what, key, person.why)], **said
+    )
 
 
 def appended(

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from sluicegate.streams.aggregation.events import Event, Fire
+from sluicegate.streams.aggregation.events import WINDOW, Event, Fire, GroupEnded
 from sluicegate.streams.observe.metrics import Meter
 
 
@@ -11,9 +11,19 @@ def count_events(events: Sequence[Event], latency: float, meter: Meter) -> None:
     """Counts the events of a commit. `latency` is the number of seconds since the records or the deadline that
     completed the groups."""
     for (kind, reason), times in Counter((type(event), event.reason) for event in events).items():
+        if kind is GroupEnded:
+            continue
         meter.count("fires" if kind is Fire else "records_dead", times, reason=reason)
+        if reason == WINDOW:
+            _count_windows(events, meter)
         if kind is Fire:
             meter.observe("fire_latency_seconds", latency, times)
+
+
+def _count_windows(events: Sequence[Event], meter: Meter) -> None:
+    closings = (event.window.by for event in events if isinstance(event, Fire) and event.window is not None)
+    for by, times in Counter(filter(None, closings)).items():
+        meter.count("windows_closed", times, closed_by=by)
 
 
 def count_answers(answers: Mapping[tuple[str, str], int], meter: Meter) -> None:

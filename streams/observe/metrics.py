@@ -49,6 +49,8 @@ METRICS = (
         "Answers of the file's expressions: true, false, or failed (the record is a dead letter, or as on_error says).",
         ("clause", "outcome"),
     ),
+    Metric("windows_closed", "counter", "Groups whose window closed, or whose at_most passed.", ("closed_by",)),
+    Metric("records_past_window", "counter", "Records whose window had closed (late)."),
     Metric("records_passed_over", "counter", "Records that `dead retry` wrote for another agent of the topic."),
     Metric("records_dead", "counter", "Records that became dead letters.", ("reason",)),
     _histogram("batch_records", "Records in one commit.", SIZES),
@@ -82,6 +84,7 @@ METRICS = (
     _reported("outbox_oldest_pending_age_seconds", "Age of the oldest of them, as this owner knows it.", *PARTITION),
     _reported("consumer_lag_records", "Records from the committed offset to the end of the partition.", *PARTITION),
     _reported("consumer_lag_seconds", "Age of the newest record taken, by its own time; 0 at the end.", *PARTITION),
+    _reported("watermark_lag_seconds", "Age of the watermark of an agent with windows.", *PARTITION),
     _reported("halted_partitions", "Partitions that stopped because going on would lose or repeat."),
     _reported("level", "1 for the durability that the store really gives.", "level"),
     Metric(

@@ -25,6 +25,7 @@ class PartitionReport(msgspec.Struct, frozen=True):
     - `sealed`: the number of items that wait for slow handlers.
     - `unsent_age`: the age of the oldest unsent row.
     - `read_age`: the age of the newest record taken, by the record's own time.
+    - `watermark_lag`: the age of the watermark, for an agent with windows that has read a time.
     """
 
     topic: str
@@ -42,6 +43,7 @@ class PartitionReport(msgspec.Struct, frozen=True):
     read_age: float | None = None
     error: str | None = None
     detail: str | None = None
+    watermark_lag: float | None = None
 
     @property
     def lag(self) -> int | None:

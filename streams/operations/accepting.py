@@ -177,7 +177,9 @@ def _commit(store: Store, agent: Agent, claim: Claim, facts: TopicFacts, found: 
     """Commit the offset, the source, the forgotten state and the note at once."""
     keys, numbers = found.forgets
     known = claim.source or Source(facts.topic_id, facts.partitions, fingerprint(agent), facts.partitions)
-    source = replace(known, topic_id=facts.topic_id or known.topic_id, partition_count=facts.partitions, era=found.era)
+    older = tuple(replace(each, until=min(each.until, facts.high)) for each in known.older)  # what is above is new
+    about = {"topic_id": facts.topic_id or known.topic_id, "partition_count": facts.partitions, "era": found.era}
+    source = replace(known, older=older, **about)
     changes = Changes(found.offset, -1, keep_from=claim.last + 1 if found.unreadable else None, source=source)
     said = [Amendment(claim.store_time, person.who, WHAT, f"{found.error.code}: {found.text}", person.why)]
     states = [

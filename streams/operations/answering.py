@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from math import inf
 from typing import Any, Literal, NamedTuple
 
 from sluicegate.schemas import Codec
@@ -28,6 +29,7 @@ from sluicegate.streams.handlers.processor import Item
 from sluicegate.streams.handlers.values import Message
 from sluicegate.streams.reading.addressed import for_us
 from sluicegate.streams.reading.dedupe import DuplicateFilter, IdRule
+from sluicegate.streams.windows.opening import accept_into, groups_of
 
 
 class ClauseAnswer(NamedTuple):
@@ -139,12 +141,12 @@ def _holds(name: str, computes: AskRecord) -> AskRecord:
 
 
 def becomes(app: str, agent: Agent, record: Record) -> Verdict:
-    """What the agent does with the record. What depends on earlier records is not judged: repeats, and full groups. Nor
-    is the size of outputs."""
+    """What the agent does with the record. What depends on earlier records or on the clock is not judged: repeats, full
+    groups, and records that are late or far ahead. Nor is the size of outputs."""
     if not for_us([record], Partition(app, agent.name, record.topic(), record.partition())):
         return Verdict("passed-over")
     codec = reads(agent)
-    groups = Groups(rule := Rule(_without_results(agent), codec))
+    groups = groups_of(rule := Rule(_without_results(agent), codec))
     forwarding = Forwarding(agent, rule, codec, sys.maxsize) if agent.forwards else None
     items: list[Item] = []
     dedupe = DuplicateFilter(IdRule(agent, codec)) if agent.dedupe else None
@@ -152,7 +154,7 @@ def becomes(app: str, agent: Agent, record: Record) -> Verdict:
         kept = taken(groups, [record])
         for run in dedupe.runs(kept, 0.0, groups) if dedupe else (kept,):
             if agent.aggregation is not None:
-                accept(groups, run, 0.0)
+                accept_into(groups, run, inf)
             elif forwarding is not None:
                 items += forwarding.read(groups, run)
     except (Halt, DecodeWaits) as error:

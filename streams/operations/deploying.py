@@ -14,9 +14,10 @@ from sluicegate.streams.errors import ConfigurationError, Fenced
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.journal.journal import ATTEMPTS, back_off
 from sluicegate.streams.operations.planning import AgentPlan, planned
+from sluicegate.streams.operations.rewind_check import RewindCheck
 from sluicegate.streams.rules import rule_of
-from sluicegate.streams.rules.classes import CONVERT, DROP, FINISH, FLUSH
-from sluicegate.streams.rules.versions import REFUSE, UNVERSIONED, Deployed, RuleVersion
+from sluicegate.streams.rules.classes import CONVERT, DROP, FINISH, FLUSH, REWIND
+from sluicegate.streams.rules.versions import REFUSE, UNVERSIONED, Deployed, RuleVersion, settled
 from sluicegate.streams.versions import catalogue
 from sluicegate.streams.versions.catalogue import Catalogue
 from sluicegate.streams.wording import counted
@@ -29,13 +30,15 @@ MOST_OLDER = 2
 class DeployOptions:
     """`policy` None: open groups are converted where they can be. `ends`: FLUSH or DROP for groups that cannot, as
     `run --flush` and `run --drop`. `again`: a file that is an earlier version becomes a new version. `expect`: the
-    version that must run now. `leave`: open groups of removed agents and topics stay in the store."""
+    version that must run now. `leave`: open groups of removed agents and topics stay in the store. `rewinds` judges the
+    policy `rewind`, which is refused without it."""
 
     policy: str | None = None
     ends: str | None = None
     again: bool = True
     expect: int | None = None
     leave: bool = False
+    rewinds: RewindCheck | None = None
 
 
 class AgentStep(NamedTuple):
@@ -54,6 +57,11 @@ def deployed_app(app: App, found: Catalogue) -> App:
     return _with_agents(app, [agent for agent in agents if agent is not None])
 
 
+def settled_app(app: App, found: Catalogue) -> App:
+    """The app with the versions that its deployments chose for `schema: SUBJECT:latest`."""
+    return _with_agents(app, [settled(agent, found.get(agent.name, UNVERSIONED)) for agent in app.agents])
+
+
 def _with_agents(app: App, agents: Sequence[Agent]) -> App:
     return dataclasses.replace(app, agents=tuple(agents))
 
@@ -65,16 +73,21 @@ def deploy(
     what must be decided first, and PersistenceError; then the same call finds out."""
     for attempt in range(ATTEMPTS):
         found = catalogue.read(store, app.name)
-        steps = _steps(store, app, names, options, found)
+        current = app if options.again else settled_app(app, found)
+        steps = _steps(store, current, names, options, found)
         if all(step.before == step.after for step in steps):
             return steps, found
 
         def change(
-            before: Catalogue, at: float, found: Catalogue = found, steps: Sequence[AgentStep] = steps
+            before: Catalogue,
+            at: float,
+            found: Catalogue = found,
+            steps: Sequence[AgentStep] = steps,
+            current: App = current,
         ) -> Catalogue:
             if before != found:
                 raise Fenced("another deployment was made meanwhile")
-            return _changed(store, app, before, steps, person, at)
+            return _changed(store, current, before, steps, person, at)
 
         try:
             return steps, catalogue.deploy(store, app.name, f"{person.token}-{attempt}", person.who, change)
@@ -87,7 +100,8 @@ def deploy(
 
 def wanted(store: Store, app: App, names: Sequence[str], options: DeployOptions) -> list[AgentStep]:
     """What `deploy` would do now. Raises as `deploy`."""
-    return _steps(store, app, names, options, catalogue.read(store, app.name))
+    found = catalogue.read(store, app.name)
+    return _steps(store, app if options.again else settled_app(app, found), names, options, found)
 
 
 def _steps(store: Store, app: App, names: Sequence[str], options: DeployOptions, found: Catalogue) -> list[AgentStep]:
@@ -123,7 +137,7 @@ def _policy(store: Store, app: App, agent: Agent, before: Deployed, options: Dep
     plain = not options.again and options.policy is None and options.ends is None
     wanted = agent.on_change if plain else ""
     if wanted not in ("", REFUSE):
-        options = DeployOptions(wanted, None, False, options.expect, options.leave)
+        options = dataclasses.replace(options, policy=wanted, ends=None, again=False)
     if old is None:
         return options.policy or options.ends or REFUSE, []
     [plan] = planned(_with_agents(app, [old]), _with_agents(app, [agent]), [agent.name], options.policy, store)
@@ -138,7 +152,7 @@ def _policy(store: Store, app: App, agent: Agent, before: Deployed, options: Dep
         return REFUSE, [f"agent {agent.name}: {text}" for text in plan.refused] or [
             f"agent {agent.name}: {named} does not suit the change: {_known(suited)}"
         ]
-    return policy, _too_many(store, app, agent, policy)
+    return policy, [*_too_many(store, app, agent, policy), *_not_rewound(policy, old, before, options.rewinds)]
 
 
 def _chosen(suited: Sequence[str], open_now: int, options: DeployOptions) -> str | None:
@@ -151,6 +165,14 @@ def _chosen(suited: Sequence[str], open_now: int, options: DeployOptions) -> str
     if open_now:
         return None
     return FINISH if FINISH in suited else REFUSE
+
+
+def _not_rewound(policy: str, old: Agent, before: Deployed, rewinds: RewindCheck | None) -> list[str]:
+    if policy != REWIND:
+        return []
+    if rewinds is None:
+        return [f"agent {old.name}: the input topics cannot be read here, so --open rewind cannot be judged"]
+    return [f"agent {old.name}: --open rewind: {text}" for text in rewinds.refused(old, before)]
 
 
 def _known(suited: Sequence[str]) -> str:

@@ -23,6 +23,7 @@ from sluicegate.streams.outbox.rows import timestamp
 from sluicegate.streams.reading.addressed import for_us
 from sluicegate.streams.reading.dedupe import DuplicateFilter, IdRule
 from sluicegate.streams.reading.receive import ReceivedShards
+from sluicegate.streams.windows.opening import window_of
 
 
 class OffsetSpan(NamedTuple):
@@ -68,6 +69,12 @@ def output(records: Iterable[Record], id: str) -> ExplainedOutput | None:
         if found is None and said.get("sluicegate-fire") == wanted:
             found = _output(record, said)
     return found
+
+
+def told(sent: ExplainedOutput, history: Iterable[Record]) -> ExplainedOutput:
+    """The message that a handler sent about a group, with the records that the history names for the group."""
+    group = output(history, sent.fire)
+    return sent if group is None else sent._replace(counted=group.counted, key=group.key, span=group.span)
 
 
 def _output(record: Record, said: Mapping[str, bytes | None]) -> ExplainedOutput:
@@ -144,6 +151,8 @@ class GroupHistory:
         codec = reads(agent)
         self._rule = Rule(agent, codec)
         self._groups = Groups(self._rule)
+        self._window_of = window_of(self._rule)
+        self._start: int | None = None
         self._dedupe = DuplicateFilter(IdRule(agent, codec)) if agent.dedupe else None
         self._senders = ReceivedShards(partition.topic) if partition.topic in agent.receive else None
         self._partition = partition
@@ -182,7 +191,11 @@ class GroupHistory:
     def _accept(self, record: Record) -> bool:
         if record.offset() < self._first:
             return False
-        key = self._key_of(record)
+        key, start = self._key_of(record), self._window_of(record)
+        if record.offset() == self._first:
+            self._start = start
+        if start != self._start:
+            return False
         if self._key is None and record.offset() == self._first:
             self._key = key
         if key is None or key != self._key:

@@ -4,27 +4,43 @@ from collections.abc import Iterator, Sequence
 from math import inf
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from sluicegate.streams import formats
 from sluicegate.streams.agent import Agent, Aggregation, Until
 from sluicegate.streams.aggregation.changelog import Changelog
 from sluicegate.streams.aggregation.ending import waiting
 from sluicegate.streams.aggregation.entry import Amendment
+from sluicegate.streams.aggregation.events import GroupEnded
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, LAST, OPENED, GroupState
-from sluicegate.streams.aggregation.rule import Rule, restored
-from sluicegate.streams.contracts.stores import Store
-from sluicegate.streams.contracts.values import Claim, Partition, PartitionView
+from sluicegate.streams.aggregation.results import rfc3339
+from sluicegate.streams.aggregation.rule import Rule, fingerprint, restored
+from sluicegate.streams.contracts.stores import OutputFacts, Store
+from sluicegate.streams.contracts.values import Claim, OutboxRow, Partition, PartitionView
+from sluicegate.streams.engine.build import MESSAGE_BYTES
+from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.handlers.sealed import Sealed
 from sluicegate.streams.journal.amending import Person, amend
+from sluicegate.streams.outbox.rows import Rows
 from sluicegate.streams.ownership.beginning import idle_since
 from sluicegate.streams.ownership.generations import Older
+from sluicegate.streams.ownership.rereading import unread
 from sluicegate.streams.reading.receive import ReceivedShards
+from sluicegate.streams.rules.classes import REWIND
+from sluicegate.streams.rules.identity import SHOWN
+from sluicegate.streams.versions import catalogue
+from sluicegate.streams.windows.opening import groups_of
+from sluicegate.streams.windows.standing import OpenWindow, open_window, plain_key
+
+Key = bytes
 
 
 class OpenGroup(NamedTuple):
     """`first` and `last` are offsets, `age` and `fires_in` seconds by the store's clock (None: no deadline; negative:
     overdue). `generation` is the number of the changelog entries that hold it. `under` is the aggregation of an older
-    generation, whose rule decides when the group ends."""
+    generation, whose rule decides when the group ends. `unread` records of it are still to be read again under the
+    newest rule; None: it is no such group."""
 
     partition: Partition
     owner: str
@@ -38,14 +54,22 @@ class OpenGroup(NamedTuple):
     values: dict[str, Any]
     generation: int = 0
     under: Aggregation | None = None
+    unread: int | None = None
+    window: OpenWindow | None = None
+
+    @property
+    def name(self) -> Key:
+        """The name of the group in the changelog."""
+        return self.key if self.window is None else self.window.name
 
 
 class GenerationContents(NamedTuple):
-    """The open groups of one generation, and the rule that filled them."""
+    """The open groups of one generation, and the rule that filled them. `version` 0: it is not known."""
 
     generation: int
     rule: Rule
     groups: Groups
+    version: int = 0
 
 
 class PartitionContents(NamedTuple):
@@ -63,8 +87,9 @@ class PartitionContents(NamedTuple):
     @property
     def every(self) -> list[GenerationContents]:
         """The generations, oldest first; the last one takes the records."""
-        generation = self.claim.source.generation if self.claim.source else 0
-        return [*self.older, GenerationContents(generation, self.rule, self.groups)]
+        source = self.claim.source
+        generation, version = (source.generation, source.version) if source else (0, 0)
+        return [*self.older, GenerationContents(generation, self.rule, self.groups, version)]
 
 
 def held(agent: Agent, partition: Partition, view: PartitionView) -> PartitionContents:
@@ -73,14 +98,16 @@ def held(agent: Agent, partition: Partition, view: PartitionView) -> PartitionCo
     source = view.claim.source
     if source is not None and source.rule != rule.fingerprint:
         rule = restored(agent, source.rule)
-    groups, sealed = Groups(rule), Sealed(place=(partition.topic, partition.number))
+    groups, sealed = groups_of(rule), Sealed(place=(partition.topic, partition.number))
     older = [Older(each, agent) for each in (source.older if source is not None else ())]
     generation = source.generation if source is not None else 0
     by_number = {each.known.number: each.groups for each in older}
     log = Changelog(groups, view.claim.first, sealed=sealed, generation=generation, older=by_number)
     log.replay(view.entries, view.claim.first, view.claim.last, ReceivedShards(partition.topic))
     groups.idle = idle_since(source, rule, len(groups.states), view.claim.store_time) or 0.0
-    earlier = [GenerationContents(each.known.number, each.groups.rule, each.groups) for each in older]
+    earlier = [
+        GenerationContents(each.known.number, each.groups.rule, each.groups, each.known.version) for each in older
+    ]
     return PartitionContents(partition, view.claim, rule, groups, sealed, list(log.amended), earlier)
 
 
@@ -99,17 +126,20 @@ def open_groups(store: Store, app: str, agent: Agent, key: bytes | None = None) 
         for each in partitions(store, app, agent)
         for within in each.every
         for name, state in within.groups.states.items()
-        if key is None or name == key
+        if key is None or plain_key(within.groups, name) == key
     ]
 
 
-def _seen(found: PartitionContents, within: GenerationContents, key: bytes, state: GroupState) -> OpenGroup:
-    now, due = found.claim.store_time, within.groups.due(state)
-    values = within.rule.values(state, within.groups.bags.get(key, []))
+def _seen(found: PartitionContents, within: GenerationContents, name: bytes, state: GroupState) -> OpenGroup:
+    again, window = _is_rewound(found, within), open_window(within.groups, name, state)
+    now, due = found.claim.store_time, inf if again else within.groups.due(state)
+    if window is not None:
+        due = min(window.silent, window.latest)
+    values = within.rule.values(state, within.groups.bags.get(name, []))
     return OpenGroup(
         found.partition,
         found.claim.owner,
-        key,
+        plain_key(within.groups, name),
         state[COUNT],
         state[FIRST],
         state[LAST],
@@ -119,11 +149,22 @@ def _seen(found: PartitionContents, within: GenerationContents, key: bytes, stat
         values,
         within.generation,
         None if within.groups is found.groups else within.rule.aggregation,
+        unread(state) if again else None,
+        window,
     )
+
+
+def _is_rewound(found: PartitionContents, within: GenerationContents) -> bool:
+    source = found.claim.source
+    older = source.older if source is not None else ()
+    return any(each.number == within.generation and each.policy == REWIND for each in older)
 
 
 def why(group: OpenGroup, agent: Agent) -> str:
     """A sentence about what the group waits for."""
+    owner = f"owner {group.owner}" if group.owner else "no owner"
+    if group.unread is not None:
+        return f"{group.unread} of its {group.records} records are read again under the newest rule, {owner}"
     rule = group.under or agent.aggregation
     said = [
         f"{group.records} of {rule.count}"
@@ -136,37 +177,107 @@ def why(group: OpenGroup, agent: Agent) -> str:
     elif until is not None:
         said.append(waiting(until, {**group.values, "count": group.records}))
     said.append(f"oldest {group.age:.0f} s")
-    if group.fires_in is None:
-        said.append("no timeout")
-    elif group.fires_in >= 0:
-        said.append(f"fires in {group.fires_in:.0f} s")
-    else:
-        said.append(f"due since {-group.fires_in:.0f} s: its owner fires it as soon as it runs")
+    said += _why_open(group.window) if group.window is not None else [_deadline(group.fires_in)]
     if group.under is not None:
         said.append("finishes under an earlier version of the rule")
     if agent.scope == "shared":
         return ", ".join([*said, "any worker fires it"])
-    return ", ".join([*said, f"owner {group.owner}" if group.owner else "no owner"])
+    return ", ".join([*said, owner])
+
+
+def _deadline(fires_in: float | None) -> str:
+    if fires_in is None:
+        return "no timeout"
+    if fires_in >= 0:
+        return f"fires in {fires_in:.0f} s"
+    return f"due since {-fires_in:.0f} s: its owner fires it as soon as it runs"
+
+
+def _why_open(window: OpenWindow) -> Iterator[str]:
+    """What each of the three ways to close the window waits for."""
+    yield f"closes at watermark {_time(window.closes)}"
+    if window.watermark < 0:
+        yield "no record has moved the watermark yet"
+    elif window.watermark >= window.closes:
+        yield "the watermark has passed it: its owner closes it as soon as it runs"
+    else:
+        yield f"the watermark is {_time(window.watermark)}, the highest time of a record of this partition"
+    if window.silent < inf:
+        yield f"if no record follows at {_time(1000 * window.silent)}"
+    if window.latest < inf:
+        yield f"at the latest {_time(1000 * window.latest)}"
+
+
+def _time(milliseconds: float) -> str:
+    return rfc3339(milliseconds / 1000)
 
 
 def fire(store: Store, group: OpenGroup, person: Person) -> Claim:
     """Have the owner of the partition fire the group with reason `manual`: once, whatever crashes, and not at all if
-    the group ended meanwhile. Raises as `amend`."""
-    return amend(store, group.partition, person, "groups fire", _text(group), asked={group.key: group.first})
+    the group ended meanwhile. Raises as `amend`, and ConfigurationError for a group whose records are read again."""
+    if group.unread is not None:
+        raise ConfigurationError(
+            f"the records of group {_text(group)!r} are read again under the newest rule: fire it when they were, or "
+            "give up what was not read again with `sluicegate groups drop`"
+        )
+    return amend(store, group.partition, person, "groups fire", _text(group), asked={group.name: group.first})
 
 
-def drop(store: Store, group: OpenGroup, agent: Agent, person: Person) -> Claim:
-    """Drop the records of the group without a result, also those that were added since `group` was read. Raises as
-    `amend`."""
+def drop(store: Store, group: OpenGroup, agent: Agent, person: Person, outputs: OutputFacts | None = None) -> Claim:
+    """Drop the records of the group without a result, also those that were added since `group` was read. `outputs`
+    describes the topics of an agent with `history`. Raises as `amend`."""
+    if agent.history and outputs is None:
+        raise ConfigurationError(
+            f"agent {agent.name}: a dropped group has a message in {agent.history}, and only the broker tells how many "
+            "partitions this topic has"
+        )
 
     def still(view: PartitionView) -> bool:
-        every = {each.generation: each.groups for each in held(agent, group.partition, view).every}
-        state = every[group.generation].states.get(group.key) if group.generation in every else None
-        return state is not None and state[FIRST] == group.first
+        return _within(view, group, agent) is not None
 
-    said = {"generation": group.generation, "states": {group.key: None}}
-    return amend(store, group.partition, person, "groups drop", _text(group), still, **said)
+    def ended(claim: Claim, view: PartitionView) -> list[OutboxRow]:
+        within = _within(view, group, agent)
+        if outputs is None or within is None:
+            return []
+        within.groups.notes = True
+        within.groups.forget(group.name, claim.store_time)
+        rows = Rows(group.partition, agent, formats.writes(agent), outputs, MESSAGE_BYTES)
+        rows.begin(claim.token, claim.number, claim.source.name if claim.source else "")
+        rule = _digest(store, agent, group.partition.app, within)
+        return rows.make(
+            [replace(each, rule=rule) for each in within.groups.drain() if isinstance(each, GroupEnded)], "fire"
+        )
+
+    said = {"generation": group.generation, "states": {group.name: None}}
+    return amend(
+        store,
+        group.partition,
+        person,
+        "groups drop",
+        _text(group),
+        still,
+        rows=ended if agent.history else None,
+        **said,
+    )
+
+
+def _within(view: PartitionView, group: OpenGroup, agent: Agent) -> GenerationContents | None:
+    """The generation that still holds the group."""
+    every = {each.generation: each for each in held(agent, group.partition, view).every}
+    found = every.get(group.generation)
+    state = found.groups.states.get(group.name) if found is not None else None
+    return found if state is not None and state[FIRST] == group.first else None
+
+
+def _digest(store: Store, agent: Agent, app: str, within: GenerationContents) -> str | None:
+    """The digest of the rule that filled these groups, as in GroupEnded."""
+    known = catalogue.read(store, app).get(agent.name)
+    for each in known.versions if known is not None else ():
+        if each.number == within.version:
+            return each.digest[:SHOWN]
+    return None if within.rule.fingerprint == fingerprint(agent) else ""
 
 
 def _text(group: OpenGroup) -> str:
-    return group.key.decode(errors="replace")
+    window = "" if group.window is None else f" of {_time(group.window.start)}"
+    return group.key.decode(errors="replace") + window

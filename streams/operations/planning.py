@@ -8,7 +8,6 @@ from typing import NamedTuple
 from sluicegate.streams import formats
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.aggregation.converting import Conversion
-from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule, fingerprint
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.errors import ConfigurationError
@@ -17,11 +16,13 @@ from sluicegate.streams.operations.shared_groups import shared_groups
 from sluicegate.streams.ownership.beginning import idle_since
 from sluicegate.streams.rules import AgentRule, rule_of
 from sluicegate.streams.rules.changes import Change, changes, kind_of, policies_of
-from sluicegate.streams.rules.classes import CONVERT, DROP, ELSEWHERE, FINISH, FLUSH, TOPICS, ChangeClass
+from sluicegate.streams.rules.classes import CONVERT, DROP, ELSEWHERE, FINISH, FLUSH, REWIND, TOPICS, ChangeClass
 from sluicegate.streams.rules.document import document
+from sluicegate.streams.rules.rewindable import why_not_rewound
+from sluicegate.streams.windows.opening import groups_of
 from sluicegate.streams.wording import counted
 
-CHOICES = (FINISH, CONVERT, FLUSH, DROP)
+CHOICES = (FINISH, CONVERT, REWIND, FLUSH, DROP)
 """The policies that a deployment may have. Without a choice, groups are converted where they can be."""
 
 
@@ -45,7 +46,8 @@ class Holding(NamedTuple):
 
 
 class PolicyOutcome(NamedTuple):
-    """What a policy does to the open groups: `fire` of them fire at once. `refused` says why it cannot be."""
+    """What a policy does to the open groups: `fire` of them fire at once. `refused` says why it cannot be. Whether the
+    records of groups can be read again (`rewind`) is judged by the deployment only."""
 
     groups: int
     fire: int | None
@@ -106,7 +108,12 @@ def _both(
     left = None if store is None else _holding(store, app, old, None, gone, buffer=not going_on)
     policies = policies_for(old, new, found)
     judged = {each: _outcome(each, policies, now) for each in CHOICES} if now and old.grouped and not moved else {}
+    why_not = why_not_rewound(old, new)
+    if REWIND in judged and why_not is not None:
+        judged[REWIND] = judged[REWIND]._replace(refused=why_not)
     refused = [] if moved else _refused(old, policies, choice, found, now)
+    if refused and choice == REWIND and why_not is not None:
+        refused = [f"--open rewind: {why_not}"]
     refused += _leaving("nothing is carried over" if moved else f"no longer reads {', '.join(gone)}", left)
     kind = kind_of(found) if found else None
     return AgentPlan(old.name, rule_of(old), rule_of(new), found, kind, judged, refused, now, left)
@@ -123,12 +130,13 @@ def _one(app: str, old: Agent | None, new: Agent | None, store: Store | None) ->
 def policies_for(old: Agent, new: Agent, found: Sequence[Change]) -> tuple[str, ...]:
     """Those of CHOICES that suit the changes."""
     suited = policies_of([each for each in found if each.kind != TOPICS])
-    return tuple(each for each in CHOICES if each in suited)
+    unfit = (REWIND,) if why_not_rewound(old, new) else ()
+    return tuple(each for each in CHOICES if each in suited and each not in unfit)
 
 
 def _outcome(policy: str, policies: Sequence[str], now: Holding) -> PolicyOutcome:
     refused = None if policy in policies else _why_not(policy, policies)
-    fires = {FINISH: 0, CONVERT: now.fire, FLUSH: now.groups, DROP: 0}[policy]
+    fires = {FINISH: 0, CONVERT: now.fire, REWIND: 0, FLUSH: now.groups, DROP: 0}[policy]
     return PolicyOutcome(now.groups, None if refused else fires, refused)
 
 
@@ -187,7 +195,7 @@ def _changed(old: Agent, new: Agent) -> list[Change]:
 def _ending(found: PartitionContents, new: Agent) -> int:
     """How many groups end before the next record when they are converted: by the count, a limit, or a deadline that
     has passed."""
-    now, groups = found.claim.store_time, Groups(Rule(new, formats.reads(new)))
+    now, groups = found.claim.store_time, groups_of(Rule(new, formats.reads(new)))
     convert = Conversion(found.groups, groups)
     for key in list(found.groups.states):
         convert.move(key)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from sluicegate.schemas import Codec
 from sluicegate.streams.agent import Agent, Aggregation
 from sluicegate.streams.aggregation.accept import accept
-from sluicegate.streams.aggregation.events import Event, Fire, Unhandled
+from sluicegate.streams.aggregation.events import Event, Fire, Refused
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import COUNT, FIRST, GroupState
 from sluicegate.streams.aggregation.rule import Rule
@@ -114,7 +114,7 @@ class Rebuild:
     ) -> None:
         self._rule, self._known, self._reach = Rule(agent, reads), known, reach
         self._groups = UnendingGroups(
-            Rule(replace(agent, aggregation=_unending(agent.aggregation or Aggregation())), reads)
+            Rule(replace(agent, aggregation=_unending(agent.aggregation or Aggregation())), reads), bool(agent.history)
         )
         self._intake = RebuildIntake(known.partition, agent, ids, known, latest)
         self._decided: dict[int, Event] = {}
@@ -160,7 +160,7 @@ class Rebuild:
             self._gaps.append(first)
 
     def _let_go(self, key: bytes) -> None:
-        self._groups.fire(key, "timeout", self._intake.now)  # on_timeout is discard here
+        self._groups.drop(key)
 
     def _judge(self, key: bytes, state: GroupState, record: Record) -> None:
         """End the group if it ends with this record: by its known result, or else by the rule."""
@@ -195,10 +195,11 @@ class Rebuild:
     def _drain(self) -> None:
         """Note the new decisions."""
         for event in self._groups.drain():
-            if isinstance(event, Fire | Unhandled):
+            if not isinstance(event, Refused):
                 fire = event if isinstance(event, Fire) else event.fire
+                if fire.first not in self._decided:  # the note that it ended comes first
+                    self._again.setdefault(fire.key, []).append(fire.first)
                 self._decided[fire.first] = event
-                self._again.setdefault(fire.key, []).append(fire.first)
             else:
                 offset = event.record.offset()
                 self._decided[offset] = event
@@ -250,22 +251,28 @@ def _unending(aggregation: Aggregation) -> Aggregation:
 
 def unaccountable(agent: Agent) -> str | None:
     """Why the topics do not tell what this agent did; None: they do."""
-    rule = agent.aggregation
+    rule, told = agent.aggregation, bool(agent.history)
     if agent.scope == "shared":
         return "its groups span partitions (scope: shared)"
-    if agent.handler is not None:
+    if agent.windowed:
+        return "its groups are event-time windows, which a rebuild cannot fold yet"
+    if agent.handler is not None and not told:
         return "what its handler did is not in a topic"
+    if agent.handler is not None and agent.handler.concurrency:
+        return "its handler has concurrency: which of the groups that ended it has handled is lost with the store"
     if agent.forwards:
         return "it forwards records, and its outputs do not tell which records it left out"
     if agent.lookups:
         return "its results hold rows of the store (lookup), which is lost"
-    if agent.having and not agent.rekeys:
+    if agent.having and not agent.rekeys and not told:
         return "of results that `having` leaves out nothing is written"
-    if any(each.expression for to in agent.outputs for each in to.select):
+    outputs = agent.outputs if agent.handler is None else ()
+    if any(each.expression for to in outputs for each in to.select):
         return "some of its results may be dead letters (an expression under select)"
-    if agent.routes:
+    if agent.routes and agent.handler is None:
         return "its results are in several topics, or in none (a list under `to`)"
-    if rule is not None and not agent.rekeys and rule.on_timeout == "discard" and (rule.since_first or rule.since_last):
+    discards = rule is not None and rule.on_timeout == "discard" and bool(rule.since_first or rule.since_last)
+    if discards and not agent.rekeys and not told:
         return "of groups that time out nothing is written (on_timeout: discard)"
     return None
 

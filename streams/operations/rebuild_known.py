@@ -5,7 +5,7 @@ the offset of its record. The id of the input topic is part of each id, so messa
 name are recognized.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from sluicegate.streams.contracts.ids import dead_ids, fire_ids
@@ -29,10 +29,10 @@ class KnownOutputs:
     """The outputs of one input partition for records from `begin` on.
 
     `results` by the offset of their first record; `crossing`: by key, the last record of groups that were open at
-    `begin`; `dead`: the offsets of refused records; `sent`: the ids of records that were sent on (repartition), with
-    their output partition. By output partition: `oldest` and `newest`, the last records of the first and the last
-    result that its last record completed, and `letters`, the first refused record. `end` is the offset after the
-    newest record that was surely read.
+    `begin`; `history`: the topic of groups without a result; `dead`: the offsets of refused records; `sent`: the ids
+    of records that were sent on (repartition), with their output partition. By output partition: `oldest` and
+    `newest`, the last records of the first and the last result that its last record completed, and `letters`, the
+    first refused record. `end` is the offset after the newest record that was surely read.
     """
 
     __slots__ = (
@@ -42,6 +42,7 @@ class KnownOutputs:
         "crossing",
         "dead",
         "end",
+        "history",
         "letters",
         "newest",
         "number",
@@ -51,8 +52,8 @@ class KnownOutputs:
         "sent",
     )
 
-    def __init__(self, partition: Partition, topic_id: str, begin: int) -> None:
-        self.partition, self.begin = partition, begin
+    def __init__(self, partition: Partition, topic_id: str, begin: int, history: str = "") -> None:
+        self.partition, self.begin, self.history = partition, begin, history
         self._fire_id, self._dead_id = fire_ids(partition, topic_id), dead_ids(partition, topic_id)
         self.results: dict[int, Result] = {}
         self.crossing: dict[bytes, int] = {}
@@ -64,9 +65,12 @@ class KnownOutputs:
         self.end = -1
         self.number = 0  # the highest of the outbox
 
-    def take(self, record: Record, said: OurHeaders, rekeys: bool) -> None:
-        """Note a message about this partition. Raises ConfigurationError when its headers cannot be read."""
+    def take(self, record: Record, said: OurHeaders, rekeys: bool, handled: bool = False) -> None:
+        """Note a message about this partition. With `handled`, a handler sends messages as well. Raises
+        ConfigurationError when its headers cannot be read."""
         self.number = max(self.number, _integer(record, said, "sluicegate-seq"))
+        if said.get("sluicegate-dead-stage") == b"handler" and "sluicegate-first" in said:
+            return  # the history tells of the group
         if "sluicegate-first" in said:
             self._result(record, said)
         elif "sluicegate-dead-offset" in said:
@@ -77,7 +81,7 @@ class KnownOutputs:
                 self.letters[record.partition()] = min(self.letters.get(record.partition(), offset), offset)
         elif rekeys and (fire := said.get("sluicegate-fire")):
             self.sent[fire.decode("ascii", "replace")] = record.partition()
-        else:
+        elif not handled:
             raise _unsaid(record, "sluicegate-first")
 
     def _result(self, record: Record, said: OurHeaders) -> None:
@@ -85,7 +89,8 @@ class KnownOutputs:
         if said.get("sluicegate-fire") != self._fire_id(first).encode():
             return  # about an earlier topic with the same name
         self.end = max(self.end, last + 1)
-        if "sluicegate-dead-topic" not in said and said.get("sluicegate-reason") in AT_ITS_LAST:
+        of_results = "sluicegate-dead-topic" not in said and record.topic() != self.history
+        if of_results and said.get("sluicegate-reason") in AT_ITS_LAST:
             self._decided(record.partition(), last)
         if last < self.begin:
             return
@@ -119,22 +124,24 @@ class KnownOutputs:
 
 
 class Messages:
-    """Passes each message of an agent to the KnownOutputs of its input partition. `results` is the topic of results:
-    each of its messages must name its shard."""
+    """Passes each message of an agent to the KnownOutputs of its input partition. `results` are the topics of
+    results and of the history: each of its messages must name its shard."""
 
-    def __init__(self, known: Sequence[KnownOutputs], results: str | None, rekeys: bool) -> None:
-        self._results, self._rekeys = results, rekeys
+    def __init__(
+        self, known: Sequence[KnownOutputs], results: Collection[str | None], rekeys: bool, handled: bool = False
+    ) -> None:
+        self._results, self._rekeys, self._handled = results, rekeys, handled
         self._known = {"{}/{}/{}/{}".format(*each.partition).encode(): each for each in known}
 
     def take(self, record: Record) -> None:
         """Raises ConfigurationError."""
         said: OurHeaders = dict(headers(record))
         shard = said.get("sluicegate-shard") or b""
-        if not shard and record.topic() == self._results:
+        if not shard and record.topic() in self._results:
             raise _unsaid(record, "sluicegate-shard")
         known = self._known.get(shard.rpartition(b">")[0])
         if known is not None:
-            known.take(record, said, self._rekeys)
+            known.take(record, said, self._rekeys, self._handled)
 
 
 def _integer(record: Record, said: OurHeaders, name: str) -> int:

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 from sluicegate.streams import formats
 from sluicegate.streams.agent import Agent, App
-from sluicegate.streams.aggregation.events import Event, Fire, Sent
+from sluicegate.streams.aggregation.events import Event, Fire, Refused, Sent
 from sluicegate.streams.aggregation.rule import fingerprint
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import OutputFacts, Store
@@ -19,6 +19,7 @@ from sluicegate.streams.operations.rebuild import Reach, Rebuild, Rebuilt, refus
 from sluicegate.streams.operations.rebuild_known import KnownOutputs, Messages
 from sluicegate.streams.operations.rebuild_rekeyed import Rekeyed
 from sluicegate.streams.operations.rebuild_write import WHAT, lost, write
+from sluicegate.streams.outbox.history import telling
 from sluicegate.streams.outbox.rows import Rows
 from sluicegate.streams.ownership.beginning import idle_since
 from sluicegate.streams.ownership.checks import informational, maker_of, told_era
@@ -96,6 +97,7 @@ class Plans:
         RegisteredSchemas(agent).begin(None)  # no result may lack its id
         self._app, self._agent, self._store, self._history = app, agent, store, history
         self._outputs, self._wanted = outputs, wanted
+        self._results = agent.to.topic if agent.to is not None and agent.handler is None else None
         self._ids = IdRule(agent, self._reads) if agent.dedupe else None
         self._most = int(app.kafka.get("message.max.bytes", MESSAGE_BYTES))
 
@@ -116,7 +118,7 @@ class Plans:
         agent = self._agent
         if why := unaccountable(agent):
             raise refused(agent, why)
-        topics = [*agent.topics, *self._written()]
+        topics = [*agent.topics, *telling(agent)]
         if compacted := self._history.compacted(sorted(set(topics))):
             raise refused(
                 agent,
@@ -133,9 +135,6 @@ class Plans:
                 "gone after its session)"
             )
 
-    def _written(self) -> list[str]:
-        return [*([self._agent.to.topic] if self._agent.to else []), self._agent.dead_letters]
-
     def _lost(self, topic: str) -> Iterator[Lost]:
         count = self._history.facts(topic, 0).partitions
         for number in range(count):
@@ -145,7 +144,8 @@ class Plans:
             facts = self._history.facts(topic, number)
             committed = facts.committed if maker_of(facts.metadata) is not None else -1
             begin, whole = self._begin(topic, number, facts)
-            yield Lost(KnownOutputs(partition, facts.topic_id, begin), facts, committed, whole)
+            known = KnownOutputs(partition, facts.topic_id, begin, self._agent.history)
+            yield Lost(known, facts, committed, whole)
 
     def _begin(self, topic: str, number: int, facts: TopicFacts) -> tuple[int, bool]:
         """The first offset to read, and Lost.whole."""
@@ -158,10 +158,12 @@ class Plans:
         return max(facts.low, first), facts.low <= first
 
     def _read_outputs(self, known: Sequence[KnownOutputs], told: Callable[[str], None]) -> dict[str, list[int]]:
-        """Fill `known`; returns the partitions of each topic whose first records retention took."""
-        results = self._agent.to.topic if self._agent.to else None
-        messages, cut = Messages(known, results, bool(self._agent.rekeys)), dict[str, list[int]]()
-        for topic in dict.fromkeys(self._written()):
+        """Fill `known`; returns the partitions of each topic whose first records retention took. Raises
+        ConfigurationError if they may be missing in the history."""
+        strict = {self._results, self._agent.history}
+        messages = Messages(known, strict, bool(self._agent.rekeys), self._agent.handler is not None)
+        cut: dict[str, list[int]] = {}
+        for topic in telling(self._agent):
             spans = self._history.spans(topic)
             cut[topic] = [number for number, (low, _) in enumerate(spans) if low > 0]
             for number, (low, high) in enumerate(spans):
@@ -169,6 +171,11 @@ class Plans:
                 for records in self._history.read(topic, number, low, high):
                     for record in records:
                         messages.take(record)
+        if cut.get(self._agent.history) and not self._wanted.said:
+            raise ConfigurationError(
+                f"agent {self._agent.name}: retention took the start of {self._agent.history}, so groups that ended "
+                "may be missing there; name a time since when nothing is missing with --from TIME"
+            )
         return cut
 
     def _rebuilt(self, each: Lost, cut: dict[str, list[int]], latest: float, told: Callable[[str], None]) -> Planned:
@@ -212,8 +219,8 @@ class Plans:
     def _forgotten(self, known: KnownOutputs, cut: dict[str, list[int]]) -> bool:
         """Whether retention may have taken the newest output. It has not if a later output is there. (The offset of the
         consumer group may be slightly behind.)"""
-        to, letters = self._agent.to, cut[self._agent.dead_letters]
-        results = cut[to.topic] if to else []
+        letters = cut[self._agent.dead_letters]
+        results = cut[self._results] if self._results else []
         return any(number not in known.newest for number in results) or any(
             number not in known.letters for number in letters
         )
@@ -227,11 +234,11 @@ class Plans:
     def _reach(self, known: KnownOutputs, cut: dict[str, list[int]]) -> Reach:
         """Outputs that retention took from a partition were sent before those that are there, so they are about
         earlier records. `--from` says that nothing is missing from there on."""
-        rule, to, letters = self._agent.aggregation, self._agent.to, self._agent.dead_letters
+        rule, to, letters = self._agent.aggregation, self._results, self._agent.dead_letters
         if self._wanted.said:
             return Reach()
         both = rule is not None and "dead-letter" in (rule.on_timeout, rule.on_full)
-        oldest = [known.oldest.get(number, inf) for number in cut[to.topic]] if to else []
+        oldest = [known.oldest.get(number, inf) for number in cut[to]] if to else []
         oldest += [inf for _ in cut[letters] if both or to is None]
         dead = [known.letters.get(number, inf) for number in cut[letters]]
         return Reach(max(oldest, default=-inf), max(dead, default=-inf), both and to is not None)
@@ -253,6 +260,7 @@ class Plans:
                 "topics that no longer hold them; name a later time at which no group was open, and all results were "
                 "sent, with --from TIME"
             )
+        self._judge_handled(built, place)
         gaps = sorted(
             {*built.gaps, *(first for first, event in built.decided.items() if self._overtaken(first, event, known))}
         )
@@ -269,12 +277,26 @@ class Plans:
                 agent, f"{place}: {len(built.decided)} results are not in the topic, more than ever wait to be sent"
             )
 
+    def _judge_handled(self, built: Rebuilt, place: str) -> None:
+        """Forget the groups that ended and that the history does not name, since the handler may have had them. Raises
+        ConfigurationError unless the command says so."""
+        if self._agent.handler is None:
+            return
+        ended = sorted(first for first, event in built.decided.items() if not isinstance(event, Refused))
+        if ended and not self._wanted.accept_gaps:
+            raise ConfigurationError(
+                f"{place}: {len(ended)} groups, the first at offset {ended[0]}, ended and have no message in "
+                f"{self._agent.history}: whether the handler had them is not known; --accept-gaps forgets them"
+            )
+        for first in ended:
+            built.decided.pop(first)
+
     def _overtaken(self, first: int, event: Event, known: KnownOutputs) -> bool:
         """Whether a result exists that was sent after it. Rows of one output partition arrive in their order."""
-        if not isinstance(event, Fire | Sent) or self._agent.to is None:
+        if not isinstance(event, Fire | Sent) or self._results is None:
             return False
         last = event.last if isinstance(event, Fire) else first
-        count = self._outputs.partitions(self._agent.to.topic)
+        count = self._outputs.partitions(self._results)
         return last < known.newest.get(self._outputs.partition_of(event.key or b"", count), -1)
 
     def carry_out(self, planned: Planned, person: Person) -> Claim:

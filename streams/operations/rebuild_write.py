@@ -41,7 +41,7 @@ def write(
         blobs = _blobs(entry, claim.last + 1, bool(built.groups.rule.plan.bags))
         claim = _half_way(store.commit(claim, Changes(-1, entries=blobs)))
     rows.begin(claim.token, max(claim.number, number), source.topic_id)
-    made = rows.make(built.decided.values(), on_timeout)
+    made = rows.make(list(built.decided.values()), on_timeout)
     for start in range(0, len(made), COMMIT_ROWS):
         claim = _half_way(store.commit(claim, Changes(-1, outbox=made[start : start + COMMIT_ROWS])))
     said = Amendment(claim.store_time, person.who, WHAT, f"{_place(built.partition)} to {built.offset}", person.why)

@@ -7,6 +7,7 @@ are committed, and goes on. A digest of the committed outputs tells if what it r
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from math import inf
 from typing import Protocol
 
@@ -22,20 +23,28 @@ from sluicegate.streams.errors import ConfigurationError, Fenced, SystemNotReady
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.journal.journal import note
 from sluicegate.streams.operations import replays
+from sluicegate.streams.operations.handler_calls import group_handler
 from sluicegate.streams.operations.replays import Corrected, Replay, ReplaySource
 from sluicegate.streams.operations.shadowing import RUN_UP, ShadowHistory, Shadowing, ShadowRange, Watch
 from sluicegate.streams.outbox.rows import renumbered
 from sluicegate.streams.rules import rule_of
 from sluicegate.streams.shadow import corrected
-from sluicegate.streams.shadow.corrections import Corrections
+from sluicegate.streams.shadow.corrections import Corrections, sending
+from sluicegate.streams.shadow.handled import HandledCorrections
 from sluicegate.streams.shadow.published import Published
-from sluicegate.streams.shadow.refusals import timed_topics
+from sluicegate.streams.shadow.refusals import timed_topics, unshadowable
 from sluicegate.streams.shadow.witness import Codecs, Witness, same_key
 from sluicegate.streams.versions import catalogue
 
 COMMIT_ROWS = 500
 SENDING = 60.0  # seconds for the delivery reports of one commit
 DONE = "done"
+NO_TO = "its handler has no `to`, and only what it sends there can be corrected"
+
+
+def _of_results(agent: Agent) -> Agent:
+    """The agent without its history: a message of the history is no result, and has no correction."""
+    return replace(agent, history="")
 
 
 class Sending(OutputFacts, Protocol):
@@ -45,12 +54,22 @@ class Sending(OutputFacts, Protocol):
 
 
 class Rewinding:
-    """`app` and `rule` are those of the file."""
+    """`app` and `rule` are those of the file. `calls`: the handler of the agent is called, and what it sends is the
+    correction."""
 
     def __init__(
-        self, app: App, rule: Agent, store: Store, history: ShadowHistory, output: Sending, watch: Watch, person: Person
+        self,
+        app: App,
+        rule: Agent,
+        store: Store,
+        history: ShadowHistory,
+        output: Sending,
+        watch: Watch,
+        person: Person,
+        calls: bool = False,
     ) -> None:
-        self._app, self._rule, self._store, self._history = app, rule, store, history
+        self._app, self._rule, self._store, self._history = app, rule if calls else _of_results(rule), store, history
+        self._calls = calls
         self._output, self._watch, self._person = output, watch, person
         self._most = int(app.kafka.get("message.max.bytes", MESSAGE_BYTES))
 
@@ -58,6 +77,8 @@ class Rewinding:
         """Begin a replay, or go on with the one that the same command began. Raises ConfigurationError for what cannot
         be corrected, Fenced when another command took over, SystemNotReady and PersistenceError; then the same command
         goes on."""
+        if why := unshadowable(self._rule, self._calls) or (self._calls and not self._rule.to and NO_TO):
+            raise ConfigurationError(f"agent {self._rule.name} has no corrections: {why}")
         replay = self._running(wanted, into) or self._begun(wanted, into)
         if replay.state == "running":
             corrected = tuple(self._corrected(replay, wanted))
@@ -102,7 +123,7 @@ class Rewinding:
                 "correction; read the input under a new agent, with another topic"
             )
         self._refuse(into)
-        shadowing = Shadowing(self._app, live, self._store, self._history, wanted, self._watch)
+        shadowing = Shadowing(self._app, live, self._store, self._history, wanted, self._watch, self._calls)
         witnesses = list(shadowing.witnesses(self._rule))
         claim, known = replays.claimed(self._store, self._app.name, self._rule.name, self._person.token)
         if any(map(_runs, known)):
@@ -122,12 +143,13 @@ class Rewinding:
         found = catalogue.read(self._store, self._app.name).get(self._rule.name)
         digest = rule_of(self._rule).digest
         earlier = [each for each in (found.versions if found else ()) if each.digest != digest and each.agent]
-        return earlier[-1].agent or self._rule if earlier else self._rule
+        return replace(earlier[-1].agent or self._rule, history=self._rule.history) if earlier else self._rule
 
     def _refuse(self, into: str) -> None:
         read = {topic: each.name for each in self._app.agents for topic in each.topics}
         written = {to.topic: each.name for each in self._app.agents for to in each.outputs}
         written |= {each.dead_letters: each.name for each in self._app.agents}
+        written |= {each.history: each.name for each in self._app.agents if each.history}
         if into in read:
             raise ConfigurationError(f"--into {into}: agent {read[into]} reads this topic, and would count both")
         if into in written:
@@ -163,7 +185,7 @@ class Rewinding:
     # One partition
 
     def _corrected(self, replay: Replay, wanted: ShadowRange) -> Iterator[Corrected]:
-        shadowing = Shadowing(self._app, replay.live, self._store, self._history, wanted, self._watch)
+        shadowing = Shadowing(self._app, replay.live, self._store, self._history, wanted, self._watch, self._calls)
         published = [self._published(replay, source) for source in replay.sources]
         shadowing.read_published(published)
         self._watch.expect(sum(source.end - source.begin for source in replay.sources))
@@ -172,15 +194,19 @@ class Rewinding:
 
     def _published(self, replay: Replay, source: ReplaySource) -> Published:
         partition = Partition(self._app.name, self._rule.name, source.topic, source.partition)
-        return Published(partition, source.topic_id, source.offset, source.number, timed_topics(replay.live))
+        timed = timed_topics(replay.live)
+        return Published(partition, source.topic_id, source.offset, source.number, timed, self._calls)
 
     def _correct(self, replay: Replay, source: ReplaySource, published: Published) -> Corrected:
         claim = self._claim(replay, source)
         view = self._store.read(claim.partition)
         witness = _witness(source, published, () if view is None else view.entries)
         codecs = Codecs(formats.reads(self._rule), formats.writes(self._rule), self._most)
-        digest = rule_of(self._rule).short
-        corrections = Corrections(self._rule, codecs, witness, digest, replay.number, replay.into, self._output)
+        made = self._rule, codecs, witness, rule_of(self._rule).short, replay.number, replay.into, self._output
+        corrections = Corrections(*made)
+        if self._calls:
+            handle = group_handler(self._app, sending(self._rule, replay.into))
+            corrections = HandledCorrections(*made, handle)
         writer = Writer(self._store, self._output, claim)
         writer.mark(self._sent_before(claim, replay.into))
         place, counted = (source.topic, source.partition), 0

@@ -1,6 +1,7 @@
 """Reads what a shadow compares: the store, the agent's outputs and its input. Claims nothing, writes nothing."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from math import inf
 from typing import NamedTuple, Protocol
 
@@ -12,8 +13,11 @@ from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Partition, PartitionView, TopicFacts
 from sluicegate.streams.engine.build import MESSAGE_BYTES
 from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.operations.handler_calls import group_handler
 from sluicegate.streams.operations.open_groups import held
+from sluicegate.streams.outbox.history import telling
 from sluicegate.streams.shadow import folded
+from sluicegate.streams.shadow.judge import GroupHandler
 from sluicegate.streams.shadow.published import Published
 from sluicegate.streams.shadow.refusals import timed_topics, unshadowable
 from sluicegate.streams.shadow.verdicts import Shadowed
@@ -69,41 +73,53 @@ class _Source(NamedTuple):
 
 
 class Shadowing:
-    """`live` is the agent whose results are there, under the rule that made them."""
+    """`live` is the agent whose results are there, under the rule that made them. `calls`: its handler is called, and
+    what it sent is read."""
 
     def __init__(
-        self, app: App, live: Agent, store: Store, history: ShadowHistory, wanted: ShadowRange, watch: Watch
+        self,
+        app: App,
+        live: Agent,
+        store: Store,
+        history: ShadowHistory,
+        wanted: ShadowRange,
+        watch: Watch,
+        calls: bool = False,
     ) -> None:
         self._app, self._live, self._store, self._history = app, live, store, history
+        self._calls = calls
+        sent = {to.topic for to in live.outputs} if calls else ()
+        self._telling = list(dict.fromkeys([*telling(live), *sent]))
         self._wanted, self._watch = wanted, watch
         self._most = int(app.kafka.get("message.max.bytes", MESSAGE_BYTES))
 
     def compare(self, rule: Agent, only: bytes | None = None) -> Shadowed:
         """The sum of the verdicts on all partitions, under `rule`. Raises ConfigurationError for what cannot be judged,
         SystemNotReady and PersistenceError."""
+        rule = replace(rule, history=self._live.history)  # no part of the rule: it tells how groups ended
         self._judge(rule)
         sources = [source for topic in self._live.topics for source in self._sources(topic)]
         for source in sources:
             self._watch.expect(source.end - source.begin)
         cut = self._read_outputs([source.published for source in sources])
-        total = Shadowed()
+        total, handle = Shadowed(), group_handler(self._app, rule) if self._calls else None
         for source in sources:
-            total.add(self._compare(source, rule, only, cut))
+            total.add(self._compare(source, rule, only, cut, handle))
+        if rule.handler is not None and handle is None:
+            functions = ", ".join(rule.handler.functions)
+            total.note(f"the handler {functions} is not called: what it sends is not compared")
         return total
 
     def _judge(self, rule: Agent) -> None:
         for agent in (self._live, rule):
-            if why := unshadowable(agent):
+            if why := unshadowable(agent, self._calls):
                 raise ConfigurationError(f"agent {agent.name} has no shadow: {why}")
-        topics = sorted({*self._live.topics, *self._written()})
+        topics = sorted({*self._live.topics, *self._telling})
         if compacted := self._history.compacted(topics):
             raise ConfigurationError(
                 f"agent {self._live.name} has no shadow: records of {', '.join(compacted)} are deleted by their key "
                 "(cleanup.policy), so some may be missing"
             )
-
-    def _written(self) -> list[str]:
-        return list(dict.fromkeys([*(to.topic for to in self._live.outputs), self._live.dead_letters]))
 
     def _sources(self, topic: str) -> Iterator[_Source]:
         for number in range(self._history.facts(topic, 0).partitions):
@@ -124,6 +140,7 @@ class Shadowing:
                 claim.offset,
                 claim.number,
                 timed_topics(self._live),
+                self._live.handler is not None,
             )
             self._read_rows(partition, published, claim.number)
             yield _Source(partition, view, facts, begin, max(begin, end), whole, published)
@@ -161,10 +178,10 @@ class Shadowing:
     def _read_outputs(self, published: Sequence[Published]) -> set[tuple[str, int]]:
         """Pass each message to the partition that it is about. Returns the output partitions whose first messages
         retention took."""
-        spans = [(topic, number, span) for topic in self._written() for number, span in enumerate(self._spans(topic))]
+        spans = [(topic, number, span) for topic in self._telling for number, span in enumerate(self._spans(topic))]
         self._watch.expect(sum(high - low for _, _, (low, high) in spans))
         known = {"{}/{}/{}/{}".format(*each.partition).encode(): each for each in published}
-        outputs = {to.topic for to in self._live.outputs}
+        outputs = {*self._telling} - ({self._live.dead_letters} - {to.topic for to in self._live.outputs})
         for topic, number, (low, high) in spans:
             for records in self._history.read(topic, number, low, high):
                 for record in records:
@@ -216,11 +233,14 @@ class Shadowing:
         )
         return witness, notes
 
-    def _compare(self, source: _Source, rule: Agent, only: bytes | None, cut: set[tuple[str, int]]) -> Shadowed:
+    def _compare(
+        self, source: _Source, rule: Agent, only: bytes | None, cut: set[tuple[str, int]], handle: GroupHandler | None
+    ) -> Shadowed:
         witness, notes = self._witness(source, cut)
         begin, place = witness.begin, (source.partition.topic, source.partition.number)
         before = self._history.read(*place, max(source.facts.low, begin - RUN_UP), begin) if rule.receive else ()
-        found = folded(rule, self._live, witness, self._watched(*place, begin, source.end), only, self._most, before)
+        records = self._watched(*place, begin, source.end)
+        found = folded(rule, self._live, witness, records, only, self._most, before, handle)
         found.notes += notes
         return found
 

@@ -1,7 +1,7 @@
 """Makes outbox rows of decisions: result documents and dead letters with their ids, headers and output partitions."""
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -11,10 +11,10 @@ from sluicegate.schemas import codec as named_codec
 from sluicegate.schemas.codecs import Unwritable
 from sluicegate.streams import __version__, formats
 from sluicegate.streams.agent import Agent, EventEnvelope
-from sluicegate.streams.aggregation.events import BadItem, Event, Fire, Refused, Sent, Unhandled
+from sluicegate.streams.aggregation.events import BadItem, Closing, Event, Fire, GroupEnded, Refused, Sent, Unhandled
 from sluicegate.streams.aggregation.results import document, rfc3339
 from sluicegate.streams.causes import cause
-from sluicegate.streams.contracts.ids import dead_ids, fire_ids, output_id
+from sluicegate.streams.contracts.ids import dead_ids, fire_ids, history_id, output_id
 from sluicegate.streams.contracts.record import Header, Record
 from sluicegate.streams.contracts.record import headers as headers_of
 from sluicegate.streams.contracts.stores import OutputFacts
@@ -22,6 +22,7 @@ from sluicegate.streams.contracts.values import OutboxRow, Partition
 from sluicegate.streams.errors import ProduceStopped
 from sluicegate.streams.outbox.connect_headers import PREFIX as CONNECT
 from sluicegate.streams.outbox.connect_headers import connect_headers
+from sluicegate.streams.outbox.history import untold
 from sluicegate.streams.rules import rule_of
 
 LONGEST_WHERE = 300  # characters of a position in the user's code
@@ -66,6 +67,7 @@ class Rows:
         "_dead_id",
         "_envelopes",
         "_facts",
+        "_history",
         "_letters",
         "_lineage",
         "_most",
@@ -87,6 +89,7 @@ class Rows:
         self._targets = [target(each.topic, formats.writes(replace(agent, to=each)), each.envelope) for each in outputs]
         self._envelopes = {each.topic: each.envelope for each in agent.outputs if each.envelope}
         self._letters = target(agent.dead_letters, named_codec("json") if chosen else codec)
+        self._history = target(agent.history, named_codec("json"))
         self._to = target(agent.to.topic, codec, agent.to.envelope) if agent.to else None
         self._name = agent.name.encode()
         self._rule: Header = ("sluicegate-rule", rule_of(agent).short.encode())
@@ -99,10 +102,11 @@ class Rows:
         self.fire_id, self._dead_id = fire_ids(self._partition, topic_id), dead_ids(self._partition, topic_id)
         self._shards: dict[str, bytes] = {}
 
-    def make(self, events: Iterable[Event], on_timeout: str) -> list[OutboxRow]:
-        """The rows of these events, in order; timeouts make none. Raises SystemNotReady when an output topic cannot be
-        described."""
+    def make(self, events: Sequence[Event], on_timeout: str) -> list[OutboxRow]:
+        """The rows of these events, in order; timeouts make none, and a group that ended only if no other event tells
+        it. Raises SystemNotReady when an output topic cannot be described."""
         rows = []
+        untold_ends = untold(self._agent, events)
         for event in events:
             if isinstance(event, Fire) and event.outputs is not None:
                 rows += [
@@ -122,6 +126,8 @@ class Rows:
                 rows.append(self._bad_item(event))
             elif isinstance(event, Refused):
                 rows.append(self._dead(event))
+            elif isinstance(event, GroupEnded) and event.fire.first in untold_ends:
+                rows.append(self._ended(event))
         return rows
 
     def _sent(self, sent: Sent) -> OutboxRow:
@@ -162,8 +168,18 @@ class Rows:
             headers += self._explained(*why[:3], fire.first, fire.opened, *why[3:])
         return self._result(fire, 0, to, document(fire), headers)
 
+    def _ended(self, ended: GroupEnded) -> OutboxRow:
+        """The message of the history."""
+        fire = ended.fire
+        identity = history_id(self.fire_id(fire.first))
+        return self._encoded(identity, fire, self._history, document(fire), self._of_group(fire, ended.rule))
+
     def _result(self, fire: Fire, index: int, to: Target, content: dict[str, Any], headers: list[Header]) -> OutboxRow:
-        identity = output_id(self.fire_id(fire.first), index)
+        return self._encoded(output_id(self.fire_id(fire.first), index), fire, to, content, headers)
+
+    def _encoded(
+        self, identity: str, fire: Fire, to: Target, content: dict[str, Any], headers: list[Header]
+    ) -> OutboxRow:
         try:
             value = to.encode(content)
         except Exception as error:
@@ -181,7 +197,8 @@ class Rows:
         event = self._event(to.envelope, identity, fire.key, value, headers, rfc3339(fire.closed))
         return self._row(identity, to.topic, fire.key, *event)
 
-    def _of_group(self, fire: Fire) -> list[Header]:
+    def _of_group(self, fire: Fire, rule: str | None = None) -> list[Header]:
+        """`rule` is as in GroupEnded."""
         where = b"%s/%d/" % (self._partition.topic.encode(), self._partition.number)
         headers: list[Header] = [
             ("sluicegate-fire", self.fire_id(fire.first).encode()),
@@ -191,8 +208,12 @@ class Rows:
             ("sluicegate-last", b"%s%d" % (where, fire.last)),
             ("sluicegate-agent", self._name),
         ]
-        if self.under_rule:
+        if rule is None and self.under_rule:
             headers.append(self._rule)
+        elif rule:
+            headers.append((self._rule[0], rule.encode()))
+        if fire.window is not None:
+            headers += _of_window(fire.window)
         if fire.trace is not None:
             headers.append(("traceparent", fire.trace.encode("ascii", "replace")))
         return headers
@@ -200,8 +221,8 @@ class Rows:
     def _bad_item(self, bad: BadItem) -> OutboxRow:
         """A message of a group, whose key and offset are unknown: the row has those of the group, and the message's
         index."""
-        fire = bad.fire
-        headers = self._of_group(fire) + self._explained("handler", bad.reason, bad.error, fire.first, fire.opened)
+        fire, stage = bad.fire, "handler" if bad.reason == "bad-item" else "decode"
+        headers = self._of_group(fire) + self._explained(stage, bad.reason, bad.error, fire.first, fire.opened)
         headers.append(("sluicegate-dead-item", b"%d" % bad.index))
         identity = output_id(self.fire_id(fire.first), -1 - bad.index)  # outputs of the fire count from 0
         return self._row(identity, self._agent.dead_letters, fire.key, bad.value, headers)
@@ -319,6 +340,17 @@ def contents(fire: Fire) -> Iterator[object]:
             yield json.decode_any(json.encode(value))
         except Exception:
             yield value
+
+
+def _of_window(window: Closing) -> Iterator[Header]:
+    """What the closing of the window rests on: for one that the owner's clock closed, also the offset of the next
+    record, and for silence the watermark."""
+    start, end = rfc3339(window.start / 1000), rfc3339(window.end / 1000)
+    yield "sluicegate-window", f"{start}/{end}".encode()
+    yield "sluicegate-revision", b"%d" % window.revision
+    rests = {"idle": f"/{window.next}/{window.watermark}", "at_most": f"/{window.next}"}
+    if window.by:
+        yield "sluicegate-closed", f"{window.by}{rests.get(window.by, '')}".encode()
 
 
 def _attribute(key: bytes | None) -> str:

@@ -63,9 +63,13 @@ def in_slices(groups: Groups, keys: Sequence[bytes], act: Callable[[bytes], obje
         yield
 
 
-def noted(claim: Claim, facts: TopicFacts, setting: AgentRuntime, idle: float | None, switch: Switch) -> Source:
-    """The row's input as the first commit under this claim writes it."""
+def noted(
+    claim: Claim, facts: TopicFacts, setting: AgentRuntime, idle: float | None, switch: Switch, offset: int
+) -> Source:
+    """The row's input as the first commit under this claim writes it. `offset` is the next one to read."""
     known, count = claim.source, facts.partitions
+    same = known is not None and known.version in (0, setting.deployed.number)
+    began = known.began if known is not None and same else offset
     kept = (known.first_count, known.era) if known else (count, 0)
     topic_id = facts.topic_id or (known.topic_id if known else "")
     schemas = known.schemas if known else ()
@@ -81,6 +85,7 @@ def noted(claim: Claim, facts: TopicFacts, setting: AgentRuntime, idle: float | 
         setting.deployed.number,
         switch.generation,
         switch.every,
+        began,
     )
 
 

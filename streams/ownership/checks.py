@@ -73,11 +73,15 @@ def check_claim(claim: Claim, facts: TopicFacts, known: ClaimVersion = NOTHING) 
             f"the next offset is {claim.offset}, the topic begins at {facts.low}: "
             f"{counted(facts.low - claim.offset, 'record')} deleted before being read; longer retention prevents it"
         )
-    if claim.offset > facts.high:
+    if (reached := _reached(claim)) > facts.high:
         raise LogTruncated(
-            f"the next offset is {claim.offset}, the topic ends at {facts.high}: records that were read are gone "
-            "from it"
+            f"the next offset is {reached}, the topic ends at {facts.high}: records that were read are gone from it"
         )
+
+
+def _reached(claim: Claim) -> int:
+    """The offset up to which the partition was read, which is above the claim's while records are read again."""
+    return claim.offset if claim.source is None else max(claim.offset, claim.source.reached)
 
 
 def _check_topic(claim: Claim, facts: TopicFacts) -> None:
@@ -109,7 +113,7 @@ def _check_store(claim: Claim, facts: TopicFacts, known: ClaimVersion) -> None:
         raise StoreSwapped(
             "the store at this address is not the one that this group committed to; check the URL in store:"
         )
-    if facts.committed > claim.offset or rewound(claim, told) or rewound(claim, known):
+    if facts.committed > _reached(claim) or rewound(claim, told) or rewound(claim, known):
         raise StoreRewound(
             f"the store says offset {claim.offset} and version {_said(at)}, Kafka was told {facts.committed} and "
             f"{_said(max(told, known))}{'' if max(told, known)[:2] > at[:2] else ' of another claim'}: {LOST_WRITES}"
@@ -149,7 +153,8 @@ def check_partitions(source: Source | None, facts: TopicFacts, aggregation: Aggr
     moved to other partitions, could never end."""
     if source is None or not source.partition_count or facts.partitions <= source.partition_count:
         return False
-    if open_groups and aggregation.since_first is None and aggregation.since_last is None:
+    ends = (aggregation.since_first, aggregation.since_last, aggregation.window)
+    if open_groups and all(each is None for each in ends):
         raise PartitionsChanged(
             f"the topic has {facts.partitions} partitions, it had {source.partition_count}: keys moved, and "
             f"{counted(open_groups, 'open group')} may never be completed; give the aggregation a timeout, they then "

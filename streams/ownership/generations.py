@@ -2,8 +2,8 @@
 
 When a partition changes to another version, its open groups become an older generation, unless they can go on as they
 are. The policy of the deployment decides what becomes of them (docs/changing-rules.md): they finish under their own
-rule, they are converted to the new one, they fire, or they are dropped. A record that belongs to an open group of a
-generation that finishes goes there; all others go to the newest generation.
+rule, they are converted to the new one, they fire, they are dropped, or their records are read again. A record that
+belongs to an open group of a generation that finishes goes there; all others go to the newest generation.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +16,7 @@ from sluicegate.streams import formats
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.aggregation.accept import accept, parsed
 from sluicegate.streams.aggregation.converting import Conversion
-from sluicegate.streams.aggregation.events import Event
+from sluicegate.streams.aggregation.events import Event, GroupEnded
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule, layout_rule
 from sluicegate.streams.contracts.record import Record
@@ -25,24 +25,33 @@ from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.handlers.processor import Item
 from sluicegate.streams.outbox.rows import Rows
 from sluicegate.streams.ownership.beginning import endings, in_slices
+from sluicegate.streams.ownership.rereading import lowest, read_again
 from sluicegate.streams.ownership.setting import AgentRuntime
 from sluicegate.streams.reading.dedupe import DuplicateFilter
-from sluicegate.streams.rules.classes import CONVERT, DROP, FINISH
+from sluicegate.streams.rules import rule_of as rule_digest
+from sluicegate.streams.rules.classes import CONVERT, DROP, FINISH, REWIND
 from sluicegate.streams.rules.versions import with_rule
+from sluicegate.streams.windows.opening import groups_of
 
 
 class Older:
-    """One older generation: `known` as the row has it, its rule and its groups."""
+    """One older generation: `known` as the row has it, its rule and its groups. `digest` is the short one of the rule,
+    empty where it is not known."""
 
-    __slots__ = ("agent", "groups", "known", "rows")
+    __slots__ = ("agent", "digest", "groups", "known", "rows")
 
     def __init__(self, known: Generation, file: Agent) -> None:
         """Raises ConfigurationError for a rule that cannot be made any more."""
         self.known = known
         self.agent = ruled(known, file)
-        self.groups = Groups(rule_of(known, self.agent))
+        self.digest = rule_digest(self.agent).short if known.version else ""
+        self.groups = groups_of(rule_of(known, self.agent), bool(file.history))
         self.groups.idle = known.idle or 0.0
         self.rows: Rows
+
+    def ended(self, offset: int) -> bool:
+        """Whether a commit of `offset` leaves nothing of this generation."""
+        return not self.groups.states and not self.groups.events and offset >= self.known.until
 
     def takes(self, record: Record) -> bool:
         """Whether the record belongs to an open group of this generation, and its rule counts it."""
@@ -86,22 +95,35 @@ class Generations:
     def by_number(self) -> dict[int, Groups]:
         return {each.known.number: each.groups for each in self._all}
 
-    def begin(self, claim: Claim, name: str) -> None:
-        """After a restore: forget the generations without an open group, and send under `claim` what the others
-        give."""
-        self._all = [each for each in self._all if each.groups.states]
+    def begin(self, claim: Claim, name: str) -> int:
+        """After a restore: forget the generations that have ended, and send under `claim` what the others give. Returns
+        the next offset to read: the claim's, or a lower one where a deployment has records read again."""
+        offset = claim.offset
+        self._all = [each for each in self._all if not each.ended(claim.offset)]
         for each in self._all:
+            if each.known.policy == REWIND:
+                each.groups.heap = []  # no group of it times out
+                if each.known.until < 0:
+                    each.known, offset = replace(each.known, until=claim.offset), lowest(each.groups)
             each.rows = self._setting.rows(claim.partition, each.agent)
             each.rows.begin(claim.token, claim.number, name)
             each.rows.under_rule = each.known.version > 0
+        return offset
 
-    def noted(self, source: Source | None) -> Source | None:
-        """The source for a commit, without the generations that end with it; None: nothing changes."""
-        ended = [each for each in self._all if not each.groups.states and not each.groups.events]
+    def noted(self, source: Source | None, offset: int) -> Source | None:
+        """The source for a commit of `offset`, without the generations that end with it; None: nothing changes."""
+        ended = [each for each in self._all if each.ended(offset)]
         if not ended or source is None:
             return None
         self._all = [each for each in self._all if each not in ended]
         return replace(source, older=tuple(each.known for each in self._all))
+
+    def again(self, records: Sequence[Record]) -> Sequence[Record]:
+        """The records without those that are read again and belong to no group that is. Raises RewindMismatch."""
+        for each in self._all:
+            if each.known.until >= 0:  # also when a later deployment dropped its groups
+                records = read_again(each.groups, records, each.known.until)
+        return records
 
     def take(
         self, records: Sequence[Record], now: float, dedupe: DuplicateFilter | None, inbox: Sequence[Item]
@@ -139,8 +161,11 @@ class Generations:
         return any(each.groups.events or each.groups.touched for each in self._all)
 
     def items(self) -> list[Item]:
-        """The completed groups and refused records, for the handler of the agent."""
-        return [] if self._apart else [item for each in self._all for item in each.groups.drain()]
+        """The completed groups and refused records, for the handler of the agent. Their ends are under their rule."""
+        if self._apart:
+            return []
+        every = [(each.digest, item) for each in self._all for item in each.groups.drain()]
+        return [replace(item, rule=digest) if isinstance(item, GroupEnded) else item for digest, item in every]
 
     def results(self, rows: Rows) -> tuple[list[Event], list[OutboxRow]]:
         """The completed groups and refused records, and their rows, numbered after those of `rows`."""
@@ -158,11 +183,13 @@ class Generations:
 def _ends(older: Older, newest: Groups, now: float) -> Iterator[None]:
     groups = older.groups
     policy = older.known.policy
+    if policy == REWIND:
+        return iter(())
     if policy == FINISH:
         return endings(groups, now)
     act: Callable[[bytes], object] = lambda key: groups.fire(key, "manual", now)  # noqa: E731
     if policy == CONVERT:
         act = Conversion(groups, newest).move
     elif policy == DROP:
-        act = groups.drop
+        act = lambda key: groups.forget(key, now)  # noqa: E731
     return in_slices(groups, list(groups.states), act)

@@ -63,6 +63,10 @@ class IntakePauses:
             waits.at_it = False
         self._paused.discard(place)
 
+    def reads(self, place: TopicPartition) -> bool:
+        """Whether the partition is read on: its intake is not paused, and no record waits to be decoded."""
+        return place not in self._paused and place not in self.unresolved
+
     def begins(self, place: TopicPartition) -> None:
         """A new claim resumes the partition, whether full or not, at or before the waiting record."""
         self._paused.discard(place)

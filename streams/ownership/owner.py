@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from sluicegate.streams import failpoints
 from sluicegate.streams.aggregation.accept import accept
 from sluicegate.streams.aggregation.changelog import Changelog
-from sluicegate.streams.aggregation.events import Event, Fire
+from sluicegate.streams.aggregation.events import WINDOW, Event, Fire
 from sluicegate.streams.aggregation.events_read import as_read
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.taking import taken
@@ -26,6 +26,7 @@ from sluicegate.streams.handlers.sealed import Sealed
 from sluicegate.streams.handlers.session import PreparedCommit, in_session
 from sluicegate.streams.outbox.relay import Shard
 from sluicegate.streams.outbox.rows import Rows
+from sluicegate.streams.ownership import windowed
 from sluicegate.streams.ownership.beginning import check_scope, endings, idle_since, noted, start
 from sluicegate.streams.ownership.checks import NOTHING, ClaimVersion, check_claim, check_partitions
 from sluicegate.streams.ownership.crash import CrashMarks
@@ -34,9 +35,11 @@ from sluicegate.streams.ownership.setting import AgentRuntime
 from sluicegate.streams.ownership.store_clock import StoreClock
 from sluicegate.streams.ownership.switching import Switch, judged, refuse_left
 from sluicegate.streams.ownership.timers import with_timers
+from sluicegate.streams.ownership.windowed import windows_of
 from sluicegate.streams.reading.addressed import for_us
 from sluicegate.streams.reading.dedupe import DuplicateFilter
 from sluicegate.streams.reading.receive import ReceivedShards
+from sluicegate.streams.windows.opening import groups_of
 
 SLICE = 1_000  # groups that one expiry fires at most, entries that one slice of a restore reads
 MOST_HELD = 2_000  # records accepted while items wait for another try of their handler, before intake pauses
@@ -48,7 +51,8 @@ class Owner:
 
     def __init__(self, partition: Partition, setting: AgentRuntime, rows: Rows) -> None:
         self.partition, self._setting, self._rows = partition, setting, rows
-        self.groups = Groups(setting.rule)
+        self.groups = groups_of(setting.rule, bool(setting.agent.history))
+        self.windows = windows_of(self.groups)
         self.senders = ReceivedShards(partition.topic)
         self.dedupe = DuplicateFilter(setting.ids) if setting.ids else None
         self.marks = CrashMarks(setting.process)
@@ -147,38 +151,44 @@ class Owner:
     def _begin(self) -> None:
         """All steps between the restored state and the first record."""
         claim, setting, known = self.claim, self._setting, self.claim.source
-        self._leave()
+        self.offset, self.epoch = self._leave(), claim.epoch
+        if claim.offset < 0:
+            self.offset = start(self.partition, setting.agent.start, self.facts, setting.store, setting.input)
+        elif self.offset < claim.offset:
+            self.epoch = -1
         self.grown = check_partitions(known, self.facts, setting.rule.aggregation, len(self.groups.states))
         idle = idle_since(known, setting.rule, len(self.groups.states), self._clock.last)
-        self._source = noted(claim, self.facts, setting, idle, self._switch)
+        self._source = noted(claim, self.facts, setting, idle, self._switch, self.offset)
         if idle:
             self.groups.idle = idle
             self.groups.rearm()
         self._rows.begin(claim.token, claim.number, self._source.name)
-        self.offset, self.epoch = claim.offset, claim.epoch
-        if claim.offset < 0:
-            self.offset = start(self.partition, setting.agent.start, self.facts, setting.store, setting.input)
         self.marks.found(claim.trying, self.offset)
+        if self.windows is not None:
+            self.windows.begin(self.facts.high, self._clock.last)
         self.sealed.settle(setting.slow is not None)
         if setting.slow is not None:
             setting.slow.resumed(self.sealed)
         partition, store, stops = self.partition, setting.store, setting.agent.on_error.produce == "stop"
         self.shard = Shard(partial(store.pending, partition), claim.number, claim.token, stops, partition)
 
-    def _leave(self) -> None:
-        """What the restored groups say of the switch: without an open group there is nothing to leave behind."""
+    def _leave(self) -> int:
+        """Leave earlier generations behind, if the restored groups ask for it. Returns the next offset to read."""
         left, before = self._switch.left, self.claim.source
+        if self.windows is not None:
+            windowed.inherit(self.windows, self._changelog.older.values())
         if left is not None and before is not None:
             groups = self._changelog.older[left.number]
             check_scope(groups.rule, self.partition, self._setting, left.policy)
             refuse_left(left, len(groups.states), self.partition)
-        self.older.begin(self.claim, before.name if before is not None else "")
+        offset = self.older.begin(self.claim, before.name if before is not None else "")
         older = self.older.by_number()
         generation = self._switch.generation
         if left is not None and left.number not in older:
             generation = left.number
         self._switch = Switch(tuple(each.known for each in self.older), None, generation)
         self._changelog.older, self._changelog.generation = older, generation
+        return offset
 
     def _commit_source(self, before: Source | None) -> None:
         """The first commit of a claim, which changes nothing but the source."""
@@ -231,7 +241,16 @@ class Owner:
         if self.partition.topic in self._setting.agent.receive:
             fresh = self.senders.drop_repeats(fresh, now)
         if self.older:
-            fresh = self.older.take(as_read(self.groups, fresh), now, self.dedupe, self._inbox)
+            fresh = self.older.take(as_read(self.groups, self.older.again(fresh)), now, self.dedupe, self._inbox)
+        if self.windows is None:
+            self._take(fresh, now)
+        else:
+            windowed.take(self.windows, fresh, now, self.dedupe)
+        self.pending += len(records)
+        self.offset = last.offset() + 1
+        self.epoch = -1 if (epoch := last.leader_epoch()) is None else epoch
+
+    def _take(self, fresh: Sequence[Record], now: float) -> None:
         fresh = taken(self.groups, fresh)
         processor = self._setting.processor
         for run in self.dedupe.runs(fresh, now, self.groups, self._inbox) if self.dedupe else (fresh,):
@@ -239,9 +258,6 @@ class Owner:
                 accept(self.groups, run, now)
             else:
                 self._inbox += processor.read(self.groups, run)
-        self.pending += len(records)
-        self.offset = last.offset() + 1
-        self.epoch = -1 if (epoch := last.leader_epoch()) is None else epoch
 
     def open(self, monotonic: float) -> None:
         """Commit the crash mark before the first batch, and before each careful step."""
@@ -253,9 +269,10 @@ class Owner:
 
     def refuse_crashed(self, record: Record, monotonic: float) -> None:
         """This record ended the process three times: make it a dead letter with its bytes unchanged, unless the shared
-        buffer holds it already."""
+        buffer or a result holds it already."""
         self.begun = True
-        if self._setting.processor.holds(self.place, record.offset(), self._rows.fire_id):
+        elsewhere = self.older and not self.older.again((record,))
+        if elsewhere or self._setting.processor.holds(self.place, record.offset(), self._rows.fire_id):
             return self.accept((record,), monotonic)
         self.groups.refuse(record, "crash", "crash", "the process ended three times while it worked on this record")
         self.pending += 1
@@ -392,11 +409,12 @@ class Owner:
             except HandlerFailed as error:
                 self._hold(items, error)
                 return None
+        # a group of an earlier rule ends before the next one of its key
+        apart, earlier = self.older.results(self._rows) if self.older else ((), ())
         rows = self._rows.make(events, self._setting.rule.aggregation.on_timeout)
         found = events if events is items else decided(items, events)
-        if self.older:
-            apart, more = self.older.results(self._rows)
-            rows, events, found = [*rows, *more], [*events, *apart], [*found, *apart]
+        if apart:
+            rows, events, found = [*earlier, *rows], [*apart, *events], [*apart, *found]
         changes = self._settled(self._changes(rows, monotonic), events)
         if failpoints.armed and (self.pending or events):
             failpoints.hit("before-commit")
@@ -428,7 +446,7 @@ class Owner:
         if self._setting.schemas is not None:
             self._source = self._setting.schemas.noted(self.claim, self._source)
         if self.older:
-            self._source = self.older.noted(self._source or self.claim.source) or self._source
+            self._source = self.older.noted(self._source or self.claim.source, offset) or self._source
             self._changelog.older = self.older.by_number()
         return Changes(
             offset=offset,
@@ -461,7 +479,7 @@ class Owner:
         if failpoints.armed and (self.pending or events):  # a commit of delivery reports alone would be no test
             failpoints.hit("commit-sent")
             failpoints.hit("after-commit")
-            if any(isinstance(event, Fire) and event.reason == "timeout" for event in events):
+            if any(isinstance(event, Fire) and event.reason in ("timeout", WINDOW) for event in events):
                 failpoints.hit("expire-committed")
         if changes.trying is None:
             self.marks.clear()

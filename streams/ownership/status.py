@@ -37,24 +37,25 @@ def partition_report(owner: Owner, monotonic: float, gauge: Gauge, waits: str | 
         groups=owner.open_groups,
         bytes=sum(each.bytes for each in groups),
         oldest=None if oldest is None else max(0.0, now - oldest),
-        next_deadline=None if due == inf else due - now,
+        next_deadline=None if due == inf else 0.0 if due == -inf else due - now,
         sealed=len(owner.sealed.held),
         unsent=shard.unsent,
         unsent_age=None if shard.oldest is None else monotonic - shard.oldest,
         read_age=max(0.0, now - read_at) if read_at else None,
         error="decode-waits" if waits else None,
         detail=waits,
+        watermark_lag=None if owner.windows is None else owner.windows.event.lag(now),
     )
 
 
 def count_receipts(owner: Owner, meter: Meter, log: structlog.typing.FilteringBoundLogger) -> None:
     """Count the records since the last call that were duplicates, late, or left out without a dead letter."""
     dropped, late = owner.senders.receipts()
-    counts = {"skipped": 0, "discarded": 0}
+    counts = {"skipped": 0, "discarded": 0, "late": 0}
     for groups in owner.every_groups():
         for name, times in groups.counts.items():
             counts[name] += times
-        groups.counts = dict.fromkeys(counts, 0)
+        groups.counts = dict.fromkeys(groups.counts, 0)
         count_answers(groups.outcomes, meter)
         groups.outcomes.clear()
     passed_over, owner.passed_over = owner.passed_over, 0
@@ -63,6 +64,7 @@ def count_receipts(owner: Owner, meter: Meter, log: structlog.typing.FilteringBo
         "records_late": late,
         "records_skipped": counts["skipped"],
         "records_passed_over": passed_over,
+        "records_past_window": counts["late"],
         "groups_discarded": counts["discarded"],
     }
     for name, times in found.items():

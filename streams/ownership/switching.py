@@ -15,7 +15,7 @@ from sluicegate.streams.aggregation.rule import earlier_agent
 from sluicegate.streams.contracts.values import Generation, Partition, Source
 from sluicegate.streams.errors import ConfigurationError, RuleBehind
 from sluicegate.streams.ownership.setting import AgentRuntime
-from sluicegate.streams.rules.classes import CONVERT, FINISH
+from sluicegate.streams.rules.classes import CONVERT, FINISH, REWIND
 from sluicegate.streams.rules.versions import REFUSE, policy_of
 
 
@@ -46,7 +46,7 @@ def judged(before: Source | None, setting: AgentRuntime, partition: Partition) -
     policy = setting.on_rule_change
     if before.version < deployed.number:
         policy = deployed.policy_since(before.version)
-        if deployed.agent(before.version) is None and policy in (FINISH, CONVERT):
+        if deployed.agent(before.version) is None and policy in (FINISH, CONVERT, REWIND):
             policy = REFUSE  # only the layout of its groups is known
     older = before.older
     if before.version < deployed.number:  # a crash may have left groups whose end or conversion had begun

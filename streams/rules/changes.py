@@ -10,6 +10,7 @@ from sluicegate.streams.rules.classes import (
     COMPUTED,
     CONVERT,
     DROP,
+    ENDS,
     FILE,
     INPUT,
     KEPT,
@@ -179,8 +180,21 @@ def _policies(change: Change, old: AgentDocument, new: AgentDocument) -> Change:
     if old.get("scope") == new.get("scope") == "shared" and change.kind != TOPICS:
         return change._replace(policies=() if change.kind == INPUT else (CONVERT,))
     if change.path == "revision" and not (has_functions(old) or has_functions(new)):
-        return change._replace(policies=POLICIES)
+        change = change._replace(policies=POLICIES)
+    if _windowed(old) or _windowed(new):
+        return change._replace(policies=_of_windows(change))
     return change
+
+
+def _windowed(document: AgentDocument) -> bool:
+    return "window" in document.get("aggregate", {})
+
+
+def _of_windows(change: Change) -> tuple[str, ...]:
+    """Open windows go on only with the same contents. They cannot finish beside a changed rule: both would need the
+    time of each record."""
+    goes_on = () if change.kind in (KEPT, COMPUTED) else (CONVERT,)
+    return tuple(each for each in change.policies if each in (*goes_on, *ENDS))
 
 
 def has_functions(document: AgentDocument) -> bool:

@@ -37,6 +37,9 @@ _AGGREGATE = {
     **dict.fromkeys(("max_items", "max_bytes", "max_groups", "max_buffered_bytes"), END),
     **dict.fromkeys((f"timeout.{each}" for each in ("after", "since", "first", "last")), END),
     **dict.fromkeys(("timeout", "until", "until.field", "until.equals"), END),
+    **dict.fromkeys((f"window.{each}" for each in ("grace", "idle", "at_most", "late", "max_ahead")), END),
+    **dict.fromkeys(("window", "window.tumbling", "window.offset"), INPUT),
+    **dict.fromkeys(("window.time", "window.time.field", "window.time.unit"), INPUT),
     **dict.fromkeys(("compute", "compute.kind", "compute.field", "compute.function"), COMPUTED),
 }
 _WRITTEN = ("format", "schema", "framing", "schema_id", "subject", "register", "message", "validate")
@@ -60,7 +63,7 @@ OF_AN_AGENT = {
     **dict.fromkeys(("dedupe.horizon", "dedupe.on_missing", "dedupe.max_ids"), DUPLICATES),
     **dict.fromkeys((*_HANDLED, "retry.isolate_after", "from.dedupe", "writer_schemas"), FILE),
     **dict.fromkeys(("dead_letters", "dead_letters.topic", "dead_letters.headers"), FILE),
-    **dict.fromkeys(("fields", "start", "max_record_bytes", "delivery", "on_error", "on_change"), FILE),
+    **dict.fromkeys(("fields", "start", "max_record_bytes", "delivery", "on_error", "on_change", "history"), FILE),
     **dict.fromkeys((f"on_error.{stage}" for stage in ("decode", "produce", "expression")), FILE),
 }
 """By the keys of an agent, nested ones with a dot, without the names that the file chooses itself."""

@@ -21,13 +21,14 @@ from sluicegate.streams.agent import (
     Reducer,
     Selected,
     Until,
+    Window,
 )
 from sluicegate.streams.expressions.parse import parse
 from sluicegate.streams.expressions.words import normal
 
 AgentDocument = dict[str, Any]
 
-_AGENT = ("format", "scope", "delivery", "start", "max_record_bytes", "revision", "on_change")
+_AGENT = ("format", "scope", "delivery", "start", "max_record_bytes", "revision", "on_change", "history")
 _GROUP = ("count", "on_timeout", "on_missing", "on_null", "on_full", "max_bytes", "max_groups", "max_buffered_bytes")
 _DEDUPE = ("horizon", "on_missing", "max_ids")
 _ON_ERROR = ("decode", "produce", "expression")
@@ -71,11 +72,24 @@ def _aggregate(rule: Aggregation) -> AgentDocument:
         found["until"] = {"field": rule.until.field, "equals": rule.until.equals}
     elif rule.until is not None:
         found["until"] = _normal(rule.until)
+    if rule.window is not None:
+        found["window"] = _window(rule.window)
     if rule.compute:
         found["compute"] = [{each.name: _reducer(each)} for each in rule.compute]
     if rule.max_items != max(Aggregation().max_items, rule.count or 0):
         found["max_items"] = rule.max_items
     return found
+
+
+def _window(window: Window) -> AgentDocument:
+    """`never` is written, because another time is the default."""
+    found: AgentDocument = {"tumbling": _number(window.size)}
+    found |= {name: _number(each) for name in ("offset", "grace") if (each := getattr(window, name))}
+    if window.time is not None:
+        found["time"] = {"field": window.time, "unit": window.unit}
+    limits = {"idle": window.idle, "at_most": window.at_most}
+    found |= {name: "never" if each is None else _number(each) for name, each in limits.items()}
+    return found | {"late": window.late, "max_ahead": _number(window.max_ahead)}
 
 
 def _lookup(lookup: Lookup) -> AgentDocument:

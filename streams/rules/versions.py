@@ -8,7 +8,7 @@ import msgspec
 
 from sluicegate.schemas.options import Avro
 from sluicegate.streams.agent import Agent, Destination
-from sluicegate.streams.rules.classes import CONVERT, DROP, FINISH, FLUSH
+from sluicegate.streams.rules.classes import CONVERT, DROP, FINISH, FLUSH, REWIND
 
 REFUSE = "refuse"
 """The policy of a version that no group of another layout may meet: the partition is not claimed while one is open."""
@@ -51,8 +51,8 @@ class Deployed(NamedTuple):
 
     def policy_since(self, number: int) -> str:
         """What becomes of groups that are open under version `number`, in a partition that changes to the newest
-        version at once. A group that one of the deployments in between fires or drops, or that finishes under its own
-        rule, is not converted by a later one."""
+        version at once. A group that one of the deployments in between fires, drops or rewinds, or that finishes under
+        its own rule, is not converted by a later one."""
         policies = [each.policy for each in self.versions if each.number > number]
         if number == 0:  # it is not known which of them were made for these groups
             policies = policies[-1:]
@@ -64,11 +64,14 @@ UNVERSIONED = Deployed()
 
 
 def policy_of(policies: Sequence[str]) -> str:
-    """The effect of several deployments, in their order, on one open group."""
+    """The effect of several deployments, in their order, on one open group. The records of a rewound group are read
+    again under whatever rule comes later."""
+    rewound = False
     for policy in policies:
-        if policy in (FLUSH, DROP):
+        if policy == DROP or (policy == FLUSH and not rewound):
             return policy
-    for policy in (FINISH, REFUSE):
+        rewound = rewound or policy == REWIND
+    for policy in (REWIND, FINISH, REFUSE):
         if policy in policies:
             return policy
     return CONVERT
@@ -105,6 +108,15 @@ def with_rule(agent: Agent, ruled: Agent) -> Agent:
         to=merged.to and _output(merged.to, asked),
         routes=tuple(_output(each, asked) for each in merged.routes),
     )
+
+
+def settled(agent: Agent, deployed: Deployed) -> Agent:
+    """`agent` with the version that the deployment chose for `schema: SUBJECT:latest`, so that a restart keeps it."""
+    ruled = deployed.agent(deployed.number)
+    own, known = agent.avro, None if ruled is None else ruled.avro
+    if own is None or known is None or not own.latest or not known.is_chosen or own.kind != known.kind:
+        return agent
+    return agent if own.subject_read != known.subject_read else replace(agent, avro=replace(own, pinned=known.pinned))
 
 
 def _avros(agent: Agent) -> list[Avro]:

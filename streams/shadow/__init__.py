@@ -16,7 +16,7 @@ from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.values import OutboxRow
 from sluicegate.streams.shadow.corrections import Corrections
 from sluicegate.streams.shadow.fold import ShadowFold
-from sluicegate.streams.shadow.judge import ShadowJudge
+from sluicegate.streams.shadow.judge import GroupHandler, ShadowJudge
 from sluicegate.streams.shadow.verdicts import Shadowed
 from sluicegate.streams.shadow.witness import Codecs, Witness
 
@@ -31,12 +31,14 @@ def folded(
     only: bytes | None = None,
     most: int = MESSAGE_BYTES,
     before: Iterable[Sequence[Record]] = (),
+    handle: GroupHandler | None = None,
 ) -> Shadowed:
     """The verdicts on one partition. `records` are those of `witness.begin` to `witness.end`, `before` the ones just
     before them, for the repeats of Sluicegate's own senders. `only` is the one key to judge; a message has at most
-    `most` bytes. Raises ConfigurationError for a rule that would halt in the range, or whose verdicts are not known."""
+    `most` bytes. `handle` calls the rule's handler. Raises ConfigurationError for a rule that would halt in the range,
+    or whose verdicts are not known, and what `handle` raises."""
     codecs = Codecs(formats.reads(rule), formats.writes(rule), most)
-    fold = ShadowFold(rule, live, codecs, witness, ShadowJudge(rule, codecs, witness, only))
+    fold = ShadowFold(rule, live, codecs, witness, ShadowJudge(rule, codecs, witness, only, handle))
     for batch in before:
         fold.run_up(batch)
     for batch in records:

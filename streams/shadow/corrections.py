@@ -39,7 +39,7 @@ class Corrections:
         self.found, self.refused, self.removed = Shadowed(), 0, 0
         self._number, self._into = number, into
         self._digest = digest.encode()
-        agent = _sending(rule, into)
+        agent = sending(rule, into)
         self._results = results(agent)
         self._on_timeout = rule.aggregation.on_timeout if rule.aggregation else "fire"
         self._rows = Rows(witness.published.partition, agent, codecs.writes, facts, codecs.most)
@@ -73,10 +73,12 @@ class Corrections:
         self._add(rows, fire.first, shared)
 
     def _rows_of(self, fire: Fire) -> list[OutboxRow]:
-        events: Sequence[Event] = (fire,)
+        return self._rows.make(self._events(fire), self._on_timeout)
+
+    def _events(self, fire: Fire) -> Sequence[Event]:
         if self._results is not None and (fire.reason != "timeout" or self._on_timeout == "fire"):
-            events = tuple(self._results.events(fire, Counter()))
-        return self._rows.make(events, self._on_timeout)
+            return tuple(self._results.events(fire, Counter()))
+        return (fire,)
 
     def _sharing(self, fire: Fire) -> list[PublishedResult]:
         """The published results of the key with records of this group, newest first."""
@@ -121,7 +123,7 @@ class Corrections:
         yield from sorted((live for live in every if live.first not in self._replaced), key=lambda live: live.first)
 
 
-def _sending(rule: Agent, into: str) -> Agent:
+def sending(rule: Agent, into: str) -> Agent:
     """The rule, with all results in one topic."""
     to = None if rule.to is None else replace(rule.to, topic=into)
     return replace(rule, to=to, routes=tuple(replace(route, topic=into) for route in rule.routes))

@@ -20,7 +20,7 @@ from typing import Protocol
 from sluicegate.streams.agent import Agent, Aggregation, Deduplication
 from sluicegate.streams.aggregation.accept import accept
 from sluicegate.streams.aggregation.completion import completion
-from sluicegate.streams.aggregation.events import Fire, Refused
+from sluicegate.streams.aggregation.events import DROPPED, Fire, Refused
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import COUNT, FIRST, LAST, GroupState
 from sluicegate.streams.aggregation.rule import Rule
@@ -206,7 +206,7 @@ class ShadowFold:
         """Whether the end of the published group ends this one."""
         if self._witnessed:
             return bool(state[FIRST] >= live.first)
-        return live.reason == "manual" and state[FIRST] == live.first
+        return live.reason in ("manual", DROPPED) and state[FIRST] == live.first
 
     def _early(self, state: GroupState, live: PublishedResult) -> str:
         """Why the group cannot have timed out when its result says so; empty: it can."""

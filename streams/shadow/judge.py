@@ -8,15 +8,19 @@ from msgspec.structs import replace
 
 from sluicegate.schemas.json import decode_any, encode
 from sluicegate.streams.agent import Agent
-from sluicegate.streams.aggregation.events import Event, Fire, Refused
+from sluicegate.streams.aggregation.events import Event, Fire, Refused, Sent
 from sluicegate.streams.aggregation.results import results
 from sluicegate.streams.contracts.ids import dead_ids, fire_ids
 from sluicegate.streams.contracts.values import OutboxRow
+from sluicegate.streams.outbox.history import is_silent, with_history
 from sluicegate.streams.outbox.rows import AnyPartition, Rows
 from sluicegate.streams.shadow.published import PublishedOutput, PublishedResult
 from sluicegate.streams.shadow.verdicts import Example, Extent, Figures, Shadowed
 from sluicegate.streams.shadow.witness import Codecs, Witness
 
+GroupHandler = Callable[[Fire, str], Sequence[Event]]
+"""Calls the handler of an agent for a completed group under an id: what it sends, or the dead letters of its
+failures."""
 OPEN = "open"
 """The reason of a group that did not end."""
 
@@ -29,18 +33,23 @@ class OpenExtent(NamedTuple):
 
 
 class ShadowJudge:
-    """Compares what `agent` gives with what `witness` knows. `only` is the one key to judge; None judges all keys."""
+    """Compares what `agent` gives with what `witness` knows. `only` is the one key to judge; None judges all keys. With
+    `handle` what the handler sends to the topic under `to` is compared."""
 
-    def __init__(self, agent: Agent, codecs: Codecs, witness: Witness, only: bytes | None) -> None:
+    def __init__(
+        self, agent: Agent, codecs: Codecs, witness: Witness, only: bytes | None, handle: GroupHandler | None = None
+    ) -> None:
         self.found = Shadowed()
         published, place = witness.published, (witness.published.partition, witness.topic_id)
         self._partition, self._only, self._letters_from = published.partition, only, witness.letters_from
         self._live, self._letters = dict(published.results), dict(published.letters)
-        self._results = results(agent)
+        self._agent, self._results = agent, results(agent)
         self._on_timeout = agent.aggregation.on_timeout if agent.aggregation else "fire"
         self._rows = Rows(published.partition, agent, codecs.writes, AnyPartition(), codecs.most)
         self._rows.begin("", 0, witness.topic_id)
         self._fire_id, self._dead_id = fire_ids(*place), dead_ids(*place)
+        self._handle, self._sent = handle, published.sent
+        self._compared = {agent.history, agent.dead_letters, *(to.topic for to in agent.outputs)}
 
     def _judges(self, key: bytes | None) -> bool:
         return self._only is None or key == self._only
@@ -67,10 +76,20 @@ class ShadowJudge:
         self._count(self.found.results, verdict, fire.key, _extent(live), new, differs)
 
     def _rows_of(self, fire: Fire) -> list[OutboxRow]:
-        events: Sequence[Event] = (fire,)
-        if self._results is not None and (fire.reason != "timeout" or self._on_timeout == "fire"):
+        events: Sequence[Event] = () if is_silent(self._agent, fire) else (fire,)
+        if events and self._results is not None and (fire.reason != "timeout" or self._on_timeout == "fire"):
             events = tuple(self._results.events(fire, Counter()))
-        return self._rows.make(events, self._on_timeout)
+        sent = [] if self._handle is None else list(self._handled(self._handle, events))
+        return self._rows.make([*sent, *with_history(self._agent, fire, events)], self._on_timeout)
+
+    def _handled(self, handle: GroupHandler, events: Sequence[Event]) -> Iterator[Event]:
+        """What the handler sends for these completed groups, but for topics that were not read."""
+        for fire in events:
+            for each in handle(fire, self._fire_id(fire.first)) if isinstance(fire, Fire) else ():
+                if not isinstance(each, Sent) or each.topic in self._compared:
+                    yield each
+                else:
+                    self.found.note(f"what the handler sends to {each.topic} is not compared: only `to` is read")
 
     def _differing(self, fire: Fire, live: PublishedResult, rows: Sequence[OutboxRow]) -> Iterator[str]:
         pairs = (fire.key, live.key), (fire.last, live.last), (fire.count, live.count), (fire.reason, live.reason)
@@ -79,7 +98,11 @@ class ShadowJudge:
         if live.differing:
             yield "repeats of one id"
         if not shape:
-            yield from _outputs_differing({row.id: _output(row) for row in rows}, live.outputs)
+            there = live.outputs
+            if self._handle is not None:
+                sent = self._sent.get(self._fire_id(live.first), {})
+                there = there | {id: output for id, output in sent.items() if output.topic in self._compared}
+            yield from _outputs_differing({row.id: _output(row) for row in rows}, there)
 
     def early(self, live: PublishedResult, why: str) -> None:
         """The published result ended before its time."""

@@ -64,15 +64,26 @@ class Published:
 
     `results` by the offset of their first record, `letters` by the offset of their record. By output partition:
     `oldest` is the lowest last record of a result that its last record completed, `oldest_letter` the lowest record of
-    a dead letter. `timed` names the topics whose documents hold the group's times.
+    a dead letter. `timed` names the topics whose documents hold the group's times. `handled`: a handler sends messages
+    as well, which tell nothing of groups; `sent` are those that were read, and its dead letters, by fire id and id.
     """
 
-    def __init__(self, partition: Partition, topic_id: str, offset: int, number: int, timed: frozenset[str]) -> None:
+    def __init__(
+        self,
+        partition: Partition,
+        topic_id: str,
+        offset: int,
+        number: int,
+        timed: frozenset[str],
+        handled: bool = False,
+    ) -> None:
         self.partition, self.number, self._offset, self._timed = partition, number, offset, timed
+        self._handled = handled
         self._fire_id, self._dead_id = fire_ids(partition, topic_id), dead_ids(partition, topic_id)
         self._prefix = "{}/{}/{}/{}>".format(*partition).encode()
         self.results: dict[int, PublishedResult] = {}
         self.letters: dict[int, PublishedOutput] = {}
+        self.sent: dict[str, dict[str, PublishedOutput]] = {}
         self.oldest: dict[OutputPartition, int] = {}
         self.oldest_letter: dict[OutputPartition, int] = {}
         self.dead_rows = 0
@@ -91,15 +102,23 @@ class Published:
             return
         stage, reason, clause = (said.get(f"sluicegate-dead-{name}") or b"" for name in ("stage", "reason", "clause"))
         output = PublishedOutput(topic, key, value, (stage, reason, clause) if reason else ())
-        if "sluicegate-first" in said:
+        if stage == b"handler":  # the history tells of the group
+            self._sent(output, said)
+        elif "sluicegate-first" in said:
             self._result(place, (topic, number), output, said)
         elif "sluicegate-dead-offset" in said:
             offset = _integer(place, said, "sluicegate-dead-offset")
             if said.get("sluicegate-id") == self._dead_id(offset).encode() and offset < self._offset:
                 self.letters.setdefault(offset, output)
                 self.oldest_letter[topic, number] = min(self.oldest_letter.get((topic, number), offset), offset)
+        elif self._handled:
+            self._sent(output, said)
         else:
             raise _unsaid(place, "sluicegate-first")
+
+    def _sent(self, output: PublishedOutput, said: OutputHeaders) -> None:
+        fire, id = ((said.get(f"sluicegate-{name}") or b"").decode("ascii", "replace") for name in ("fire", "id"))
+        self.sent.setdefault(fire, {}).setdefault(id, output)
 
     def _result(self, place: str, within: OutputPartition, output: PublishedOutput, said: OutputHeaders) -> None:
         first, last = _offset(place, said, "sluicegate-first"), _offset(place, said, "sluicegate-last")

@@ -7,37 +7,58 @@ from sluicegate.streams.agent import Agent
 TIMES = re.compile(r"\b(?:opened_at|closed_at)\b")
 
 
-def unshadowable(agent: Agent) -> str | None:
-    """Why the topics do not tell what this agent did. None: they tell it."""
+def unshadowable(agent: Agent, calls: bool = False) -> str | None:
+    """Why the topics do not tell what this agent did. None: they tell it. `calls`: its handler is called."""
     rule = agent.aggregation
     if agent.rekeys:
         return "it sends records on under another key, and has no groups"
-    if agent.handler is not None:
-        called = ", ".join(agent.handler.functions)
-        return f"its results go to the handler {called}, which is not called here: what it sends cannot be compared"
+    if agent.handler is not None and not agent.history:
+        functions = ", ".join(agent.handler.functions)
+        if calls and rule is None:
+            return f"the handler {functions} gets single messages, and only a handler of groups is called again"
+        if calls:
+            return f"nothing tells which groups went to the handler {functions}: it needs the key `history`"
+        return f"its results go to the handler {functions}, which is not called here: what it sends cannot be compared"
     if rule is None:
         return "it has no aggregation, so there is nothing to compare"
+    if rule.window is not None:
+        return "its groups are event-time windows, which a shadow cannot fold yet"
     if agent.lookups:
         return "its results hold rows of the store (lookup), which may have changed since"
     if agent.scope == "shared":
         return "its groups span partitions (scope: shared)"
-    if rule.on_timeout == "discard" and (rule.since_first or rule.since_last):
+    if rule.on_timeout == "discard" and (rule.since_first or rule.since_last) and not agent.history:
         return "of groups that time out nothing is written (on_timeout: discard)"
-    if other := [to.topic for to in agent.outputs if to.format != "json"]:
+    if calls and (why := _uncallable(agent)):
+        return why
+    outputs = agent.outputs if calls or agent.handler is None else ()
+    if other := [to.topic for to in outputs if to.format != "json"]:
         return f"its results in {', '.join(other)} are not JSON, and only JSON results are compared"
-    if structured := [to.topic for to in agent.outputs if to.envelope and to.envelope.mode == "structured"]:
+    if structured := [to.topic for to in outputs if to.envelope and to.envelope.mode == "structured"]:
         return f"its results in {', '.join(structured)} are structured CloudEvents, and only plain results are compared"
-    if _times_missing(agent):
+    if agent.handler is None and _times_missing(agent):
         return "an expression of its results asks for opened_at or closed_at, which `select` leaves out of the results"
+    return None
+
+
+def _uncallable(agent: Agent) -> str | None:
+    """Why a replay cannot call the handler of this agent."""
+    handler = agent.handler
+    if handler is None:
+        return "it has no handler that --call-handlers could call"
+    functions = ", ".join(handler.functions)
+    if handler.session:
+        return f"the handler {functions} has session: true, so it would write to the store again"
+    if handler.concurrency:
+        return f"the handler {functions} has concurrency: which of the groups that ended it has handled is not known"
     return None
 
 
 def timed_topics(agent: Agent) -> frozenset[str]:
     """The topics whose documents hold the times of a group, as the engine wrote them."""
     whole = [to.topic for to in agent.outputs if _keeps_times(agent, to.topic)]
-    return frozenset(
-        [*whole, *([] if agent.dead_letters in {to.topic for to in agent.outputs} else [agent.dead_letters])]
-    )
+    letters = [] if agent.dead_letters in {to.topic for to in agent.outputs} else [agent.dead_letters]
+    return frozenset([*whole, *letters, *([agent.history] if agent.history else [])])
 
 
 def _keeps_times(agent: Agent, topic: str) -> bool:

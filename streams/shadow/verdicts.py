@@ -84,7 +84,13 @@ class Shadowed:
         self.given += other.given
         self.published += other.published
         self.comparable = self.comparable and other.comparable
-        self.notes += other.notes
+        for text in other.notes:
+            self.note(text)
+
+    def note(self, text: str) -> None:
+        """Note this once."""
+        if text not in self.notes:
+            self.notes.append(text)
 
     def found(self, wanted: frozenset[str] | set[str]) -> list[str]:
         """Which of these were found: verdicts on results and open groups, `dead` for dead letters that differ."""

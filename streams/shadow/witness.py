@@ -59,8 +59,8 @@ def same_key(rule: Agent, live: Agent) -> bool:
 
 
 def leaves_traces(agent: Agent) -> bool:
-    """Whether each group that ends leaves a result or a dead letter."""
-    return not agent.having and not (agent.routes and agent.unrouted == "drop")
+    """Whether each group that ends leaves a result, a dead letter, or a message of the history."""
+    return bool(agent.history) or (not agent.having and not (agent.routes and agent.unrouted == "drop"))
 
 
 def _ends(agent: Agent) -> Agent:

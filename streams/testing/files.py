@@ -13,7 +13,11 @@ SYSTEMS = ("kafka", "store", "http")
 
 def loaded(path: str | Path) -> Loaded:
     """As sluicegate.streams.config.load. An unset variable is a problem unless it belongs to a system."""
-    found = load(path, os.environ, tolerant=True)
+    return without_systems(load(path, os.environ, tolerant=True))
+
+
+def without_systems(found: Loaded) -> Loaded:
+    """As `loaded`, for a document that was judged with `tolerant`."""
     missing = tuple(p for p in found.unset if p.key.split(".")[0] not in SYSTEMS)
     return replace(found, app=None, problems=(*found.problems, *missing)) if missing else found
 
@@ -23,7 +27,11 @@ def opened(app_or_path: App | str | Path) -> App:
     if isinstance(app_or_path, App):
         values.check_without_systems(app_or_path)
         return app_or_path
-    found = loaded(app_or_path)
+    return usable(loaded(app_or_path))
+
+
+def usable(found: Loaded) -> App:
+    """The App. Raises ConfigurationError with every problem."""
     if found.app is None:
         raise ConfigurationError("\n".join(map(str, found.problems)))
     return found.app

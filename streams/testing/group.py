@@ -17,12 +17,14 @@ from sluicegate.streams.ownership.beginning import idle_since
 from sluicegate.streams.ownership.generations import Older
 from sluicegate.streams.reading.receive import ReceivedShards
 from sluicegate.streams.testing.outputs import text_of
+from sluicegate.streams.windows.opening import groups_of
+from sluicegate.streams.windows.standing import open_window, plain_key
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
     """An open group. `values` are the computed fields so far; `opened_at` is as in a result; `due_in` is in seconds,
-    None without a timeout."""
+    None without a timeout. `window` is the start and the end of the group's window; None without windows."""
 
     topic: str
     partition: int
@@ -31,6 +33,7 @@ class Group:
     values: dict[str, Any]
     opened_at: str
     due_in: float | None
+    window: tuple[str, str] | None = None
 
 
 def groups(agent: Agent, view: PartitionView) -> list[Group]:
@@ -38,7 +41,7 @@ def groups(agent: Agent, view: PartitionView) -> list[Group]:
     rule = Rule(agent, formats.reads(agent))
     claim = view.claim
     where, source = claim.partition, claim.source
-    held = Groups(rule)
+    held = groups_of(rule)
     older = {each.number: Older(each, agent).groups for each in (source.older if source else ())}
     log = Changelog(held, claim.first, generation=source.generation if source else 0, older=older)
     log.replay(view.entries, claim.first, claim.last, ReceivedShards(where.topic))
@@ -48,10 +51,12 @@ def groups(agent: Agent, view: PartitionView) -> list[Group]:
 
 def _seen(held: Groups, claim: Claim) -> list[Group]:
     where, rule, found = claim.partition, held.rule, []
-    for key, state in held.states.items():
-        due = held.due(state)
-        values = json.decode_any(json.encode(rule.values(state, held.bags.get(key, []))))
+    for name, state in held.states.items():
+        window, key = open_window(held, name, state), plain_key(held, name)
+        due = held.due(state) if window is None else min(window.silent, window.latest)
+        span = None if window is None else (rfc3339(window.start / 1000), rfc3339(window.end / 1000))
+        values = json.decode_any(json.encode(rule.values(state, held.bags.get(name, []))))
         due_in = None if due == inf else due - claim.store_time
         opened_at = rfc3339(state[OPENED])
-        found.append(Group(where.topic, where.number, text_of(key), state[COUNT], values, opened_at, due_in))
+        found.append(Group(where.topic, where.number, text_of(key), state[COUNT], values, opened_at, due_in, span))
     return found

@@ -1,7 +1,7 @@
 """Kafka in memory: a log of topics, a consumer, a producer, and a clock that is moved by hand."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import ceil
@@ -130,6 +130,23 @@ class Log:
         return records[-1].o + 1 if records else self.low.get((topic, number), 0)
 
 
+class LogHistory:
+    """Satisfies sluicegate.streams.operations.rewind_check.InputHistory over a Log."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    def facts(self, topic: str, number: int) -> TopicFacts:
+        return LogInput(self._log, "").facts(topic, number)
+
+    def read(self, topic: str, number: int, first: int, end: int) -> Iterator[Sequence[Record]]:
+        if found := self._log.after(topic, number, first, max(0, end - first)):
+            yield [each for each in found if each.offset() < end]
+
+    def compacted(self, topics: Sequence[str]) -> list[str]:
+        return []
+
+
 class LogInput:
     """Satisfies sluicegate.streams.contracts.stores.Input over a Log. `give` and `take` are the coordinator."""
 
@@ -210,6 +227,11 @@ class LogInput:
 
     def high(self, topic: str, number: int) -> int:
         return self.log.high(topic, number)
+
+    def ended(self, topic: str, number: int) -> int:
+        place = topic, number
+        position = -1 if place in self.paused else self.positions.get(place, -1)
+        return position if position >= self.log.high(topic, number) else -1
 
     def joined(self) -> bool:
         return self.member

@@ -39,6 +39,7 @@ class OutputReader:
         readers = {f"{app.name}/{agent.name}": formats.reads(agent).decode for agent in app.agents}
         self._dead = {agent.dead_letters: readers for agent in app.agents}
         self._decode = {to.topic: _reader(replace(agent, to=to)) for agent in app.agents for to in agent.outputs}
+        self._decode |= {agent.history: codec("json").decode for agent in app.agents if agent.history}
         if before is not None:
             self._dead, self._decode = before._dead | self._dead, before._decode | self._decode
 

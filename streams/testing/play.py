@@ -21,6 +21,7 @@ from sluicegate.streams.errors import SluicegateError
 from sluicegate.streams.testing import matching
 from sluicegate.streams.testing.deaths import REPLIES, DeathKind, Deaths
 from sluicegate.streams.testing.driver import TestDriver
+from sluicegate.streams.testing.log import START
 from sluicegate.streams.testing.outputs import ReadOutput
 from sluicegate.streams.testing.tracebacks import told
 from sluicegate.streams.wording import counted
@@ -111,9 +112,9 @@ class PlayStage:
         """Raises _Unexpected."""
         match step:
             case SendCase():
-                self._driver.send(
-                    step.topic, step.value, step.key, step.headers, partition=step.partition, times=step.times
-                )
+                at = step.at if step.after is None else START + step.after
+                sent = step.topic, step.value, step.key, step.headers, at
+                self._driver.send(*sent, partition=step.partition, times=step.times)
             case PutRow():
                 self._driver.put_row(step.source, step.key, step.value)
             case DeployStep():

@@ -16,10 +16,11 @@ from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.observe.report import WorkerReport
 from sluicegate.streams.operations.deploying import DeployOptions, deploy
+from sluicegate.streams.operations.rewind_check import RewindCheck
 from sluicegate.streams.rules.versions import UNVERSIONED
 from sluicegate.streams.testing.deaths import Death, Deaths, MortalProducer, MortalStore
 from sluicegate.streams.testing.dispatch import Dispatch
-from sluicegate.streams.testing.log import TICK, Log, LogInput, LogProducer, ManualClock
+from sluicegate.streams.testing.log import TICK, Log, LogHistory, LogInput, LogProducer, ManualClock
 from sluicegate.streams.testing.transactions import LogTransactions
 from sluicegate.streams.versions import catalogue
 
@@ -70,7 +71,7 @@ class Workers:
             self._deployed(self._app, DeployOptions())  # what has run so far is version 1
             self.die()
             self.settle()
-        self._deployed(app, DeployOptions(policy))
+        self._deployed(app, DeployOptions(policy, rewinds=RewindCheck(self._store, app.name, LogHistory(self._log))))
         self.die()
         self._app = app
 

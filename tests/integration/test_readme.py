@@ -87,16 +87,23 @@ def _run(command: list[str], folder: Path, environ: dict[str, str], kafka: str, 
     assert (result["key"], result["count"], result["reason"], result["spent"]) == ("UA", 100, "count", 4700)
 
 
-def test_its_python_is_the_same_app_as_its_file(tmp_path: Path) -> None:
+def test_its_python_has_at_most_twelve_lines_and_does_what_it_says(tmp_path: Path) -> None:
     _driven, code = blocks("python")
-    text, _tests = blocks("yaml")
-    (tmp_path / "shop.yaml").write_text(text, encoding="utf-8")
-    program = code + (
-        "\nfrom sluicegate.streams.cli.files import loaded\nfrom pathlib import Path\n"
-        "filed = loaded(Path('shop.yaml'))\n"
-        "assert filed.agents[0].aggregation.count == shop.agents[0].aggregation.count == 100\n"
-        "assert filed.agents[0].aggregation.since_first == spent.since_first\n"
-        "assert filed.agents[0].topics == baskets.topics\n"
+    assert len([line for line in code.splitlines() if line.strip()]) <= 12
+    (tmp_path / "shop.py").write_text(code, encoding="utf-8")
+    program = (
+        "import asyncio, shop\n"
+        "sent = []\n"
+        "asyncio.run(shop.baskets([shop.Order('ann', 2.5), shop.Order('bob', 1)], sent.append))\n"
+        "assert sent == [{'orders': 2, 'spent': 3.5}]\n"
+        "assert shop.app.check() == ()\n"
+        "with shop.app.test_driver() as driver:\n"
+        "    driver.send('orders', {'customer': 'ann', 'amount': 2}, key='ann', times=101)\n"
+        "    driver.send('orders', {'customer': 'ann', 'amount': 'two'}, key='ann')\n"
+        "    driver.crash()\n"
+        "    driver.advance('30s')\n"
+        "    assert [each.value['orders'] for each in driver.read('baskets')] == [100, 1]\n"
+        "    assert [each.reason for each in driver.dead_letters()] == ['undecodable']\n"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr

@@ -2,8 +2,10 @@
 deserializers on the other side."""
 
 import json
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from signal import SIGKILL, SIGTERM
 from typing import Any
@@ -11,18 +13,21 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Message, Producer
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient, record_subject_name_strategy
+from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from sluicegate.connectors import open_registry
+from sluicegate.connectors import open_registry, open_store
 from sluicegate.schemas import SchemaOptions
 from sluicegate.schemas.protobuf_schema import files
 from sluicegate.streams.agent import Agent, Aggregation, App, Destination, Reducer, Registry
 from sluicegate.streams.cli.registry import findings
+from sluicegate.streams.versions import catalogue
 from tests.bench.load import create
 from tests.bench.results import reader
 from tests.integration.supervised.run import Run
+from tests.integration.test_avro import command
 from tests.integration.test_registry import taken
 from tests.servers import Server
 from tests.servers.apicurio import Apicurio
@@ -63,8 +68,12 @@ agents:
     to: {topic: NS-amounts, format: FORMAT, OUTPUT, framing: confluent, register: true}
 """
 DIALECT = "http://json-schema.org/draft-07/schema#"
+AVRO = {"type": "record", "name": "Order", "fields": [{"name": "amount", "type": "double"}]}
+NEWER_AVRO = {**AVRO, "fields": [*AVRO["fields"], {"name": "by", "type": "string", "default": ""}]}
 KEYS = {
+    "avro": ("# no schema: the newest one", "subject: topic"),
     "protobuf": ("schema: order.desc\n    message: shop.Order", "schema: result.desc"),
+    "json-schema-by-id": ("validate: true", "schema: result.json, validate: true"),
     "json-schema": ("schema: order.json\n    validate: true", "schema: result.json, validate: true"),
 }
 
@@ -77,7 +86,11 @@ class Scene:
         (folder / "result.desc").write_bytes(descriptors(RESULT))
         (folder / "order.json").write_text(json.dumps(JSON_ORDER))
         (folder / "result.json").write_text(json.dumps(JSON_RESULT))
-        text = FILE.replace("INPUT", KEYS[form][0]).replace("OUTPUT", KEYS[form][1]).replace("FORMAT", form)
+        text = (
+            FILE.replace("INPUT", KEYS[form][0])
+            .replace("OUTPUT", KEYS[form][1])
+            .replace("FORMAT", form.removesuffix("-by-id"))
+        )
         self.file.write_text(text.replace("NS", ns).replace("KAFKA", kafka).replace("URL", server.url))
         self.client = SchemaRegistryClient({"url": server.url, "max.retries": 0})
         self.producer = Producer({"bootstrap.servers": kafka})
@@ -92,6 +105,12 @@ class Scene:
 
     def came(self, topic: str) -> int:
         return taken(self.readers[topic], self.found[topic])
+
+    def pinned(self) -> list[str]:
+        """The reader's schema in each version of the rule."""
+        with closing(open_store("sqlite:///state.db", str(self.file.parent))) as store:
+            found = catalogue.read(store, self.ns)["amounts"].versions
+        return [each.agent.avro.pinned for each in found if each.agent is not None and each.agent.avro is not None]
 
     def start(self) -> Run:
         return Run(sys.executable, "-c", "from sluicegate.streams.cli import main; main()", "run", str(self.file))
@@ -205,6 +224,36 @@ def test_json_schema_is_read_validated_and_written(
     )
 
 
+def test_json_is_validated_with_the_schema_of_its_id_and_an_id_is_looked_up(
+    scene: Callable[[str], Scene], running: Callable[[Scene], Run]
+) -> None:
+    here = scene("json-schema-by-id")
+    write = JSONSerializer(json.dumps(JSON_ORDER), here.client)
+    newer = {**JSON_ORDER, "$schema": DIALECT, "required": ["amount", "by"]}
+    strict = JSONSerializer(json.dumps(newer), here.client, conf={"subject.name.strategy": lambda *_: "newer"})
+    id_of_newer = strict({"amount": 0.0, "by": "ann"}, here.at)[:5]
+    here.send(write({"amount": 0.0}, here.at))
+    run = running(here)
+    wait_until(lambda: here.came("amounts") >= 1, 60, "the first result")
+    here.server.kill9()
+    run.signal(SIGKILL)
+    run.exit_code(20)
+    run.close()
+    here.send(write({"amount": 1.0}, here.at))
+    again = running(here)
+    wait_until(lambda: here.came("amounts") >= 2, 60, "a result of a known schema")
+    here.send(id_of_newer + b'{"amount": 2.0, "by": "ann"}')
+    here.send(id_of_newer + b'{"amount": 3.0}')
+    here.send(b'\0\0\1\0\0{"amount": 4.0}')
+    again.wait("record.unresolved", 1, timeout=60)
+    assert (here.came("amounts"), here.came("dead")) == (2, 0)
+    here.server.restart()
+    wait_until(lambda: here.came("amounts") >= 3 and here.came("dead") >= 2, 90, "the rest")
+    said = [dict(letter.headers())["sluicegate-dead-error"].decode() for letter in here.found["dead"]]
+    assert said[0] == "is not valid: it breaks required of the schema"
+    assert "has no schema with id 65536" in said[1]
+
+
 def test_a_set_with_imports_is_registered_file_by_file_and_comes_back_whole(own_server: Callable[..., Server]) -> None:
     server = own_server(Apicurio)
     ours, theirs = open_registry(Registry((server.url,))), SchemaRegistryClient({"url": server.url})
@@ -219,6 +268,37 @@ def test_a_set_with_imports_is_registered_file_by_file_and_comes_back_whole(own_
     at = SerializationContext("orders", MessageField.VALUE)
     written = ProtobufSerializer(order, theirs, {"use.deprecated.format": False, "auto.register.schemas": False})
     assert int.from_bytes(written(order(amount=1), at)[1:5], "big") == id
+
+
+def test_the_newest_schema_of_the_first_start_is_kept_by_a_restart_while_the_registry_is_down(
+    scene: Callable[[str], Scene], running: Callable[[Scene], Run]
+) -> None:
+    """The newer schema, which nobody had when the agent first ran, is not taken by a restart; `deploy` takes it."""
+    here = scene("avro")
+    old, newer = (AvroSerializer(here.client, json.dumps(each)) for each in (AVRO, NEWER_AVRO))
+    here.send(old({"amount": 0.0}, here.at))
+    run = running(here)
+    wait_until(lambda: here.came("amounts") >= 1, 60, "the first result")
+    here.send(newer({"amount": 1.0, "by": "ann"}, here.at))
+    wait_until(lambda: here.came("amounts") >= 2, 60, "a result of the newer schema")
+    for number, away in ((2, False), (3, True)):
+        if away:
+            here.server.kill9()
+        run.signal(SIGKILL)
+        run.exit_code(20)
+        run.close()
+        here.send(old({"amount": float(number)}, here.at))
+        run = running(here)
+        wait_until(lambda wanted=number: here.came("amounts") > wanted, 60, "a result after the restart")
+        assert (here.came("dead"), here.pinned()) == (0, [f"{here.ns}-orders-value:1"])
+    here.server.restart()
+    subprocess.run(command("deploy", str(here.file), "--yes", "--no-wait"), check=True, timeout=60)
+    assert here.pinned() == [f"{here.ns}-orders-value:{number}" for number in (1, 2)]
+    here.send(newer({"amount": 4.0, "by": "ann"}, here.at))
+    wait_until(lambda: here.came("amounts") >= 5, 60, "a result of the next version")
+    assert here.came("dead") == 0
+    run.signal(SIGTERM)
+    assert run.exit_code(40) == 0
 
 
 def versioned(url: str, form: str, pinned: str, **keys: Any) -> App:

@@ -6,6 +6,7 @@ import random
 import signal
 import subprocess
 import sys
+from bisect import bisect
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import closing
@@ -19,10 +20,13 @@ from sluicegate.connectors import open_store
 from sluicegate.streams.cli.files import loaded
 from tests.bench.load import create
 from tests.bench.results import reader
+from tests.chaos.cells import WHOLE
 from tests.integration.supervised.run import Run
 from tests.waiting import wait_until
 
-RECORDS = 24_000
+RECORDS, KILLS = (1_000_000, 10) if WHOLE else (24_000, 6)
+TIMES = (1, 5, 15) if WHOLE else (1, 1, 2)  # how many commits of a process the kill waits for
+LIMIT = 90 + RECORDS / 4_000  # seconds for the live run, and for one command
 FILE = """\
 app: NS
 kafka: {bootstrap.servers: "KAFKA"}
@@ -41,6 +45,7 @@ agents:
 LIVE = "aggregate: {count: 7, compute: {ids: {collect: id}}}"
 SHORTER = "aggregate: {count: 5, compute: {ids: {collect: id}, total: {sum: amount}}}"
 FILTERED = f"where: amount >= 3\n    {LIVE}"
+LAST = "~"  # behind every id
 SLUICEGATE = str(Path(sys.executable).with_name("sluicegate"))
 STORES = {
     "sqlite": "sqlite",
@@ -82,17 +87,18 @@ class Published:
 
     def publish(self) -> None:
         """Run the live agent over all records."""
-        producer = Producer({"bootstrap.servers": self.kafka, "log_level": 0})
+        settings = {"bootstrap.servers": self.kafka, "log_level": 0, "enable.idempotence": True}  # keeps the order
+        producer = Producer({**settings, "queue.buffering.max.messages": RECORDS})
         for each in map(record, range(RECORDS)):
             producer.produce(f"{self.ns}-in", json.dumps({"id": each.id, "amount": each.amount}), key=each.key)
-        assert producer.flush(30) == 0
+        assert producer.flush(LIMIT) == 0
         counts = defaultdict[str, int](int)
         for each in map(record, range(RECORDS)):
             counts[each.key] += 1
         whole = sum(count // 7 for count in counts.values())
         run = Run(SLUICEGATE, "run", str(self.live))
         try:
-            wait_until(lambda: len(self.read("out")) >= whole, 90, "all results")
+            wait_until(lambda: len(self.read("out")) >= whole, LIMIT, "all results")
             run.signal(signal.SIGTERM)
             assert run.exit_code(40) == 0
         finally:
@@ -122,6 +128,8 @@ class Published:
                 "--into",
                 f"{self.ns}-mended",
                 "--json",
+                "--rate",
+                str(max(10_000, RECORDS // 10)),
                 *more,
             ],
             env={**os.environ, "SLUICEGATE_FAILPOINTS": failing},
@@ -132,7 +140,7 @@ class Published:
 
     def rewind(self, file: Path, *more: str, failing: str = "") -> tuple[int, str, str]:
         with self.command(file, *more, failing=failing) as process:
-            output, errors = process.communicate(timeout=90)
+            output, errors = process.communicate(timeout=LIMIT)
         return process.returncode, output, errors
 
     def state(self) -> list[Any]:
@@ -176,12 +184,13 @@ def expected(published: Published, count: int, least: int = 0) -> tuple[set[tupl
     made = set[tuple[Any, ...]]()
     for key, of_key in results.items():
         of_key.sort()
-        holder = {each: name for ids, name in of_key for each in ids}
+        read = [(each, name) for ids, name in of_key for each in ids]
         left = [each for ids, _ in of_key for each in ids if record(each).amount >= least]
         replaced = set[str]()
         for begin in range(0, len(left), count):
             part = left[begin : begin + count]
-            spanned = dict.fromkeys(name for each, name in holder.items() if part[0] <= each <= part[-1])
+            within = read[bisect(read, (part[0], "")) : bisect(read, (part[-1], LAST))]
+            spanned = dict.fromkeys(name for _, name in within)
             replaced.update(spanned)
             made.add((key, tuple(part), tuple(spanned), "count" if len(part) == count else "replay"))
         made |= {(key, (), (name,), "replay") for _, name in of_key if name not in replaced}
@@ -213,15 +222,12 @@ def judge(published: Published, count: int, least: int = 0) -> None:
     assert set(found.values()) == wanted
 
 
-KILLS = 6
-
-
 @pytest.mark.parametrize("published", STORES.values(), indirect=True, ids=STORES)
 def test_a_replay_that_is_killed_again_and_again_sends_each_correction_once(published: Published) -> None:
     before, mended = published.state(), published.file("mended", SHORTER)
     chance = random.Random(7)
     for _ in range(KILLS):
-        place, time = chance.choice(["correction-committed", "correction-sent"]), chance.choice((1, 1, 2))
+        place, time = chance.choice(["correction-committed", "correction-sent"]), chance.choice(TIMES)
         code, output, errors = published.rewind(mended, failing=f"{place}=kill@{time}")
         assert code == -signal.SIGKILL, errors
     code, output, errors = published.rewind(mended)

@@ -1,74 +1,43 @@
 """A deployment while two workers take one partition from each other.
 
 The versions of the rule are in the store, and the highest one runs. A partition changes its version in a commit of its
-own; groups that cannot go on as they are become an older generation, which ends in slices or takes the records of its
-groups until they end. A version is a number from 0 on. A group remembers which version's layout its state has; no store
-does that, but a promise is about it.
+own; groups that cannot go on as they are become an older generation. It ends in slices, or takes the records of its
+groups until they end, or has them read again: then the same commit lowers the offset, and only records of the waiting
+groups count until the partition reaches the offset of the change again. A version is a number from 0 on. A group
+remembers which version's layout its state has; no store does that, but a promise is about it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 
 from tests.model.calls import CALM, REFUSED, Step, Trouble, called, late, less, put
+from tests.model.deploying_row import Result, Row, policy_of, rewindable, sliced, switched, taken
 from tests.model.explore import Rules
 
-ONCE = "each record is in one result or one open group"
+ONCE = "each record is in one result or one open group, unless a deployment dropped it"
 LAYOUT = "a state is read with the layout of its own generation"
 BOUNDED = "a commit ends or converts no more groups of an older generation than a slice"
 FALLS = "the version of a partition never falls"
 RECORDED = "no partition has a version that was not recorded before"
 ALONE = "the commit that changes the version takes no record"
+BACK = "only the commit that changes the version lowers the offset, to the first record that is read again"
+QUIET = "no partition halts, because the store never loses a commit"
 TAKEN = "which generation takes a record follows from the committed state and the record alone"
 POLICY = "groups that stay behind end as the deployments between the two versions say"
 NUMBERS = "two deployments have two numbers"
 DELIVERED = "when faults stop, every record is read, and the newest version runs"
 
-COUNT = 2  # records of a group
-
-
-class Group(NamedTuple):
-    """`members` are offsets, `layout` is the version by which the state was written."""
-
-    generation: int
-    key: str
-    members: tuple[int, ...]
-    layout: int
-
-
-class Result(NamedTuple):
-    """A group that ended. `read` is the version by which its state was read."""
-
-    group: Group
-    read: int
-
-
-class Older(NamedTuple):
-    """A generation that still has groups."""
-
-    generation: int
-    version: int
-    policy: str
-
-
-class Row(NamedTuple):
-    """What a commit writes. `number` is the version that takes the records, -1 before the first commit."""
-
-    offset: int = 0
-    number: int = -1
-    generation: int = 0
-    older: tuple[Older, ...] = ()
-    groups: tuple[Group, ...] = ()
-
 
 class Store(NamedTuple):
-    """`deployed` is the newest version that is recorded."""
+    """`deployed` is the newest version that is recorded. `told` is the highest offset that Kafka may have been told."""
 
     token: int = 0
     writes: int = 0
     row: Row = Row()
     results: tuple[Result, ...] = ()
     deployed: int = 0
+    told: int = 0
 
 
 class Owner(NamedTuple):
@@ -97,7 +66,7 @@ class World(NamedTuple):
 
 class Setup(NamedTuple):
     """`keys` are those of the records under each version, `policies` those of the deployments of versions 1, 2, ...
-    `most` groups of an older generation end in one commit."""
+    `most` groups of an older generation end in one commit. `count` records complete a group."""
 
     name: str
     covers: str
@@ -105,6 +74,7 @@ class Setup(NamedTuple):
     policies: tuple[str, ...] = ("finish",)
     keys: tuple[str, ...] = ("abab", "aabb")
     most: int = 1
+    count: int = 2
     mutant: str = ""
 
     def start(self) -> World:
@@ -121,7 +91,8 @@ def land(setup: Setup, store: Store, packet: tuple) -> tuple[Store, object]:
     unfenced = what == "switch" and setup.mutant == "switched-without-comparing"
     if (token, writes) != (store.token, store.writes) and not unfenced:
         return store, REFUSED
-    return store._replace(writes=store.writes + 1, row=row, results=(*store.results, *results)), ()
+    every, told = (*store.results, *results), max(store.told, row.offset)
+    return store._replace(writes=store.writes + 1, row=row, results=every, told=told), ()
 
 
 def steps(setup: Setup, world: World) -> Iterator[Step]:
@@ -145,10 +116,12 @@ def _recorded(setup: Setup, world: World) -> int:
 
 
 def _deploy(setup: Setup, world: World) -> Iterator[Step]:
-    """A command reads the versions, and writes one more unless another one came in between."""
+    """A command reads the versions and the row, and writes one more version unless another one came in between."""
     for index, seen in enumerate(world.commands):
         others, store = (*world.commands[:index], *world.commands[index + 1 :]), world.store
         if seen < 0:
+            if setup.policies[store.deployed] == "rewind" and not rewindable(setup, store.row, store.deployed):
+                continue  # refused
             commands = tuple(sorted((*others, store.deployed)))
             yield ("read versions", 0, ""), world._replace(commands=commands)
         elif seen == store.deployed or setup.mutant == "deployed-without-comparing":
@@ -163,6 +136,9 @@ def _claim(setup: Setup, world: World, index: int) -> Iterator[Step]:
     owner, token, row = world.actors[index], world.tokens + 1, world.store.row
     held = any(other.name and other.name == world.store.token for other in world.actors)
     if held and not world.trouble.overs:
+        return
+    if world.store.told > (row.offset if setup.mutant == "told-more-than-the-row" else row.reached):
+        yield ("halt", token, ""), world
         return
     trouble = less(world, "overs") if held else world.trouble
     restored = Owner(owner.known, token, world.store.writes, row)
@@ -180,16 +156,18 @@ def _work(setup: Setup, world: World, index: int) -> Iterator[Step]:
     if setup.mutant == "mark-writes-the-version" and not owner.marked:
         yield from _mark(setup, world, index, row._replace(number=owner.known))
     elif row.number != owner.known and not (setup.mutant == "switched-with-records" and row.offset < _end(setup)):
-        yield from _commit(setup, world, index, "switch", _switched(setup, row, owner.known))
-    elif (leaving := next((each for each in row.older if each.policy != "finish"), None)) is not None:
-        yield from _slice(setup, world, index, leaving)
+        yield from _switch(setup, world, index)
+    elif row.leaving is not None:
+        yield from _commit(setup, world, index, "slice", *sliced(setup, row, row.leaving))
     elif row.offset == _end(setup):
         return
     elif not owner.marked:
         yield from _mark(setup, world, index, row)
     else:
-        changed = _switched(setup, row, owner.known) if row.number != owner.known else row
-        yield from _commit(setup, world, index, "batch", *_taken(setup, changed, setup.mutant))
+        changed = switched(setup, row, owner.known) if row.number != owner.known else row
+        after = taken(setup, changed, setup.mutant)
+        if after is not None:
+            yield from _commit(setup, world, index, "batch", *after)
 
 
 def _end(setup: Setup) -> int:
@@ -200,71 +178,14 @@ def _mark(setup: Setup, world: World, index: int, row: Row) -> Iterator[Step]:
     yield from _commit(setup, world, index, "mark", row, marked=True)
 
 
-def policy_of(policies: Sequence[str]) -> str:
-    """What becomes of a group that is open before these deployments."""
-    ends = [policy for policy in policies if policy == "flush"]
-    return ends[0] if ends else "finish" if "finish" in policies else "convert"
-
-
-def _switched(setup: Setup, row: Row, number: int) -> Row:
-    """The row under another version. Groups that are open become an older generation."""
-    newest = [group for group in row.groups if group.generation == row.generation]
-    if row.number < 0 or not newest:
-        return row._replace(number=number)
-    between = setup.policies[row.number : number]
-    policy = policy_of(between[-1:] if setup.mutant == "policy-of-the-last-deployment" else between)
-    if setup.mutant == "generation-kept":
-        return row._replace(number=number)
-    older = (*row.older, Older(row.generation, row.number, policy))
-    if policy == "flush":
-        older = tuple(each._replace(policy="flush") for each in older)
-    return row._replace(number=number, generation=row.generation + 1, older=older)
-
-
-def _slice(setup: Setup, world: World, index: int, leaving: Older) -> Iterator[Step]:
-    """Some groups of a generation fire, or go on under the newest version."""
-    row = world.actors[index].row
-    mine = [group for group in row.groups if group.generation == leaving.generation]
-    some = mine if setup.mutant == "all-in-one-commit" else mine[: setup.most]
-    kept = [group for group in row.groups if group not in some]
-    results: tuple[Result, ...] = ()
-    if leaving.policy == "flush":
-        results = tuple(Result(group, leaving.version) for group in some)
-    elif setup.mutant == "converted-by-name-only":
-        kept += [group._replace(generation=row.generation) for group in some]
+def _switch(setup: Setup, world: World, index: int) -> Iterator[Step]:
+    owner = world.actors[index]
+    after = switched(setup, owner.row, owner.known)
+    if setup.mutant == "goes-back-in-a-later-commit":
+        written = after._replace(offset=owner.row.offset)
+        yield from _commit(setup, world, index, "switch", written, goes_on=after)
     else:
-        kept += [group._replace(generation=row.generation, layout=row.number) for group in some]
-    after = row._replace(groups=tuple(sorted(kept)))
-    if setup.mutant == "forgotten-before-they-fire" and len(mine) > len(some):
-        results = ()
-    yield from _commit(setup, world, index, "slice", _without_empty(after), results)
-
-
-def _without_empty(row: Row) -> Row:
-    held = {group.generation for group in row.groups}
-    return row._replace(older=tuple(each for each in row.older if each.generation in held))
-
-
-def _taken(setup: Setup, row: Row, mutant: str = "") -> tuple[Row, tuple[Result, ...]]:
-    """The row after its next record, and the result that the record completes."""
-    place = [(each.generation, each.version) for each in row.older]
-    newest = (row.generation, row.number)
-    generation, version = newest
-    for number, one in [] if mutant == "newest-first" else place:
-        if any((group.generation, group.key) == (number, setup.keys[one][row.offset]) for group in row.groups):
-            generation, version = number, one
-            break
-    key = setup.keys[version][row.offset]
-    found = [group for group in row.groups if (group.generation, group.key) == (generation, key)]
-    group = found[0] if found else Group(generation, key, (), version)
-    layout = version if group.layout == version else -1  # by two layouts: by none
-    group = group._replace(members=(*group.members, row.offset), layout=layout)
-    others = tuple(each for each in row.groups if each not in found)
-    done = len(group.members) == COUNT
-    groups = others if done else tuple(sorted((*others, group)))
-    older = () if mutant == "older-forgotten" else row.older
-    after = row._replace(offset=row.offset + 1, groups=groups, older=older)
-    return _without_empty(after), (Result(group, version),) if done else ()
+        yield from _commit(setup, world, index, "switch", after)
 
 
 def _commit(
@@ -275,10 +196,13 @@ def _commit(
     row: Row,
     results: tuple[Result, ...] = (),
     marked: bool | None = None,
+    goes_on: Row | None = None,
 ) -> Iterator[Step]:
-    """Fenced or unknown: everything is forgotten but the versions that the worker knows."""
+    """Fenced or unknown: everything is forgotten but the versions that the worker knows. `goes_on`: the row in memory
+    is another one than `row`, which is written."""
     owner = world.actors[index]
-    then = owner._replace(writes=owner.writes + 1, row=row, marked=owner.marked if marked is None else marked)
+    marked = owner.marked if marked is None else marked
+    then = owner._replace(writes=owner.writes + 1, row=goes_on or row, marked=marked)
     dropped, packet = Owner(owner.known), (what, owner.name, owner.writes, row, results)
     yield from called(
         partial(land, setup), world, index, packet, lambda reply: dropped if reply == REFUSED else then, dropped
@@ -289,28 +213,61 @@ def broken(setup: Setup, before: World, label: tuple, after: World) -> Iterator[
     """The promises that this step broke."""
     if len(set(after.numbers)) < len(after.numbers):
         yield NUMBERS
-    old, new = before.store.row, after.store.row
-    if after.store == before.store:
-        return
-    groups = [*new.groups, *(result.group for result in after.store.results)]
-    if sorted(member for group in groups for member in group.members) != list(range(new.offset)):
+    if label[0] == "halt":
+        yield QUIET
+    if after.store != before.store:
+        yield from _once(before.store, after.store)
+        yield from _of_rows(setup, before.store.row, after.store)
+
+
+def _once(before: Store, after: Store) -> Iterator[str]:
+    held = _held(after)
+    gone, dropped = set(range(after.row.reached)) - set(held), set(range(before.row.reached)) - set(_held(before))
+    ending = {each.generation for each in before.row.older if each.policy == "drop"}
+    dropping = {member for group in before.row.groups if group.generation in ending for member in group.holds}
+    if len(set(held)) < len(held) or not dropped <= gone <= dropped | dropping:
         yield ONCE
-    if any(result.group.layout != result.read for result in after.store.results) or _misread(new):
+
+
+def _held(store: Store) -> list[int]:
+    """The records in results, and those of open groups that were not read again."""
+    groups = [*store.row.groups, *(result.group for result in store.results)]
+    return [member for group in groups for member in group.holds]
+
+
+def _of_rows(setup: Setup, old: Row, store: Store) -> Iterator[str]:
+    new = store.row
+    if any(result.group.layout != result.read for result in store.results) or _misread(new):
         yield LAYOUT
     if new.number < old.number:
         yield FALLS
-    if new.number > after.store.deployed:
+    if new.number > store.deployed:
         yield RECORDED
-    if new.number != old.number and old.number >= 0 and new.offset != old.offset:
+    if new.number != old.number and old.number >= 0 and new.offset > _next(old, new):
         yield ALONE
+    if new.offset < old.offset and (new.number == old.number or new.offset != _next(old, new)):
+        yield BACK
     if new.offset == old.offset and _left(old, new) > setup.most:
         yield BOUNDED
-    if new.offset == old.offset + 1 and new.number == old.number and new.groups != _taken(setup, old)[0].groups:
-        yield TAKEN
-    if new.generation > old.generation:
-        wanted = policy_of(setup.policies[old.number : new.number])
-        if any(each.policy != wanted for each in new.older if each.generation == old.generation):
-            yield POLICY
+    if new.offset == old.offset + 1 and new.number == old.number:
+        after = taken(setup, old)
+        if after is None or new.groups != after[0].groups:
+            yield TAKEN
+    if new.number != old.number and not _as_deployed(setup, old, new):
+        yield POLICY
+
+
+def _next(old: Row, new: Row) -> int:
+    """The next offset after a change of the version."""
+    back = {each.generation for each in new.older if each.until >= 0} - {each.generation for each in old.older}
+    return min((group.members[0] for group in new.groups if group.generation in back), default=old.offset)
+
+
+def _as_deployed(setup: Setup, old: Row, new: Row) -> bool:
+    """Whether the older generations have the policies of the deployments between the two versions."""
+    between = setup.policies[max(old.number, 0) : new.number]
+    before = {each.generation: (each.policy,) for each in old.older}
+    return all(each.policy == policy_of((*before.get(each.generation, ()), *between)) for each in new.older)
 
 
 def _misread(row: Row) -> bool:

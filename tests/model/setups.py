@@ -153,6 +153,34 @@ DEPLOYED_CONVERT = DEPLOYED._replace(
     policies=("convert",),
     keys=("abca", "abca"),
 )
+DEPLOYED_REWIND = DEPLOYED._replace(
+    name="deployed-rewind",
+    covers="records that are read again under the new version, a crash, an owner that overtakes another",
+    policies=("rewind",),
+    keys=("abbbaa", "aabbab"),
+    count=3,
+)
+DEPLOYED_REWIND_BYTES = DEPLOYED_REWIND._replace(
+    name="deployed-rewind-bytes",
+    covers="late, lost and doubled bytes while records are read again",
+    trouble=Trouble(faults=1),
+)
+DEPLOYED_REWIND_DROP = DEPLOYED_REWIND._replace(
+    name="deployed-rewind-drop",
+    covers="what waits to be read again is dropped; two groups of a key, a crash",
+    trouble=Trouble(crashes=1),
+    policies=("rewind", "drop"),
+    keys=("abbba", "aabab", "ababa"),
+)
+DEPLOYED_REWIND_FLUSH = DEPLOYED_REWIND_DROP._replace(
+    name="deployed-rewind-flush", covers="newest groups fire while records are read again", policies=("rewind", "flush")
+)
+DEPLOYED_REWIND_TWICE = DEPLOYED_REWIND_DROP._replace(
+    name="deployed-rewind-twice",
+    covers="a second deployment with rewind, which waits until the first one has ended",
+    policies=("rewind", "rewind"),
+    keys=("abbba", "aabaa", "ababa"),
+)
 
 TIMEOUTS = timeouts.Setup(
     "timeouts",
@@ -297,6 +325,11 @@ SETUPS: tuple[AnySetup, ...] = (
     DEPLOYED_BYTES,
     DEPLOYED_TWICE,
     DEPLOYED_CONVERT,
+    DEPLOYED_REWIND,
+    DEPLOYED_REWIND_BYTES,
+    DEPLOYED_REWIND_DROP,
+    DEPLOYED_REWIND_FLUSH,
+    DEPLOYED_REWIND_TWICE,
     TIMEOUTS,
     MOVES,
     REPEATS,
@@ -392,6 +425,20 @@ MUTANTS = (
     Mutant("policy-of-the-last-deployment", DEPLOYED_TWICE, deploying.POLICY),
     Mutant("runs-before-it-is-recorded", DEPLOYED, deploying.RECORDED),
     Mutant("switched-with-records", DEPLOYED, deploying.ALONE),
+    Mutant("switched-with-records", DEPLOYED_REWIND, deploying.ALONE),
+    Mutant("all-records-are-read-again", DEPLOYED_REWIND, deploying.ONCE),
+    Mutant("forgotten-at-the-switch", DEPLOYED_REWIND, deploying.ONCE),
+    Mutant("read-again-and-still-waiting", DEPLOYED_REWIND, deploying.ONCE),
+    Mutant("goes-back-in-a-later-commit", DEPLOYED_REWIND, deploying.BACK),
+    Mutant("goes-back-in-a-later-commit", DEPLOYED_REWIND, deploying.DELIVERED),
+    Mutant("leaves-with-its-last-group", DEPLOYED_REWIND, deploying.ONCE),
+    Mutant("told-more-than-the-row", DEPLOYED_REWIND, deploying.QUIET),
+    Mutant("switched-without-comparing", DEPLOYED_REWIND_BYTES, deploying.ONCE),
+    Mutant("drop-ends-the-filter", DEPLOYED_REWIND_DROP, deploying.ONCE),
+    Mutant("flush-fires-what-is-read-again", DEPLOYED_REWIND_FLUSH, deploying.POLICY),
+    Mutant("rewound-while-groups-wait", DEPLOYED_REWIND_TWICE, deploying.DELIVERED),
+    Mutant("rewound-before-the-first-claim", DEPLOYED_REWIND_TWICE, deploying.DELIVERED),
+    Mutant("rewound-without-reading", DEPLOYED_REWIND_TWICE, deploying.DELIVERED),
     Mutant("due-by-the-dispatchers-clock", TIMEOUTS, timeouts.EARLY),
     Mutant("removed-before-the-row", TIMEOUTS, timeouts.DELIVERED),
     Mutant("row-before-the-removal", TIMEOUTS, timeouts.ONCE),

@@ -16,7 +16,19 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.mutation import child, engine, expressions, formats, kafka, lookups, report, rules, stores
+from tests.mutation import (
+    child,
+    engine,
+    expressions,
+    formats,
+    kafka,
+    lookups,
+    report,
+    rereading,
+    rules,
+    stores,
+    windows,
+)
 from tests.mutation.guard import Guard
 from tests.servers import jars
 
@@ -31,6 +43,8 @@ GUARDS = (
     *formats.GUARDS,
     *kafka.GUARDS,
     *lookups.GUARDS,
+    *rereading.GUARDS,
+    *windows.GUARDS,
     *rules.GUARDS,
     *stores.GUARDS,
 )

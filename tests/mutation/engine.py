@@ -23,7 +23,7 @@ GUARDS = (
     Guard(
         "a log that ends before the offset is loud",
         "streams/ownership/checks.py",
-        "    if claim.offset > facts.high:",
+        "    if (reached := _reached(claim)) > facts.high:",
         f"    {NEVER}",
         CHECKS,
     ),
@@ -51,7 +51,7 @@ GUARDS = (
     Guard(
         "a store behind what Kafka was told is loud",
         "streams/ownership/checks.py",
-        "    if facts.committed > claim.offset or rewound(claim, told) or rewound(claim, known):",
+        "    if facts.committed > _reached(claim) or rewound(claim, told) or rewound(claim, known):",
         f"    {NEVER}",
         CHECKS,
     ),
@@ -65,8 +65,8 @@ GUARDS = (
     Guard(
         "partitions added under groups that cannot end are loud",
         "streams/ownership/checks.py",
-        "    if open_groups and aggregation.since_first is None",
-        "    if False and aggregation.since_first is None",
+        "    if open_groups and all(",
+        "    if False and all(",
         CHECKS,
     ),
     Guard(

@@ -10,8 +10,37 @@ PROTOBUF = ("tests/unit/schemas/test_protobuf.py",)
 JSON_SCHEMA = ("tests/unit/schemas/test_json_schema.py",)
 
 PINNED = ("tests/unit/engine/test_pinned_schema.py",)
+LATEST = ("tests/unit/cli/test_newest.py",)
 
 GUARDS = (
+    Guard(
+        "a restart keeps the version that the deployment chose",
+        "streams/cli/newest.py",
+        "        return settled_app(app, catalogue.read(store, app.name))",
+        "        return app",
+        LATEST,
+    ),
+    Guard(
+        "a start that lost the race takes the version of the other",
+        "streams/operations/deploying.py",
+        "        current = app if options.again else settled_app(app, found)",
+        "        current = app",
+        LATEST,
+    ),
+    Guard(
+        "a worker of the same file goes on under the version that was chosen later",
+        "streams/engine/following.py",
+        "    digest = rule_of(settled(agent, deployed)).digest",
+        "    digest = rule_of(agent).digest",
+        LATEST,
+    ),
+    Guard(
+        "a version of another subject is not taken",
+        "streams/rules/versions.py",
+        "    return agent if own.subject_read != known.subject_read else replace(",
+        "    return replace(",
+        LATEST,
+    ),
     Guard(
         "a pinned schema that is not known makes no dead letter",
         "schemas/pinned.py",
@@ -79,9 +108,23 @@ GUARDS = (
         JSON_SCHEMA,
     ),
     Guard(
+        "a JSON record of an id that the registry does not know is undecodable",
+        "schemas/json_schema.py",
+        "        if id not in known:",
+        "        known.setdefault(id, own)\n        if id not in known:",
+        JSON_SCHEMA,
+    ),
+    Guard(
+        "without a schema, JSON is validated with the schema of its id",
+        "schemas/json_schema.py",
+        "            known[id] = writer if by_writer else own",
+        "            known[id] = own",
+        JSON_SCHEMA,
+    ),
+    Guard(
         "what is written is valid",
         "schemas/json_schema.py",
-        "        if wrong is not None and (why := wrong(json.decode_any(found))):",
+        "        if own is not None and (why := own(json.decode_any(found))):",
         f"        {NEVER}",
         JSON_SCHEMA,
     ),

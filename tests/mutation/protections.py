@@ -56,6 +56,14 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
 """,
         ),
     ),
+    # -- windows -------------------------------------------------------------------------------------------------------
+    "window-end": (
+        Edit(
+            "streams/engine/event_clock.py",
+            "                at_end = self._at_end(place, owner) and not _holds(batch, place)\n",
+            "                at_end = False\n",
+        ),
+    ),
     # -- ownership and commits -----------------------------------------------------------------------------------------
     "output-commit": (
         Edit(
@@ -71,6 +79,9 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
             "        self._relay.turn(self._shards(), self._parts.clock.monotonic())\n"
             '        if isinstance(error, Fenced):\n            self._parts.meter.count("fenced_commits")',
         ),
+    ),
+    "restore-groups": (
+        Edit("streams/aggregation/changelog.py", "                _apply(groups, entry)\n", "                pass\n"),
     ),
     "keep-state": (
         Edit(
@@ -222,8 +233,8 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     "left-out": (
         Edit(
             "streams/ownership/owner.py",
-            "        self.pending += len(records)\n",
-            "        self.pending += len(fresh)\n",
+            "        self.offset = last.offset() + 1\n",
+            "        self.offset = last.offset() + 1 if taken(self.groups, fresh) else self.offset\n",
         ),
     ),
     "dedupe": (
@@ -251,11 +262,20 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     "mandatory-attributes": (
         Edit("schemas/cloud_events.py", "        if not isinstance(found, str) or not found:\n", "        if False:\n"),
     ),
+    "earlier-rule-first": (
+        Edit("streams/ownership/owner.py", "self.older.results(self._rows) if self.older else ((), ())", "(), ()"),
+        Edit(
+            "streams/ownership/owner.py",
+            "        if apart:\n            rows, events, found = [*earlier, *rows]",
+            "        if self.older:\n            apart, earlier = self.older.results(self._rows)\n"
+            "            rows, events, found = [*rows, *earlier]",
+        ),
+    ),
     "event-before-older": (
         Edit(
             "streams/ownership/owner.py",
-            "self.older.take(as_read(self.groups, fresh), now",
-            "self.older.take(fresh, now",
+            "self.older.take(as_read(self.groups, self.older.again(fresh)), now",
+            "self.older.take(self.older.again(fresh), now",
         ),
     ),
     "event-id": (
@@ -354,7 +374,8 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
         Edit(
             "connectors/faust.py",
             "        while True:\n            source = await self._source(place",
-            "        _acknowledge(events)\n        while True:\n            source = await self._source(place",
+            "        for event in events:\n            event.ack()\n"
+            "        while True:\n            source = await self._source(place",
         ),
     ),
     "faust-watermark": (

@@ -8,6 +8,8 @@ CORRECTIONS = ("tests/unit/shadow/test_corrections.py",)
 
 DEPLOYED = ("tests/unit/engine/test_deployments.py",)
 DEPLOY = ("tests/unit/cli/test_deploy.py",)
+HISTORY = ("tests/unit/engine/test_history.py",)
+CALLED = ("tests/unit/shadow/test_call_handlers.py",)
 
 GUARDS = (
     Guard(
@@ -240,5 +242,103 @@ GUARDS = (
         '    wanted = agent.on_change if plain else ""\n',
         '    wanted = ""\n',
         DEPLOY,
+    ),
+    Guard(
+        "a group that has a result is not in the history",
+        "streams/outbox/history.py",
+        "ended.difference(_told(events))",
+        "ended",
+        HISTORY,
+    ),
+    Guard(
+        "a group that ends without a result is in the history",
+        "streams/aggregation/groups.py",
+        "        if self.notes:",
+        f"        {NEVER}",
+        HISTORY,
+    ),
+    Guard(
+        "a group that a deployment drops is in the history",
+        "streams/ownership/generations.py",
+        "groups.forget(key, now)",
+        "groups.drop(key)",
+        HISTORY,
+    ),
+    Guard(
+        "a group that a person drops is in the history",
+        "streams/operations/open_groups.py",
+        "rows=ended if agent.history else None",
+        "rows=None",
+        HISTORY,
+    ),
+    Guard(
+        "a failed handler does not change what the history tells of a group",
+        "streams/shadow/published.py",
+        '        if stage == b"handler":',
+        f"        {NEVER}",
+        ("tests/unit/shadow/test_history.py",),
+    ),
+    Guard(
+        "a rebuild sends what the history lacks",
+        "streams/operations/rebuild.py",
+        "reads), bool(agent.history)",
+        "reads), False",
+        ("tests/unit/engine/test_history_rebuild.py",),
+    ),
+    Guard(
+        "a rebuild forgets no group that a handler may not have had",
+        "streams/operations/rebuild_plan.py",
+        "        if ended and not self._wanted.accept_gaps:",
+        f"        {NEVER}",
+        ("tests/unit/engine/test_history_rebuild.py",),
+    ),
+    Guard(
+        "what a called handler sends is compared",
+        "streams/shadow/judge.py",
+        "            if self._handle is not None:",
+        f"            {NEVER}",
+        CALLED,
+    ),
+    Guard(
+        "a called handler that is tried again is not given up early",
+        "streams/operations/handler_calls.py",
+        "        return None\n",
+        "        raise\n",
+        CALLED,
+    ),
+    Guard(
+        "a replay tells a handler that it is one",
+        "streams/operations/handler_calls.py",
+        "calls._replace(replay=True)",
+        "calls",
+        CALLED,
+    ),
+    Guard(
+        "a correction replaces what the handler sent, not the history",
+        "streams/shadow/handled.py",
+        "live.outputs = witness",
+        "_ = witness",
+        CALLED,
+    ),
+    Guard(
+        "a replay sends no correction to another topic",
+        "streams/shadow/handled.py",
+        "        if sent.topic not in self._own:",
+        f"        {NEVER}",
+        CALLED,
+    ),
+    Guard(
+        "a handler with a session is not called by a replay",
+        "streams/shadow/refusals.py",
+        "    if handler.session:",
+        f"    {NEVER}",
+        CALLED,
+    ),
+    Guard(
+        "a replay calls no handler for a group that was dropped",
+        "streams/shadow/handled.py",
+        "        if is_silent(self._agent, fire):",
+        f"        {NEVER}",
+        CALLED,
     ),
 )

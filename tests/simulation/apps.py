@@ -28,7 +28,7 @@ KINDS = (
     "chain",
     "poison",
 )
-MORE_KINDS = ("refused", "gaps", "shared", "killer", "changed", "routed", "forwarded", "expression")
+MORE_KINDS = ("refused", "gaps", "shared", "killer", "changed", "routed", "forwarded", "expression", "deployed")
 """Not among those that the numbers of seeds choose, so that these go on to mean what they meant."""
 UNTIL = "done || group.total >= 150"
 KEYS = (b"a", b"b", b"c", b"d", b"e", b"f", b"\xff\x00")
@@ -98,6 +98,7 @@ def _rule(kind: str, chance: Random, count: int, first: float, last: float) -> A
         "count": Aggregation(count=count, compute=SUM),
         "timed": Aggregation(count=chance.choice([count, None]), since_first=first, compute=SUM),
         "changed": Aggregation(count=count, since_first=first, compute=SUM),
+        "deployed": Aggregation(count=count, since_first=first, compute=SUM),
         "refused": Aggregation(count=count, since_first=first, compute=SUM),
         "idle": Aggregation(count=chance.choice([count, None]), since_last=last, compute=SUM),
         "until": Aggregation(
@@ -134,7 +135,7 @@ def _value(kind: str, chance: Random, number: int) -> bytes:
         "s": chance.choice("xyz") * chance.randrange(1, 4),
         "at": number,
     }
-    if kind == "changed":
+    if kind in ("changed", "deployed"):
         fields["m"] = 10_000 + number
     if kind == "until" or (kind == "expression" and number % 11):
         fields["done"] = chance.random() < 0.2

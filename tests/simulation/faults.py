@@ -5,6 +5,7 @@ from typing import Any
 from sluicegate.streams.errors import SystemNotReady
 from sluicegate.streams.failpoints import Failpoint
 from sluicegate.streams.testing.deaths import Death
+from tests.simulation import deployed
 from tests.simulation.plan import Fault
 from tests.simulation.scheduler import Action
 from tests.simulation.store import saved, went_back
@@ -109,6 +110,21 @@ def _file(world: Any, fault: Fault, process: Any) -> bool:
     return True
 
 
+def _deploy(world: Any, fault: Fault, process: Any) -> bool:
+    """Another version becomes the one that runs."""
+    policy = deployed.deploy(world, int(fault.size))
+    if policy is not None:
+        world.note(f"deploy-{policy}", f"version {world.deployed.number}")
+    return False
+
+
+def _notice(world: Any, fault: Fault, process: Any) -> bool:
+    """It finds that another version runs, and builds its worker anew."""
+    if process.deployed.number == world.deployed.number:
+        return False
+    return _stop(world, fault, process)
+
+
 def _gap(world: Any, fault: Fault, process: Any) -> bool:
     process.producer.gaps = 1 + fault.target % 3
     return False  # noted for each row that is passed over
@@ -168,6 +184,8 @@ OF_WORKERS: dict[str, Action] = EVERYWHERE | {
     "rewind": _rewind,
     "gap": _gap,
     "file": _file,
+    "deploy": _deploy,
+    "notice": _notice,
     "shared-lost": _shared_lost,
     "shared-late": _shared_late,
 }

@@ -136,8 +136,9 @@ def open_counts(world: Any, partition: Partition) -> dict[bytes, int] | None:
     """By key, as the owner holds them; None when nobody does."""
     for process in world.processes:
         if process.believes(partition):
-            groups = process.worker._owners[partition.topic, partition.number].groups
-            return {key: state[0] for key, state in groups.states.items()}
+            owner = process.worker._owners[partition.topic, partition.number]
+            every = [*(each.groups for each in owner.older), owner.groups]
+            return {key: state[0] for groups in every for key, state in groups.states.items()}
     return None
 
 

@@ -18,6 +18,7 @@ from tests.chaos.verdict import Verdict, exact_copies
 from tests.simulation import handlers, shared
 from tests.simulation.calm import states
 from tests.simulation.changed import Tiled
+from tests.simulation.deployed import KIND, TiledByRule
 from tests.simulation.fold import Fold, loads
 from tests.simulation.process import APP
 from tests.simulation.timers import early
@@ -139,7 +140,8 @@ def _partition(
     crashed |= _cut_off(world, agent, partition, records, sent)
     fold: Fold | Tiled = Fold(agent, records, crashed, sent, identify)
     if world.plan.files:
-        fold = Tiled(world, partition, records, crashed, sent)
+        laid = TiledByRule if world.plan.kind == KIND else Tiled
+        fold = laid(world, partition, records, crashed, sent)
     for offset in sorted({*crashed, *(offset for offset, _ in fold.oracle.refused), *fold.failed}):
         record = next(each for each in records if each.o == offset)
         wanted[dead_id(offset)] = Wanted("dead", record.k, record.v, (partition, "dead"), offset, raw=True)

@@ -29,6 +29,7 @@ from tests.simulation.taken_out import (
     zombie_marks,
 )
 from tests.simulation.taken_out_changed import (
+    all_again,
     idle_from_the_first,
     lowered_is_count,
     older_not_named,
@@ -127,6 +128,8 @@ MUTANTS = (
     Mutant("ended-and-still-open", "changed", still_open, 3),
     Mutant("idle-from-the-first-record", "changed", idle_from_the_first, 1),
     Mutant("lowered-count-is-called-count", "changed", lowered_is_count),
+    Mutant("all-records-are-read-again", "deployed", all_again, 1),
+    Mutant("results-of-an-earlier-rule-come-last", "deployed", "earlier-rule-first", 7),
     Mutant("taken-after-one-more-seek", "until", one_more_seek, 87),
     Mutant("where-not-asked", "routed", all_taken),
     Mutant("what-where-leaves-out-moves-no-offset", "routed", held_back),

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.testing.deaths import AROUND, ENGINE, HANDLERS
+from tests.simulation import deployed
 from tests.simulation.apps import KINDS, Entry, agents, records
 from tests.simulation.changed import files
 from tests.simulation.shared import SHARED
@@ -103,6 +104,10 @@ def plan(seed: int, kind: str | None = None) -> Plan:
         faults = [fault for fault in faults if fault.kind != "rewind"]
         steps = [chance.randrange(STEPS * 19 // 20) for _ in range(16)]
         faults += [Fault(step, "file", chance.randrange(60), "", chance.randrange(60)) for step in steps]
+    if kind == deployed.KIND:
+        others = deployed.rules(made[0], chance)
+        faults = [fault for fault in faults if fault.kind != "rewind"]
+        faults += _deployments(chance, workers)
     if made[0].scope == "shared":
         faults = [
             fault
@@ -112,6 +117,15 @@ def plan(seed: int, kind: str | None = None) -> Plan:
         faults += [_of_buffer(chance) for _ in range(20)]
     cooperative = kind == "slow" or chance.random() < 0.5
     return Plan(seed, kind, made, entries, tuple(sorted(faults)), workers, partitions, cooperative, files=others)
+
+
+def _deployments(chance: Random, workers: int) -> list[Fault]:
+    """Each worker notices a deployment within 30 steps, unless it is dead then."""
+    found = []
+    for at in sorted(chance.randrange(STEPS * 18 // 20) for _ in range(7)):
+        found.append(Fault(at, "deploy", 0, "", chance.randrange(60)))
+        found += [Fault(at + chance.randrange(1, 30), "notice", number) for number in range(2 * workers)]
+    return found
 
 
 def _of_buffer(chance: Random) -> Fault:

@@ -38,8 +38,11 @@ class Process(Turned):
             pool=self._pool,
             time=world.clock.time,
         )
-        choice = "flush" if world.plan.files else "refuse"
-        self.worker: Worker = build(App(APP, "memory://", (agent,)), agent, number, self.name, choice, parts)
+        self.deployed = world.deployed  # what it read when it was started
+        rule = self.deployed.agent(self.deployed.number) or agent
+        choice = "flush" if world.plan.kind == "changed" else "refuse"
+        app = App(APP, "memory://", (rule,))
+        self.worker: Worker = build(app, rule, number, self.name, choice, parts, self.deployed)
 
     def _pool(self, size: int) -> Pool:
         """Slow handlers are called inline."""

@@ -6,7 +6,7 @@ import pytest
 from sluicegate.streams.aggregation import groups
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.contracts.values import Partition, Source
-from sluicegate.streams.ownership import owner
+from sluicegate.streams.ownership import generations, owner
 from sluicegate.streams.ownership.owner import Owner
 from sluicegate.streams.ownership.setting import AgentRuntime
 from sluicegate.streams.ownership.switching import Switch
@@ -54,3 +54,8 @@ def takes_them(patch: Patch) -> None:
         return Switch() if before is None else Switch(before.older, None, before.generation)
 
     patch.setattr(owner, "judged", same)
+
+
+def all_again(patch: Patch) -> None:
+    """Records count again although a result has them."""
+    patch.setattr(generations, "read_again", lambda groups, records, until: records)

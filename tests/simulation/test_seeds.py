@@ -56,13 +56,15 @@ with_faults_of_its_own = pytest.mark.parametrize(
         ("gaps", 8, {"gap": 20}),  # a row that failed alone comes after later ones and is taken
         ("shared", 12, {"shared reply lost": 5, "late call lands": 5}),  # each record of a shared buffer counts once
         ("changed", 60, {"file": 600}),  # each group is ended by the rule that filled it, whoever has which file when
+        # each record is in one result of one rule, whoever has heard of which version when
+        ("deployed", 24, {"deploy-rewind": 30, "deploy-finish": 15, "deploy-flush": 15}),
         ("expression", 8, {"kill-at": 10}),  # a record that `until` cannot answer is a dead letter and in no group
         # what ends its process is a dead letter, and nothing else is
         ("killer", 12, {"shared reply lost": 5, "late call lands": 5}),
         ("routed", 24, {"kill-at": 20, "fenced": 20}),  # `where`, `having` and two routes
         ("forwarded", 24, {"kill-at": 20, "fenced": 20}),  # each record goes to its routes, once and unchanged
     ],
-    ids=["refused", "gaps", "shared", "changed", "expression", "killer", "routed", "forwarded"],
+    ids=["refused", "gaps", "shared", "changed", "deployed", "expression", "killer", "routed", "forwarded"],
 )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.contracts.values import Changes, Claim, CrashMark, Partition
-from tests.simulation import handlers
+from tests.simulation import deployed, handlers
 from tests.simulation.calm import drain
 from tests.simulation.faults import OF_WORKERS
 from tests.simulation.kafka import Group
@@ -40,6 +40,7 @@ class World(Scheduler):
         self._copies = {fault.step - int(fault.size) for fault in plan.faults if fault.kind == "rewind"}
         handlers.reset()
         self.groups = {agent.name: Group(self._places(agent), plan.cooperative) for agent in plan.agents}
+        self.deployed = deployed.first(plan)
         self.files: dict[str, Agent] = {}  # of the process that claimed, by the claim's token
         self.claims: dict[Partition, list[tuple[str, float]]] = {}  # the tokens, and when
         self.takers: set[str] = set()  # tokens of the claims under which records were taken for good
@@ -61,6 +62,8 @@ class World(Scheduler):
 
     def _end(self) -> None:
         self._overlap()
+        for process in [each for each in self.processes if each.deployed.number < self.deployed.number]:
+            self.die(process, "does not run the newest version", not process.marks_cleared)
         drain(self)
 
     def _overlap(self) -> None:

@@ -13,7 +13,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 PAGE = (PROJECT / "docs/protocol.md").read_text()
 CODE = [path for room in ("streams", "connectors") for path in sorted((PROJECT / room).rglob("*.py"))]
 REFERENCE = re.compile(r"docs/protocol\.md,\s+([A-Z][a-z ]*[a-z])")
-FILE_KEYS = {"accept_level"}
+FILE_KEYS = {"accept_level", "at_most"}
 SPAN = re.compile(r"`([^`\n]+)`")
 
 

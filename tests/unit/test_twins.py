@@ -38,6 +38,21 @@ def test_each_text_stands_once_in_its_file_and_its_edit_is_python(name: str) -> 
         assert not file.endswith("__init__.py"), "a package's own module is not found by the hook"
 
 
+def undefined(source: str) -> str:
+    """What ruff says of names in this source that nothing defines."""
+    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--select", "F821", "--output-format", "concise"]
+    return subprocess.run([*command, "-"], input=source, capture_output=True, text=True, timeout=60).stdout
+
+
+def test_no_edit_uses_a_name_that_its_file_does_not_define() -> None:
+    """Such a twin would fail at its edit, and not because its protection is missing."""
+    for name, edits in PROTECTIONS.items():
+        for file in {edit.file for edit in edits if edit.file.endswith(".py")}:
+            source = edited((PROJECT / file).read_text(), [edit for edit in edits if edit.file == file])
+            assert "F821" not in undefined(source), (name, undefined(source))
+    assert "F821" in undefined("def f():\n    g()\n")
+
+
 def test_each_protection_has_a_test_that_takes_it_out() -> None:
     files = (
         path

@@ -169,3 +169,26 @@ def test_records_of_the_key_that_where_left_out_are_counted(
     assert "6 records of this key left out by where between the first and the last" in shown
     (tmp_path / "app.yaml").write_text(FILE)
     assert json.loads(explain(header(result, "sluicegate-id"), "--json").stdout)["left_out"] is None
+
+
+def test_a_message_of_a_handler_has_the_records_that_the_history_names(
+    file: str, log: Log, explain: Explain, tmp_path: Any
+) -> None:
+    text = FILE.replace("    to: {topic: out}\n  h:", "    to: {topic: out}\n    HANDLED\n  h:")
+    text = text.replace("total: {sum: v}", "total: {sum: n}").replace('    dedupe: {id: "id"}\n', "")
+    handled = text.replace("HANDLED", 'handler: "tests.unit.engine.handlers:result"\n    history: ended')
+    (tmp_path / "app.yaml").write_text(handled)
+    log.create("ended", 1)
+    made = driver(file, log)
+    for offset in range(8):
+        log.append("in", 0, b"k", json.dumps({"n": offset, "key": "ab"[offset % 2]}).encode())
+    made.turns(6)
+    [sent, _], [told, _] = log.topics["out"][0], log.topics["ended"][0]
+    for name in (header(sent, "sluicegate-id"), header(told, "sluicegate-id"), header(sent, "sluicegate-fire")):
+        said = json.loads(explain(name, "--json").stdout)
+        assert (said["offsets"], said["count"], said["complete"], said["notes"]) == ([0, 2, 4, 6], 4, True, [])
+    said = json.loads(explain(header(sent, "sluicegate-id"), "--json").stdout)
+    assert (said["output"], said["reason"]) == ("out/0/0", "sent")
+    (tmp_path / "app.yaml").write_text(handled.replace("    history: ended\n", ""))
+    alone = json.loads(explain(header(sent, "sluicegate-id"), "--json").stdout)
+    assert (alone["offsets"], alone["complete"]) == ([0], False)

@@ -20,6 +20,8 @@ from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.journal import amending
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.operations import open_groups
+from sluicegate.streams.rules import rule_of
+from sluicegate.streams.testing.log import LogProducer
 from tests.unit.engine.driver import Driver, Log, ManualClock, distinct, header
 from tests.unit.engine.scene import a_log, feed
 
@@ -179,6 +181,40 @@ def test_what_is_dropped_is_never_sent_and_the_next_record_opens_a_new_group(
     feed(log, ("x", 1), ("x", 1), ("x", 1))
     live.turns().later(5).turns(20)
     assert results(log) == [("x", "count", 3, 3)]
+
+
+def test_what_is_dropped_is_in_the_history(
+    file: str, groups: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = Path(file).read_text()
+    Path(file).write_text(text.replace("    to: {topic: out}", "    history: ended\n    to: {topic: out}"))
+    live, log = filled(file)
+    log.create("ended", 1)
+    log.topics["ended"] = [[]]
+    monkeypatch.setattr("sluicegate.connectors.kafka.producer.open_producer", lambda kafka: LogProducer(log))
+    assert groups("drop", "x", "--yes").exit_code == 0
+    assert groups("drop", "x", "--yes").exit_code == 2
+    for _ in range(4):
+        live.later(5).turns(3)
+    [message] = distinct(log, "ended")
+    said = [header(message, f"sluicegate-{name}") for name in ("reason", "count", "first", "last", "rule")]
+    assert said == ["drop", "2", "in/0/0", "in/0/2", rule_of(loaded(file).agents[0]).short]
+    assert (results(log), dead_letters(log)) == ([], [])
+
+
+def test_with_the_embedded_broker_nothing_is_dropped_that_has_a_history(
+    file: str, groups: Callable[..., Result]
+) -> None:
+    text = Path(file).read_text().replace("127.0.0.1:1", "embedded")
+    Path(file).write_text(text.replace("    to: {topic: out}", "    history: ended\n    to: {topic: out}"))
+    filled(file)
+    done = groups("drop", "x", "--yes")
+    assert (done.exit_code, "only the broker tells how many partitions" in done.stderr) == (2, True), done.stderr
+    assert len(json.loads(groups("ls", "--json").stdout)["groups"]) == 2
+
+
+def dead_letters(log: Log) -> list[Any]:
+    return distinct(log, "app.dead")
 
 
 def dropped_too_late(file: str) -> list[tuple[Any, ...]]:

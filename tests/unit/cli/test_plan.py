@@ -90,7 +90,8 @@ def test_a_lowered_count_says_how_many_groups_fire_at_once(plan: Plan, old: str)
         f"a: rule {one} -> {other} class: end of a group",
         "change aggregate.count 9 -> 3",
         "open now 3 groups in 1 partition; --open finish: all end under the rule that runs now; --open convert: 2 of "
-        "them fire at once; --open flush: 3 of them fire at once; --open drop: all are forgotten",
+        "them fire at once; --open rewind: the records of all are read again; --open flush: 3 of them fire at once; "
+        "--open drop: all are forgotten",
     ]
 
 
@@ -129,9 +130,11 @@ def test_another_key_is_refused_while_groups_are_open(plan: Plan, old: str) -> N
     assert result.exit_code == 4
     assert said(result)[1:] == [
         "change key not set -> amount",
-        "open now 3 groups in 1 partition; --open finish: all end under the rule that runs now; --open flush: 3 of "
+        "open now 3 groups in 1 partition; --open finish: all end under the rule that runs now; --open "
+        "rewind: the records of all are read again; --open flush: 3 of "
         "them fire at once; --open drop: all are forgotten",
-        "refused 3 open groups, key changed: they cannot go on under the new rule; add --open finish or --open flush "
+        "refused 3 open groups, key changed: they cannot go on under the new rule; add --open finish or "
+        "--open rewind or --open flush "
         "or --open drop",
     ]
 
@@ -149,7 +152,7 @@ def test_convert_is_refused_where_groups_cannot_go_on(plan: Plan, old: str) -> N
     new = FILE.replace("{sum: amount}", "{sum: price}")
     result = plan(new, "--open", "convert", "--json")
     assert result.exit_code == 4
-    why = "they cannot go on under the new rule; add --open finish or --open flush or --open drop"
+    why = "they cannot go on under the new rule; add --open finish or --open rewind or --open flush or --open drop"
     assert document(result)["agents"][0]["open"] == {"convert": {"groups": 3, "fire": None, "refused": why}}
     assert document(result)["refused"] == [f"a: 3 open groups, aggregate.compute.total changed: {why}"]
 
@@ -211,7 +214,8 @@ def test_unsent_rows_are_counted(plan: Plan, old: str) -> None:
     driver.turns()
     assert said(plan(FILE.replace("count: 9", "count: 8")))[2:] == [
         "open now 2 groups in 1 partition; --open finish: all end under the rule that runs now; --open convert: 0 of "
-        "them fire at once; --open flush: 2 of them fire at once; --open drop: all are forgotten",
+        "them fire at once; --open rewind: the records of all are read again; --open flush: 2 of them fire at once; "
+        "--open drop: all are forgotten",
         "unsent 1 row",
     ]
     result = plan(FILE.replace("  a:\n", "  c:\n"), "--json")
@@ -327,7 +331,7 @@ def test_a_change_that_open_groups_cannot_take_is_refused_without_a_store(plan: 
     assert result.exit_code == 4
     assert said(result)[2] == (
         "refused where groups are open, aggregate.compute.total changed: they cannot go on under the new rule; add "
-        "--open finish or --open flush or --open drop"
+        "--open finish or --open rewind or --open flush or --open drop"
     )
 
 
@@ -400,6 +404,7 @@ def test_the_form_for_machines(plan: Plan, old: str) -> None:
                 "open": {
                     "finish": {"groups": 3, "fire": 0, "refused": None},
                     "convert": {"groups": 3, "fire": 2, "refused": None},
+                    "rewind": {"groups": 3, "fire": 0, "refused": None},
                     "flush": {"groups": 3, "fire": 3, "refused": None},
                     "drop": {"groups": 3, "fire": 0, "refused": None},
                 },

@@ -31,6 +31,7 @@ from tests.unit.cli.files import FILE, written
             ["--shadow", "--fail-on", "changed,lost"],
             "--fail-on lost: use changed, missing, extra, dead, uncertain, with commas between them",
         ),
+        (["--rebuild", "--call-handlers"], "--call-handlers is for --shadow and --rewind: --rebuild calls no handler"),
         (["--rebuild", "--from", "yesterday"], "--from yesterday: write an offset, an RFC 3339 time, or earliest"),
     ],
 )

@@ -230,6 +230,33 @@ AGENT = [
         ],
     ),
     (
+        f"{FROM}\nhistory: orders\n{COUNT}\n{TO}",
+        ["8:5: agents.a.history: is a topic that this agent reads; give it a topic of its own"],
+    ),
+    (
+        f"{FROM}\nhistory: totals\n{COUNT}\n{TO}",
+        ["8:5: agents.a.history: is a topic that it writes its results to; give it a topic of its own"],
+    ),
+    (
+        f"{FROM}\nhistory: shop.dead\n{COUNT}\n{TO}",
+        ["8:5: agents.a.history: is a topic that its dead letters go to; give it a topic of its own"],
+    ),
+    (
+        f"{FROM}\nhistory: keyed\nkey: a\nrepartition: keyed\n{COUNT}\n{TO}",
+        ["8:5: agents.a.history: is a topic that it re-keys to; give it a topic of its own"],
+    ),
+    (
+        f"{FROM}\nhistory: ended\nscope: shared\n{COUNT}\n{TO}",
+        [
+            "8:5: agents.a.history: needs scope partition: groups of a shared buffer belong to no partition; leave one "
+            "of the two out"
+        ],
+    ),
+    (
+        f"{FROM}\nhistory: ended\n{TO}",
+        ["8:5: agents.a.history: has no meaning without groups; leave it out, or add an aggregate"],
+    ),
+    (
         f"from: shop.dead\n{COUNT}\n{TO}",
         [
             "4:1: dead_letters: is a topic that this agent reads: a dead letter would come back for ever; let dead "

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from sluicegate.streams.config.values import check
 from sluicegate.streams.rules.identity import rule_of
 from tests.unit.config.files import agent, lines, loaded
 from tests.unit.schemas.protos import ORDER, descriptors, encoded
@@ -26,6 +27,7 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "order.proto").write_text(ORDER)
     (tmp_path / "ids").mkdir()
     (tmp_path / "ids" / "7.desc").write_bytes(b"\xff")
+    (tmp_path / "ids" / "8.json").write_text("[]")
     (tmp_path / "result.json").write_text(SCHEMA)
     return tmp_path
 
@@ -55,6 +57,9 @@ def test_json_schema_is_a_file_and_may_be_left_out_where_it_is_read(folder: Path
 
 NEW = "write the full name, with its package"
 MAKE = "make one with protoc --include_imports --descriptor_set_out=FILE.desc FILE.proto"
+
+
+BY_ID = "from: orders\nformat: json-schema\nframing: confluent\nwriter_schemas: ids\n"
 
 
 @pytest.mark.parametrize(
@@ -109,6 +114,13 @@ MAKE = "make one with protoc --include_imports --descriptor_set_out=FILE.desc FI
             ["6:3: agents.a.schema: validate has no schema; write schema: FILE.json"],
         ),
         (
+            agent(f"{BY_ID}{COUNT}to: {{topic: t}}"),
+            [
+                "10:5: agents.a.writer_schemas: 8.json is no JSON Schema (it is neither an object nor true nor false); "
+                "correct that file; records of its id cannot be decoded"
+            ],
+        ),
+        (
             agent(f"from: orders\n{COUNT}to: {{topic: t, format: json-schema, framing: confluent}}") + ONE,
             ["9:5: agents.a.to: format json-schema has no schema; write schema: FILE.json"],
         ),
@@ -137,8 +149,55 @@ def test_a_schema_may_be_a_version_of_a_subject(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "pinned"),
+    [
+        (PINNED.replace(":3", ":latest"), "orders-value:latest"),
+        ("from: [orders, more]\nformat: avro\nschema: any:latest\nframing: confluent\n", "any:latest"),
+        ("from: orders\nformat: avro\nframing: confluent\n", "orders-value:latest"),
+        ("from: orders\nformat: protobuf\nframing: confluent\nmessage: shop.Order\n", "orders-value:latest"),
+    ],
+)
+def test_a_schema_may_be_the_newest_of_a_subject(folder: Path, text: str, pinned: str) -> None:
+    found = loaded(folder, agent(f"{text}{COUNT}to: {{topic: t}}") + ONE)
+    assert found.problems == ()
+    [made] = found.app.agents
+    assert (made.avro.schema, made.avro.pinned, made.avro.latest) == ("", pinned, True)
+    check(found.app)
+
+
+def test_json_is_read_without_a_newest_schema(folder: Path) -> None:
+    text = f"from: orders\nformat: json-schema\nframing: confluent\n{COUNT}to: {{topic: t}}"
+    [made] = loaded(folder, agent(text) + ONE).app.agents
+    assert (made.avro.pinned, made.avro.latest) == ("", False)
+
+
+def test_what_an_agent_of_the_file_writes_is_read_as_it_is_written(folder: Path) -> None:
+    first = f"{IN}framing: confluent\n{COUNT}to: {{topic: t, format: avro, framing: confluent}}"
+    second = "\n  b: {from: t, format: avro, framing: confluent, aggregate: {count: 1}, to: {topic: u}}\n"
+    found = loaded(folder, agent(first) + second + ONE)
+    assert found.problems == ()
+    one, two = found.app.agents
+    assert two.avro.schema == one.to.avro.schema != ""
+    assert (two.avro.pinned, bool(two.avro.registry)) == ("", True)
+
+
+def test_both_agents_of_a_repartition_read_the_newest_of_the_input(folder: Path) -> None:
+    text = "from: orders\nformat: avro\nframing: confluent\nkey: by\nrepartition: mine\n"
+    found = loaded(folder, agent(f"{text}{COUNT}to: {{topic: t}}") + ONE)
+    assert found.problems == ()
+    assert [each.avro.pinned for each in found.app.agents] == ["orders-value:latest"] * 2
+
+
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
+        (
+            agent(f"from: [orders, more]\nformat: avro\nframing: confluent\n{COUNT}to: {{topic: t}}") + ONE,
+            [
+                "6:3: agents.a: format of several topics has no schema, and each topic has a subject of its own; "
+                "write schema: FILE or schema: SUBJECT:latest"
+            ],
+        ),
         (
             agent(f"{PINNED}{COUNT}to: {{topic: t}}"),
             [

@@ -12,10 +12,13 @@ from typing import Any
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer
 from sluicegate.streams.contracts.values import Changes, Claim
+from sluicegate.streams.operations.rewind_check import RewindCheck
 from sluicegate.streams.rules import rule_of
 from sluicegate.streams.rules.changes import changes, policies_of
 from sluicegate.streams.rules.document import document
+from sluicegate.streams.rules.rewindable import why_not_rewound
 from sluicegate.streams.rules.versions import Deployed, RuleVersion
+from sluicegate.streams.testing.log import LogHistory
 from tests.unit.engine.driver import Driver, Log, ManualClock, distinct, header, memory
 from tests.unit.engine.scene import Killed, a_log
 
@@ -27,7 +30,7 @@ EXTRAS: Sequence[tuple[Reducer, ...]] = (
     (Reducer("most", "max", "amount"), Reducer("a_total", "sum", "amount")),
     (Reducer("last", "last", "amount"), Reducer("kinds", "distinct", "other")),
 )
-POLICIES = ("finish", "convert", "flush", "drop")
+POLICIES = ("finish", "convert", "rewind", "flush", "drop")
 
 
 def version(number: int, agent: Agent, policy: str) -> RuleVersion:
@@ -67,6 +70,7 @@ class Run:
     switches: dict[int, int] = field(default_factory=dict)
     records: list[dict[str, Any]] = field(default_factory=list)
     dropped: int = 0
+    rewound: int = 0
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
@@ -80,7 +84,7 @@ class Run:
                 raise Killed
             after = commit(claim, made)
             if made.source is not None:
-                self.switches.setdefault(made.source.version, made.offset)
+                self.switches.setdefault(made.source.version, max(made.offset, made.source.reached))
             self.kill_at -= 1
             if self.kill_at == 0:
                 raise Killed
@@ -103,10 +107,23 @@ class Run:
         old, new = self.steps[-1][0], random_agent(self.random)
         if rule_of(new).digest == rule_of(old).digest:
             return
-        policy = self.random.choice(suited(old, new))
+        choices = suited(old, new)
+        if "rewind" in choices and self.refused(old, new):
+            choices.remove("rewind")
+        policy = self.chosen(choices)
+        self.rewound += policy == "rewind"
         if policy == "drop":
             self.dropped = len(self.records)
         self.steps.append((new, policy))
+
+    def chosen(self, policies: Sequence[str]) -> str:
+        return self.random.choice(policies)
+
+    def refused(self, old: Agent, new: Agent) -> list[str] | str | None:
+        """Why the open groups cannot be rewound now."""
+        return why_not_rewound(old, new) or RewindCheck(self.store, "app", LogHistory(self.log)).refused(
+            old, deployed(*self.steps)
+        )
 
     def play(self) -> "Run":
         self.steps.append((random_agent(self.random), "refuse"))
@@ -138,6 +155,29 @@ class Run:
         self.driver().turns(8)
         self.driver().later(1000).turns(8)
         return self
+
+
+class RewindRun(Run):
+    """Most deployments have the policy `rewind`. A poll gives few records or none until the end, so that commits,
+    kills and deployments come while records are read again."""
+
+    few = True
+
+    def driver(self) -> Driver:
+        driver = super().driver()
+        if self.few:
+            source, most = driver.input, self.random.choice((1, 2, 4))
+            poll, consume = source.poll, source.consume
+            source.poll = lambda timeout: None if self.random.random() < 0.3 else poll(timeout)  # type: ignore[method-assign]
+            source.consume = lambda wanted, timeout=0.0: consume(min(wanted, most))  # type: ignore[method-assign]
+        return driver
+
+    def chosen(self, policies: Sequence[str]) -> str:
+        return "rewind" if "rewind" in policies else super().chosen(policies)
+
+    def ended(self) -> Run:
+        self.few = False
+        return super().ended()
 
 
 def results(run: Run) -> Iterator[tuple[dict[str, Any], str | None, int, str]]:
@@ -200,16 +240,16 @@ def _wrong(run: Run, result: dict[str, Any], agent: Agent) -> Iterator[str]:
             yield f"{reducer.name} is {result.get(reducer.name)}, not {expected[reducer.name]}"
 
 
-def failing(seeds: Sequence[int]) -> dict[int, list[str]]:
+def failing(seeds: Sequence[int], kind: type[Run] = Run) -> dict[int, list[str]]:
     """The seeds whose runs are wrong. An error of the engine is one as well."""
     found: dict[int, list[str]] = {}
     for seed in seeds:
         try:
-            if wrong := problems(Run(seed).play()):
+            if wrong := problems(kind(seed).play()):
                 found[seed] = wrong
         except Exception as error:
             found[seed] = [repr(error)]
     return found
 
 
-__all__ = ["Log", "MemoryStore", "Run", "deployed", "failing", "problems", "suppress"]
+__all__ = ["Log", "MemoryStore", "RewindRun", "Run", "deployed", "failing", "problems", "suppress"]

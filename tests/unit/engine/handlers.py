@@ -72,6 +72,22 @@ def result(batch: Batch, send: Any) -> None:
     send({"sum": batch.value["total"]})
 
 
+def whole(batch: Batch, context: Context) -> None:
+    """Sends the result of each group."""
+    calls.append((context.id, context.replay))
+    _maybe_fail(batch.value["count"])
+    context.send(batch.value)
+
+
+def elsewhere(batch: Batch, send: Any) -> None:
+    send(batch.value)
+    send(batch.value, topic="other")
+
+
+def schedules(batch: Batch, schedule: Any) -> None:
+    schedule(batch.value, after=1.0)
+
+
 def book(value: Any, session: Any, send: Any) -> None:
     """The books balance when the sum in the store is that of the outputs."""
     calls.append(value["amount"])
@@ -158,6 +174,14 @@ def choosy(batch: Batch, session: Any, send: Any) -> None:
     calls.append(amounts)
     if session is not None:
         session.values["sum"] = session.values.get("sum", 0) + batch.value["total"]
+    if named := {index: bad[amount] for index, amount in enumerate(amounts) if amount in bad}:
+        raise BadItems(named)
+    send({"sum": batch.value["total"], "of": amounts})
+
+
+def choosy_without_session(batch: Batch, send: Any) -> None:
+    """As `choosy`; the amount may be missing."""
+    amounts = [each.get("amount") for each in batch.value["rows"]]
     if named := {index: bad[amount] for index, amount in enumerate(amounts) if amount in bad}:
         raise BadItems(named)
     send({"sum": batch.value["total"], "of": amounts})

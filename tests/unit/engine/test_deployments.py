@@ -1,6 +1,6 @@
 """A rule that changes while records come and processes are killed: each record is in exactly one result of one rule."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,14 +11,17 @@ from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Aggregation, Reducer
 from sluicegate.streams.aggregation import changelog
 from sluicegate.streams.aggregation.entry import CHECKED, GENERATION
-from sluicegate.streams.contracts.values import Partition
-from sluicegate.streams.ownership import generations, owner, switching
-from sluicegate.streams.ownership.generations import Generations
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.contracts.values import Claim, Partition, Source
+from sluicegate.streams.ownership import checks, generations, owner, rereading, switching
+from sluicegate.streams.ownership.generations import Generations, Older
 from sluicegate.streams.ownership.owner import Owner
 from sluicegate.streams.ownership.switching import Switch
 from sluicegate.streams.rules import rule_of
 from sluicegate.streams.rules.versions import Deployed
-from tests.unit.engine.deployments import deployed, failing
+from tests.unit.engine.deployments import RewindRun, deployed, failing
 from tests.unit.engine.driver import Driver, Log, ManualClock, distinct, header
 from tests.unit.engine.scene import an_agent, feed, totals
 
@@ -28,6 +31,10 @@ Patch = pytest.MonkeyPatch
 
 def test_each_record_is_in_one_result_of_one_rule() -> None:
     assert failing(range(150)) == {}
+
+
+def test_each_record_is_in_one_result_while_records_are_read_again() -> None:
+    assert failing(range(100), RewindRun) == {}
 
 
 def untagged(patch: Patch) -> None:
@@ -71,6 +78,88 @@ def under_the_new_rule(patch: Patch) -> None:
     patch.setattr(generations, "ruled", lambda known, file: file)
 
 
+def repeated(patch: Patch) -> None:
+    """All records below the offset of the change count again."""
+    patch.setattr(Generations, "again", lambda self, records: records)
+
+
+def read_again_unseen(patch: Patch) -> None:
+    """The entry of a commit does not say which records were read again."""
+    took = rereading._took
+
+    def unsaid(groups: Groups, rule: Rule, record: Record) -> bool:
+        before = dict(groups.touched)
+        found = took(groups, rule, record)
+        groups.touched = before
+        return found
+
+    patch.setattr(rereading, "_took", unsaid)
+
+
+def back_in_memory(patch: Patch) -> None:
+    """The commit that changes the version keeps the offset, and the worker goes back only in memory."""
+    wrote = Owner._commit_source
+
+    def kept(self: Owner, before: Source | None) -> None:
+        lower, self.offset = self.offset, max(self.offset, self.claim.offset)
+        wrote(self, before)
+        self.offset = lower
+
+    patch.setattr(Owner, "_commit_source", kept)
+
+
+def left_early(patch: Patch) -> None:
+    """A generation ends with its last group, below the offset of the change."""
+    patch.setattr(Older, "ended", lambda self, offset: not self.groups.states and not self.groups.events)
+
+
+def told_too_much(patch: Patch) -> None:
+    """A row whose offset is below the one that Kafka was told has lost writes."""
+    patch.setattr(checks, "_reached", lambda claim: claim.offset)
+
+
+def unfiltered_after_a_drop(patch: Patch) -> None:
+    """The records below the offset of the change count again when the groups that wait are dropped."""
+    again = Generations.again
+
+    def filtered(self: Generations, records: Sequence[Record]) -> Sequence[Record]:
+        waits = any(each.known.policy == "rewind" for each in self)
+        return again(self, records) if waits else records
+
+    patch.setattr(Generations, "again", filtered)
+
+
+def fires_what_waits(patch: Patch) -> None:
+    """A deployment that fires groups fires those that wait to be read again, too."""
+    decided = switching.policy_of
+    patch.setattr(switching, "policy_of", lambda each: "flush" if each[-1] == "flush" else decided(each))
+
+
+def forgotten_at_the_switch(patch: Patch) -> None:
+    """The partition goes back, and does not keep the groups that wait."""
+    begin = Generations.begin
+
+    def forgetful(self: Generations, claim: Claim, name: str) -> int:
+        offset = begin(self, claim, name)
+        for each in self:
+            if each.known.policy == "rewind":
+                for key in list(each.groups.states):
+                    each.groups.drop(key)
+        return offset
+
+    patch.setattr(Generations, "begin", forgetful)
+
+
+REWINDS = (
+    repeated,
+    read_again_unseen,
+    back_in_memory,
+    left_early,
+    told_too_much,
+    unfiltered_after_a_drop,
+    fires_what_waits,
+    forgotten_at_the_switch,
+)
 MUTANTS = (untagged, not_named, taken_over, forgotten_early, under_the_new_rule)
 
 
@@ -78,6 +167,12 @@ MUTANTS = (untagged, not_named, taken_over, forgotten_early, under_the_new_rule)
 def test_a_mutant_is_found(monkeypatch: Patch, mutant: Callable[[Patch], None]) -> None:
     mutant(monkeypatch)
     assert failing(range(80))
+
+
+@pytest.mark.parametrize("mutant", REWINDS, ids=lambda mutant: mutant.__name__)
+def test_a_mutant_of_reading_again_is_found(monkeypatch: Patch, mutant: Callable[[Patch], None]) -> None:
+    mutant(monkeypatch)
+    assert any(failing([seed], RewindRun) for seed in range(80))
 
 
 def test_without_the_policy_of_the_first_deployment_a_conversion_that_was_cut_short_is_lost(monkeypatch: Patch) -> None:

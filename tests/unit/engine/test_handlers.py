@@ -46,7 +46,7 @@ def test_a_typed_value_is_decoded_as_its_type_and_what_is_not_of_it_is_a_dead_le
     feed(log, ("k", 1), ("k", "no number"), ("k", 3))
     Driver(an_agent("typed"), store, log, clock).give(0).turns()
     assert handlers.calls == [handlers.Order(1), handlers.Order(3)]
-    assert dead(log) == [("1", "missing-field")]
+    assert dead(log) == [("1", "undecodable")]
 
 
 def test_a_coroutine_is_waited_for(log: Log, store: MemoryStore, clock: ManualClock) -> None:

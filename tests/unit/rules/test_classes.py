@@ -301,6 +301,11 @@ CASES = {
         "from: t\non_change: finish\naggregate: {count: 2}\nto: {topic: o}",
         FILE,
     ),
+    "history": (
+        "from: t\naggregate: {count: 2}\nto: {topic: o}",
+        "from: t\nhistory: h\naggregate: {count: 2}\nto: {topic: o}",
+        FILE,
+    ),
     "on_error": (
         "from: t\naggregate: {count: 2}\nto: {topic: o}",
         "from: t\non_error: {decode: skip}\naggregate: {count: 2}\nto: {topic: o}",

@@ -21,6 +21,7 @@ from sluicegate.streams.agent import (
     Reducer,
     Selected,
     Until,
+    Window,
 )
 from sluicegate.streams.demo.file import text
 from sluicegate.streams.expressions.faults import ExpressionError
@@ -59,6 +60,7 @@ FILE_FIELDS = {
     "on_error": OnError(decode="skip"),
     "delivery": "transactional",
     "on_change": "flush",
+    "history": "clicks.history",
 }
 """Of the file, and of no rule."""
 AGGREGATE = {
@@ -76,6 +78,17 @@ AGGREGATE = {
     "max_bytes": 5,
     "max_groups": 5,
     "max_buffered_bytes": 5,
+    "window": Window(300.0),
+}
+WINDOW = {
+    "size": 600.0,
+    "offset": 60.0,
+    "time": "at",
+    "grace": 30.0,
+    "idle": None,
+    "at_most": 4000.0,
+    "late": "skip",
+    "max_ahead": 5.0,
 }
 DESTINATION = {
     "topic": "others",
@@ -110,6 +123,7 @@ LOOKUP = {
 ON_ERROR = {"decode": "skip", "produce": "stop", "expression": "stop"}
 AVRO = {"schema": SCHEMA.replace("long", "int"), "writer_schema": SCHEMA, "framing": "confluent", "schema_id": 7}
 AVRO |= {"message": "shop.Order", "validate": True, "pinned": "orders-value:3"}
+BESIDES = {"writers", "registry", "subject", "register", "kind", "latest"}
 
 
 def test_the_tables_of_this_test_name_every_field():
@@ -118,8 +132,9 @@ def test_the_tables_of_this_test_name_every_field():
     for kind, table in ((Aggregation, AGGREGATE), (Destination, DESTINATION), (Handler, HANDLER), (OnError, ON_ERROR)):
         assert {each.name for each in fields(kind)} == {*table}
     assert {each.name for each in fields(Deduplication)} == {*DEDUPE}
+    assert {each.name for each in fields(Window)} == {*WINDOW, "unit"}
     assert {each.name for each in fields(Lookup)} == {*LOOKUP, "wait"}
-    assert {each.name for each in fields(Avro)} == {*AVRO, "writers", "registry", "subject", "register", "kind"}
+    assert {each.name for each in fields(Avro)} == {*AVRO, *BESIDES}
 
 
 @pytest.mark.parametrize("name", RULE_FIELDS)
@@ -168,6 +183,15 @@ def test_each_part_of_a_lookup_changes_the_digest(name):
     [usual] = RULE_FIELDS["lookups"]
     changed = replace(PLAIN, lookups=(replace(usual, **{name: LOOKUP[name]}),))
     assert rule_of(changed).digest != rule_of(replace(PLAIN, lookups=(usual,))).digest
+
+
+@pytest.mark.parametrize("name", WINDOW)
+def test_each_part_of_a_window_changes_the_digest(name):
+    usual = Window(300.0)
+    one, other = (
+        replace(PLAIN, aggregation=Aggregation(window=each)) for each in (usual, replace(usual, **{name: WINDOW[name]}))
+    )
+    assert rule_of(one).digest != rule_of(other).digest
 
 
 def test_how_long_a_record_waits_for_its_row_is_part_of_the_rule():

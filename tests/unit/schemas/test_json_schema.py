@@ -2,13 +2,15 @@
 
 import json
 import socket
+from itertools import count
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from sluicegate.schemas import Codec, SchemaOptions, codec
-from sluicegate.schemas.codecs import Unwritable
+from sluicegate.schemas import Codec, SchemaOptions, codec, registry
+from sluicegate.schemas.codecs import Unavailable, Unwritable
 
 ORDER = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -91,3 +93,89 @@ def test_options_of_another_format_are_refused() -> None:
 def test_a_text_that_is_no_json_is_no_schema() -> None:
     with pytest.raises(ValueError, match="is no JSON Schema"):
         codec("json-schema", SchemaOptions("{", kind="JSON"))
+
+
+class Registry:
+    """Knows two schemas; `away` while it does not answer."""
+
+    def __init__(self) -> None:
+        self.away, self.asked = False, 0
+        self.schemas: dict[int, str] = {7: json.dumps(ORDER), 8: "true", 9: '{"type": "nothing"}'}
+
+    def schema(self, id: Any, kind: str) -> str:
+        self.asked += 1
+        if self.away:
+            raise Unavailable("the schema registry does not answer")
+        if id not in self.schemas:
+            raise registry.UnknownId(f"it has no schema with id {id}")
+        return self.schemas[id]
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Registry:
+    table, found = registry.SchemaTable(count(0, 10).__next__), Registry()
+    table.ask = found  # type: ignore[assignment]
+    monkeypatch.setattr(registry, "table", lambda name: table)
+    return found
+
+
+def framed(id: int, value: bytes = b'{"amount":1}') -> bytes:
+    return b"\0" + id.to_bytes(4, "big") + value
+
+
+def asking(**wanted: Any) -> Codec:
+    return codec("json-schema", SchemaOptions("", None, "confluent", registry="r", kind="JSON", **wanted))
+
+
+def test_the_id_is_looked_up_once_and_one_that_is_not_known_is_undecodable(server: Registry) -> None:
+    form = asking()
+    assert form.text is not None
+    for _ in range(3):
+        assert form.decode(framed(7)) == {"amount": 1}
+        assert form.text(framed(8)) == b'{"amount":1}'
+    assert server.asked == 2
+    for read in (form.decode, form.text):
+        with pytest.raises(msgspec.DecodeError, match="schema id 6, which is not known: it has no schema with id 6"):
+            read(framed(6))
+
+
+def test_an_id_waits_while_the_registry_is_away(server: Registry) -> None:
+    form = asking()
+    form.decode(framed(7))
+    server.away = True
+    assert form.decode(framed(7)) == {"amount": 1}
+    with pytest.raises(Unavailable, match="was written with schema id 8, and the schema registry does not answer"):
+        form.decode(framed(8))
+    server.away = False
+    assert form.decode(framed(8)) == {"amount": 1}
+
+
+def test_without_a_schema_each_record_is_validated_with_that_of_its_id(server: Registry) -> None:
+    form, wrong = asking(validate=True), b'{"amount": "c4n4ry"}'
+    assert form.text is not None
+    for read in (form.decode, form.text):
+        with pytest.raises(msgspec.DecodeError) as caught:
+            read(framed(7, wrong))
+        assert str(caught.value) == "is not valid: it breaks properties.amount.type of the schema"
+        with pytest.raises(msgspec.DecodeError, match="schema id 9, whose schema in the registry is no JSON Schema"):
+            read(framed(9))
+        with pytest.raises(msgspec.DecodeError, match="schema id 0, which is not known"):
+            read(framed(0))
+    assert form.decode(framed(8, wrong)) == {"amount": "c4n4ry"}
+
+
+def test_with_a_schema_each_record_is_validated_with_it(server: Registry) -> None:
+    form = codec(
+        "json-schema", SchemaOptions(json.dumps(ORDER), None, "confluent", registry="r", kind="JSON", validate=True)
+    )
+    with pytest.raises(msgspec.DecodeError, match=r"breaks properties\.amount\.type"):
+        form.decode(framed(8, b'{"amount": "c4n4ry"}'))
+
+
+def test_a_file_of_writer_schemas_stands_in(tmp_path: Path, server: Registry) -> None:
+    (tmp_path / "5.json").write_text(json.dumps(ORDER))
+    form = asking(validate=True, writers=str(tmp_path))
+    assert form.decode(framed(5)) == {"amount": 1}
+    with pytest.raises(msgspec.DecodeError, match="breaks required"):
+        form.decode(framed(5, b"{}"))
+    assert server.asked == 0

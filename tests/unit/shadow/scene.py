@@ -33,7 +33,7 @@ class Scene:
 
     def __init__(self, agent: Agent, partitions: int = 1, seed: int = 0) -> None:
         self.agent, self.clock, self.log = agent, ManualClock(), Log()
-        for topic in ("in", "out", "dead", *(to.topic for to in agent.routes)):
+        for topic in filter(None, ("in", "out", "dead", agent.history, *(to.topic for to in agent.routes))):
             self.log.create(topic, partitions)
         self.store: MemoryStore = memory(self.clock)
         self.random = random.Random(seed)

@@ -171,7 +171,7 @@ def test_a_record_that_is_not_of_the_handler_s_type_is_a_dead_letter() -> None:
     driver = handled("see_strict")
     driver.send("in", an_order(2.5), key="k")
     assert [(each.reason, each.headers["sluicegate-dead-stage"]) for each in driver.dead_letters()] == [
-        ("missing-field", "decode")
+        ("undecodable", "decode")
     ]
     assert seen == []
 

@@ -83,7 +83,7 @@ AGENTS = {
     "shared group": "handler: shop:group\nscope: shared\naggregate: {count: 1}\n" + RETRY,
 }
 OTHERS = {
-    "typed": ("handler: shop:typed\n", "missing-field", "Order.__post_init__", 11),
+    "typed": ("handler: shop:typed\n", "undecodable", "Order.__post_init__", 11),
     "reducer": (
         "aggregate: {count: 2, compute: {x: {reduce: shop:reduce}}}\nto: {topic: out}\n",
         "reducer",

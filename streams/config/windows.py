@@ -1,0 +1,203 @@
+"""`aggregate.window`: event-time windows, as the file writes them."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
+
+from sluicegate.streams.agent import Window
+from sluicegate.streams.config.fields import (
+    FIELD,
+    Duration,
+    DurationOrNever,
+    DurationOrZero,
+    FieldPath,
+    refused,
+    unless_unknown,
+)
+from sluicegate.streams.config.problems import FileFinding, Path
+from sluicegate.streams.config.scalars import Native, Unknown
+from sluicegate.streams.units import spoken_duration
+
+if TYPE_CHECKING:
+    from sluicegate.streams.config.models import AgentModel
+
+_CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
+SLACK = 3600.0
+"""Seconds that `at_most` is longer than a window and its grace if the file does not say it."""
+WINDOW = "window"
+TIMESTAMP = "timestamp"
+UNITS = ("s", "ms", "us", "rfc3339")
+Unit = Annotated[Literal["s", "ms", "us", "rfc3339"], unless_unknown("rfc3339")]
+Late = Annotated[Literal["dead-letter", "skip"], unless_unknown("dead-letter")]
+
+
+class TimeModel(BaseModel):
+    """The field that holds the time of a record; None: Kafka's timestamp."""
+
+    model_config = _CLOSED
+    field: FieldPath | None = None
+    unit: Unit = "rfc3339"
+
+
+def _as_time(value: object) -> object:
+    """`{field: timestamp}` is for a field of this name."""
+    if isinstance(value, Unknown) or value == TIMESTAMP:
+        return {}
+    if isinstance(value, dict):
+        if value.get("field") is None:
+            raise refused("names no field", "write {field: PATH, unit: ms}, a field path, or timestamp")
+        return value
+    return {"field": value}
+
+
+_FIELD_SCHEMA = {"type": "string", "pattern": FIELD}
+_TIME_SCHEMA = {
+    "anyOf": [
+        _FIELD_SCHEMA,
+        {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {"field": _FIELD_SCHEMA, "unit": {"enum": [*UNITS]}},
+            "required": ["field"],
+        },
+    ]
+}
+TimeField = Annotated[TimeModel, BeforeValidator(_as_time), WithJsonSchema(_TIME_SCHEMA)]
+
+
+class WindowModel(BaseModel):
+    """`at_most` None: the default, which depends on the size and on `grace`. A limit is infinite for `never`."""
+
+    model_config = _CLOSED
+    tumbling: Duration
+    offset: DurationOrZero = 0.0
+    time: TimeField = TimeModel()
+    grace: DurationOrZero = 0.0
+    idle: DurationOrNever = 60.0
+    at_most: DurationOrNever | None = None
+    late: Late = "dead-letter"
+    max_ahead: Duration = 3600.0
+
+    @property
+    def least(self) -> float:
+        """Seconds from the start of a window until event time may close it."""
+        return self.tumbling + self.grace
+
+
+WindowField = Annotated[WindowModel, unless_unknown(lambda: WindowModel.model_construct(tumbling=60.0))]
+
+
+def built(window: WindowModel) -> Window:
+    at_most = window.least + SLACK if window.at_most is None else window.at_most
+    return Window(
+        window.tumbling,
+        window.offset,
+        window.time.field,
+        window.time.unit,
+        window.grace,
+        _or_none(window.idle),
+        _or_none(at_most),
+        window.late,
+        window.max_ahead,
+    )
+
+
+def _or_none(limit: float) -> float | None:
+    return None if limit == float("inf") else limit
+
+
+def written(window: Window) -> dict[str, Any]:
+    """The keys of the file that say the same."""
+    limits = {"idle": window.idle, "at_most": window.at_most}
+    return {
+        "tumbling": Native(window.size),
+        "offset": Native(window.offset),
+        "time": TIMESTAMP if window.time is None else {"field": window.time, "unit": window.unit},
+        "grace": Native(window.grace),
+        **{name: "never" if limit is None else Native(limit) for name, limit in limits.items()},
+        "late": window.late,
+        "max_ahead": Native(window.max_ahead),
+    }
+
+
+def findings(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
+    """What an agent with windows cannot have, and limits that contradict each other."""
+    rule = agent.aggregate
+    if rule is None or rule.window is None:
+        return
+    window, at = rule.window, (*path, "aggregate", WINDOW)
+    yield from _limits(window, at)
+    yield from _times(agent, window, at)
+    aggregate = (*path, "aggregate")
+    left_out = [
+        ((*aggregate, "timeout"), rule.timeout is not None, "idle and at_most of the window take its place"),
+        ((*aggregate, "on_timeout"), rule.on_timeout != "fire", "a window has no timeout"),
+        ((*aggregate, "on_missing"), rule.on_missing == "ignore", "a record without its fields cannot move time"),
+        ((*aggregate, "compute", WINDOW), WINDOW in rule.compute, "the result of a window has a field of this name"),
+        ((*path, "scope"), agent.scope == "shared", "windows need scope: partition"),
+        ((*path, "repartition"), agent.repartition is not None, "windows over a repartitioned topic are not built yet"),
+        ((*path, "on_change"), agent.on_change == "finish", "open windows cannot finish beside a changed rule yet"),
+    ]
+    for place, wrong, why in left_out:
+        if wrong:
+            yield FileFinding(place, f"does not go together with a window: {why}", "leave one out", (place, at))
+
+
+def _limits(window: WindowModel, at: Path) -> Iterator[FileFinding]:
+    never = float("inf")
+    needs: tuple[Path, ...] = ((*at, "at_most"), (*at, "tumbling"), (*at, "grace"))
+    if window.at_most is not None and window.at_most < window.least:
+        what = f"is below the size and grace of the window, {spoken_duration(window.least)}: it would cut windows short"
+        yield FileFinding(needs[0], what, "raise it, or leave it out", needs)
+    if window.idle == never and window.at_most == never:
+        what = "is never, and so is idle: the last windows of a silent partition would stay open for ever"
+        yield FileFinding((*at, "at_most"), what, "give one of the two a time", ((*at, "at_most"), (*at, "idle")))
+    if window.offset >= window.tumbling:
+        needs = ((*at, "offset"), (*at, "tumbling"))
+        yield FileFinding(needs[0], "is not below the size of the window", "write less than the size", needs)
+
+
+def _times(agent: "AgentModel", window: WindowModel, at: Path) -> Iterator[FileFinding]:
+    field, place = window.time.field, (*at, "time")
+    if field is None:
+        return
+    if agent.format == "raw":
+        needs = (place, (*at[:2], "format"))
+        yield FileFinding(
+            place, "needs a field, but raw records have none", "write timestamp, or another format", needs
+        )
+    if field.partition(".")[0] in (agent.let or {}):
+        needs = (place, (*at[:2], "let"))
+        yield FileFinding(place, "names a computed field (let)", "name a field of the record", needs)
+
+
+def warnings(window: Window, at: Path) -> Iterator[FileFinding]:
+    """Limits without which a window may stay open for long."""
+    if window.idle is None:
+        limit = spoken_duration(window.at_most or 0.0)
+        what = f"is never: in a silent partition a window stays open for {limit} since its first record"
+        yield FileFinding((*at, "idle"), what, "write a time, such as 1m", ((*at, "idle"),))
+    if window.at_most is None:
+        what = "is never: a producer whose clock stands still holds its windows open"
+        yield FileFinding((*at, "at_most"), what, "write a time, or leave it out", ((*at, "at_most"),))
+
+
+def meaning(window: Window, letters: str) -> list[str]:
+    """When windows close, and what becomes of late records: one sentence each."""
+    time = "the record's timestamp" if window.time is None else window.time
+    grace = f"{spoken_duration(window.grace)} past" if window.grace else "at or past"
+    ends = []
+    if window.idle is not None:
+        ends.append(
+            f"{spoken_duration(window.idle)} after the partition fell silent and the window with its grace ended"
+        )
+    if window.at_most is not None:
+        ends.append(f"at the latest {spoken_duration(window.at_most)} after the group's first record")
+    late = "is only counted" if window.late == "skip" else f"goes to {letters} with the reason late"
+    return [
+        f"groups by windows of {spoken_duration(window.size)} of {time}",
+        f"closes a window when a record of its partition is {grace} its end",
+        f"closes it by the worker's clock {', or '.join(ends)}",
+        f"a record of a window that is closed {late}",
+    ]

@@ -1,0 +1,34 @@
+"""Tells the windows of each partition where its owner stands in the log.
+
+Only the watermark makes a record late, so the owner's clock may close windows only when no record waits to be read. The
+partition must have been read to its end since the last seek, its intake must not be paused, and no record of it may be
+in hand.
+"""
+
+from collections.abc import Sequence
+
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.contracts.stores import Gauge, TopicPartition
+from sluicegate.streams.ownership.claims import Claims
+from sluicegate.streams.ownership.owner import Owner
+
+
+class EventClocks:
+    """The partitions with windows of one worker."""
+
+    def __init__(self, gauge: Gauge, claims: Claims) -> None:
+        self._gauge, self._claims = gauge, claims
+
+    def look(self, batch: Sequence[Record], now: float) -> None:
+        """After a poll, before its records are taken and before windows may close."""
+        for place, owner in self._claims.owners.items():
+            if owner.windows is not None:
+                at_end = self._at_end(place, owner) and not _holds(batch, place)
+                owner.windows.stands(owner.offset, at_end, owner.now(now))
+
+    def _at_end(self, place: TopicPartition, owner: Owner) -> bool:
+        return self._gauge.ended(*place) >= owner.offset and self._claims.intake.reads(place)
+
+
+def _holds(batch: Sequence[Record], place: TopicPartition) -> bool:
+    return any((record.topic(), record.partition()) == place for record in batch)

@@ -1,0 +1,44 @@
+"""A partition with windows in the hands of its owner: which records reach them, in the order of the log."""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.taking import divided
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.reading.dedupe import DuplicateFilter
+from sluicegate.streams.windows.groups import WindowGroups
+
+
+def windows_of(groups: Groups) -> WindowGroups | None:
+    """The groups as windows; None without windows."""
+    return groups if isinstance(groups, WindowGroups) else None
+
+
+def inherit(windows: WindowGroups, earlier: Iterable[Groups]) -> None:
+    """Under a changed rule the watermark goes on where it was: what was late stays late."""
+    for each in earlier:
+        if isinstance(each, WindowGroups):
+            windows.event.follow(each.event)
+
+
+def take(windows: WindowGroups, records: Sequence[Record], now: float, dedupe: DuplicateFilter | None) -> None:
+    """Add the records that `where` takes and that are no duplicates. A record that `where` leaves out moves the
+    watermark in its place in the log. A record that is refused, and a duplicate, do not move it. Raises Halt."""
+    windows.event.saw(now)
+    kept, others = divided(windows, records)
+    left_out = deque(others)
+    for run in dedupe.runs(kept, now, windows) if dedupe else (kept,):
+        between = []
+        while left_out and run and left_out[0].offset() < run[-1].offset():
+            between.append(left_out.popleft())
+        _accept(windows, run, between, now)
+    _accept(windows, (), left_out, now)
+
+
+def _accept(windows: WindowGroups, kept: Sequence[Record], left_out: Sequence[Record], now: float) -> None:
+    if left_out:
+        offsets = {record.offset() for record in left_out}
+        windows.accept(sorted((*kept, *left_out), key=lambda record: record.offset()), now, offsets)
+    elif kept:
+        windows.accept(kept, now)

@@ -1,0 +1,20 @@
+"""Whether the records of open groups can be read again under another rule."""
+
+from sluicegate.streams.agent import Agent
+
+
+def why_not_rewound(old: Agent, new: Agent) -> str | None:
+    """Why the policy `rewind` does not suit these agents; None: it does, as far as the rules say."""
+    if old.aggregation is None or new.aggregation is None:
+        return "the agent has no groups"
+    if old.aggregation.window is not None or new.aggregation.window is not None:
+        return "the watermark of event-time windows never goes back, so records that are read again would be late"
+    if "shared" in (old.scope, new.scope):
+        return "with scope: shared the buffer holds the records, and converts exactly"
+    if old.dedupe is not None or new.dedupe is not None:
+        return "with dedupe the ids of the records are known, so they would count as duplicates"
+    if old.receive:
+        return f"repeats are dropped in {', '.join(old.receive)}, so records that are read again would be dropped"
+    if old.aggregation.on_full != "fire-oldest":
+        return "only with on_full: fire-oldest do the records alone decide which of them a group holds"
+    return None

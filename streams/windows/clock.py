@@ -1,0 +1,70 @@
+"""The event clock of a partition: its watermark, and what moved it."""
+
+from sluicegate.streams.aggregation.entry import ClockState
+
+NEVER = -1
+"""The watermark of a partition from which no time was read. Times of records are 0 or greater."""
+
+
+class EventClock:
+    """Times are in milliseconds since 1970.
+
+    `watermark` is the highest event time that was read, or a later time to which silence moved it. It never goes back.
+    The last silence moved it from `silent_from` to `silent_to`, before the record at `silent_at`. `seen` is the owner's
+    time, in seconds, of the last record. `changed` tells whether a changelog entry must hold it again. `source` says
+    where the times of records are: a watermark of other times is not restored.
+    """
+
+    __slots__ = ("changed", "seen", "silent_at", "silent_from", "silent_to", "source", "watermark")
+
+    def __init__(self, source: str = "") -> None:
+        self.source = source
+        self.watermark = self.silent_from = self.silent_to = self.silent_at = NEVER
+        self.seen = 0.0
+        self.changed = False
+
+    def read(self, time: int) -> bool:
+        """A record has this time. Returns whether it moved the watermark."""
+        if time <= self.watermark:
+            return False
+        self.watermark = time
+        self.changed = True
+        return True
+
+    def saw(self, now: float) -> None:
+        """Records came at the owner's time `now`."""
+        self.seen = now
+        self.changed = True
+
+    def silent(self, to: int, at: int) -> None:
+        """The partition is silent before the record at offset `at`, and windows that close at `to` or before are over
+        in real time."""
+        if to > self.watermark:
+            self.silent_from, self.silent_to, self.silent_at = self.watermark, to, at
+            self.watermark = to
+            self.changed = True
+
+    def closed_by(self, closes: int) -> str:
+        """What closed a window that closes at this watermark: event or idle.
+
+        Silence begins only when no closed window waits for its result, so the last silence is the only one to ask.
+        """
+        return "idle" if self.silent_from < closes <= self.silent_to else "event"
+
+    def lag(self, now: float) -> float | None:
+        """How many seconds the watermark is behind the owner's time; None before the first record."""
+        return None if self.watermark == NEVER else now - self.watermark / 1000
+
+    def follow(self, earlier: "EventClock") -> None:
+        """Go on with the watermark of an earlier rule, if it is of the same times."""
+        if earlier.source == self.source and earlier.watermark > self.watermark:
+            self.restore(earlier.state())
+            self.changed = True
+
+    def state(self) -> ClockState:
+        return self.watermark, self.silent_from, self.silent_to, self.silent_at, self.seen, self.source
+
+    def restore(self, state: ClockState) -> None:
+        if state[-1] == self.source:
+            self.watermark, self.silent_from, self.silent_to, self.silent_at, self.seen, _ = state
+            self.changed = False

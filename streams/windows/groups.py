@@ -1,0 +1,291 @@
+"""The open windows of one partition, in the place of its groups.
+
+Records are judged one by one. A record's own time moves the watermark first. Then the windows that the watermark
+passed are closed. Then the record counts in its window, or it is late. So batches, commits and crashes change nothing
+about what is closed by event time.
+
+See docs/protocol.md, Windows.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from heapq import heapify, heappop, heappush
+from math import inf
+from typing import Any
+
+from msgspec.structs import replace
+
+from sluicegate.streams.agent import Window
+from sluicegate.streams.aggregation.accept import parsed, put, refuse
+from sluicegate.streams.aggregation.entry import ClockState
+from sluicegate.streams.aggregation.events import WINDOW, Closing, Fire
+from sluicegate.streams.aggregation.groups import LONGEST_KEY, SLICE_BYTES, STALE, Groups
+from sluicegate.streams.aggregation.layout import FIRST, OPENED, Bags, GroupState
+from sluicegate.streams.aggregation.results import rfc3339
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.errors import Halt
+from sluicegate.streams.windows.clock import EventClock
+from sluicegate.streams.windows.fold import fold, folds
+from sluicegate.streams.windows.times import NoTime, milliseconds, reader, source
+from sluicegate.streams.windows.tumbling import key_of, name, start_of, tumbling
+
+SLICE = 1_000  # windows that the records of one batch close at most; the others wait for `expire`
+AT_MOST = "at_most"
+
+
+class WindowGroups(Groups):
+    """Groups by window and key. `event` is the event clock.
+
+    The owner says where it stands (`begin`, `stands`), and two facts follow. `caught_up`: it has read what waited at
+    its claim; before that its own clock closes nothing. `at_end`: it stands at the end of the partition, intake is not
+    paused, and nothing is in hand; only then the time without records is silence.
+    """
+
+    __slots__ = (
+        "_claimed",
+        "_closing",
+        "_folds",
+        "_high",
+        "_next_offset",
+        "_order",
+        "_starts",
+        "_time",
+        "at_end",
+        "caught_up",
+        "event",
+        "tumbling",
+        "window",
+    )
+
+    def __init__(self, rule: Rule, window: Window, notes: bool = False) -> None:
+        super().__init__(rule, notes)
+        self.window, self.tumbling, self._time = window, tumbling(window), reader(window, rule.message)
+        self.event = EventClock(source(window))
+        self.caught_up = self.at_end = False
+        self._high, self._claimed, self._next_offset = -1, inf, -1
+        self.counts |= {"late": 0}
+        self._order: list[tuple[int, int, bytes]] = []  # a heap of (start, first offset, name): the next to close first
+        self._starts: Counter[int] = Counter()  # open groups by the start of their window
+        self._closing = ""  # what closes the groups that are being fired
+        self._folds = folds(rule)
+
+    def begin(self, high: int, now: float) -> None:
+        """A claim begins at the owner's time `now`. The partition ends before the offset `high`."""
+        self._high, self._claimed = high, now
+
+    def stands(self, offset: int, at_end: bool, now: float) -> None:
+        """The owner has taken the records before `offset`. After `at_most` it no longer waits for its backlog."""
+        self._next_offset, self.at_end = offset, at_end
+        if not self.caught_up:
+            waited = self.window.at_most is not None and now - self._claimed >= self.window.at_most
+            self.caught_up = at_end or waited or 0 <= self._high <= offset
+
+    def accept(self, records: Sequence[Record], now: float, left_out: Collection[int] = ()) -> None:
+        """Take records of this partition, in order, at the owner's time `now`. `left_out` are the offsets of those that
+        `where` leaves out: only their time counts. Raises Halt."""
+        self.event.saw(now)
+        most = SLICE
+        if not left_out and self._folds and not self.full:
+            fold(self, records, now, most)
+            return
+        for record in records:
+            if record.offset() not in left_out:
+                most -= self.take(record, now, most)
+            elif (time := self._readable(record)) is not None and not self._ahead(time, now):
+                most -= self._passed(time, now, most)
+
+    def take(self, record: Record, now: float, most: int) -> int:
+        """One record that `where` takes. It closes up to `most` windows; returns how many. Raises Halt."""
+        try:
+            key, read, items = parsed(self, record)
+            time = self._time(record) if self.rule.time_of is None else self._field(self.rule.time_of(read))
+        except NoTime as error:
+            self._untimed(record, error)
+            return 0
+        except Exception as error:
+            refuse(self, record, error)
+            return 0
+        if key is None or len(key) > LONGEST_KEY:
+            self.refuse_key(record, key, LONGEST_KEY)
+            return 0
+        if self._ahead(time, now):
+            text = f"its time {rfc3339(time / 1000)} is more than max_ahead after the worker's clock"
+            self.refuse(record, "aggregate", "time-ahead", text)
+            return 0
+        closed = self._passed(time, now, most)
+        start = self.tumbling.start(time)
+        if self.tumbling.closes(start) <= self.event.watermark:
+            self._late(record, start)
+        else:
+            put(self, name(start, key), record, read, items, now)
+        return closed
+
+    def next_close(self) -> float:
+        """The event time at which the next open window closes; infinity without one."""
+        group = self._next()
+        return inf if group is None else self.tumbling.closes(start_of(group))
+
+    def _field(self, value: Any) -> int:
+        return milliseconds(value, self.window.unit, self.window.time or "")
+
+    def _readable(self, record: Record) -> int | None:
+        """The time of a record that `where` leaves out, if it has one."""
+        try:
+            return self._time(record)
+        except Halt:
+            raise
+        except Exception:
+            return None
+
+    def _ahead(self, time: int, now: float) -> bool:
+        return time > (now + self.window.max_ahead) * 1000
+
+    def _untimed(self, record: Record, error: NoTime) -> None:
+        if self.rule.aggregation.on_missing == "skip":
+            self.counts["skipped"] += 1
+        else:
+            self.refuse(record, "decode", error.reason, str(error))
+
+    def _late(self, record: Record, start: int) -> None:
+        self.counts["late"] += 1
+        if self.window.late == "dead-letter":
+            behind = (self.event.watermark - self.tumbling.closes(start)) / 1000
+            text = f"its window {self._named(start)} closed {behind:g} s before the watermark"
+            self.refuse(record, "aggregate", "late", text)
+
+    def _named(self, start: int) -> str:
+        return f"{rfc3339(start / 1000)} to {rfc3339((start + self.tumbling.size) / 1000)}"
+
+    def _passed(self, time: int, now: float, most: int) -> int:
+        """Move the watermark, and close up to `most` windows that it passed. Returns how many."""
+        return self._close(now, most) if self.event.read(time) else 0
+
+    def _close(self, now: float, most: int) -> int:
+        """Fire groups whose windows the watermark closed, by (end, first offset)."""
+        fired, enough = 0, self.bytes - SLICE_BYTES
+        while (group := self._next()) is not None and fired < most and self.bytes >= enough:
+            closes = self.tumbling.closes(start_of(group))
+            if closes > self.event.watermark:
+                break
+            self._end(group, self.event.closed_by(closes), now)
+            fired += 1
+        return fired
+
+    def _next(self) -> bytes | None:
+        """The open group whose window closes next."""
+        order, states = self._order, self.states
+        while order:
+            _, first, group = order[0]
+            state = states.get(group)
+            if state is not None and state[FIRST] == first:
+                return group
+            heappop(order)
+        return None
+
+    def _end(self, group: bytes, by: str, now: float) -> None:
+        self._closing = by
+        try:
+            self.fire(group, WINDOW, now)
+        finally:
+            self._closing = ""
+
+    def _due(self) -> bool:
+        """Whether a closed window waits for its result."""
+        return self.next_close() <= self.event.watermark
+
+    def _silence_due(self) -> float:
+        """The owner's time at which silence closes a window; infinity for never."""
+        idle = self.window.idle
+        if idle is None or not (self.caught_up and self.at_end):
+            return inf
+        return idle + max(self.event.seen, self.next_close() / 1000)
+
+    def _silence(self, now: float) -> None:
+        """Move the watermark to the latest close of an open window that has been over for `idle` in real time, and no
+        further."""
+        if now < self._silence_due():
+            return
+        over = (now - (self.window.idle or 0.0)) * 1000
+        ended = [closes for start in self._starts if (closes := self.tumbling.closes(start)) <= over]
+        to = max(ended, default=round(self.next_close()))  # fractions of a millisecond may be rounded away in `over`
+        self.event.silent(to, self._next_offset)
+
+    def _age_due(self) -> float:
+        """The owner's time at which the oldest group has been open for `at_most`; infinity for never."""
+        if self.window.at_most is None or not self.caught_up or not self.states:
+            return inf
+        opened: float = next(iter(self.states.values()))[OPENED]
+        return opened + self.window.at_most
+
+    def next_due(self) -> float:
+        """As in Groups. At once if a closed window waits for its result."""
+        return -inf if self._due() else min(self._silence_due(), self._age_due())
+
+    def expire(self, now: float, most: int) -> int:
+        """Fire up to `most` groups: those that the watermark closed; then those that silence closes; then those that
+        are open for `at_most`, whose windows stay open."""
+        enough = self.bytes - SLICE_BYTES
+        fired = self._close(now, most)
+        if not self._due():
+            self._silence(now)
+            fired += self._close(now, most - fired)
+        while not self._due() and fired < most and self.bytes >= enough and self._age_due() <= now:
+            self._end(next(iter(self.states)), AT_MOST, now)
+            fired += 1
+        self.behind = self.next_due() <= now
+        return fired
+
+    def open(self, key: bytes | None, record: Record, now: float) -> GroupState | None:
+        state = super().open(key, record, now)
+        if state is not None and key is not None:
+            start = start_of(key)
+            self._starts[start] += 1
+            heappush(self._order, (start, state[FIRST], key))
+            if len(self._order) > 2 * len(self.states) + STALE:
+                self.rearm()
+        return state
+
+    def drop(self, key: bytes) -> tuple[GroupState, Bags]:
+        self._left(key)
+        return super().drop(key)
+
+    def unopen(self, key: bytes, state: GroupState) -> None:
+        super().unopen(key, state)
+        if key not in self.states:
+            self._left(key)
+
+    def _left(self, group: bytes) -> None:
+        start = start_of(group)
+        self._starts[start] -= 1
+        if not self._starts[start]:
+            del self._starts[start]
+
+    def fired(self, key: bytes, state: GroupState, reason: str, now: float, values: dict[str, Any]) -> Fire:
+        start, by = start_of(key), self._closing
+        at = self.event.silent_at if by == "idle" else self._next_offset if by == AT_MOST else -1
+        window = Closing(start, start + self.tumbling.size, by, self.event.watermark, next=at)
+        return replace(super().fired(key_of(key), state, reason, now, values), window=window)
+
+    def fire_oldest(self, now: float) -> None:
+        """Make room: fire the group whose window closes next. If the watermark closed it already, the limit changes
+        nothing about its result."""
+        if self._due():
+            self._close(now, 1)
+        elif (group := self._next()) is not None:
+            self.fire(group, "limit", now)
+
+    def rearm(self) -> None:
+        self._order = [(start_of(group), state[FIRST], group) for group, state in self.states.items()]
+        heapify(self._order)
+        self._starts = Counter(start_of(group) for group in self.states)
+
+    def clock(self, whole: bool) -> ClockState | None:
+        """What the next changelog entry says: the watermark stands in the entry of the state that it judged."""
+        if not self.event.changed and not whole:
+            return None
+        self.event.changed = False
+        return self.event.state()
+
+    def restore_clock(self, clock: ClockState) -> None:
+        self.event.restore(clock)

@@ -1,0 +1,42 @@
+"""Which groups a rule has: the one place that asks whether it has windows."""
+
+from collections.abc import Callable, Sequence
+
+from sluicegate.streams.aggregation.accept import accept
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.windows.groups import WindowGroups
+from sluicegate.streams.windows.times import reader
+from sluicegate.streams.windows.tumbling import tumbling
+
+
+def accept_into(groups: Groups, records: Sequence[Record], now: float) -> None:
+    """Add the records to groups of either kind, as `accept`. Raises Halt."""
+    if isinstance(groups, WindowGroups):
+        groups.accept(records, now)
+    else:
+        accept(groups, records, now)
+
+
+def window_of(rule: Rule) -> Callable[[Record], int | None]:
+    """The function that finds the start of a record's window, in milliseconds. It returns None without windows, and for
+    a record without a time."""
+    window = rule.aggregation.window
+    if window is None:
+        return lambda record: None
+    time, kind = reader(window, rule.message), tumbling(window)
+
+    def start(record: Record) -> int | None:
+        try:
+            return kind.start(time(record))
+        except Exception:
+            return None
+
+    return start
+
+
+def groups_of(rule: Rule, notes: bool = False) -> Groups:
+    """The groups of one partition under this rule, with none open. `notes` as in Groups."""
+    window = rule.aggregation.window
+    return Groups(rule, notes) if window is None else WindowGroups(rule, window, notes)

@@ -1,0 +1,40 @@
+"""What an open window waits for, as values for people and tests."""
+
+from math import inf
+from typing import NamedTuple
+
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.layout import OPENED, GroupState
+from sluicegate.streams.windows.groups import WindowGroups
+from sluicegate.streams.windows.tumbling import key_of, start_of
+
+
+class OpenWindow(NamedTuple):
+    """`name` is the group's name in the changelog. `start`, `end`, `closes` and `watermark` are event times in
+    milliseconds since 1970; the watermark is -1 before the first record. Event time closes the window when the
+    watermark is at `closes`. `silent` and `latest` are times of the owner's clock in seconds (infinity: never): when
+    silence closes the window if no record comes from now on, and when its group ends at the latest."""
+
+    name: bytes
+    start: int
+    end: int
+    closes: int
+    watermark: int
+    silent: float
+    latest: float
+
+
+def plain_key(groups: Groups, name: bytes) -> bytes:
+    """The key of the group of this name."""
+    return key_of(name) if isinstance(groups, WindowGroups) else name
+
+
+def open_window(groups: Groups, name: bytes, state: GroupState) -> OpenWindow | None:
+    """The window of a group; None without windows."""
+    if not isinstance(groups, WindowGroups):
+        return None
+    start, window, kind = start_of(name), groups.window, groups.tumbling
+    closes = kind.closes(start)
+    silent = inf if window.idle is None else window.idle + max(groups.event.seen, closes / 1000)
+    latest = inf if window.at_most is None else float(state[OPENED]) + window.at_most
+    return OpenWindow(name, start, start + kind.size, closes, groups.event.watermark, silent, latest)

@@ -1,0 +1,122 @@
+"""Guards of event-time windows."""
+
+from tests.mutation.guard import NEVER, Guard
+
+ENGINE = ("tests/unit/engine/test_windows.py",)
+PURE = ("tests/unit/windows/test_same_windows.py",)
+ENDS = ("tests/unit/kafka/test_ends.py",)
+
+GUARDS = (
+    Guard(
+        "windows: the watermark stands in the entry of the state that it judged",
+        "streams/windows/groups.py",
+        "        if not self.event.changed and not whole:\n            return None\n",
+        "        if not whole:\n            return None\n",
+        ENGINE,
+    ),
+    Guard(
+        "windows: the compacted log holds the watermark",
+        "streams/aggregation/changelog.py",
+        "        entry.clock = self.groups.clock(whole=True)\n",
+        "",
+        PURE,
+    ),
+    Guard(
+        "windows: a record that where leaves out moves the watermark in its place",
+        "streams/ownership/windowed.py",
+        "        while left_out and run and left_out[0].offset() < run[-1].offset():\n",
+        "        while False:\n",
+        ENGINE,
+    ),
+    Guard(
+        "windows: silence needs the end of the partition",
+        "streams/engine/event_clock.py",
+        "self._gauge.ended(*place) >= owner.offset and ",
+        "",
+        ENGINE,
+    ),
+    Guard(
+        "windows: a record in hand is no silence",
+        "streams/engine/event_clock.py",
+        " and not _holds(batch, place)",
+        "",
+        ENGINE,
+    ),
+    Guard(
+        "windows: a paused intake is no silence",
+        "streams/engine/event_clock.py",
+        " and self._claims.intake.reads(place)",
+        "",
+        ENGINE,
+    ),
+    Guard(
+        "windows: no clock closes before the backlog of the claim was read",
+        "streams/windows/groups.py",
+        "            self.caught_up = at_end or waited or 0 <= self._high <= offset\n",
+        "            self.caught_up = True\n",
+        ENGINE,
+    ),
+    Guard(
+        "windows: silence moves the watermark to the close of an open window and no further",
+        "streams/windows/groups.py",
+        "        self.event.silent(to, self._next_offset)\n",
+        "        self.event.silent(max(to, round(over)), self._next_offset)\n",
+        PURE,
+    ),
+    Guard(
+        "windows: silence counts from the last record, over claims",
+        "streams/windows/clock.py",
+        "            self.watermark, self.silent_from, self.silent_to, self.silent_at, self.seen, _ = state\n",
+        "            self.watermark, self.silent_from, self.silent_to, self.silent_at, _, _ = state\n",
+        ENGINE,
+    ),
+    Guard(
+        "windows: a watermark of other times is not taken over",
+        "streams/windows/clock.py",
+        "        if state[-1] == self.source:\n",
+        "        if True:\n",
+        ENGINE,
+    ),
+    Guard(
+        "windows: a changed rule goes on with the watermark",
+        "streams/ownership/owner.py",
+        "            windowed.inherit(self.windows, self._changelog.older.values())\n",
+        "            pass\n",
+        ENGINE,
+    ),
+    Guard(
+        "windows: a record far ahead of the clock moves no watermark",
+        "streams/windows/groups.py",
+        "        if self._ahead(time, now):\n",
+        f"        {NEVER}\n",
+        ENGINE,
+    ),
+    Guard(
+        "windows: the hot loop takes no record while a closed window waits",
+        "streams/windows/fold.py",
+        "    return 0 if next_close <= windows.event.watermark else ",
+        "    return ",
+        ("tests/unit/windows/test_fold.py",),
+    ),
+    Guard(
+        "windows: fractions of a millisecond do not end the owner",
+        "streams/windows/groups.py",
+        "max(ended, default=round(self.next_close()))",
+        "max(ended)",
+        ("tests/unit/windows/test_kept.py",),
+    ),
+    Guard(
+        "windows: a seek forgets the end of the partition",
+        "connectors/kafka/consumer.py",
+        "        self._forget_end((topic, number))\n",
+        "",
+        ENDS,
+    ),
+    Guard(
+        "windows: after an outage of all brokers the end is asked again",
+        "connectors/kafka/consumer.py",
+        "            self._doubted.update(self._ends)\n",
+        "            pass\n",
+        ENDS,
+    ),
+)

@@ -1,0 +1,103 @@
+"""`sluicegate groups` of an agent with windows: one key has a group in each open window."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from sluicegate.connectors import open_store
+from sluicegate.streams.cli import main
+from sluicegate.streams.cli.files import loaded
+from tests.unit.engine.driver import Driver, Log, ManualClock, distinct
+from tests.unit.engine.scene import a_log
+
+FILE = """\
+app: app
+kafka: {bootstrap.servers: "127.0.0.1:1"}
+store: sqlite:///state.db
+http: false
+agents:
+  a:
+    from: in
+    aggregate:
+      window: {tumbling: 1m, time: {field: at, unit: s}, grace: 1m, at_most: 1d, max_ahead: 3650d}
+      compute: {total: {sum: amount}}
+    to: {topic: out}
+"""
+BEGIN = 1_767_225_600  # 2026-01-01T00:00:00Z
+FIRST, SECOND = "2026-01-01T00:00:00.000Z", "2026-01-01T00:01:00.000Z"
+
+
+@pytest.fixture
+def file(tmp_path: Any) -> str:
+    (tmp_path / "app.yaml").write_text(FILE)
+    return str(tmp_path / "app.yaml")
+
+
+@pytest.fixture
+def groups(file: str) -> Callable[..., Result]:
+    return lambda what, *more: CliRunner().invoke(main, ["groups", what, file, "a", *more])
+
+
+def driver(file: str, log: Log) -> Driver:
+    app = loaded(file)
+    store = open_store(app.store, app.folder)
+    store.migrate()
+    return Driver(app.agents[0], store, log, ManualClock()).give(0)
+
+
+def filled(file: str) -> Log:
+    log = a_log("in", "out", "app.dead")
+    for key, at, amount in (("x", 0, 5), ("x", 61, 7), ("y", 62, 1), ("x", 59, 2)):
+        log.append("in", 0, key.encode(), json.dumps({"at": BEGIN + at, "amount": amount}).encode())
+    driver(file, log).turns()
+    return log
+
+
+def results(log: Log) -> list[tuple[Any, ...]]:
+    found = [json.loads(message.v or b"") for message in distinct(log, "out")]
+    return [(each["key"], each["reason"], each["window"]["start"], each["total"]) for each in found]
+
+
+def test_ls_and_show_name_the_window(file: str, groups: Callable[..., Result]) -> None:
+    filled(file)
+    listed = json.loads(groups("ls", "--json").stdout)["groups"]
+    assert [(each["key"], each["window"], each["count"]) for each in listed] == [
+        ("x", FIRST, 2),
+        ("x", SECOND, 1),
+        ("y", SECOND, 1),
+    ]
+    assert FIRST in groups("ls").stdout
+    shown = json.loads(groups("show", "x", "--window", SECOND, "--json").stdout)["groups"]
+    assert [each["values"] for each in shown] == [{"total": 7}]
+
+
+def test_why_names_the_watermark_and_what_would_close_the_window(file: str, groups: Callable[..., Result]) -> None:
+    filled(file)
+    said = groups("why", "x", "--window", FIRST).stdout
+    assert "in/0: 2 so far, no count ends it, oldest 0 s, closes at watermark 2026-01-01T00:02:00.000Z" in said
+    assert "the watermark is 2026-01-01T00:01:02.000Z, the highest time of a record of this partition" in said
+    assert "if no record follows at " in said
+    assert "at the latest " in said
+    assert len(groups("why", "x").stdout.splitlines()) == 2
+
+
+def test_fire_and_drop_need_the_window_where_a_key_has_several(file: str, groups: Callable[..., Result]) -> None:
+    log = filled(file)
+    refused = groups("fire", "x")
+    assert (refused.exit_code, f"{FIRST}, {SECOND}: choose one with --window" in refused.stderr) == (2, True)
+    assert groups("fire", "x", "--window", FIRST).exit_code == 0
+    driver(file, log).turns(20)
+    assert results(log) == [("x", "manual", FIRST, 7)]
+    assert groups("drop", "x", "--window", SECOND, "--yes").exit_code == 0
+    listed = json.loads(groups("ls", "--json").stdout)["groups"]
+    assert [(each["key"], each["window"]) for each in listed] == [("y", SECOND)]
+
+
+def test_a_window_that_is_no_time_or_not_open_is_refused(file: str, groups: Callable[..., Result]) -> None:
+    filled(file)
+    for window, problem in (("today", "--window today is no time"), ("2025-01-01T00:00:00Z", "no open group x")):
+        result = groups("why", "x", "--window", window)
+        assert (result.exit_code, problem in result.stderr) == (2, True)

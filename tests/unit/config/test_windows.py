@@ -1,0 +1,182 @@
+"""`aggregate.window` in a file: defaults, mistakes, the meaning in words, and the same windows built in Python."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sluicegate.streams.agent import Agent, Window
+from sluicegate.streams.config import loading, values, words
+from sluicegate.streams.rules.changes import changes, policies_of
+from sluicegate.streams.rules.document import document
+from tests.unit.config.files import agent, lines, loaded
+
+
+def windowed(window: str, more: str = "", aggregate: str = "") -> str:
+    return agent(
+        f"""
+        from: orders
+        aggregate: {{window: {window}, compute: {{total: {{sum: amount}}}}{aggregate}}}
+        to: {{topic: totals}}
+        {more}
+        """
+    )
+
+
+def window_of(folder: Path, text: str) -> Window:
+    found = loaded(folder, windowed(text))
+    assert found.app is not None, found.problems
+    rule = found.app.agents[0].aggregation
+    assert rule is not None
+    assert rule.window is not None
+    return rule.window
+
+
+def an_agent(folder: Path, text: str, more: str = "") -> Agent:
+    found = loaded(folder, windowed(text, more))
+    assert found.app is not None, found.problems
+    return found.app.agents[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "window"),
+    [
+        ("{tumbling: 5m, grace: 30s}", Window(300.0, grace=30.0, idle=60.0, at_most=300 + 30 + 3600.0)),
+        ("{tumbling: 5m, time: placed_at}", Window(300.0, time="placed_at", at_most=3900.0)),
+        ("{tumbling: 5m, time: {field: ts, unit: ms}}", Window(300.0, time="ts", unit="ms", at_most=3900.0)),
+        ("{tumbling: 5m, time: timestamp}", Window(300.0, at_most=3900.0)),
+        ("{tumbling: 5m, time: {field: timestamp}}", Window(300.0, time="timestamp", at_most=3900.0)),
+        (
+            "{tumbling: 1d, offset: 6h, idle: never, late: skip}",
+            Window(86400.0, 21600.0, idle=None, at_most=90000.0, late="skip"),
+        ),
+        ("{tumbling: 5m, at_most: never, max_ahead: 10s}", Window(300.0, at_most=None, max_ahead=10.0)),
+    ],
+)
+def test_a_file_says_which_windows_there_are(tmp_path: Path, text: str, window: Window) -> None:
+    assert window_of(tmp_path, text) == window
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{tumbling: 5m, time: a.b, grace: 0s, offset: 1m}",
+        "{tumbling: 5m, idle: never}",
+        "{tumbling: 5m, at_most: never}",
+    ],
+)
+def test_the_same_windows_built_in_python_pass_the_same_checks(tmp_path: Path, text: str) -> None:
+    found = loaded(tmp_path, windowed(text))
+    assert found.app is not None
+    values.check(found.app)
+    bad = replace(found.app.agents[0].aggregation, since_first=5.0)  # type: ignore[type-var]
+    with pytest.raises(Exception, match="does not go together with a window"):
+        values.check(replace(found.app, agents=(replace(found.app.agents[0], aggregation=bad),)))
+
+
+AT = "f.yaml:8:5: agents.a.aggregate"
+PAIR = "does not go together with a window"
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "aggregate", "problem"),
+    [
+        ("{}", "", "", "window.tumbling: is missing; write the size of the windows, such as 5m"),
+        (
+            "{tumbling: 5}",
+            "",
+            "",
+            "window.tumbling: is not a duration; write a number and ms, s, m, h or d, such as 30s",
+        ),
+        ("{tumbling: 5m, hopping: 1m}", "", "", "window.hopping: unknown key"),
+        ("{tumbling: 5m, time: {unit: ms}}", "", "", "window.time: names no field"),
+        ("{tumbling: 5m, time: {field: t, unit: ns}}", "", "", "window.time.unit: must be s, ms, us or rfc3339"),
+        ("{tumbling: 5m, late: amend}", "", "", "window.late: must be dead-letter or skip"),
+        (
+            "{tumbling: 5m, grace: 1m, at_most: 5m}",
+            "",
+            "",
+            "window.at_most: is below the size and grace of the window, 6 min",
+        ),
+        ("{tumbling: 5m, idle: never, at_most: never}", "", "", "window.at_most: is never, and so is idle"),
+        ("{tumbling: 5m, offset: 5m}", "", "", "window.offset: is not below the size of the window"),
+        ("{tumbling: 5m, idle: ever}", "", "", "window.idle: is not a duration"),
+        ("{tumbling: 5m}", "", ", timeout: {after: 1m}", f"timeout: {PAIR}"),
+        ("{tumbling: 5m}", "", ", on_missing: ignore", f"on_missing: {PAIR}"),
+    ],
+)
+def test_a_mistake_is_one_line(tmp_path: Path, text: str, more: str, aggregate: str, problem: str) -> None:
+    [line] = lines(loaded(tmp_path, windowed(text, more, aggregate)).problems, tmp_path)
+    assert f"agents.a.aggregate.{problem}" in line
+
+
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        ("scope: shared", "scope: does not go together"),
+        ("key: shop\n        repartition: by-shop", "repartition: does not go together"),
+        ("on_change: finish", "on_change: does not go together"),
+        ("let: {at: amount}", "aggregate.window.time: names a computed field"),
+    ],
+)
+def test_what_windows_cannot_do_yet_is_refused(tmp_path: Path, more: str, problem: str) -> None:
+    found = lines(loaded(tmp_path, windowed("{tumbling: 5m, time: at}", more)).problems, tmp_path)
+    assert any(f"agents.a.{problem}" in line for line in found), found
+
+
+def test_a_computed_field_cannot_have_the_name_of_the_window(tmp_path: Path) -> None:
+    text = windowed("{tumbling: 5m}").replace("total:", "window:")
+    [line] = lines(loaded(tmp_path, text).problems, tmp_path)
+    assert f"agents.a.aggregate.compute.window: {PAIR}" in line
+
+
+def test_limits_that_are_never_are_warned_of(tmp_path: Path) -> None:
+    for name in ("idle", "at_most"):
+        found = loaded(tmp_path, windowed(f"{{tumbling: 5m, {name}: never}}"))
+        assert f"agents.a.aggregate.window.{name}: is never" in "\n".join(lines(found.warnings, tmp_path))
+    assert "window" not in "\n".join(lines(loaded(tmp_path, windowed("{tumbling: 5m}")).warnings, tmp_path))
+
+
+def test_a_file_in_words(tmp_path: Path) -> None:
+    said = words.meaning(an_agent(tmp_path, "{tumbling: 5m, time: placed_at, grace: 30s, at_most: 10m}"))
+    assert said[1:5] == [
+        "groups by windows of 5 min of placed_at",
+        "closes a window when a record of its partition is 30 s past its end",
+        "closes it by the worker's clock 1 min after the partition fell silent and the window with its grace ended, or "
+        "at the latest 10 min after the group's first record",
+        "a record of a window that is closed goes to shop.dead with the reason late",
+    ]
+
+
+def test_expressions_of_results_know_the_window(tmp_path: Path) -> None:
+    good = windowed("{tumbling: 5m}", 'having: window.closed_by == "event"')
+    assert loaded(tmp_path, good).problems == ()
+    [line] = lines(loaded(tmp_path, good.replace("window.closed_by", "window.closed")).problems, tmp_path)
+    assert "closed" in line
+
+
+@pytest.mark.parametrize(
+    ("changed", "policies"),
+    [
+        ("{tumbling: 5m, time: at, grace: 10s}", ("convert", "flush", "drop")),
+        ("{tumbling: 5m, time: at, late: skip}", ("convert", "flush", "drop")),
+        ("{tumbling: 1m, time: at}", ("flush", "drop")),
+        ("{tumbling: 5m, time: {field: at, unit: ms}}", ("flush", "drop")),
+        ("{tumbling: 5m, time: other}", ("flush", "drop")),
+    ],
+)
+def test_what_a_change_means_for_open_windows(tmp_path: Path, changed: str, policies: tuple[str, ...]) -> None:
+    old, new = (document(an_agent(tmp_path, text)) for text in ("{tumbling: 5m, time: at}", changed))
+    assert policies_of(changes(old, new)) == policies
+
+
+def test_open_windows_never_finish_beside_a_changed_rule(tmp_path: Path) -> None:
+    old = document(an_agent(tmp_path, "{tumbling: 5m}"))
+    new = document(an_agent(tmp_path, "{tumbling: 5m}", "where: amount > 1"))
+    assert policies_of(changes(old, new)) == ("convert", "flush", "drop")
+    plain = document(replace(an_agent(tmp_path, "{tumbling: 5m}"), aggregation=None))
+    assert "finish" not in policies_of(changes(plain, old))
+
+
+def test_every_key_is_known_to_the_hints() -> None:
+    assert "max_ahead" in loading._keys()["agents.*.aggregate.window"]

@@ -1,0 +1,159 @@
+"""Agents with a history, and a judge that knows their input and their messages only: each record is in one group, and
+each group that ended has one message."""
+
+import json
+import random
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams.agent import Agent, Destination, Handler, Selected
+from tests.unit.engine.driver import Driver, Log, LogRecord, ManualClock, header, memory
+from tests.unit.engine.rebuilding import emitted_twice, feed_at, state
+from tests.unit.engine.scene import Killed, a_log, an_agent
+
+HERE = "tests.unit.engine.handlers"
+
+
+def told(agent: Agent) -> Agent:
+    return replace(agent, history="history")
+
+
+def handled(function: str, **how: Any) -> Agent:
+    agent = an_agent(count=4, since_first=2.0)
+    return told(replace(agent, handler=Handler((f"{HERE}:{function}",), **how)))
+
+
+KINDS = {
+    "discarded": told(an_agent(count=4, since_first=2.0, on_timeout="discard")),
+    "having": told(replace(an_agent(count=4, since_first=2.0), having="total > 9")),
+    "routes": told(
+        replace(
+            an_agent(count=4, since_first=2.0),
+            to=None,
+            routes=(
+                Destination("out", where="total >= 12"),
+                Destination("out2", select=(Selected("total"),), where="0 > 1"),
+            ),
+            unrouted="drop",
+        )
+    ),
+    "handler": handled("result"),
+    "session": handled("book_batch", session=True),
+    "slow": handled("result", concurrency=2),
+}
+"""By the reason why a group has no result."""
+
+
+class Told(NamedTuple):
+    """A message about a group that ended."""
+
+    key: str
+    first: int
+    last: int
+    count: int
+    reason: str
+    topic: str
+
+
+class Run:
+    """One partition, whose worker dies before or after commits. `seed` decides."""
+
+    def __init__(self, agent: Agent, seed: int) -> None:
+        self.agent, self.random, self.clock = agent, random.Random(seed), ManualClock()
+        self.log: Log = a_log("in", "out", "out2", "dead", "history")
+        self.store: MemoryStore = memory(self.clock)
+        self.kill_in = 0
+        self.deaths = 0
+        for name in ("commit", "commit_with"):
+            setattr(self.store, name, self._deadly(getattr(self.store, name)))
+
+    def _deadly(self, commit: Any) -> Any:
+        def commits(claim: Any, changes: Any) -> Any:
+            self.kill_in -= 1
+            if self.kill_in == 0 and self.random.random() < 0.5:
+                raise Killed
+            done = commit(claim, changes)
+            if self.kill_in == 0:
+                raise Killed
+            return done
+
+        return commits
+
+    def driver(self, **more: Any) -> Driver:
+        return Driver(self.agent, self.store, self.log, self.clock, **more).give(0)
+
+    def feed(self, keys: str = "abcde") -> None:
+        for _ in range(self.random.randint(1, 9)):
+            amount = self.random.choice((1, 2, 3, 5))
+            feed_at(self.log, self.clock, self.random.choice(keys), json.dumps({"amount": amount}).encode())
+
+    def play(self, steps: int = 40) -> "Run":
+        driver = self.driver()
+        for _ in range(steps):
+            self.feed()
+            self.kill_in = self.random.choice((0, 0, 1, 2, 3))
+            try:
+                driver.turns(3).later(self.random.uniform(0.1, 1.5)).turns(3)
+            except Killed:
+                self.deaths += 1
+                driver = self.driver()
+        return self.settle()
+
+    def settle(self) -> "Run":
+        self.kill_in = 0
+        driver = self.driver()
+        for _ in range(4):
+            driver.turns(4).later(0.4)
+        driver.turns(4)
+        return self
+
+
+def messages(log: Log, topics: tuple[str, ...] = ("out", "out2", "history", "dead")) -> list[LogRecord]:
+    """Those that tell of a group, repeats by the number of their row left out."""
+    seen: dict[tuple[str | None, str | None], LogRecord] = {}
+    for topic in topics:
+        for message in log.topics[topic][0] if topic in log.topics else ():
+            if header(message, "sluicegate-first") is not None:
+                seen.setdefault((header(message, "sluicegate-shard"), header(message, "sluicegate-seq")), message)
+    return list(seen.values())
+
+
+def groups(log: Log) -> Iterator[Told]:
+    for message in messages(log):
+        said = {name: header(message, f"sluicegate-{name}") or "" for name in ("first", "last", "count", "reason")}
+        first, last = (int(said[name].rpartition("/")[2]) for name in ("first", "last"))
+        key = (message.k or b"").decode()
+        yield Told(key, first, last, int(said["count"]), said["reason"], message.t)
+
+
+def refused(log: Log) -> set[int]:
+    """The records that are dead letters themselves: three processes died at them."""
+    letters = [each for each in log.topics["dead"][0] if header(each, "sluicegate-first") is None]
+    return {int(header(each, "sluicegate-dead-offset") or "") for each in letters}
+
+
+def problems(run: Run) -> list[str]:
+    """What is wrong with the messages about groups. A handler that gave up has sent a dead letter as well."""
+    found = [f"two rows of {name}" for name in emitted_twice(messages(run.log))]
+    ended = [each for each in groups(run.log) if run.agent.handler is None or each.topic != "dead"]
+    times = Counter(each.first for each in ended)
+    found += [f"{count} messages about the group of record {first}" for first, count in times.items() if count > 1]
+    offsets: dict[str, list[int]] = defaultdict(list)
+    counted = [each for each in run.log.topics["in"][0] if each.o not in refused(run.log)]
+    for record in counted:
+        offsets[(record.k or b"").decode()].append(record.o)
+    spans = [(each.key, each.first, each.last, each.count) for each in ended]
+    offset, held = state(run.agent, run.store)
+    spans += [(key.decode(), first, last, count) for key, (count, first, last, _) in held.items()]
+    taken: Counter[int] = Counter()
+    for key, first, last, count in spans:
+        within = [each for each in offsets[key] if first <= each <= last]
+        if len(within) != count or within[:1] != [first] or within[-1:] != [last]:
+            found.append(f"{key}: {count} records from {first} to {last}, the input has {len(within)}")
+        taken.update(within)
+    every = {each.o for each in counted if each.o < offset}
+    found += [f"record {each} is in {taken[each]} groups" for each in sorted(every) if taken[each] != 1]
+    return found

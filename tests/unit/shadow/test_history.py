@@ -1,0 +1,133 @@
+"""With `history` agents are judged whose groups may end without a result: handlers, discarded and dropped groups."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sluicegate.streams.agent import Agent
+from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.journal.amending import Person
+from sluicegate.streams.operations.open_groups import drop, open_groups
+from sluicegate.streams.operations.shadowing import ShadowRange
+from sluicegate.streams.testing.log import LogProducer
+from tests.unit.engine import handlers
+from tests.unit.engine.histories import KINDS
+from tests.unit.engine.scene import an_agent
+from tests.unit.shadow.scene import Scene, all_identical, figures
+
+JUDGED = {name: agent for name, agent in KINDS.items() if name != "routes"} | {
+    "routes": replace(KINDS["routes"], routes=KINDS["routes"].routes[:1])
+}
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    handlers.reset()
+
+
+def played(agent: Agent, seed: int = 3, records: int = 150, **how: Any) -> Scene:
+    scene = Scene(agent, partitions=2, seed=seed)
+    scene.play(records, **how)
+    return scene
+
+
+@pytest.mark.parametrize("lag", [0.0, 2.0])
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kind", JUDGED)
+def test_what_a_worker_did_is_identical_whatever_crashed(kind: str, seed: int, lag: float) -> None:
+    scene = played(JUDGED[kind], seed, 200, kill=0.3, lag=lag)
+    scene.feed("open", {"amount": 1})
+    scene.turn()
+    found = scene.shadow()
+    assert all_identical(found), found.document()
+    assert found.results.counts["identical"] > 20
+    assert found.dead.counts["identical"] > 10
+    assert found.open.counts["identical"] > 0
+    assert scene.log.topics["history"] != [[], []]
+
+
+@pytest.mark.parametrize("kind", JUDGED)
+def test_a_message_that_is_gone_is_missing(kind: str) -> None:
+    scene = played(JUDGED[kind])
+    whole, messages = figures(scene.shadow())["identical"], scene.log.topics["history"][0]
+    del messages[len(messages) // 2]
+    assert figures(scene.shadow()) == {"identical": whole - 1, "missing": 1}
+
+
+@pytest.mark.parametrize("kind", JUDGED)
+def test_a_message_with_another_extent_is_changed(kind: str) -> None:
+    scene = played(JUDGED[kind])
+    whole, messages = figures(scene.shadow())["identical"], scene.log.topics["history"][0]
+    place = len(messages) // 2
+    said = [(name, b"17" if name == "sluicegate-count" else value) for name, value in messages[place].h]
+    messages[place] = replace(messages[place], h=said)
+    found = scene.shadow()
+    assert figures(found) == {"identical": whole - 1, "changed": 1}
+    assert found.results.examples["changed"][0].differs == ("count",)
+
+
+@pytest.mark.parametrize(("kind", "why"), [("handler", "the handler"), ("discarded", "on_timeout: discard")])
+def test_without_the_history_it_is_refused(kind: str, why: str) -> None:
+    scene = played(JUDGED[kind], records=30)
+    with pytest.raises(ConfigurationError, match=why):
+        scene.shadow(live=replace(scene.agent, history=""))
+
+
+def test_another_message_in_the_topic_is_refused() -> None:
+    scene = played(JUDGED["discarded"], records=30)
+    scene.log.append("history", 0, b"a", b"{}")
+    with pytest.raises(ConfigurationError, match="another program writes to the topic"):
+        scene.shadow()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_range_within_the_history_is_identical_too(seed: int) -> None:
+    scene = played(JUDGED["handler"], seed, 150)
+    end = min(scene.log.high("in", number) for number in (0, 1))
+    for begin, until in ((20, None), (end - 15, None), (10, 40), (0, 50)):
+        found = scene.shadow(wanted=ShadowRange(since=begin, until=until))
+        assert all_identical(found), (begin, until, found.document())
+
+
+def test_a_failing_handler_changes_no_verdict() -> None:
+    agent = JUDGED["handler"]
+    assert agent.handler is not None
+    scene = Scene(replace(agent, handler=replace(agent.handler, attempts=1)), partitions=2, seed=4)
+    handlers.fails.update({total: [ValueError("no")] for total in (4, 5, 6, 7, 8, 12)})
+    scene.play(150)
+    assert any(dict(each.h)["sluicegate-dead-stage"] == b"handler" for each in scene.log.topics["dead"][0])
+    assert all_identical(scene.shadow())
+
+
+@pytest.mark.parametrize("kind", ["handler", "discarded", "having"])
+def test_a_group_that_was_dropped_is_identical_and_not_open(kind: str) -> None:
+    scene = Scene(JUDGED[kind])
+    for key in "aabba":
+        scene.feed(key, {"amount": 5})
+    scene.turn()
+    group = next(each for each in open_groups(scene.store, "app", scene.agent) if each.key == b"a")
+    drop(scene.store, group, scene.agent, Person("anne", "", "token-of-anne"), LogProducer(scene.log))
+    for key in "aab":
+        scene.feed(key, {"amount": 5})
+    scene.settle()
+    found = scene.shadow()
+    assert all_identical(found), found.document()
+    reasons = [dict(each.h)["sluicegate-reason"] for each in scene.log.topics["history"][0]]
+    assert reasons[0] == b"drop"
+
+
+def test_another_count_gives_the_figures_of_an_agent_without_a_handler() -> None:
+    """The same records under the same rules, whose groups become results."""
+    rule = an_agent(count=4, since_first=2.0)
+    new = an_agent(count=2, since_first=2.0)
+    plain, handled = (played(agent, 5) for agent in (rule, JUDGED["handler"]))
+    wanted, found = plain.shadow(rule=new), handled.shadow(rule=replace(new, handler=JUDGED["handler"].handler))
+    assert figures(found) == figures(wanted)
+    assert figures(found)["changed"] > 10
+
+
+def test_the_history_is_no_part_of_the_rule() -> None:
+    """A new file that leaves it out is judged as the results were made."""
+    scene = played(JUDGED["handler"])
+    assert all_identical(scene.shadow(rule=replace(scene.agent, history="")))

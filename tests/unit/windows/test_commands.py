@@ -1,0 +1,34 @@
+"""What commands say of agents with windows: which records a result is made of, what becomes of a record, and what is
+refused."""
+
+from sluicegate.streams.agent import Window
+from sluicegate.streams.contracts.values import Partition
+from sluicegate.streams.operations.answering import becomes
+from sluicegate.streams.operations.explaining import GroupHistory
+from sluicegate.streams.operations.rebuild import unaccountable
+from sluicegate.streams.shadow.refusals import unshadowable
+from sluicegate.streams.testing.log import LogRecord
+from tests.unit.windows.turning import an_agent, record
+
+MINUTE = an_agent(Window(60.0, time="amount", unit="s"))
+
+
+def test_explain_names_the_records_of_the_window_and_of_no_other() -> None:
+    reader = GroupHistory(Partition("app", "sums", "in", 0), MINUTE, 1, b"k")
+    seconds = [(0, 0), (1, 61), (2, 5), (3, 119), (4, 120), (5, 62)]
+    assert [offset for offset, second in seconds if reader.takes(record(offset, b"k", 0, second))] == [1, 3, 5]
+
+
+def test_a_record_is_judged_without_a_clock() -> None:
+    assert becomes("app", MINUTE, record(0, b"k", 0, 4_000_000_000)).outcome == "taken"
+    late = becomes("app", MINUTE, LogRecord("in", 0, 0, b"k", b'{"amount":"yesterday"}'))
+    assert (late.outcome, late.reason) == ("dead-letter", "missing-field")
+    other = an_agent(Window(60.0, time="at", unit="s"))
+    bad = becomes("app", other, LogRecord("in", 0, 0, b"k", b'{"amount":1,"at":"yesterday"}'))
+    assert (bad.outcome, bad.reason) == ("dead-letter", "bad-time")
+
+
+def test_rebuild_and_shadow_refuse_windows() -> None:
+    for why in (unaccountable(MINUTE), unshadowable(MINUTE)):
+        assert why is not None
+        assert "event-time windows" in why

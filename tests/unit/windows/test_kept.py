@@ -1,0 +1,65 @@
+"""What is kept of windows under which name: the fingerprint of open groups, and completed groups that are sealed."""
+
+from dataclasses import replace
+
+import pytest
+
+from sluicegate.streams.agent import Window
+from sluicegate.streams.aggregation.events import Fire
+from sluicegate.streams.aggregation.rule import earlier_agent, fingerprint
+from sluicegate.streams.handlers.packing import pack, unpack
+from tests.unit.windows.turning import an_agent, open_windows, record
+
+USUAL = Window(300.0, time="at", unit="ms")
+
+
+@pytest.mark.parametrize("change", [{"size": 60.0}, {"offset": 5.0}, {"time": "other"}, {"unit": "s"}])
+def test_what_gives_a_record_its_window_must_not_change_under_open_groups(change: dict[str, object]) -> None:
+    changed = an_agent(replace(USUAL, **change))  # type: ignore[arg-type]
+    assert fingerprint(changed) != fingerprint(an_agent(USUAL))
+    again = earlier_agent(changed, fingerprint(an_agent(USUAL))).aggregation
+    assert again is not None
+    assert again.window == USUAL
+
+
+@pytest.mark.parametrize(
+    "change", [{"grace": 5.0}, {"idle": None}, {"at_most": 9e3}, {"late": "skip"}, {"max_ahead": 1.0}]
+)
+def test_when_a_window_closes_may_change_under_open_groups(change: dict[str, object]) -> None:
+    changed = an_agent(replace(USUAL, **change))  # type: ignore[arg-type]
+    assert fingerprint(changed) == fingerprint(an_agent(USUAL))
+
+
+def test_groups_from_before_the_windows_have_none() -> None:
+    plain = replace(an_agent(USUAL), aggregation=replace(an_agent(USUAL).aggregation, window=None))  # type: ignore
+    again = earlier_agent(an_agent(USUAL), fingerprint(plain)).aggregation
+    assert again is not None
+    assert again.window is None
+
+
+def test_a_sealed_group_keeps_its_window() -> None:
+    groups = open_windows(Window(60.0))
+    groups.accept([record(0, b"k", 1_000, 3), record(1, b"k", 60_000, 4)], 100.0)
+    (fire,) = groups.events
+    assert isinstance(fire, Fire)
+    again = unpack(pack(fire), ("in", 0), fire.first, lambda sealed: pytest.fail("a group is no message"))
+    assert isinstance(again, Fire)
+    assert again.window == fire.window is not None
+
+
+def test_a_watermark_that_moved_waits_for_an_entry() -> None:
+    groups = open_windows(Window(60.0))
+    assert groups.clock(whole=False) is None
+    groups.accept([record(0, b"k", 1_000)], 100.0, {0})
+    assert groups.clock(whole=False) is not None
+    assert groups.clock(whole=False) is None
+
+
+def test_silence_is_judged_at_any_fraction_of_a_second() -> None:
+    """In floating point (now - idle) * 1000 may lie below the close at which `next_due` says that it is time."""
+    for idle, closes in ((68249767.86, 210069960401), (61399694.507, 255730755801), (60.0, 1_700_000_000_001)):
+        groups = open_windows(Window(1.0, grace=closes % 1000 / 1000, idle=idle, at_most=None))
+        groups.accept([record(0, b"k", closes - closes % 1000 - 1)], closes / 1000 - 1)
+        groups.caught_up = groups.at_end = True
+        assert groups.expire(groups.next_due(), 10) == 1
+        assert groups.event.watermark == closes

@@ -1,0 +1,87 @@
+"""A partition with windows turned by hand: batches, commits into a log in memory, crashes and restores from it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sluicegate.schemas import codec
+from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer, Window
+from sluicegate.streams.aggregation.changelog import Changelog
+from sluicegate.streams.aggregation.events import Fire, Refused
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.reading.receive import ReceivedShards
+from sluicegate.streams.testing.log import LogRecord
+from sluicegate.streams.windows.groups import WindowGroups
+from tests.unit.windows.oracle import Result, Step
+
+TOTAL = (Reducer("total", "sum", "amount"),)
+
+
+def an_agent(window: Window, **more: Any) -> Agent:
+    return Agent("sums", ("in",), Aggregation(compute=TOTAL, window=window, **more), Destination("out"), "dead")
+
+
+def open_windows(window: Window, **more: Any) -> WindowGroups:
+    agent = an_agent(window, **more)
+    return WindowGroups(Rule(agent, codec("json")), window)
+
+
+def record(offset: int, key: bytes | None, at: int, amount: int = 0) -> LogRecord:
+    return LogRecord("in", 0, offset, key, b'{"amount":%d}' % amount, at=at)
+
+
+class Turned:
+    """`results` and `refused` hold only what was committed. A record's offset is the index of its step."""
+
+    def __init__(self, window: Window, **more: Any) -> None:
+        self.window, self.more = window, more
+        self.log: dict[int, bytes] = {}
+        self.first, self.last = 1, 0
+        self.committed = 0  # steps
+        self.results: list[Result] = []
+        self.refused: list[tuple[int, str]] = []
+        self.restore()
+
+    def restore(self) -> None:
+        """As after a crash: what was not committed is gone."""
+        self.groups, self.senders = open_windows(self.window, **self.more), ReceivedShards("in")
+        self.groups.caught_up = True
+        self.changelog = Changelog(self.groups, self.first)
+        kept = [self.log[number] for number in sorted(self.log) if self.first <= number <= self.last]
+        self.changelog.replay(kept, self.first, self.last, self.senders)
+
+    def take(self, first: int, steps: Sequence[Step]) -> None:
+        records = [record(first + i, step.key, step.time, step.amount) for i, step in enumerate(steps)]
+        left_out = {first + i for i, step in enumerate(steps) if step.left_out}
+        self.groups.accept(records, steps[0].now, left_out)
+
+    def look(self, now: float) -> None:
+        self.groups.at_end = True
+        self.expire(now)
+        self.groups.at_end = False
+
+    def expire(self, now: float) -> None:
+        while self.groups.expire(now, 2) and self.groups.behind:
+            pass
+
+    def commit(self, now: float, done: int) -> None:
+        for event in self.groups.drain():
+            if isinstance(event, Fire):
+                self.results.append(told(event))
+            elif isinstance(event, Refused):
+                self.refused.append((event.record.offset(), event.reason))
+        entries, keep_from = self.changelog.entries(self.senders.changes(), lambda: self.senders.whole(now), now)
+        for entry in entries:
+            self.last += 1
+            self.log[self.last] = entry
+        if keep_from is not None:
+            self.log = {number: entry for number, entry in self.log.items() if number >= keep_from}
+            self.first = keep_from
+        self.committed = done
+
+
+def told(fire: Fire) -> Result:
+    assert fire.window is not None
+    window = fire.window
+    return Result(
+        fire.key, window.start, fire.reason, window.by, fire.first, fire.last, fire.count, fire.values["total"]
+    )
