@@ -7,7 +7,7 @@ from math import inf
 from typing import Any
 
 from sluicegate.streams.aggregation.entry import ClockState
-from sluicegate.streams.aggregation.events import COUNT_LOWERED, DROPPED, Decided, Fire, GroupEnded, Refused
+from sluicegate.streams.aggregation.events import COUNT_LOWERED, DROPPED, Closing, Decided, Fire, GroupEnded, Refused
 from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, LAST, OPENED, TRACE, Bags, GroupState
 from sluicegate.streams.aggregation.reducers import apply
 from sluicegate.streams.aggregation.rule import Rule
@@ -328,10 +328,12 @@ class Groups:
         return iter(events)
 
 
-def fired(key: bytes, state: GroupState, reason: str, now: float, values: dict[str, Any]) -> Fire:
+def fired(
+    key: bytes, state: GroupState, reason: str, now: float, values: dict[str, Any], window: Closing | None = None
+) -> Fire:
     """The group that ends now, with these computed fields."""
-    opened = state[OPENED]
-    return Fire(key, state[COUNT], reason, state[FIRST], state[LAST], opened, max(now, opened), state[TRACE], values)
+    count, first, last, opened, trace = state[COUNT], state[FIRST], state[LAST], state[OPENED], state[TRACE]
+    return Fire(key, count, reason, first, last, opened, max(now, opened), trace, values, window=window)
 
 
 def traceparent(record: Record) -> str | None:

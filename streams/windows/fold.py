@@ -1,19 +1,20 @@
-"""The hot loop of windows, for records of open groups that neither close a window nor open a group.
+"""The hot loop of windows, for records that close no window and are not late.
 
 The records of the window that was used last lie from `begin` to `end`. `end` is no later than the next close of an open
-window, so the watermark stays below it, and no record of an open group is late. All other records take the careful way,
-which takes five times as long for a record.
+window, so the watermark stays below it, and no record of an open group is late. A record opens a group here unless the
+watermark closed its window. All other records take the careful way, which takes five times as long for a record.
 """
 
 from collections.abc import Callable, Sequence
 from math import floor
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.streams.aggregation.layout import COUNT, LAST
+from sluicegate.streams.aggregation.groups import LONGEST_KEY
+from sluicegate.streams.aggregation.layout import COUNT, LAST, GroupState
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.windows.times import LATEST, NO_TIMESTAMP, milliseconds
-from sluicegate.streams.windows.tumbling import name
+from sluicegate.streams.windows.tumbling import Tumbling, name
 
 if TYPE_CHECKING:
     from sluicegate.streams.windows.groups import WindowGroups
@@ -27,30 +28,29 @@ def folds(rule: Rule) -> bool:
 
 def fold(windows: "WindowGroups", records: Sequence[Record], now: float, most: int) -> None:
     """`windows.take` for each record, with the same result."""
-    rule, event, (size, offset, _) = windows.rule, windows.event, windows.tumbling
+    rule, event, kind = windows.rule, windows.event, windows.tumbling
     decode, key_of, until, largest = rule.decode, rule.key_of, rule.until, rule.max_record_bytes
-    adders, touched, get, limit = rule.plan.adders, windows.touched, windows.states.get, rule.completion.most
-    latest = floor(min(LATEST, (now + windows.window.max_ahead) * 1000))
+    adders, touched, get = rule.plan.adders, windows.touched, windows.states.get
+    latest, limit = floor(min(LATEST, (now + windows.window.max_ahead) * 1000)), rule.completion.most
     time_of, bound = _time_of(windows), _bound(windows, latest)
-    begin = end = 0
-    prefix = b""
+    begin, end, closes, prefix = 0, 0, 0, b""
     for record in records:
+        state = None
         try:
             read = decode(value := record.value())  # type: ignore[arg-type]
             key: Any = record.key() if key_of is None else key_of(read)
-            kind, time = record.timestamp() if time_of is None else (1, time_of(read))
+            known, time = record.timestamp() if time_of is None else (1, time_of(read))
             if not begin <= time < end:
-                begin = time - (time - offset) % size
-                prefix = name(begin, b"")
-                begin, end = max(begin, 0), min(begin + size, bound)
-            usual = kind != NO_TIMESTAMP and begin <= time < end and len(value) <= largest  # type: ignore[arg-type]
-            state = get(group := prefix + key) if usual else None
+                prefix, closes, begin, end = _span(kind, time, bound)
+            if known != NO_TIMESTAMP and begin <= time < end and len(value) <= largest:  # type: ignore[arg-type]
+                state = get(group := prefix + key)
+                if state is None and closes > event.watermark and len(group) <= LONGEST_KEY:
+                    state, bound = _opened(windows, group, record, now, time), min(bound, closes)
         except Exception:  # the careful way finds the reason
             state = None
         if state is None:
             most -= windows.take(record, now, most)
-            bound = _bound(windows, latest)
-            begin = end = 0
+            begin, end, bound = 0, 0, _bound(windows, latest)
             continue
         if time > event.watermark:
             event.watermark = time
@@ -61,6 +61,18 @@ def fold(windows: "WindowGroups", records: Sequence[Record], now: float, most: i
         touched[group] = state
         if count >= limit or (until is not None and until(read)):
             windows.complete(group, state, read, now)
+
+
+def _span(kind: Tumbling, time: int, bound: int) -> tuple[bytes, int, int, int]:
+    """The window of this time: how the names of its groups begin, when it closes, and which times take the hot loop."""
+    start = kind.start(time)
+    return name(start, b""), kind.closes(start), max(start, 0), min(start + kind.size, bound)
+
+
+def _opened(windows: "WindowGroups", group: bytes, record: Record, now: float, time: int) -> GroupState | None:
+    """A new group of a window that the watermark, with this record's time, does not close."""
+    windows.event.read(time)
+    return windows.open(group, record, now)
 
 
 def _time_of(windows: "WindowGroups") -> Callable[[Any], int] | None:

@@ -13,13 +13,11 @@ from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Any
 
-from msgspec.structs import replace
-
 from sluicegate.streams.agent import Window
 from sluicegate.streams.aggregation.accept import parsed, put, refuse
 from sluicegate.streams.aggregation.entry import ClockState
 from sluicegate.streams.aggregation.events import WINDOW, Closing, Fire
-from sluicegate.streams.aggregation.groups import LONGEST_KEY, SLICE_BYTES, STALE, Groups
+from sluicegate.streams.aggregation.groups import LONGEST_KEY, SLICE_BYTES, STALE, Groups, fired
 from sluicegate.streams.aggregation.layout import FIRST, OPENED, Bags, GroupState
 from sluicegate.streams.aggregation.results import rfc3339
 from sluicegate.streams.aggregation.rule import Rule
@@ -265,7 +263,7 @@ class WindowGroups(Groups):
         start, by = start_of(key), self._closing
         at = self.event.silent_at if by == "idle" else self._next_offset if by == AT_MOST else -1
         window = Closing(start, start + self.tumbling.size, by, self.event.watermark, next=at)
-        return replace(super().fired(key_of(key), state, reason, now, values), window=window)
+        return fired(key_of(key), state, reason, now, values, window)
 
     def fire_oldest(self, now: float) -> None:
         """Make room: fire the group whose window closes next. If the watermark closed it already, the limit changes

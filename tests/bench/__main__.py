@@ -24,10 +24,13 @@ JOBS = {
     "J1W": "J1 with one predicate",
     "J1W2": "J1 with two predicates",
     "J1L": "J1 with an expression over a list",
+    "J1T": "J1 in tumbling windows of the records' timestamps",
     "J2": "collect: the same, the result carries the 100 records",
 }
 WHERES = {"J1W": "amount >= 0", "J1W2": 'amount >= 0 && id != ""', "J1L": "'[amount, 1000].exists(each, each >= 1000)'"}
 """All records pass."""
+ENDINGS = {"J1T": "window: {tumbling: 1d}"}
+"""All records are of one day, unless the bench runs at midnight UTC."""
 LATENCY = "latency"
 ALL = (*JOBS, LATENCY, *handled.JOBS, failing.JOB, *sendings.JOBS, shared.JOB)
 TOPIC = "orders"
@@ -95,7 +98,8 @@ def throughput(bootstrap: str, topic: str, options: argparse.Namespace) -> Itera
         found: dict[str, list[jobs.Outcome]] = {}
         loops = (LOOP, TIGHT) if name == "J1" else (LOOP,)
         for turn, system in alternating((*loops, *options.stores), options.rounds):
-            work = Work(bootstrap, topic, rows=name == "J2", where=WHERES.get(name, ""))
+            ending = {"ending": ENDINGS[name]} if name in ENDINGS else {}
+            work = Work(bootstrap, topic, rows=name == "J2", where=WHERES.get(name, ""), **ending)
             outcome = jobs.once(system, work, options.records, expected)
             found.setdefault(system, []).append(outcome)
             say(f"{name} round {turn + 1}: {system} {outcome.seconds:.2f} s, {outcome.worker:.2f} CPU-s")

@@ -1,4 +1,4 @@
-"""ns per record of sluicegate.streams.aggregation.accept, on messages that were just consumed, as in the worker's loop.
+"""ns per record of the loops that add records to groups, on messages that were just consumed, as in the worker's loop.
 
     python -m tests.bench.hotpath [--records 1000000] [--passes 3] [--only WORD]
 
@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from itertools import groupby
+from math import inf
 from statistics import quantiles
 from typing import Any, NamedTuple
 
@@ -21,10 +22,9 @@ import msgspec
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from sluicegate.schemas import codec
-from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer, Until
-from sluicegate.streams.aggregation.accept import accept
-from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer, Until, Window
 from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.windows.opening import accept_into, groups_of
 from tests.bench import load
 from tests.bench.loop import Order
 from tests.bench.table import aligned
@@ -41,6 +41,7 @@ Take = Callable[[int, Sequence[Any]], None]
 """Called with a partition's number and records of it."""
 
 COUNT, SUM, MAX = Reducer("n", "count"), Reducer("sum", "sum", "amount"), Reducer("max", "max", "amount")
+HOUR = Window(3600.0, max_ahead=inf)  # of the records' timestamps, which are after NOW
 RULES = {
     "count only": Aggregation(count=100, compute=(COUNT,)),
     "count, sum, max of one field (inline)": Aggregation(count=100, since_first=600.0, compute=(COUNT, SUM, MAX)),
@@ -48,6 +49,7 @@ RULES = {
     "the same, timeout since last": Aggregation(count=100, since_last=600.0, compute=(COUNT, SUM, MAX)),
     "the same, until": Aggregation(count=100, until=Until("id", "none"), compute=(COUNT, SUM, MAX)),
     "the same, on_missing: ignore": Aggregation(count=100, on_missing="ignore", compute=(COUNT, SUM, MAX)),
+    "the same, in tumbling windows": Aggregation(count=100, window=HOUR, compute=(COUNT, SUM, MAX)),
     "sum, and last of another field": Aggregation(count=100, compute=(COUNT, SUM, Reducer("last", "last", "id"))),
     "sum, first and last": Aggregation(
         count=100, compute=(SUM, Reducer("first", "first", "id"), Reducer("last", "last", "id"))
@@ -105,14 +107,14 @@ def parts() -> dict[str, Part]:
 def accepting(aggregation: Aggregation) -> Part:
     """`accept` with fresh groups of four partitions."""
     rule = Rule(Agent("bench", (TOPIC,), aggregation, Destination("out"), "dead"), codec("json"))
-    partitions = [Groups(rule) for _ in range(load.PARTITIONS)]
+    partitions = [groups_of(rule) for _ in range(load.PARTITIONS)]
 
     def commit() -> None:
         for groups in partitions:
             groups.touched, groups.added = {}, {}
             groups.events.clear()
 
-    return Part(lambda number, records: accept(partitions[number], records, NOW), commit)
+    return Part(lambda number, records: accept_into(partitions[number], records, NOW), commit)
 
 
 def batches(consumer: Consumer, records: int) -> Iterator[tuple[list[Any], float]]:

@@ -35,7 +35,7 @@ FILE = (
     + """\
 {where}    aggregate:
       count: {count}
-      timeout: {{after: 10m, since: first}}
+      {ending}
       compute:
 {compute}
     to: {{topic: {app}.out}}
@@ -48,7 +48,8 @@ ROWS = {"n": "count", "rows": "collect"}
 @dataclass(frozen=True)
 class Work:
     """Every `count` records of a key of `topic` become one result: their number, sum and maximum, or (`rows`) the
-    records. The product is told to take those for which `where` is true, which are all."""
+    records. The product is told to take those for which `where` is true, which are all. `ending` is what ends a group
+    that stays smaller."""
 
     bootstrap: str
     topic: str
@@ -56,6 +57,7 @@ class Work:
     rows: bool = False
     low_latency: bool = False
     where: str = ""
+    ending: str = "timeout: {after: 10m, since: first}"
 
 
 @dataclass(frozen=True)
@@ -123,10 +125,8 @@ def _loop(system: str, work: Work, out: str, group: str) -> list[str]:
 def _product(work: Work, app: str, store: str, folder: Path) -> list[str]:
     compute = "\n".join(f"        {name}: {reducer}" for name, reducer in (ROWS if work.rows else NUMBERS).items())
     where = f"    where: {work.where}\n" if work.where else ""
-    text = FILE.format(
-        app=app, bootstrap=work.bootstrap, store=store, topic=work.topic, count=work.count, compute=compute, where=where
-    )
-    return product(text, folder)
+    given = {"bootstrap": work.bootstrap, "topic": work.topic, "count": work.count, "ending": work.ending}
+    return product(FILE.format(app=app, store=store, compute=compute, where=where, **given), folder)
 
 
 def product(text: str, folder: Path) -> list[str]:
