@@ -58,6 +58,19 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
+class Correlation:
+    """The groups are correlations: each record is an object with one field, the leg's name, and the leg's message.
+
+    The key of a group that ended is remembered for `remember` seconds, at most `max_keys` keys in each partition. A
+    record of such a key is late, and `late` is the action.
+    """
+
+    remember: float = 3600.0
+    late: Literal["dead-letter", "skip"] = "dead-letter"
+    max_keys: int = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
 class Aggregation:
     """The conditions that complete a group, and the fields of its result. At one record, count precedes until, and
     until precedes timeout.
@@ -83,6 +96,7 @@ class Aggregation:
     max_groups: int = 1_000_000
     max_buffered_bytes: int = 512 * 1024 * 1024
     window: Window | None = None
+    correlation: Correlation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +241,7 @@ class Agent:
     - `receive`: the input topics that Sluicegate agents write. Their repeats are dropped by shard and number.
     - `rekeys`: the name of the agent whose `repartition` this agent performs. It forwards each record to `to` under the
       key of `aggregation`, and does nothing else.
+    - `leg`: the leg of a correlation that this agent re-keys. It writes each message as the field of this name.
     - `avro`: the schemas of a format that has them.
     - `scope`: with `shared`, the groups of all partitions are in one buffer of the store. All workers fill and fire it.
     - `delivery`: with `transactional`, rows are sent in Kafka transactions. Consumers with `read_committed` read each
@@ -257,6 +272,7 @@ class Agent:
     max_record_bytes: int = 1024 * 1024
     handler: Handler | None = None
     rekeys: str = ""
+    leg: str = ""
     dedupe: Deduplication | None = None
     on_error: OnError = OnError()
     avro: SchemaOptions | None = None
@@ -288,6 +304,16 @@ class Agent:
     def windowed(self) -> bool:
         """Whether the agent has event-time windows."""
         return self.aggregation is not None and self.aggregation.window is not None
+
+    @property
+    def correlates(self) -> bool:
+        """Whether the groups of the agent are correlations."""
+        return self.aggregation is not None and self.aggregation.correlation is not None
+
+    @property
+    def awaits_end(self) -> bool:
+        """Whether the agent asks where a partition ends: its clock ends no group before what waits has been read."""
+        return self.windowed or self.correlates
 
     @property
     def forwards(self) -> bool:

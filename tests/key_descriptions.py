@@ -34,6 +34,7 @@ DESCRIPTIONS = {
     "count": "the number of records that completes a group",
     "timeout": "the age of a complete group: '30s', {'after': '30s', 'since': 'last'}, {'first': '30s', 'last': '5s'}",
     "window": "windows of event time: {'tumbling': '5m', 'time': FIELD, 'grace': '30s'}; `time` is Kafka's by default",
+    "correlate": "one result of several topics, in place of `from` and an aggregation: {'legs': {NAME: TOPIC}, ...}",
     "until": "an expression, or {'field': NAME, 'equals': VALUE}; the record for which it is true completes the group",
     "compute": "the fields of the result by name: 'count', 'collect', {'sum': FIELD}, {'reduce': FUNCTION} and so on",
     "on_timeout": "what happens to a group when its timeout has passed",

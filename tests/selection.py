@@ -96,6 +96,7 @@ LONG = (
     # Tests of files that are played once for each place where a process can die.
     "tests/unit/lookups/test_document.py::test_its_file_passes_its_own_tests_with_a_death_at_every_place",
     "tests/unit/lookups/test_play.py::test_a_row_may_come_later",
+    "tests/unit/correlation/test_document.py::test_its_file_passes_its_own_tests_with_a_death_at_every_place",
     "tests/unit/windows/test_document.py::test_its_file_passes_its_own_tests_with_a_death_at_every_place",
     "tests/unit/shadow/test_call_handlers.py::test_the_handler_fails_as_it_did",
     "tests/unit/testing/test_deploy_step.py::test_a_rule_is_deployed_in_the_middle_of_a_test",

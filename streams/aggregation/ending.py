@@ -7,7 +7,7 @@ from sluicegate.schemas import Codec
 from sluicegate.streams.agent import Let, Reducer
 from sluicegate.streams.aggregation.clauses import GROUP, ClauseFailed, Fields, answered, clause
 from sluicegate.streams.aggregation.layout import COUNT, Bags, GroupState
-from sluicegate.streams.aggregation.reducers import ABSENT, Plan
+from sluicegate.streams.aggregation.reducers import ABSENT, Plan, kept_as
 from sluicegate.streams.aggregation.results import plain
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.expressions.scope import paths
@@ -16,6 +16,8 @@ from sluicegate.streams.expressions.words import normal
 
 ASKED = ("count", "sum", "min", "max", "mean", "distinct")
 """The reducers whose values `until` may ask for. `group.count` is the number of records as well."""
+LEGS = ("first", "last")
+"""More of them, for the legs of a correlation. Of `collect` it may ask for the number of items."""
 
 
 def of_group(node: Node) -> list[str]:
@@ -26,26 +28,39 @@ def of_group(node: Node) -> list[str]:
 class Ending:
     """An `until` expression. It sees the record, and the group as it is with that record."""
 
-    __slots__ = ("_answer", "_fields", "_names", "_reads")
+    __slots__ = ("_answer", "_bags", "_fields", "_names", "_reads")
 
-    def __init__(self, text: str, compute: tuple[Reducer, ...], lets: tuple[Let, ...], codec: Codec, plan: Plan):
-        """Raises ConfigurationError."""
+    def __init__(
+        self,
+        text: str,
+        compute: tuple[Reducer, ...],
+        lets: tuple[Let, ...],
+        codec: Codec,
+        plan: Plan,
+        legs: Mapping[object, int] | None = None,
+    ) -> None:
+        """`legs`: of a correlation, the indexes of the bags by `kept_as`. Raises ConfigurationError."""
         until = clause("until", text)
         self._fields = Fields([until], lets, codec)
         self._answer = self._fields.function(until)
         self._names = of_group(until.node)
-        can_be_asked = {each.name for each in compute if each.kind in ASKED}
+        kinds = ASKED if legs is None else (*ASKED, *LEGS)
+        can_be_asked = {each.name for each in compute if each.kind in kinds}
+        self._bags = {each.name: legs[kept_as(each)] for each in compute if legs and each.kind == "collect"}
         self._reads = [(name, read) for name, read in plan.reads if name in self._names and name in can_be_asked]
 
     def holds(self, record: Record, state: GroupState, bags: Bags) -> bool:
         """Whether the group ends with this record, which `state` and `bags` have already. False where the expression
         has no answer while a value of the group that it names does not exist yet. Raises ClauseFailed otherwise, and
         what decoders raise."""
-        group = {"count": state[COUNT]}
+        group: dict[str, Any] = {"count": state[COUNT]}
         for name, read in self._reads:
             value = read(state, bags)
             if value is not ABSENT and (value := plain(value)) is not None:
                 group[name] = value
+        for name, index in self._bags.items():
+            if many := len(bags[index]):
+                group[name] = [None] * many
         seen = self._fields.in_group(record, record.value() or b"", group)
         try:
             return answered("until", self._answer(seen))

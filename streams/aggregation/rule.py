@@ -1,6 +1,6 @@
 """An aggregation, compiled: how a record becomes a key and values, when a group is complete, what its result says."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -12,7 +12,7 @@ from sluicegate.streams.aggregation.clauses import Lets, Where, computed, needed
 from sluicegate.streams.aggregation.completion import Completion, completion
 from sluicegate.streams.aggregation.ending import Ending
 from sluicegate.streams.aggregation.layout import Bags, GroupState
-from sluicegate.streams.aggregation.reducers import ABSENT, STATS, Plan, plan
+from sluicegate.streams.aggregation.reducers import ABSENT, STATS, Plan, places, plan
 from sluicegate.streams.aggregation.results import results
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.errors import ConfigurationError
@@ -86,7 +86,9 @@ class Rule:
         self.time_of = getters[window.time] if window is not None and window.time is not None else None
         self.until = _until(until, getters) if isinstance(until, Until) else None
         self.ending = (
-            Ending(until, aggregation.compute, agent.let, codec, self.plan) if isinstance(until, str) else None
+            Ending(until, aggregation.compute, agent.let, codec, self.plan, _legs(aggregation, lenient))
+            if isinstance(until, str)
+            else None
         )
         self.utf8 = codec.name == "json" and any(r.kind == "collect" and r.field is None for r in aggregation.compute)
         self.fingerprint, self.shared = fingerprint(agent), agent.scope == "shared"
@@ -102,6 +104,10 @@ class Rule:
     def values(self, state: GroupState, bags: Bags) -> dict[str, Any]:
         """The computed fields of a result; one that does not exist is left out."""
         return {name: value for name, read in self.plan.reads if (value := read(state, bags)) is not ABSENT}
+
+
+def _legs(aggregation: Aggregation, lenient: bool) -> Mapping[object, int] | None:
+    return places(aggregation.compute, lenient)[1] if aggregation.correlation is not None else None
 
 
 def fingerprint(agent: Agent) -> str:

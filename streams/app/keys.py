@@ -95,6 +95,8 @@ class AgentKeys(AggregateKeys, total=False):
       a rule that was never deployed
     - `history` (str | None): the topic for a message about each group that ends without a result
     - `lookup` (Mapping[str, FileKeys] | None): rows of the store that are added to messages and results
+    - `correlate` (FileKeys | None): one result of several topics, in place of `from` and an aggregation: {'legs':
+      {NAME: TOPIC}, ...}
     """
 
     from_: Required[str | FileKeys | Sequence[str | FileKeys]]
@@ -128,6 +130,7 @@ class AgentKeys(AggregateKeys, total=False):
     on_change: Literal["finish", "convert", "flush", "drop", "refuse"] | None
     history: str | None
     lookup: Mapping[str, FileKeys] | None
+    correlate: FileKeys | None
 
 
 class AppKeys(TypedDict, total=False):

@@ -131,7 +131,10 @@ def judge_topics(found: Mapping[str, int | None]) -> None:
 def _with_own(app: App, agents: Sequence[Agent], found: Mapping[str, int | None]) -> Mapping[str, int | None]:
     """`found` with the topics of `repartition:`, which are created when their inputs exist: with as many partitions as
     the largest input has."""
-    own = {agent.to.topic: agent.topics for agent in agents if agent.rekeys and agent.to is not None}
+    own: dict[str, list[str]] = {}
+    for agent in agents:
+        if agent.rekeys and agent.to is not None:
+            own.setdefault(agent.to.topic, []).extend(agent.topics)
     missing = {topic: max(found[each] or 0 for each in inputs) for topic, inputs in own.items() if found[topic] is None}
     if not missing or not all(missing.values()):
         return found

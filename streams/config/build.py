@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sluicegate.streams import agent as run
-from sluicegate.streams.config import envelopes, kafka, lookups, registry, schemas, windows
+from sluicegate.streams.config import correlating, envelopes, kafka, lookups, registry, schemas, windows
 from sluicegate.streams.config.checks import dead_letters, letters, rekeying
 from sluicegate.streams.config.dedupe import DeduplicationModel
 from sluicegate.streams.config.leased import OutboxModel
@@ -67,6 +67,8 @@ def _kafka(settings: Mapping[str, object]) -> dict[str, kafka.KafkaSetting]:
 def _agents(file: FileModel, name: str, agent: AgentModel, written: set[str], folder: Path) -> list[run.Agent]:
     """An agent with `repartition:` is two: one that re-keys, and itself on what that one writes, by the message key."""
     made = _agent(file, name, agent, written, folder)
+    if agent.correlate is not None:
+        return correlating.expanded(agent.correlate, name, made, file.app)
     if agent.repartition is None or agent.key is None:
         return [made]
     rule = made.aggregation or run.Aggregation()

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from ipaddress import ip_address
 
-from sluicegate.streams.config import cases, envelopes, forwarding, windows
+from sluicegate.streams.config import cases, correlating, envelopes, forwarding, windows
 from sluicegate.streams.config.dead_letters import DeadLettersModel
 from sluicegate.streams.config.fields import LONGEST_NAME, NAME
 from sluicegate.streams.config.kafka import EMBEDDED
@@ -32,6 +32,7 @@ def findings(file: FileModel) -> Iterator[FileFinding]:
         yield from envelopes.findings(agent, path)
         yield from _isolation(agent, path)
         yield from _repartition(file, name, agent, path)
+        yield from correlating.findings(agent, path, file.agents)
         if agent.aggregate is not None:
             yield from _aggregate(agent.aggregate, (*path, "aggregate"))
         yield from windows.findings(agent, path)

@@ -58,7 +58,8 @@ def findings(file: FileModel) -> Iterator[FileFinding]:
         texts = {(*path, "let", each): text for each, text in (agent.let or {}).items()}
         if agent.where is not None:
             texts[*path, "where"] = agent.where
-        if agent.aggregate is not None and isinstance(agent.aggregate.until, str):
+        made = agent.correlate is not None  # then `until` is made of `complete`, which has findings of its own
+        if agent.aggregate is not None and isinstance(agent.aggregate.until, str) and not made:
             texts[*path, "aggregate", "until"] = agent.aggregate.until
         found = [_parsed(at, text) for at, text in texts.items()]
         yield from (each for each in found if isinstance(each, FileFinding))

@@ -30,6 +30,7 @@ from sluicegate.streams.config import (
     words,
 )
 from sluicegate.streams.config.cases import ExpectRowsStep, ExpectStep, RowStep, SendStep, StepModel
+from sluicegate.streams.config.correlating import CorrelateModel, LegModel
 from sluicegate.streams.config.dead_letters import DeadLettersModel
 from sluicegate.streams.config.dedupe import DeduplicationModel, IdSource
 from sluicegate.streams.config.document import FileDocument, LineColumn, Unreadable
@@ -240,6 +241,8 @@ def _keys() -> Mapping[str, list[str]]:
         f"{agent}.aggregate": Aggregate,
         f"{agent}.aggregate.timeout": TimeoutModel,
         f"{agent}.aggregate.until": UntilModel,
+        f"{agent}.correlate": CorrelateModel,
+        f"{agent}.correlate.legs.*": LegModel,
         f"{agent}.aggregate.window": WindowModel,
         f"{agent}.aggregate.window.time": TimeModel,
         "tests.*": StepModel,

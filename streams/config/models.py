@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, WithJsonSchema, model_validator
 
+from sluicegate.streams.config import correlating
 from sluicegate.streams.config.cases import Tests
 from sluicegate.streams.config.dead_letters import DeadLettersField
 from sluicegate.streams.config.declared import DeclaredFields
@@ -365,6 +366,26 @@ class AgentModel(BaseModel):
     on_change: OnChange | None = None
     history: TopicField | None = None
     lookup: LookupsField | None = None
+    correlate: correlating.CorrelateField | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _topics_of_legs(cls, value: object) -> object:
+        return correlating.with_topics(value)
+
+    @model_validator(mode="after")
+    def _correlated(self) -> Self:
+        """An agent with `correlate` has the aggregation that means the same."""
+        if self.correlate is not None and self.aggregate is None:
+            given = correlating.aggregate(self.correlate)
+            compute = {
+                name: ReducerModel.model_construct(kind=kind, field=field, function=None)
+                for name, (kind, field) in given["compute"].items()
+            }
+            timeout = TimeoutModel.model_construct(after=given["timeout"], since="first")
+            made = Aggregate.model_construct(until=given["until"], timeout=timeout, compute=compute)
+            self.__dict__["aggregate"] = made.model_copy(update={"on_missing": "ignore"})
+        return self
 
     @property
     def forwards(self) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from sluicegate.schemas.options import SchemaOptions
 from sluicegate.streams import agent as run
-from sluicegate.streams.config import envelopes, loading, registry, rules, typed, windows
+from sluicegate.streams.config import correlating, envelopes, loading, registry, rules, typed, windows
 from sluicegate.streams.config.document import FileDocument
 from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean, dotted
 from sluicegate.streams.config.scalars import Native
@@ -125,7 +125,7 @@ def _orphans(app: run.App) -> Iterator[FileFinding]:
 
 
 def _tree(app: run.App) -> Tree:
-    rekeying = {each.rekeys: each for each in app.agents if each.rekeys}
+    rekeying = {each.rekeys: each for each in app.agents if each.rekeys and not each.leg}
     http = app.http
     return _given(
         app=app.name,
@@ -139,7 +139,7 @@ def _tree(app: run.App) -> Tree:
         outbox=False if app.outbox is None else _outbox(app.outbox),
         timeouts=False if app.timeouts is None else _timeouts(app.timeouts),
         schema_registry=None if app.registry is None else _registry(app.registry),
-        agents={each.name: _agent(each, rekeying.get(each.name)) for each in app.agents if not each.rekeys},
+        agents={each.name: _agent_of(app, each, rekeying) for each in app.agents if not each.rekeys},
     )
 
 
@@ -179,6 +179,15 @@ def _registry(registry: run.Registry) -> Tree:
         **files,
         **({"auth": auth} if auth else {}),
     }
+
+
+def _agent_of(app: run.App, agent: run.Agent, rekeying: Mapping[str, run.Agent]) -> Tree:
+    found = _agent(agent, rekeying.get(agent.name))
+    if agent.correlates:
+        legs = [each for each in app.agents if each.leg and each.rekeys == agent.name]
+        found = {name: each for name, each in found.items() if name not in ("from", "aggregate", "start")}
+        found |= {correlating.CORRELATE: correlating.written(agent, legs)}
+    return found
 
 
 def _agent(agent: run.Agent, first: run.Agent | None) -> Tree:

@@ -14,7 +14,7 @@ from sluicegate.streams.agent import (
     Threshold,
     Timeouts,
 )
-from sluicegate.streams.config import windows
+from sluicegate.streams.config import correlating, windows
 from sluicegate.streams.config.phrases import of_group, of_lookups, of_records, of_results, unanswered
 from sluicegate.streams.config.problems import FileFinding, Path
 from sluicegate.streams.units import spoken_duration
@@ -38,7 +38,7 @@ def meaning(agent: Agent) -> list[str]:
         return [
             f"reads {_listed(agent.topics)} for {agent.rekeys}",
             *of_records(agent),
-            f"writes each record unchanged to {agent.to.topic}, under the {_key(rule)}",
+            f"writes each record {_as(agent)} to {agent.to.topic}, under the {_key(rule)}",
             *_unusable(agent),
         ]
     if rule is None:
@@ -68,6 +68,10 @@ def meaning(agent: Agent) -> list[str]:
     if agent.revision:
         sentences.append(f"is revision {agent.revision} of its code")
     return sentences + _unusable(agent)
+
+
+def _as(agent: Agent) -> str:
+    return f"as the leg {agent.leg}" if agent.leg else "unchanged"
 
 
 def _where(agent: Agent) -> str:
@@ -154,6 +158,7 @@ def _ends(agent: Agent, rule: Aggregation) -> list[str]:
     sentences = [
         firing(rule) if agent.scope == "partition" else firing(rule).replace("the worker's clock", "the store's clock")
     ]
+    sentences += correlating.meaning(agent)
     if rule.on_timeout != "fire" and (rule.since_first or rule.since_last):
         action = (
             "discarded" if rule.on_timeout == "discard" else f"written to {agent.dead_letters} as its result document"
@@ -205,7 +210,8 @@ def firing(rule: Aggregation) -> str:
         return f"ends a group only at a limit: {rule.max_items} records of one key, or {rule.max_bytes} collected bytes"
     text = ("ends a group " if isinstance(rule.until, str) else "fires ") + ", or ".join(ends)
     if any(seconds is not None for seconds, _ in timed):
-        text += ", by the worker's clock, even if no record follows; a late record starts a new group"
+        text += ", by the worker's clock, even if no record follows"
+        text += "; a late record starts a new group" if rule.correlation is None else ""
     return text
 
 

@@ -17,7 +17,7 @@ from sluicegate.streams.handlers.failures import Policy
 from sluicegate.streams.handlers.forwarding import Forwarding
 from sluicegate.streams.handlers.handling import Handling
 from sluicegate.streams.handlers.processor import Aggregating, RecordProcessor
-from sluicegate.streams.handlers.rekey import Repartitioning
+from sluicegate.streams.handlers.rekey import Repartitioning, wrapped
 from sluicegate.streams.handlers.slow import Slow
 from sluicegate.streams.handlers.values import OutputTarget, TimeoutReturn
 from sluicegate.streams.lookups.handled import LookingHandling
@@ -127,7 +127,8 @@ def _processor(
     if agent.lookups and agent.handler is None:
         return _looking(agent, rule, reads, outputs.most, parts), None
     if agent.rekeys:
-        return Repartitioning(rule, outputs.to or "", outputs.most), None
+        wrap = wrapped(agent.leg, reads) if agent.leg else None
+        return Repartitioning(rule, outputs.to or "", outputs.most, wrap), None
     if agent.forwards:
         return Forwarding(agent, rule, reads, outputs.most), None
     handler = agent.handler

@@ -1,6 +1,7 @@
-"""Tells the windows of each partition where its owner stands in the log.
+"""Tells the windows and the correlations of each partition where its owner stands in the log.
 
-Only the watermark makes a record late, so the owner's clock may close windows only when no record waits to be read. The
+Only the watermark makes a record late, so the owner's clock may close windows only when no record waits to be read. And
+a leg that waits to be read is not absent. The
 partition must have been read to its end since the last seek, its intake must not be paused, and no record of it may be
 in hand.
 """
@@ -14,7 +15,7 @@ from sluicegate.streams.ownership.owner import Owner
 
 
 class EventClocks:
-    """The partitions with windows of one worker."""
+    """The partitions of one worker whose groups ask for the end of the log."""
 
     def __init__(self, gauge: Gauge, claims: Claims) -> None:
         self._gauge, self._claims = gauge, claims
@@ -22,9 +23,9 @@ class EventClocks:
     def look(self, batch: Sequence[Record], now: float) -> None:
         """After a poll, before its records are taken and before windows may close."""
         for place, owner in self._claims.owners.items():
-            if owner.windows is not None:
+            if owner.awaits is not None:
                 at_end = self._at_end(place, owner) and not _holds(batch, place)
-                owner.windows.stands(owner.offset, at_end, owner.now(now))
+                owner.awaits.stands(owner.offset, at_end, owner.now(now))
 
     def _at_end(self, place: TopicPartition, owner: Owner) -> bool:
         return self._gauge.ended(*place) >= owner.offset and self._claims.intake.reads(place)

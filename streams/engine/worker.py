@@ -78,7 +78,7 @@ class Worker:
         self._owners, self._processor = claims.owners, setting.processor
         self._chunk = CHUNK
         self._commits = Commits(setting, claims, parts.meter, parts.clock.monotonic, self._lost, parts.spans)
-        self._clocks = EventClocks(parts.input, claims) if agent.windowed else None
+        self._clocks = EventClocks(parts.input, claims) if agent.awaits_end else None
         parts.input.before_revoke(self._finish)
         self._report_at = self._inform_at = self._probe_at = 0.0
         self._level = setting.store.level()

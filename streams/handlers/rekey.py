@@ -1,11 +1,16 @@
-"""`repartition:` writes each record, unchanged, to the outbox under another key."""
+"""`repartition:` writes each record, unchanged, to the outbox under another key.
+
+So do the legs of a correlation, which write the message as the one field of an object.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from sluicegate.schemas import Codec
+from sluicegate.schemas.codecs import as_json
 from sluicegate.streams.aggregation.accept import refuse
 from sluicegate.streams.aggregation.events import Event, Refused, Sent
-from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.groups import LONGEST_KEY, Groups
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record, passed_on
 from sluicegate.streams.contracts.stores import TopicPartition
@@ -13,27 +18,48 @@ from sluicegate.streams.errors import ConfigurationError, ProduceStopped
 from sluicegate.streams.handlers.processor import Item, RecordProcessor
 from sluicegate.streams.handlers.values import OVERHEAD, Message
 
+Wrap = Callable[[bytes], bytes]
+
+
+def wrapped(leg: str, codec: Codec) -> Wrap:
+    """The function that makes `{"LEG": MESSAGE}` of a message of any format, as JSON."""
+    begin, text = b'{"%s":' % leg.encode(), as_json(codec)
+    checked = codec.name == "json"
+
+    def wrap(value: bytes) -> bytes:
+        if checked and not value.isascii():
+            value.decode()
+        return begin + text(value) + b"}"
+
+    return wrap
+
 
 class Repartitioning(RecordProcessor):
-    """Each message may have at most `max_bytes`, the limit of `topic`."""
+    """Each message may have at most `max_bytes`, the limit of `topic`. `wrap` gives the value to write; it raises what
+    decoders raise. Without it the value stays as it is."""
 
     batches = False
 
-    def __init__(self, rule: Rule, topic: str, max_bytes: int) -> None:
-        if rule.key_of is None:
+    def __init__(self, rule: Rule, topic: str, max_bytes: int, wrap: Wrap | None = None) -> None:
+        if rule.key_of is None and wrap is None:
             raise ConfigurationError(f"topic {topic}: records can only be re-keyed by a field")
-        self._rule, self._key_of, self._topic, self._max_bytes = rule, rule.key_of, topic, max_bytes
+        self._rule, self._topic, self._max_bytes, self._wrap = rule, topic, max_bytes, wrap
 
     def read(self, groups: Groups, records: Sequence[Record]) -> list[Item]:
         """The records with their new key as `value`, or refused records."""
         items: list[Item] = []
-        read, key_of, largest = self._rule.read, self._key_of, self._rule.max_record_bytes
+        read, key_of, largest, wrap = self._rule.read, self._rule.key_of, self._rule.max_record_bytes, self._wrap
         for record in records:
             try:
-                key = key_of(read(record))
-                if len(record.value() or b"") > largest:
+                found = read(record)
+                key, value = record.key() if key_of is None else key_of(found), record.value()
+                if len(value or b"") > largest:
                     raise OverflowError
-                items.append(Message(key, record))
+                if key is None:
+                    groups.refuse_key(record, key, LONGEST_KEY)
+                    items += [event for event in groups.drain() if isinstance(event, Refused)]
+                else:
+                    items.append(Message((key, value if wrap is None else wrap(value or b"")), record))
             except Exception as error:
                 refuse(groups, record, error)
                 items += [event for event in groups.drain() if isinstance(event, Refused)]
@@ -45,11 +71,11 @@ class Repartitioning(RecordProcessor):
         return [self._sent(item, identify) if isinstance(item, Message) else item for item in items]
 
     def _sent(self, message: Message, identify: Callable[[int], str]) -> Event:
-        record, key = message.record, message.value
+        record, (key, value) = message.record, message.value
         kept = passed_on(record)
-        size = len(record.value() or b"") + len(key) + sum(len(name) + len(value or b"") for name, value in kept)
+        size = len(value or b"") + len(key) + sum(len(name) + len(value or b"") for name, value in kept)
         if size + OVERHEAD <= self._max_bytes:
-            return Sent(identify(record.offset()), 0, self._topic, key, record.value(), kept, None)
+            return Sent(identify(record.offset()), 0, self._topic, key, value, kept, None)
         if self._rule.on_error.produce == "stop":
             where = f"{record.topic()}/{record.partition()}/{record.offset()}"
             raise ProduceStopped(

@@ -256,6 +256,8 @@ def unaccountable(agent: Agent) -> str | None:
         return "its groups span partitions (scope: shared)"
     if agent.windowed:
         return "its groups are event-time windows, which a rebuild cannot fold yet"
+    if agent.correlates or agent.leg:
+        return "its groups are correlations, which a rebuild cannot fold yet"
     if agent.handler is not None and not told:
         return "what its handler did is not in a topic"
     if agent.handler is not None and agent.handler.concurrency:

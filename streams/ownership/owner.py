@@ -53,6 +53,7 @@ class Owner:
         self.partition, self._setting, self._rows = partition, setting, rows
         self.groups = groups_of(setting.rule, bool(setting.agent.history))
         self.windows = windows_of(self.groups)
+        self.awaits = windowed.awaiting(self.groups)
         self.senders = ReceivedShards(partition.topic)
         self.dedupe = DuplicateFilter(setting.ids) if setting.ids else None
         self.marks = CrashMarks(setting.process)
@@ -98,7 +99,7 @@ class Owner:
         self._changelog = Changelog(
             self.groups,
             self.claim.first,
-            self.dedupe.seen if self.dedupe else None,
+            windowed.known(self.groups, self.dedupe),
             self.sealed,
             self._switch.generation,
             self.older.by_number(),
@@ -164,8 +165,8 @@ class Owner:
             self.groups.rearm()
         self._rows.begin(claim.token, claim.number, self._source.name)
         self.marks.found(claim.trying, self.offset)
-        if self.windows is not None:
-            self.windows.begin(self.facts.high, self._clock.last)
+        if self.awaits is not None:
+            self.awaits.begin(self.facts.high, self._clock.last)
         self.sealed.settle(setting.slow is not None)
         if setting.slow is not None:
             setting.slow.resumed(self.sealed)

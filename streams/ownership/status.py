@@ -51,7 +51,7 @@ def partition_report(owner: Owner, monotonic: float, gauge: Gauge, waits: str | 
 def count_receipts(owner: Owner, meter: Meter, log: structlog.typing.FilteringBoundLogger) -> None:
     """Count the records since the last call that were duplicates, late, or left out without a dead letter."""
     dropped, late = owner.senders.receipts()
-    counts = {"skipped": 0, "discarded": 0, "late": 0}
+    counts = {"skipped": 0, "discarded": 0, "late": 0, "late_legs": 0}
     for groups in owner.every_groups():
         for name, times in groups.counts.items():
             counts[name] += times
@@ -65,6 +65,7 @@ def count_receipts(owner: Owner, meter: Meter, log: structlog.typing.FilteringBo
         "records_skipped": counts["skipped"],
         "records_passed_over": passed_over,
         "records_past_window": counts["late"],
+        "legs_late": counts["late_legs"],
         "groups_discarded": counts["discarded"],
     }
     for name, times in found.items():

@@ -4,8 +4,10 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 
 from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.seen import KnownIds
 from sluicegate.streams.aggregation.taking import divided
 from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.correlation.groups import CorrelatedGroups
 from sluicegate.streams.reading.dedupe import DuplicateFilter
 from sluicegate.streams.windows.groups import WindowGroups
 
@@ -13,6 +15,18 @@ from sluicegate.streams.windows.groups import WindowGroups
 def windows_of(groups: Groups) -> WindowGroups | None:
     """The groups as windows; None without windows."""
     return groups if isinstance(groups, WindowGroups) else None
+
+
+def awaiting(groups: Groups) -> WindowGroups | CorrelatedGroups | None:
+    """The groups, if they ask where the owner stands in the log; else None."""
+    return groups if isinstance(groups, WindowGroups | CorrelatedGroups) else None
+
+
+def known(groups: Groups, dedupe: DuplicateFilter | None) -> KnownIds | None:
+    """The ids that the changelog keeps beside the groups: ended keys of correlations, or the ids of `dedupe`."""
+    if isinstance(groups, CorrelatedGroups):
+        return groups.finished
+    return dedupe.seen if dedupe is not None else None
 
 
 def inherit(windows: WindowGroups, earlier: Iterable[Groups]) -> None:

@@ -181,18 +181,19 @@ def _policies(change: Change, old: AgentDocument, new: AgentDocument) -> Change:
         return change._replace(policies=() if change.kind == INPUT else (CONVERT,))
     if change.path == "revision" and not (has_functions(old) or has_functions(new)):
         change = change._replace(policies=POLICIES)
-    if _windowed(old) or _windowed(new):
+    if _goes_by_log(old) or _goes_by_log(new):
         return change._replace(policies=_of_windows(change))
     return change
 
 
-def _windowed(document: AgentDocument) -> bool:
-    return "window" in document.get("aggregate", {})
+def _goes_by_log(document: AgentDocument) -> bool:
+    """Whether groups end by where the owner stands in the log: windows and correlations."""
+    return "window" in document.get("aggregate", {}) or "correlate" in document
 
 
 def _of_windows(change: Change) -> tuple[str, ...]:
-    """Open windows go on only with the same contents. They cannot finish beside a changed rule: both would need the
-    time of each record."""
+    """Open windows and correlations go on only with the same contents. They cannot finish beside a changed rule, which
+    would need the same watermark, or the same remembered keys."""
     goes_on = () if change.kind in (KEPT, COMPUTED) else (CONVERT,)
     return tuple(each for each in change.policies if each in (*goes_on, *ENDS))
 

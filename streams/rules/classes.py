@@ -42,6 +42,7 @@ _AGGREGATE = {
     **dict.fromkeys(("window.time", "window.time.field", "window.time.unit"), INPUT),
     **dict.fromkeys(("compute", "compute.kind", "compute.field", "compute.function"), COMPUTED),
 }
+_LEGS = ("through", "legs", "legs.from", "legs.key", "legs.keep", "legs.where", "legs.on_null")
 _WRITTEN = ("format", "schema", "framing", "schema_id", "subject", "register", "message", "validate")
 _EVENT = ("envelope", "envelope.cloudevents", "envelope.type", "envelope.source")
 _TO = ("topic", "where", "select", "continue", *_EVENT, *_WRITTEN)
@@ -52,6 +53,8 @@ OF_AN_AGENT = {
     **dict.fromkeys(("format", "schema", "writer_schema", "framing", "schema_id", "message"), INPUT),
     "from.envelope": INPUT,
     **dict.fromkeys(("scope", "repartition"), INPUT),
+    **dict.fromkeys(("correlate", *(f"correlate.{name}" for name in _LEGS)), INPUT),
+    **dict.fromkeys((f"correlate.{name}" for name in ("complete", "timeout", "remember", "late", "max_keys")), END),
     "aggregate": INPUT,
     **{f"aggregate.{name}": found for name, found in _AGGREGATE.items()},
     **dict.fromkeys(("key", "key.field"), COMPUTED),

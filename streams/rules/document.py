@@ -13,6 +13,7 @@ from sluicegate.streams import formats
 from sluicegate.streams.agent import (
     Agent,
     Aggregation,
+    Correlation,
     Deduplication,
     Destination,
     Handler,
@@ -46,6 +47,8 @@ def document(agent: Agent) -> AgentDocument:
         found["let"] = [{each.name: _normal(each.expression)} for each in agent.let]
     if rule is not None:
         found |= {"aggregate": _aggregate(rule), **({"key": rule.key} if rule.key else {})}
+    if rule is not None and rule.correlation is not None:
+        found["correlate"] = _besides_defaults(rule.correlation, Correlation(), ("remember", "late", "max_keys"))
     if agent.outputs:
         found["to"] = _to(agent)
     if agent.lookups:

@@ -10,6 +10,7 @@ from sluicegate.streams.rules.document import AgentDocument, document
 SHOWN = 8  # hex digits of the digest that a result carries
 KEYS = (
     "aggregate",
+    "correlate",
     "key",
     "format",
     "schema",

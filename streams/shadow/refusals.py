@@ -23,6 +23,8 @@ def unshadowable(agent: Agent, calls: bool = False) -> str | None:
         return "it has no aggregation, so there is nothing to compare"
     if rule.window is not None:
         return "its groups are event-time windows, which a shadow cannot fold yet"
+    if rule.correlation is not None:
+        return "its groups are correlations, which a shadow cannot fold yet"
     if agent.lookups:
         return "its results hold rows of the store (lookup), which may have changed since"
     if agent.scope == "shared":

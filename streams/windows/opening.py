@@ -1,4 +1,4 @@
-"""Which groups a rule has: the one place that asks whether it has windows."""
+"""Which groups a rule has: the one place that asks whether it has windows or is a correlation."""
 
 from collections.abc import Callable, Sequence
 
@@ -6,6 +6,7 @@ from sluicegate.streams.aggregation.accept import accept
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.correlation.groups import CorrelatedGroups
 from sluicegate.streams.windows.groups import WindowGroups
 from sluicegate.streams.windows.times import reader
 from sluicegate.streams.windows.tumbling import tumbling
@@ -38,5 +39,7 @@ def window_of(rule: Rule) -> Callable[[Record], int | None]:
 
 def groups_of(rule: Rule, notes: bool = False) -> Groups:
     """The groups of one partition under this rule, with none open. `notes` as in Groups."""
-    window = rule.aggregation.window
+    window, correlation = rule.aggregation.window, rule.aggregation.correlation
+    if correlation is not None:
+        return CorrelatedGroups(rule, correlation, notes)
     return Groups(rule, notes) if window is None else WindowGroups(rule, window, notes)

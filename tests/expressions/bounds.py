@@ -114,9 +114,10 @@ def evaluations(names: Iterable[str] = RECORDS) -> Iterator[Evaluation]:
 
 
 def _timed(evaluate: Any, record: Any) -> tuple[float, str]:
-    """The CPU time of this thread, the lesser of two where the first is long: caches and collections cost it once."""
+    """The CPU time of this thread, the least of up to five where the first is long: caches cost it once, and other
+    processes share the core."""
     best, outcome = MOST * 1000, ""
-    for _ in range(2):
+    for turn in range(5):
         began = time.thread_time()
         try:
             evaluate(record)
@@ -126,7 +127,7 @@ def _timed(evaluate: Any, record: Any) -> tuple[float, str]:
         except EvaluationError:
             outcome = "error"
         best = min(best, time.thread_time() - began)
-        if best < MOST / 2:
+        if best < (MOST if turn else MOST / 2):
             break
     return best, outcome
 

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from tests.mutation import (
     child,
+    correlations,
     engine,
     expressions,
     formats,
@@ -45,6 +46,7 @@ GUARDS = (
     *lookups.GUARDS,
     *rereading.GUARDS,
     *windows.GUARDS,
+    *correlations.GUARDS,
     *rules.GUARDS,
     *stores.GUARDS,
 )

@@ -11,6 +11,7 @@ from sluicegate.streams import formats
 from sluicegate.streams.agent import (
     Agent,
     Aggregation,
+    Correlation,
     Deduplication,
     Destination,
     EventEnvelope,
@@ -79,7 +80,9 @@ AGGREGATE = {
     "max_groups": 5,
     "max_buffered_bytes": 5,
     "window": Window(300.0),
+    "correlation": Correlation(),
 }
+CORRELATION = {"remember": 60.0, "late": "skip", "max_keys": 5}
 WINDOW = {
     "size": 600.0,
     "offset": 60.0,
@@ -127,12 +130,13 @@ BESIDES = {"writers", "registry", "subject", "register", "kind", "latest"}
 
 
 def test_the_tables_of_this_test_name_every_field():
-    unchanged = {"name", "rekeys", "unrouted"}  # the name is no value; the two others have tests of their own
+    unchanged = {"name", "rekeys", "leg", "unrouted"}  # the name is no value; the others have tests of their own
     assert {each.name for each in fields(Agent)} - unchanged == {*RULE_FIELDS, *FILE_FIELDS}
     for kind, table in ((Aggregation, AGGREGATE), (Destination, DESTINATION), (Handler, HANDLER), (OnError, ON_ERROR)):
         assert {each.name for each in fields(kind)} == {*table}
     assert {each.name for each in fields(Deduplication)} == {*DEDUPE}
     assert {each.name for each in fields(Window)} == {*WINDOW, "unit"}
+    assert {each.name for each in fields(Correlation)} == {*CORRELATION}
     assert {each.name for each in fields(Lookup)} == {*LOOKUP, "wait"}
     assert {each.name for each in fields(Avro)} == {*AVRO, *BESIDES}
 
@@ -191,6 +195,14 @@ def test_each_part_of_a_window_changes_the_digest(name):
     one, other = (
         replace(PLAIN, aggregation=Aggregation(window=each)) for each in (usual, replace(usual, **{name: WINDOW[name]}))
     )
+    assert rule_of(one).digest != rule_of(other).digest
+
+
+@pytest.mark.parametrize("name", CORRELATION)
+def test_each_part_of_a_correlation_changes_the_digest(name):
+    usual = Correlation()
+    found = (usual, replace(usual, **{name: CORRELATION[name]}))
+    one, other = (replace(PLAIN, aggregation=Aggregation(correlation=each)) for each in found)
     assert rule_of(one).digest != rule_of(other).digest
 
 

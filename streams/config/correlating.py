@@ -1,0 +1,309 @@
+"""`correlate`: one result of several topics, as the file writes it.
+
+An agent with `correlate` is one agent for each leg, which re-keys the leg's records to an internal topic, and an
+aggregation of that topic.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+
+from sluicegate.streams import agent as run
+from sluicegate.streams.config.fields import (
+    TOPIC,
+    Count,
+    Duration,
+    DurationOrZero,
+    Expression,
+    FieldPath,
+    TopicField,
+    refused,
+    unless_unknown,
+)
+from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean
+from sluicegate.streams.config.scalars import Native, Unknown
+from sluicegate.streams.expressions.faults import ExpressionError
+from sluicegate.streams.expressions.parse import is_name, parse
+from sluicegate.streams.expressions.scope import inside, left_of, paths, right_of
+from sluicegate.streams.expressions.tree import FunctionCall, Has, Identifier, Macro, Node
+from sluicegate.streams.units import spoken_duration
+
+if TYPE_CHECKING:
+    from sluicegate.streams.config.models import AgentModel
+
+_CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
+CORRELATE = "correlate"
+FEWEST, MOST = 2, 16  # legs
+KEEPS = {"first": "first", "last": "last", "all": "collect"}
+"""The reducer of a leg, by `keep`."""
+TAKEN_NAMES = ("key", "key_base64", "count", "reason", "opened_at", "closed_at", "group", "message")
+Keep = Annotated[Literal["first", "last", "all"], unless_unknown("first")]
+LateLegs = Annotated[Literal["dead-letter", "skip"], unless_unknown("dead-letter")]
+OnNullLeg = Annotated[Literal["dead-letter", "skip"], unless_unknown("dead-letter")]
+
+
+def _as_topics(value: object) -> object:
+    value = [value] if isinstance(value, str | int) else value
+    if not isinstance(value, list) or not value:
+        raise refused("names no topic", "write a topic, or a list of topics")
+    return value
+
+
+_TOPICS_SCHEMA = {
+    "anyOf": [
+        {"type": "string", "pattern": TOPIC},
+        {"type": "array", "minItems": 1, "items": {"type": "string", "pattern": TOPIC}},
+    ]
+}
+Topics = Annotated[list[TopicField], BeforeValidator(_as_topics), WithJsonSchema(_TOPICS_SCHEMA)]
+
+
+class LegModel(BaseModel):
+    """One leg: its topics, and what is kept of its records in a group. Without `key` it is the key of the record."""
+
+    model_config = _CLOSED
+    from_: Topics = Field(alias="from")
+    key: FieldPath | None = None
+    keep: Keep = "first"
+    where: Expression | None = None
+    on_null: OnNullLeg = "dead-letter"
+
+
+def _as_leg(value: object) -> object:
+    return value if isinstance(value, dict) else {"from": value}
+
+
+_LEG_SCHEMA = {"anyOf": [*_TOPICS_SCHEMA["anyOf"], LegModel.model_json_schema()]}
+LegField = Annotated[LegModel, BeforeValidator(_as_leg), WithJsonSchema(_LEG_SCHEMA)]
+
+
+class CorrelateModel(BaseModel):
+    """`complete` None: each leg has a record. `through` None: the topic APP.AGENT.legs."""
+
+    model_config = _CLOSED
+    legs: Annotated[dict[str, LegField], unless_unknown(dict)]
+    complete: Expression | None = None
+    timeout: Duration
+    remember: DurationOrZero = 3600.0
+    late: LateLegs = "dead-letter"
+    through: TopicField | None = None
+    max_keys: Count = 1_000_000
+
+
+def _unknown() -> CorrelateModel:
+    return CorrelateModel.model_construct(legs={}, timeout=60.0)
+
+
+CorrelateField = Annotated[CorrelateModel, unless_unknown(_unknown)]
+
+
+def with_topics(value: object) -> object:
+    """The agent's mapping with `from` for all topics of the legs."""
+    if not isinstance(value, dict) or value.get(CORRELATE) is None:
+        return value
+    if "from" in value:
+        raise refused("has both from and correlate", "leave from out: the legs name the topics")
+    legs = value[CORRELATE].get("legs") if isinstance(value[CORRELATE], dict) else None
+    found = [each.get("from") if isinstance(each, dict) else each for each in legs.values()] if legs else []
+    named = [name for each in found for name in (each if isinstance(each, list) else [each])]
+    known = [name for name in named if isinstance(name, str) and not isinstance(name, Unknown)]
+    return {**value, "from": list(dict.fromkeys(known)) or ["unknown"]}
+
+
+def aggregate(correlate: CorrelateModel) -> dict[str, Any]:
+    """The values of `aggregate` that have this meaning. An expression with a mistake counts as the default; `findings`
+    reports it."""
+    legs = correlate.legs
+    return {
+        "until": until(correlate.complete, legs),
+        "timeout": correlate.timeout,
+        "compute": {name: (KEEPS[leg.keep], name) for name, leg in legs.items()},
+    }
+
+
+def until(complete: str | None, legs: Mapping[str, LegModel]) -> str:
+    """`complete` as an expression over `group`."""
+    text = complete or " && ".join(f"has({name})" for name in legs)
+    try:
+        columns = sorted({each.column for each in _named(parse(text), legs)}, reverse=True)
+    except ExpressionError:
+        return "false"
+    for column in columns:
+        text = f"{text[: column - 1]}group.{text[column - 1 :]}"
+    return text
+
+
+def _named(node: Node, legs: Mapping[str, LegModel]) -> Iterator[Identifier]:
+    """The places where an expression names a leg."""
+    waiting = [node]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, Identifier) and each.name in legs:
+            yield each
+        left = left_of(each)
+        waiting += [*([left] if left is not None else ()), *right_of(each)]
+        waiting += inside(each) if isinstance(each, Macro) else ()
+
+
+def expanded(correlate: CorrelateModel, name: str, made: run.Agent, app: str) -> list[run.Agent]:
+    """The agents of the legs, and `made` as the aggregation of what they write."""
+    through = correlate.through or f"{app}.{name}.legs"
+    assert made.aggregation is not None
+    correlation = run.Correlation(correlate.remember, correlate.late, correlate.max_keys)
+    legs = [
+        replace(
+            made,
+            name=f"{name}.{leg}",
+            topics=tuple(model.from_),
+            receive=tuple(each for each in model.from_ if each in made.receive),
+            aggregation=run.Aggregation(key=model.key, on_null=model.on_null),
+            to=run.Destination(through, "raw"),
+            rekeys=name,
+            leg=leg,
+            where=model.where or "",
+            handler=None,
+            having="",
+            routes=(),
+            lookups=(),
+        )
+        for leg, model in correlate.legs.items()
+    ]
+    rule = replace(made.aggregation, correlation=correlation, on_missing="ignore")
+    return [*legs, replace(made, topics=(through,), receive=(through,), start="earliest", aggregation=rule)]
+
+
+def written(agent: run.Agent, legs: list[run.Agent]) -> dict[str, Any]:
+    """The keys of the file that say the same."""
+    rule = agent.aggregation
+    assert rule is not None
+    assert rule.correlation is not None
+    keeps = {each.name: keep for each in rule.compute for keep, kind in KEEPS.items() if kind == each.kind}
+    return {
+        "legs": {each.leg: _leg(each, keeps[each.leg]) for each in legs},
+        "complete": str(rule.until).replace("group.", ""),
+        "timeout": Native(rule.since_first or 0.0),
+        "remember": Native(rule.correlation.remember),
+        "late": rule.correlation.late,
+        "max_keys": rule.correlation.max_keys,
+        "through": agent.topics[0],
+    }
+
+
+def _leg(agent: run.Agent, keep: str) -> dict[str, Any]:
+    rule = agent.aggregation or run.Aggregation()
+    more = {"key": rule.key, "where": agent.where or None}
+    found = {"from": list(agent.topics), "keep": keep, "on_null": rule.on_null}
+    return found | {name: each for name, each in more.items() if each is not None}
+
+
+# -- findings ----------------------------------------------------------------------------------------------------------
+
+REFUSED = (
+    "aggregate",
+    "key",
+    "repartition",
+    "where",
+    "let",
+    "fields",
+    "dedupe",
+    "schema",
+    "start",
+    "lookup",
+    "history",
+)
+
+
+def findings(agent: "AgentModel", path: Path, names: Mapping[str, object]) -> Iterator[FileFinding]:
+    """What an agent with `correlate` cannot have, and legs that contradict each other. `names` are those of agents."""
+    correlate = agent.correlate
+    if correlate is None:
+        return
+    at: Path = (*path, CORRELATE)
+    for attribute, field in type(agent).model_fields.items():
+        name = field.alias or attribute
+        if name in REFUSED and attribute in agent.model_fields_set and getattr(agent, attribute) is not None:
+            what = "does not go together with correlate"
+            yield FileFinding((*path, name), what, "leave one out", ((*path, name), at))
+    for name, wrong in (("scope", agent.scope == "shared"), ("format", agent.format != "json")):
+        if wrong:
+            what = "does not go together with correlate: legs are JSON, and each partition has an owner"
+            yield FileFinding((*path, name), what, "leave it out", ((*path, name), at))
+    if agent.session:
+        needs: tuple[Path, ...] = ((*path, "session"), at)
+        yield FileFinding(needs[0], "does not go together with correlate yet", "leave one out", needs)
+    yield from _legs(correlate, path, at, names)
+    yield from _complete(correlate, (*at, "complete"))
+
+
+def _legs(correlate: CorrelateModel, path: Path, at: Path, names: Mapping[str, object]) -> Iterator[FileFinding]:
+    place: Path = (*at, "legs")
+    if not FEWEST <= len(correlate.legs) <= MOST:
+        yield FileFinding(place, f"are {len(correlate.legs)}, not {FEWEST} to {MOST}", "add or remove legs", (place,))
+    for name, leg in correlate.legs.items():
+        if not is_name(name) or name in TAKEN_NAMES:
+            hint = "write a name of letters, digits and _, which the result does not have already"
+            yield FileFinding((*place, name), "is no name of a leg", hint, ((*place, name),))
+        if f"{path[1]}.{name}" in names:
+            yield FileFinding(
+                (*place, name), "takes the name of another agent", "rename one of them", ((*place, name),)
+            )
+        if correlate.through in leg.from_:
+            needs = ((*at, "through"), (*place, name))
+            yield FileFinding(needs[0], "is a topic that a leg reads", "give it a topic of its own", needs)
+    topics = [topic for leg in correlate.legs.values() for topic in leg.from_ if leg.where is None]
+    for topic in sorted({each for each in topics if topics.count(each) > 1}):
+        what = f"read the topic {topic} twice without where: each record would be in two legs"
+        yield FileFinding(place, what, "give the legs a where that divides the records", (place,))
+
+
+def _complete(correlate: CorrelateModel, at: Path) -> Iterator[FileFinding]:
+    if correlate.complete is None:
+        return
+    try:
+        node = parse(correlate.complete)
+    except ExpressionError as error:
+        what, _, hint = error.problem.partition("; ")
+        yield FileFinding(at, what, hint or "correct the expression", (at,), error.column)
+        return
+    for name in sorted({path[0] for path in paths(node)} - {*correlate.legs}):
+        yield FileFinding(at, f"names {name}, which is no leg", did_you_mean(name, list(correlate.legs)), (at,))
+    counted = {name for name, leg in correlate.legs.items() if leg.keep == "all"}
+    for name in sorted(counted & _read(node)):
+        hint = f"write has({name}) or size({name})"
+        yield FileFinding(at, f"asks what is in the leg {name}, which keeps all records", hint, (at,))
+
+
+def _read(node: Node) -> set[str]:
+    """The names that an expression uses in another way than `has(NAME)` and `size(NAME)`."""
+    found, waiting = set(), [node]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, Has) and isinstance(each.path, Identifier):
+            continue
+        if isinstance(each, FunctionCall) and each.function == "size":
+            waiting += [] if isinstance(each.target or each.arguments[0], Identifier) else [*right_of(each)]
+            continue
+        if isinstance(each, Identifier):
+            found.add(each.name)
+        left = left_of(each)
+        waiting += [*([left] if left is not None else ()), *right_of(each)]
+    return found
+
+
+# -- words -------------------------------------------------------------------------------------------------------------
+
+
+def meaning(agent: run.Agent) -> list[str]:
+    """What becomes of late legs: one sentence."""
+    rule = agent.aggregation
+    if rule is None or rule.correlation is None:
+        return []
+    late = (
+        "is only counted" if rule.correlation.late == "skip" else f"goes to {agent.dead_letters} with the reason late"
+    )
+    remember = rule.correlation.remember
+    if not remember:
+        return ["forgets a key when its group ends: a later record of the key opens a new group"]
+    return [f"remembers ended keys for {spoken_duration(remember)}: a record of such a key {late}"]

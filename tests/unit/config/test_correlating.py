@@ -1,0 +1,114 @@
+"""`correlate` in a file: what it means, mistakes, and the same correlation built in Python."""
+
+from pathlib import Path
+
+import pytest
+
+from sluicegate.streams.agent import Agent, Aggregation, App, Correlation, Destination, Reducer
+from sluicegate.streams.config import values, words
+from sluicegate.streams.rules.changes import changes, policies_of
+from sluicegate.streams.rules.document import document
+from tests.unit.config.files import agent, lines, loaded
+
+PAYMENT, NOTE = "{from: payments, key: order_id, keep: last}", "{from: notes, keep: all}"
+LEGS = f"{{order: {{from: orders, key: id}}, payment: {PAYMENT}, note: {NOTE}}}"
+
+
+def correlated(correlate: str = f"{{legs: {LEGS}, timeout: 15m}}", more: str = "") -> str:
+    return agent(
+        f"""
+        correlate: {correlate}
+        to: {{topic: settled}}
+        {more}
+        """
+    )
+
+
+def an_app(folder: Path, *given: str) -> App:
+    found = loaded(folder, correlated(*given))
+    assert found.app is not None, found.problems
+    return found.app
+
+
+def test_a_file_means_an_agent_for_each_leg_and_an_aggregation(tmp_path: Path) -> None:
+    *legs, main = an_app(tmp_path).agents
+    through = main.topics[0]
+    assert [(each.leg, each.rekeys, each.topics, each.to) for each in legs] == [
+        (leg, main.name, (topic,), Destination(through, "raw"))
+        for leg, topic in (("order", "orders"), ("payment", "payments"), ("note", "notes"))
+    ]
+    assert [each.aggregation and each.aggregation.key for each in legs] == ["id", "order_id", None]
+    assert main.receive == (through,)
+    assert main.aggregation == Aggregation(
+        since_first=900.0,
+        until="has(group.order) && has(group.payment) && has(group.note)",
+        compute=(
+            Reducer("order", "first", "order"),
+            Reducer("payment", "last", "payment"),
+            Reducer("note", "collect", "note"),
+        ),
+        on_missing="ignore",
+        correlation=Correlation(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("complete", "until"),
+    [
+        ("has(order) || has(payment)", "has(group.order) || has(group.payment)"),
+        ("order.total > 10 && size(note) >= 2", "group.order.total > 10 && size(group.note) >= 2"),
+        ("[1, 2].exists(each, each == order.total)", "[1, 2].exists(each, each == group.order.total)"),
+    ],
+)
+def test_complete_is_asked_of_the_group(tmp_path: Path, complete: str, until: str) -> None:
+    found = an_app(tmp_path, f'{{legs: {LEGS}, timeout: 15m, complete: "{complete}"}}').agents[-1].aggregation
+    assert found is not None
+    assert found.until == until
+
+
+@pytest.mark.parametrize(
+    ("correlate", "more", "said"),
+    [
+        (f"{{legs: {LEGS}}}", "", "timeout"),
+        ("{legs: {a: in}, timeout: 1m}", "", "are 1, not 2 to 16"),
+        ("{legs: {a: in, b: in}, timeout: 1m}", "", "read the topic in twice"),
+        ("{legs: {a: in, key: other}, timeout: 1m}", "", "is no name of a leg"),
+        ("{legs: {a: in, b: other}, timeout: 1m, complete: has(c)}", "", "names c, which is no leg"),
+        ("{legs: {a: in, b: other}, timeout: 1m, complete: has(}", "", "complete"),
+        ("{legs: {a: {from: in, keep: all}, b: c}, timeout: 1m, complete: a.x > 1}", "", "write has(a) or size(a)"),
+        ("{legs: {a: in, b: other}, timeout: 1m, through: in}", "", "is a topic that a leg reads"),
+        (f"{{legs: {LEGS}, timeout: 15m}}", "from: other", "the legs name the topics"),
+        (f"{{legs: {LEGS}, timeout: 15m}}", "key: id", "does not go together with correlate"),
+        (f"{{legs: {LEGS}, timeout: 15m}}", "aggregate: {count: 2}", "does not go together with correlate"),
+        (f"{{legs: {LEGS}, timeout: 15m}}", "scope: shared", "does not go together with correlate"),
+        (f"{{legs: {LEGS}, timeout: 15m, late: never}}", "", "late"),
+    ],
+)
+def test_a_mistake_is_found(tmp_path: Path, correlate: str, more: str, said: str) -> None:
+    found = loaded(tmp_path, correlated(correlate, more))
+    assert found.app is None
+    assert any(said in line for line in lines(found.problems, tmp_path)), lines(found.problems, tmp_path)
+
+
+def test_the_same_correlation_may_be_built_in_python(tmp_path: Path) -> None:
+    app = an_app(tmp_path, f"{{legs: {LEGS}, timeout: 15m, late: skip, remember: 1d, complete: has(order)}}")
+    values.check(app)
+
+
+def test_its_meaning_in_words(tmp_path: Path) -> None:
+    *legs, main = an_app(tmp_path).agents
+    assert any("as the leg payment" in each for each in words.meaning(legs[1]))
+    assert any("remembers ended keys for 1 h" in each for each in words.meaning(main))
+    assert not any("a late record starts a new group" in each for each in words.meaning(main))
+
+
+def policies(old: Agent, new: Agent) -> tuple[str, ...]:
+    return policies_of(changes(document(old), document(new)))
+
+
+def test_open_groups_go_on_after_other_times_and_not_with_other_legs(tmp_path: Path) -> None:
+    old = an_app(tmp_path).agents[-1]
+    longer = an_app(tmp_path, f"{{legs: {LEGS}, timeout: 20m, remember: 2h, late: skip}}").agents[-1]
+    other = an_app(tmp_path, f"{{legs: {LEGS.replace('keep: last', 'keep: first')}, timeout: 15m}}").agents[-1]
+    assert policies(old, longer) == ("convert", "flush", "drop")
+    assert policies(old, other) == ("flush", "drop")
