@@ -1,5 +1,7 @@
 """The keys of the file as the JSON Schema describes them: what `sluicegate docs` and the page of keys are made of."""
 
+import difflib
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -133,3 +135,32 @@ def _any_value(node: Any) -> Any:
     kinds = {kind for each in choices for kind in ([each["type"]] if isinstance(each.get("type"), str) else [])}
     fields = any(each.get("pattern") == FIELD for each in choices)
     return True if "boolean" in kinds else "amount" if fields else "shop:function" if "string" in kinds else "text"
+
+
+def matching(written: str) -> list[KeyReference]:
+    """The key of this path, or else each key whose path ends so. Names of one's own may stand for ANY."""
+    every = references().values()
+    whole = [key for key in every if re.fullmatch(_pattern(key.path), written)]
+    return whole or [
+        key
+        for key in every
+        if any(re.fullmatch(_pattern(key.path[start:]), written) for start in range(1, len(key.path)))
+    ]
+
+
+def _pattern(path: tuple[str, ...]) -> str:
+    return r"\.".join(r"[^.]+" if part == ANY else re.escape(part) for part in path)
+
+
+def near(written: str) -> list[str]:
+    """Up to three keys that the text may have been meant for."""
+    ends = {".".join(key.path[start:]): key.name for key in references().values() for start in range(len(key.path))}
+    found = difflib.get_close_matches(written, ends, n=12, cutoff=0.6)
+    return list(dict.fromkeys(ends[each] for each in found))[:3]
+
+
+def below(key: KeyReference) -> list[KeyReference]:
+    """The keys directly below, also those below a name of one's own."""
+    depth = len(key.path)
+    inside = [each for each in references().values() if each.path[:depth] == key.path and each != key]
+    return [each for each in inside if len([part for part in each.path[depth:] if part != ANY]) == 1]
