@@ -1,9 +1,10 @@
 """Writes docs/reference/*.md from the descriptions in the code.
 
-`python -m tests.docs_reference` writes the pages again; do so after every change of a key, a command, a metric, a
-header, an error or an exit code.
+`python -m tests.docs_reference` writes the pages again; do so after every change of a key, a command, a metric, an
+event of the log, a header, an error or an exit code.
 """
 
+import ast
 import inspect
 import json
 import re
@@ -19,7 +20,9 @@ from sluicegate.streams import errors
 from sluicegate.streams.cli import main, outcome
 from sluicegate.streams.config.reference import KeyReference, references
 from sluicegate.streams.observe.collector import PREFIX
+from sluicegate.streams.observe.log_events import EVENTS
 from sluicegate.streams.observe.metrics import METRICS
+from tests.house import sources
 
 PROJECT = Path(__file__).parents[1]
 PAGES = PROJECT / "docs" / "reference"
@@ -114,6 +117,42 @@ def choices(annotation: Any) -> list[list[str]]:
     return [words for part in get_args(annotation) for words in choices(part)]
 
 
+LEVELS = ("debug", "info", "warning", "error", "exception")
+
+
+def logged() -> dict[str, tuple[set[str], set[str]]]:
+    """The levels and the fields of each event, by its name, as the calls have them. Connectors log sentences."""
+    found: dict[str, tuple[set[str], set[str]]] = {}
+    for file, tree in sources(PROJECT):
+        if file.startswith("streams/"):
+            for call in filter(_logs, ast.walk(tree)):
+                for name in _events(call.args[0]):  # type: ignore[attr-defined]
+                    levels, fields = found.setdefault(name, (set(), set()))
+                    levels.add(call.func.attr.replace("exception", "error"))  # type: ignore[attr-defined]
+                    fields.update(each.arg for each in call.keywords if each.arg)  # type: ignore[attr-defined]
+    return found
+
+
+def _logs(node: ast.AST) -> bool:
+    called = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in LEVELS
+    return called and "log" in ast.unparse(node.func.value).lower() and bool(node.args)  # type: ignore[attr-defined]
+
+
+def _events(name: ast.expr) -> list[str]:
+    """The names that the first argument of a call can be."""
+    if isinstance(name, ast.Call) and ast.unparse(name.func) == "_event":
+        return [f"{process}.{ast.literal_eval(name.args[1])}" for process in ("worker", "dispatcher")]
+    return [str(ast.literal_eval(name))]
+
+
+def events() -> str:
+    rows = [
+        (code(name), ", ".join(sorted(levels)), EVENTS.get(name, ""), ", ".join(map(code, sorted(fields))))
+        for name, (levels, fields) in sorted(logged().items())
+    ]
+    return f"# Events of the log\n\n{MADE}\n" + table(["event", "level", "meaning", "fields, among others"], rows)
+
+
 def metrics() -> str:
     rows = [
         (
@@ -163,7 +202,14 @@ def exits() -> str:
     return text + "\n## Errors\n\n" + table(["error", "kind of", "meaning"], rows)
 
 
-MAKERS = {"keys": keys, "commands": commands, "metrics": metrics, "headers": headers, "exit-codes": exits}
+MAKERS = {
+    "events": events,
+    "keys": keys,
+    "commands": commands,
+    "metrics": metrics,
+    "headers": headers,
+    "exit-codes": exits,
+}
 
 
 if __name__ == "__main__":

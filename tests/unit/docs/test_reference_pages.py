@@ -9,6 +9,7 @@ import typer
 from sluicegate.streams import errors
 from sluicegate.streams.cli import main, outcome
 from sluicegate.streams.config.reference import references
+from sluicegate.streams.observe.log_events import EVENTS
 from sluicegate.streams.observe.metrics import METRICS
 from tests import docs_reference
 
@@ -19,7 +20,7 @@ COMMAND = "run: python -m tests.docs_reference"
 def empty_meanings(page: str) -> list[str]:
     """The rows of tables whose second or, of errors, third column is empty."""
     rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in page.splitlines() if line.startswith("| `")]
-    third = "| kind of |" in page or "| kind |" in page
+    third = any(f"| {column} |" in page for column in ("kind of", "kind", "level"))
     return [row[0].strip() for row in rows if not row[2 if third else 1].strip()]
 
 
@@ -40,7 +41,7 @@ def test_a_row_without_a_description_is_found(name):
     page = docs_reference.MAKERS[name]()
     last = [line for line in page.splitlines() if line.startswith("| `")][-1]
     cells = re.split(r"(?<!\\)\|", last)
-    cells[3 if name in ("exit-codes", "metrics") else 2] = "  "
+    cells[3 if name in ("exit-codes", "metrics", "events") else 2] = "  "
     before, _, after = page.rpartition(last)
     assert empty_meanings(before + "|".join(cells) + after) == [cells[1].strip()]
 
@@ -52,6 +53,7 @@ def test_the_pages_name_everything():
     assert all(command.help for command in commands.values())
     assert all(f"## `{command}`\n" in text["commands"] for command in commands)
     assert all(f"`{docs_reference.PREFIX}{metric.name}" in text["metrics"] for metric in METRICS)
+    assert {*EVENTS} == {*docs_reference.logged()}
     assert text["keys"].count("\n| `") == len(references())
     assert errors.StoreRewound in docs_reference.error_classes()
     codes = {value for name, value in vars(outcome).items() if name.isupper() and type(value) is int}
