@@ -5,7 +5,9 @@ SluicegateError
 ├── SystemNotReady           a system is unavailable, not migrated or too weak, or a topic is missing: exit 3
 │   ├── TopicMissing         Kafka has no such topic
 │   ├── NotPermitted         Kafka denies a permission: exit at the start, an outage later
-│   └── NotAuthenticated     a certificate or password was refused (also a PersistenceError): no retry
+│   ├── NotAuthenticated     a certificate or password was refused (also a PersistenceError): no retry
+│   └── RuleBehind           the partition is at a later version of the rule
+├── RestartNeeded            the process ends, and its supervisor starts it again
 ├── Fenced                   a newer claim exists: drop the state, claim again with back-off while assigned
 ├── PersistenceError         the store failed and the outcome is unknown: same recovery as Fenced
 │   ├── NotCommitted         the store refused the transaction: nothing was written
@@ -17,19 +19,20 @@ SluicegateError
 ├── HandlerFailed            a handler raised and will be called again: same recovery, after its own back-off
 ├── DecodeWaits              a record cannot be decoded and `on_error` is `wait`: the partition's intake pauses
 └── Halt                     to continue could lose or repeat records: this partition stops, the others continue
-    ├── RetentionPassed      retention deleted the next offset
-    ├── LogTruncated         the topic ends before the next offset, or its leader epoch decreased
-    ├── TopicRecreated       the topic id changed
-    ├── StoreWiped           Kafka has committed offsets that the store lacks
-    ├── StoreSwapped         another store is at this address
-    ├── StoreRewound         the store lost acknowledged commits
-    ├── ChangelogIncomplete  an entry is missing or cannot be read
-    ├── PartitionsChanged    partitions were added while groups are open, which might never end
-    ├── BufferFull           a limit is reached and `on_full` is `stop`
-    ├── DecodeStopped        a record cannot be decoded and `on_error` is `stop`
-    ├── ExpressionStopped    an expression fails on a record and `on_error` is `stop`
-    ├── ProduceStopped       an output can never be sent and `on_error` is `stop`
-    └── HandlerStopped       a handler failed its last attempt and `then` is `stop`
+    ├── RetentionPassed
+    ├── LogTruncated
+    ├── TopicRecreated
+    ├── StoreWiped
+    ├── StoreSwapped
+    ├── StoreRewound
+    ├── ChangelogIncomplete
+    ├── PartitionsChanged
+    ├── RewindMismatch
+    ├── BufferFull
+    ├── DecodeStopped
+    ├── ExpressionStopped
+    ├── ProduceStopped
+    └── HandlerStopped
 """
 
 from typing import TypeVar
@@ -147,56 +150,84 @@ class Halt(SluicegateError):
 
 
 class RetentionPassed(Halt):
+    """Retention deleted the next offset."""
+
     code = "retention-passed"
 
 
 class LogTruncated(Halt):
+    """The topic ends before the next offset, or its leader epoch decreased."""
+
     code = "log-truncated"
 
 
 class TopicRecreated(Halt):
+    """The topic id changed."""
+
     code = "topic-recreated"
 
 
 class StoreWiped(Halt):
+    """Kafka has committed offsets that the store lacks."""
+
     code = "store-wiped"
 
 
 class StoreSwapped(Halt):
+    """Another store is at this address."""
+
     code = "store-swapped"
 
 
 class StoreRewound(Halt):
+    """The store lost acknowledged commits."""
+
     code = "store-rewound"
 
 
 class ChangelogIncomplete(Halt):
+    """An entry of the changelog is missing or cannot be read."""
+
     code = "changelog-incomplete"
 
 
 class PartitionsChanged(Halt):
+    """Partitions were added while groups are open, which might never end."""
+
     code = "partitions-changed"
 
 
 class RewindMismatch(Halt):
+    """What a deployment that rewinds reads again is not what was read before."""
+
     code = "rewind-mismatch"
 
 
 class BufferFull(Halt):
+    """A limit is reached and `on_full` is `stop`."""
+
     code = "buffer-full"
 
 
 class HandlerStopped(Halt):
+    """A handler failed its last attempt and `then` is `stop`."""
+
     code = "handler-stopped"
 
 
 class DecodeStopped(Halt):
+    """A record cannot be decoded and `on_error` is `stop`."""
+
     code = "decode-stopped"
 
 
 class ExpressionStopped(Halt):
+    """An expression fails on a record and `on_error` is `stop`."""
+
     code = "expression-stopped"
 
 
 class ProduceStopped(Halt):
+    """An output can never be sent and `on_error` is `stop`."""
+
     code = "produce-stopped"

@@ -1,4 +1,4 @@
-"""Parses durations, sizes and times of the file."""
+"""Parses and writes durations, sizes and times of the file."""
 
 import re
 from datetime import datetime
@@ -50,6 +50,18 @@ def _split(pattern: str, text: str) -> tuple[float, str] | None:
         return None
     number = text.rstrip("BKMGiabcdefhkms")
     return float(number), text.removeprefix(number)
+
+
+def written_duration(seconds: float) -> str:
+    """`30s`, `250ms`, `2m`, `36h`: what `duration` reads as these seconds."""
+    amount, unit = spoken_duration(seconds).split(" ")
+    return amount + {"min": "m"}.get(unit, unit)
+
+
+def written_size(amount: int) -> str:
+    """`900kB`, `512MiB`: what `size` reads as so many bytes, in the largest unit that keeps the number whole."""
+    unit, length = max(((u, n) for u, n in _BYTES.items() if amount % n == 0), key=lambda each: each[1])
+    return f"{amount // length}{unit}"
 
 
 def spoken_duration(seconds: float) -> str:

@@ -66,6 +66,7 @@ ARROWS: dict[str, set[str]] = {
     "contracts": set(),
     "calling": set(),
     "demo": set(),
+    "scaffold": set(),
     "expressions": set(),
     "aggregation": {"contracts", "expressions"},
     "rules": {"aggregation", "expressions"},

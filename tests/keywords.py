@@ -13,7 +13,6 @@ from typing import Any
 from sluicegate.streams import units
 from sluicegate.streams.config.fields import FUNCTION
 from sluicegate.streams.config.schema import VARIABLE, schema
-from tests.key_descriptions import DESCRIPTIONS
 
 KEYS = Path(__file__).parents[1] / "streams" / "app" / "keys.py"
 HEAD = '''"""The keywords of `App` and `Agent`. Generated from the models of the file by `python -m tests.keywords`.
@@ -81,8 +80,7 @@ def written(name: str, base: str, intro: str, model: dict[str, Any], left_out: t
         lines.append(f"    {word}: {f'Required[{types}]' if key in model.get('required', ()) else types}")
         default = node.get("default")
         said = [f"`{word}`", f"({types}" + (f"; {default!r} by default)" if default not in (None, {}, []) else ")")]
-        told = node.get("description", DESCRIPTIONS.get(key, ""))
-        text = f"- {' '.join(said)}" + (f": {told}" if told else "")
+        text = f"- {' '.join(said)}: {node['description']}"
         docs.append(textwrap.fill(text, 116, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False))
     doc = textwrap.indent("\n".join(docs), "    ").replace("\\", "\\\\")
     return f'\n\nclass {name}({base}, total=False):\n    """{intro}\n\n{doc}\n    """\n\n' + "\n".join(lines) + "\n"

@@ -100,6 +100,10 @@ LONG = (
     "tests/unit/windows/test_document.py::test_its_file_passes_its_own_tests_with_a_death_at_every_place",
     "tests/unit/shadow/test_call_handlers.py::test_the_handler_fails_as_it_did",
     "tests/unit/testing/test_deploy_step.py::test_a_rule_is_deployed_in_the_middle_of_a_test",
+    # Processes for each store.
+    "tests/unit/cli/test_init.py::test_what_it_writes_passes_its_own_tests_at_once",
+    "tests/unit/cli/test_init.py::test_its_tests_for_pytest_pass",
+    "tests/unit/cli/test_init.py::test_its_tests_pass_with_a_death_at_every_place",
     # Large state spaces.
     "tests/model/test_protocol.py::test_the_protocol_keeps_every_promise_in_every_reachable_state[deployed-bytes]",
     "tests/model/test_protocol.py::test_the_protocol_keeps_every_promise_in_every_reachable_state[deployed-twice]",

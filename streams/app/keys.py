@@ -17,26 +17,25 @@ FileKeys = Mapping[str, Any]
 class AggregateKeys(TypedDict, total=False):
     """The keys of groups: those below `aggregate`.
 
-    - `count` (int | None): the number of records that completes a group
-    - `timeout` (FileDuration | FileKeys | None): the age of a complete group: '30s', {'after': '30s', 'since': 'last'},
-      {'first': '30s', 'last': '5s'}
-    - `until` (str | FileKeys | None): an expression, or {'field': NAME, 'equals': VALUE}; the record for which it is
-      true completes the group
-    - `compute` (Mapping[str, Literal['count', 'collect'] | FileKeys]): the fields of the result by name: 'count',
-      'collect', {'sum': FIELD}, {'reduce': FUNCTION} and so on
-    - `on_timeout` (Literal['fire', 'discard', 'dead-letter']; 'fire' by default): what happens to a group when its
-      timeout has passed
-    - `on_missing` (Literal['dead-letter', 'skip', 'ignore']; 'dead-letter' by default): what happens to a record
-      without a field that the group needs
-    - `on_null` (Literal['dead-letter', 'skip']; 'dead-letter' by default): what happens to a record without a value
-    - `on_full` (Literal['fire-oldest', 'dead-letter', 'stop']; 'fire-oldest' by default): what happens when the groups
-      of a partition have reached their limits
-    - `max_items` (int | None): the most records of a group
-    - `max_bytes` (str): the largest group, such as '900kB'
-    - `max_groups` (int; 1000000 by default): the most open groups of a partition
-    - `max_buffered_bytes` (str): the most bytes of open groups of a partition, such as '512MiB'
-    - `window` (FileKeys | None): windows of event time: {'tumbling': '5m', 'time': FIELD, 'grace': '30s'}; `time` is
-      Kafka's by default
+    - `count` (int | None): The number of records that completes a group.
+    - `timeout` (FileDuration | FileKeys | None): The age at which a group is complete: `{after, since}`, or `{first,
+      last}`.
+    - `until` (str | FileKeys | None): An expression, or `{field, equals}`. The record for which it is true completes
+      the group.
+    - `compute` (Mapping[str, Literal['count', 'collect'] | FileKeys]): The fields of the result by name, each with a
+      reducer.
+    - `on_timeout` (Literal['fire', 'discard', 'dead-letter']; 'fire' by default): What happens to a group when its
+      timeout has passed.
+    - `on_missing` (Literal['dead-letter', 'skip', 'ignore']; 'dead-letter' by default): What happens to a record
+      without a field that the group needs.
+    - `on_null` (Literal['dead-letter', 'skip']; 'dead-letter' by default): What happens to a record without a value.
+    - `on_full` (Literal['fire-oldest', 'dead-letter', 'stop']; 'fire-oldest' by default): What happens when the groups
+      of a partition have reached `max_groups` or `max_buffered_bytes`.
+    - `max_items` (int | None): The most records of a group.
+    - `max_bytes` (str; '900kB' by default): The largest group.
+    - `max_groups` (int; 1000000 by default): The most open groups of a partition.
+    - `max_buffered_bytes` (str; '512MiB' by default): The most bytes of open groups of a partition.
+    - `window` (FileKeys | None): Windows of event time. Each key has one group for each window.
     """
 
     count: int | None
@@ -57,46 +56,54 @@ class AggregateKeys(TypedDict, total=False):
 class AgentKeys(AggregateKeys, total=False):
     """The other keys of an agent.
 
-    - `from_` (str | FileKeys | Sequence[str | FileKeys]): a topic, a list of topics, or {'topic': NAME, 'dedupe':
-      'sluicegate', 'envelope': 'cloudevents'}
+    - `from_` (str | FileKeys | Sequence[str | FileKeys]): The topics that the agent reads: one, a list, or `{topic,
+      dedupe, envelope}`.
     - `format` (Literal['json', 'avro', 'protobuf', 'json-schema', 'raw'] | str | HandlerFunction; 'json' by default):
-      the format of the records; 'module:name' is a codec of your own
-    - `schema` (str | None): the schema that records are read with, for formats that have one
-    - `writer_schema` (str | None): the schema that records were written with
-    - `writer_schemas` (str | None): a folder of the schemas that records were written with, by id
-    - `framing` (Literal['none', 'confluent'] | None): whether a schema id stands before each record
-    - `schema_id` (int | None): the id of the schema, with framing
-    - `message` (str | None): the message of a Protobuf schema
-    - `validate` (bool | None): whether each value is checked against its JSON Schema
-    - `fields` (Mapping[str, str | Sequence[Any] | FileKeys] | None): the fields of the records and their types, which
-      expressions are checked against
-    - `where` (str | None): an expression; the agent takes the records for which it is true
-    - `let` (Mapping[str, str] | None): computed fields by name, each an expression
-    - `key` (str | FileKeys): the field whose value names the group; without it, the key of the record does
-    - `scope` (Literal['partition', 'shared']; 'partition' by default): 'shared' makes groups over all partitions
-    - `repartition` (str | None): the topic through which records are sent under the key of their group
-    - `having` (str | None): an expression; only results for which it is true are sent or handled
-    - `session` (bool; False by default): whether the function gets the transaction of the store
-    - `concurrency` (int; 0 by default): with 1 or more, so many calls run at a time, outside of the commit
-    - `retry` (FileKeys): attempts and their pauses, as {'attempts': 5, 'backoff': '1s..60s', 'isolate_after': 2}
-    - `then` (Literal['dead-letter', 'stop', 'park']; 'dead-letter' by default): what happens after the last attempt
-    - `to` (str | FileKeys | Sequence[FileKeys | Literal['drop']] | None): a topic, a destination as in a file, or a
-      list of routes
-    - `dead_letters` (str | FileKeys | None): the topic of dead letters; an agent without it uses that of the app
-    - `start` (Literal['earliest', 'latest'] | str | datetime; 'earliest' by default): where partitions without a
-      committed offset begin
-    - `max_record_bytes` (str): the largest record, such as '1MiB'; larger ones become dead letters
-    - `dedupe` (FileKeys | None): drops records that a producer wrote twice
-    - `on_error` (FileKeys): what happens to records and outputs that fail, by stage
-    - `delivery` (Literal['at-least-once', 'transactional']; 'at-least-once' by default): 'transactional' sends in Kafka
-      transactions
-    - `revision` (str | None): the name of the function's code; another revision is another rule
-    - `on_change` (Literal['finish', 'convert', 'flush', 'drop', 'refuse'] | None): what `run` does about open groups of
-      a rule that was never deployed
-    - `history` (str | None): the topic for a message about each group that ends without a result
-    - `lookup` (Mapping[str, FileKeys] | None): rows of the store that are added to messages and results
-    - `correlate` (FileKeys | None): one result of several topics, in place of `from` and an aggregation: {'legs':
-      {NAME: TOPIC}, ...}
+      The format of the records. `module:name` is a codec of your own.
+    - `schema` (str | None): The schema that records are read with: a file, or `SUBJECT:VERSION` of the schema registry.
+    - `writer_schema` (str | None): The file of the schema that records were written with, if it is another one.
+    - `writer_schemas` (str | None): A folder. A record with another schema id than `schema_id` is read with the schema
+      in the file of its id.
+    - `framing` (Literal['none', 'confluent'] | None): `confluent`: a schema id stands before each record.
+    - `schema_id` (int | None): The schema id of the records, with `framing: confluent`. Records with any other id
+      become dead letters.
+    - `message` (str | None): The message of a Protobuf schema that records hold.
+    - `validate` (bool | None): Whether each value is checked against its JSON Schema.
+    - `fields` (Mapping[str, str | Sequence[Any] | FileKeys] | None): The fields of the records and their types, which
+      `check` compares expressions with.
+    - `where` (str | None): An expression. The agent takes the records for which it is true.
+    - `let` (Mapping[str, str] | None): Computed fields by name, each an expression.
+    - `key` (str | FileKeys): The field whose value names the group. Without it, or with `message`, the key of the
+      record does.
+    - `scope` (Literal['partition', 'shared']; 'partition' by default): `shared` makes groups over all partitions;
+      `partition` makes them in each.
+    - `repartition` (str | None): The topic through which records are sent under the key of their group.
+    - `having` (str | None): An expression. Only results for which it is true are sent or handled.
+    - `session` (bool; False by default): Whether the handler gets the transaction of the store, in which it may write
+      rows of its own.
+    - `concurrency` (int; 0 by default): With 1 or more, so many calls of the handler run at a time, outside of the
+      commit. 0: within the commit.
+    - `retry` (FileKeys): How often, and with which pauses, a failed call of the handler is tried again.
+    - `then` (Literal['dead-letter', 'stop', 'park']; 'dead-letter' by default): What happens after the last attempt:
+      `dead-letter`, `stop` halts the partition, `park` sets the record aside for `parked retry`.
+    - `to` (str | FileKeys | Sequence[FileKeys | Literal['drop']] | None): The destination of results: `{topic, ...}`,
+      or a list of routes whose last entry may be `drop`.
+    - `dead_letters` (str | FileKeys | None): The topic of the agent's dead letters. Without it, that of the app.
+    - `start` (Literal['earliest', 'latest'] | str | datetime; 'earliest' by default): Where partitions without a
+      committed offset begin: `earliest`, `latest` or a time.
+    - `max_record_bytes` (str; '1MiB' by default): The largest record. Larger ones become dead letters.
+    - `dedupe` (FileKeys | None): Drops records that a producer wrote twice, by an id in them.
+    - `on_error` (FileKeys): What happens to records and outputs that fail, by stage.
+    - `delivery` (Literal['at-least-once', 'transactional']; 'at-least-once' by default): How outputs are sent.
+      `transactional` sends them in Kafka transactions.
+    - `revision` (str | None): The name of the handler's code. Another revision is another rule.
+    - `on_change` (Literal['finish', 'convert', 'flush', 'drop', 'refuse'] | None): What `run` does about open groups
+      under a rule that was never deployed. Without it, groups are converted if the change permits it; otherwise `run`
+      refuses.
+    - `history` (str | None): The topic for a message about each group that ends without a result.
+    - `lookup` (Mapping[str, FileKeys] | None): Rows of the store that are added to messages and results, by name.
+    - `correlate` (FileKeys | None): One result of the records of several topics with the same key, or of those that
+      came in time.
     """
 
     from_: Required[str | FileKeys | Sequence[str | FileKeys]]
@@ -136,18 +143,19 @@ class AgentKeys(AggregateKeys, total=False):
 class AppKeys(TypedDict, total=False):
     """The other keys at the top of the file.
 
-    - `dead_letters` (str | FileKeys | None): the topic of dead letters; an agent without it uses that of the app
-    - `accept_level` (Literal['durable', 'lossy', 'volatile']; 'durable' by default): the weakest durability of the
-      store that `run` accepts
-    - `auto_migrate` (bool | None): whether `run` makes and upgrades the schema of the store
-    - `allow_plaintext` (bool; False by default): permits connections to other machines without TLS
-    - `start_timeout` (FileDuration): how long `run` waits for each system
-    - `http` (Literal[False] | FileKeys): the port for health, metrics and status, as {'port': 9464, 'host':
-      '127.0.0.1', 'token': TEXT}
-    - `outbox` (Literal[False] | FileKeys): settings of the dispatcher for the outbox; False switches it off
-    - `timeouts` (Literal[False] | FileKeys): settings of the dispatcher for timeouts; False switches it off
-    - `schema_registry` (FileKeys | None): the address and the credentials of the schema registry
-    - `tests` (Mapping[str, Sequence[FileKeys]]): tests of the app, as in a file
+    - `dead_letters` (str | FileKeys | None): The topic of the dead letters of all agents that name none themselves.
+    - `accept_level` (Literal['durable', 'lossy', 'volatile']; 'durable' by default): The weakest durability of the
+      store that `run` accepts.
+    - `auto_migrate` (bool | None): Whether `run` makes and upgrades the schema of the store. Unless it is written, it
+      does in SQLite, Redis and memory, and `sluicegate migrate` does in the others.
+    - `allow_plaintext` (bool; False by default): Permits connections to other machines without TLS.
+    - `start_timeout` (FileDuration; '30s' by default): How long `run` waits for the store and the brokers.
+    - `http` (Literal[False] | FileKeys): The port for health, metrics and status. `false` opens none.
+    - `outbox` (Literal[False] | FileKeys): The dispatcher that sends the rows of the outbox. `false` switches it off.
+    - `timeouts` (Literal[False] | FileKeys): The dispatcher that sends due timeouts. `false` switches it off.
+    - `schema_registry` (FileKeys | None): The schema registry that schemas are read from and registered at.
+    - `tests` (Mapping[str, Sequence[FileKeys]]): Tests of the file by name: each is a list of steps for `sluicegate
+      test`.
     """
 
     dead_letters: str | FileKeys | None

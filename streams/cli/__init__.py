@@ -10,15 +10,18 @@ from sluicegate.streams.cli.commands import Commands
 from sluicegate.streams.cli.dead import dead
 from sluicegate.streams.cli.demo import demo
 from sluicegate.streams.cli.deploy import deploy
+from sluicegate.streams.cli.docs import docs
 from sluicegate.streams.cli.evaluate import evaluate
 from sluicegate.streams.cli.explain import explain
 from sluicegate.streams.cli.groups import groups
+from sluicegate.streams.cli.init import init
 from sluicegate.streams.cli.migrate import migrate
 from sluicegate.streams.cli.outbox import outbox
 from sluicegate.streams.cli.parked import parked
 from sluicegate.streams.cli.plan import plan
 from sluicegate.streams.cli.replay import replay
 from sluicegate.streams.cli.run import run
+from sluicegate.streams.cli.schema import schema
 from sluicegate.streams.cli.status import status
 from sluicegate.streams.cli.test import play_tests
 from sluicegate.streams.cli.timeouts import timeouts
@@ -33,8 +36,10 @@ main = Commands(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 main.callback()(options)
-for command in (run, check, plan, deploy, topics, migrate, status, explain, accept_gap, audit, replay, demo, version):
+for command in (init, run, check, plan, deploy, topics, migrate, status, explain, accept_gap, audit, replay):
     main.command()(command)
+for more in (docs, schema, demo, version):
+    main.command()(more)
 main.command("test")(play_tests)
 main.command("eval")(evaluate)
 main.add_typer(groups)

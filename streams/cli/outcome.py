@@ -1,8 +1,4 @@
-"""The exit codes: 0 done, 1 unexpected, 2 file or usage, 3 a system, 4 a judged change has effects that the caller does
-not accept, 5 refused because it was done before.
-
-An error is one line on stderr.
-"""
+"""The exit codes of commands. An error is one line on stderr."""
 
 import os
 import sys
@@ -18,6 +14,14 @@ from sluicegate.streams.cli import extras
 P = ParamSpec("P")
 
 DONE, UNEXPECTED, USAGE, SYSTEM, NOT_ACCEPTED, DONE_BEFORE = 0, 1, 2, 3, 4, 5
+EXIT_CODES = {
+    DONE: "Done.",
+    UNEXPECTED: "An unexpected error, or a test of the file that failed.",
+    USAGE: "The file or the call is invalid.",
+    SYSTEM: "A system is unavailable, not migrated or too weak.",
+    NOT_ACCEPTED: "A judged change has effects that the caller does not accept.",
+    DONE_BEFORE: "Refused because it was done before.",
+}
 DEBUG = "SLUICEGATE_LOG_LEVEL"
 
 

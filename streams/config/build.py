@@ -9,15 +9,10 @@ from sluicegate.streams.config import correlating, envelopes, kafka, lookups, re
 from sluicegate.streams.config.checks import dead_letters, letters, rekeying
 from sluicegate.streams.config.dedupe import DeduplicationModel
 from sluicegate.streams.config.leased import OutboxModel
-from sluicegate.streams.config.models import (
-    DROP,
-    AgentModel,
-    Aggregate,
-    DestinationModel,
-    FileModel,
-    ReducerModel,
-    UntilModel,
-)
+from sluicegate.streams.config.models import FileModel
+from sluicegate.streams.config.models_agent import AgentModel
+from sluicegate.streams.config.models_groups import Aggregate, ReducerModel, UntilModel
+from sluicegate.streams.config.models_topics import DROP, DestinationModel
 from sluicegate.streams.config.scalars import Unknown
 
 DEFAULT_MAX_ITEMS = 100_000

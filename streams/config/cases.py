@@ -84,14 +84,24 @@ class SendStep(BaseModel):
     """One record, or `times` equal ones; its value is written in the format of the agent that reads the topic."""
 
     model_config = _CLOSED
-    topic: TopicField
-    key: Text | None = None
-    value: AnyValue = None
-    value_base64: Base64 | None = None
-    headers: HeadersField = Field(default_factory=dict)
-    partition: PartitionNumber | None = None
-    times: Times = 1
-    at: MomentField | None = None
+    topic: TopicField = Field(description="The topic that the record is sent to.", examples=["orders"])
+    key: Text | None = Field(default=None, description="The key of the record.", examples=["a"])
+    value: AnyValue = Field(
+        default=None,
+        description="The value of the record. `null` is a record without a value.",
+        examples=[{"amount": 3}],
+    )
+    value_base64: Base64 | None = Field(
+        default=None, description="The bytes of the value, in base64.", examples=["eyJhIjogMX0="]
+    )
+    headers: HeadersField = Field(
+        default_factory=dict, description="The headers of the record.", examples=[{"event-id": "e-1"}]
+    )
+    partition: PartitionNumber | None = Field(default=None, description="The partition of the record.", examples=[0])
+    times: Times = Field(default=1, description="How many equal records are sent.", examples=[100])
+    at: MomentField | None = Field(
+        default=None, description="The time of the record: a time, or `+90s` since the test's begin.", examples=["+90s"]
+    )
 
     @model_validator(mode="after")
     def _one_value(self) -> Self:
@@ -106,30 +116,50 @@ class ExpectStep(BaseModel):
     """The next output of the topic, and of the key if one is named."""
 
     model_config = _CLOSED
-    topic: TopicField
-    key: Text | None = None
-    value: AnyValue = None
-    reason: Text | None = None
-    headers: HeadersField = Field(default_factory=dict)
+    topic: TopicField = Field(description="The topic of the output.", examples=["baskets"])
+    key: Text | None = Field(
+        default=None,
+        description="The key of the output. Without it, the next one of the topic is compared.",
+        examples=["a"],
+    )
+    value: AnyValue = Field(
+        default=None,
+        description="The value of the output. Of a mapping, only the named fields are compared.",
+        examples=[{"count": 2}],
+    )
+    reason: Text | None = Field(default=None, description="The reason of a dead letter.", examples=["missing-field"])
+    headers: HeadersField = Field(
+        default_factory=dict,
+        description="Headers that the output has.",
+        examples=[{"sluicegate-dead-stage": "aggregate"}],
+    )
 
 
 class ExpectRowsStep(BaseModel):
     """What a query finds in the tables of the test: as many rows, in this order."""
 
     model_config = _CLOSED
-    sql: Text
-    rows: list[dict[str, AnyValue]]
+    sql: Text = Field(description="The query.", examples=["select id, amount from orders"])
+    rows: list[dict[str, AnyValue]] = Field(
+        description="The rows that it finds, in this order.", examples=[[{"id": "a", "amount": 3}]]
+    )
 
 
 class RowStep(BaseModel):
     """A row of the table, the collection or the hash of a lookup. Null deletes it."""
 
     model_config = _CLOSED
-    table: Text | None = None
-    collection: Text | None = None
-    hash: Text | None = None
-    key: Annotated[str | int, BeforeValidator(_plain), WithJsonSchema({"type": ["string", "integer"]})]
-    value: Annotated[dict[str, AnyValue] | None, BeforeValidator(_plain)]
+    table: Text | None = Field(default=None, description="The table of a lookup.", examples=["customers"])
+    collection: Text | None = Field(default=None, description="The collection of a lookup.", examples=["customers"])
+    hash: Text | None = Field(
+        default=None, description="The hash of a lookup, as the lookup names it.", examples=["customer:{key}"]
+    )
+    key: Annotated[str | int, BeforeValidator(_plain), WithJsonSchema({"type": ["string", "integer"]})] = Field(
+        description="The key of the row.", examples=["c-1"]
+    )
+    value: Annotated[dict[str, AnyValue] | None, BeforeValidator(_plain)] = Field(
+        description="The fields of the row. `null` deletes the row.", examples=[{"name": "Ada", "tier": "gold"}]
+    )
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -148,26 +178,50 @@ class DeployModel(BaseModel):
     """The rules of another file become the ones that run."""
 
     model_config = _CLOSED
-    file: Text
-    open: Literal["finish", "convert", "rewind", "flush", "drop"] | None = None
+    file: Text = Field(description="The file whose rules become the ones that run.", examples=["shop-2.yaml"])
+    open: Literal["finish", "convert", "rewind", "flush", "drop"] | None = Field(
+        default=None, description="What happens to the groups that are open.", examples=["convert"]
+    )
 
 
 class StepModel(BaseModel):
     """One step. Exactly one of its keys is given; `_as_step` checks it."""
 
     model_config = ConfigDict(**_CLOSED, json_schema_extra={"minProperties": 1, "maxProperties": 1})
-    setup: Text | None = None
+    setup: Text | None = Field(
+        default=None, description="A file of SQL statements that make the tables of the test.", examples=["orders.sql"]
+    )
     row: (
         Annotated[RowStep, unless_unknown(lambda: RowStep.model_construct(table="unknown", key="", value=None))] | None
-    ) = None
-    deploy: Annotated[DeployModel, unless_unknown(lambda: DeployModel.model_construct(file="unknown"))] | None = None
-    send: Annotated[SendStep, unless_unknown(lambda: SendStep.model_construct(topic="unknown"))] | None = None
-    expect: Annotated[ExpectStep, unless_unknown(lambda: ExpectStep.model_construct(topic="unknown"))] | None = None
-    advance: Duration | None = None
-    expect_nothing: TopicField | None = None
+    ) = Field(
+        default=None,
+        description="Writes or deletes a row that a lookup reads.",
+        examples=[{"table": "customers", "key": "c-1", "value": {"name": "Ada"}}],
+    )
+    deploy: Annotated[DeployModel, unless_unknown(lambda: DeployModel.model_construct(file="unknown"))] | None = Field(
+        default=None,
+        description="Makes the rules of another file the ones that run.",
+        examples=[{"file": "shop-2.yaml", "open": "convert"}],
+    )
+    send: Annotated[SendStep, unless_unknown(lambda: SendStep.model_construct(topic="unknown"))] | None = Field(
+        default=None, description="Sends a record.", examples=[{"topic": "orders", "key": "a", "value": {"amount": 3}}]
+    )
+    expect: Annotated[ExpectStep, unless_unknown(lambda: ExpectStep.model_construct(topic="unknown"))] | None = Field(
+        default=None,
+        description="The next output of a topic.",
+        examples=[{"topic": "baskets", "key": "a", "value": {"count": 2}}],
+    )
+    advance: Duration | None = Field(default=None, description="Moves the clock of the test.", examples=["30s"])
+    expect_nothing: TopicField | None = Field(
+        default=None, description="The topic that has no more outputs.", examples=["baskets"]
+    )
     expect_rows: (
         Annotated[ExpectRowsStep, unless_unknown(lambda: ExpectRowsStep.model_construct(sql="", rows=[]))] | None
-    ) = None
+    ) = Field(
+        default=None,
+        description="What a query finds in the tables of the test.",
+        examples=[{"sql": "select id from orders", "rows": [{"id": "a"}]}],
+    )
 
 
 def _as_steps(value: object) -> object:

@@ -8,7 +8,9 @@ from sluicegate.streams.config import cases, correlating, envelopes, forwarding,
 from sluicegate.streams.config.dead_letters import DeadLettersModel
 from sluicegate.streams.config.fields import LONGEST_NAME, NAME
 from sluicegate.streams.config.kafka import EMBEDDED
-from sluicegate.streams.config.models import RESERVED, AgentModel, Aggregate, FileModel, UntilModel
+from sluicegate.streams.config.models import FileModel
+from sluicegate.streams.config.models_agent import AgentModel
+from sluicegate.streams.config.models_groups import RESERVED, Aggregate, UntilModel
 from sluicegate.streams.config.problems import FileFinding, Path
 from sluicegate.streams.observe.report import DISPATCHER
 

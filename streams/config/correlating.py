@@ -31,7 +31,7 @@ from sluicegate.streams.expressions.tree import FunctionCall, Has, Identifier, M
 from sluicegate.streams.units import spoken_duration
 
 if TYPE_CHECKING:
-    from sluicegate.streams.config.models import AgentModel
+    from sluicegate.streams.config.models_agent import AgentModel
 
 _CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
 CORRELATE = "correlate"
@@ -64,11 +64,25 @@ class LegModel(BaseModel):
     """One leg: its topics, and what is kept of its records in a group. Without `key` it is the key of the record."""
 
     model_config = _CLOSED
-    from_: Topics = Field(alias="from")
-    key: FieldPath | None = None
-    keep: Keep = "first"
-    where: Expression | None = None
-    on_null: OnNullLeg = "dead-letter"
+    from_: Topics = Field(alias="from", description="A topic, or a list of topics.", examples=["payments"])
+    key: FieldPath | None = Field(
+        default=None,
+        description="The field that holds the key of the correlation. Without it, the key of the record counts.",
+        examples=["order_id"],
+    )
+    keep: Keep = Field(
+        default="first",
+        description="Which records of the leg a group keeps: the first, the last, or all in their order.",
+        examples=["last"],
+    )
+    where: Expression | None = Field(
+        default=None,
+        description="The records that belong to the leg. Others are left out.",
+        examples=['kind == "request"'],
+    )
+    on_null: OnNullLeg = Field(
+        default="dead-letter", description="What happens to a record without a value.", examples=["skip"]
+    )
 
 
 def _as_leg(value: object) -> object:
@@ -83,13 +97,35 @@ class CorrelateModel(BaseModel):
     """`complete` None: each leg has a record. `through` None: the topic APP.AGENT.legs."""
 
     model_config = _CLOSED
-    legs: Annotated[dict[str, LegField], unless_unknown(dict)]
-    complete: Expression | None = None
-    timeout: Duration
-    remember: DurationOrZero = 3600.0
-    late: LateLegs = "dead-letter"
-    through: TopicField | None = None
-    max_keys: Count = 1_000_000
+    legs: Annotated[dict[str, LegField], unless_unknown(dict)] = Field(
+        description="The legs by name: a topic each, or `{from, key, keep, where, on_null}`.",
+        examples=[{"order": "orders", "payment": {"from": "payments", "key": "order_id"}}],
+    )
+    complete: Expression | None = Field(
+        default=None,
+        description="An expression over the legs. The record for which it is true completes the group. Unless it is "
+        "written, all legs are needed.",
+        examples=["has(order) && has(payment)"],
+    )
+    timeout: Duration = Field(
+        description="The longest time that a group is open, by the worker's clock.", examples=["15m"]
+    )
+    remember: DurationOrZero = Field(
+        default=3600.0,
+        description="How long the key of a group that ended is known. Its records are late.",
+        examples=["1d"],
+    )
+    late: LateLegs = Field(
+        default="dead-letter", description="What happens to a record whose key has ended.", examples=["skip"]
+    )
+    through: TopicField | None = Field(
+        default=None,
+        description="The internal topic that has the records of all legs. Unless it is written, APP.AGENT.legs.",
+        examples=["shop.settle.legs"],
+    )
+    max_keys: Count = Field(
+        default=1_000_000, description="The most ended keys that are known in a partition.", examples=[100000]
+    )
 
 
 def _unknown() -> CorrelateModel:

@@ -2,8 +2,9 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
+from sluicegate.streams.config.described import described
 from sluicegate.streams.config.fields import TOPIC, TopicField, unless_unknown
 
 HEADERS = ("sluicegate", "connect")
@@ -14,8 +15,14 @@ class DeadLettersModel(BaseModel):
     """`headers: connect` adds the headers of Kafka Connect's dead letters to those of Sluicegate."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-    topic: TopicField | None = None
-    headers: LetterHeaders | None = None
+    topic: TopicField | None = Field(
+        default=None, description="The topic that dead letters are written to.", examples=["shop.dead"]
+    )
+    headers: LetterHeaders | None = Field(
+        default=None,
+        description="`connect` adds the headers of Kafka Connect's dead letters to those of Sluicegate.",
+        examples=["connect"],
+    )
 
     def besides(self, usual: "DeadLettersModel | None") -> "DeadLettersModel":
         """These settings, and those of the whole file where there is none."""
@@ -35,7 +42,7 @@ _SCHEMA = {
         {
             "type": "object",
             "additionalProperties": False,
-            "properties": {"topic": _TOPIC_SCHEMA, "headers": {"enum": [*HEADERS]}},
+            "properties": described(DeadLettersModel, {"topic": _TOPIC_SCHEMA, "headers": {"enum": [*HEADERS]}}),
         },
         {"type": "null"},
     ],

@@ -1,9 +1,10 @@
 """The `dedupe` of an agent as the file writes it."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
+from sluicegate.streams.config.described import described
 from sluicegate.streams.config.fields import FIELD, Count, Duration, FieldPath, Text, refused, unless_unknown
 from sluicegate.streams.config.scalars import Unknown
 
@@ -19,8 +20,8 @@ class IdSource(BaseModel):
     """A header's name, a field's path, or neither: the key."""
 
     model_config = _CLOSED
-    header: Text | None = None
-    field: FieldPath | None = None
+    header: Text | None = Field(default=None, description="The header that holds the id.", examples=["event-id"])
+    field: FieldPath | None = Field(default=None, description="The field that holds the id.", examples=["event.id"])
 
 
 def _as_id(value: object) -> object:
@@ -38,20 +39,28 @@ def _as_id(value: object) -> object:
 
 _FIELD_SCHEMA = {"type": "string", "pattern": FIELD}
 _ONE = {"type": "object", "additionalProperties": False, "minProperties": 1, "maxProperties": 1}
+_ID_KEYS: dict[str, dict[str, Any]] = {"field": _FIELD_SCHEMA, "header": {"type": "string", "minLength": 1}}
 _ID_SCHEMA = {
     "anyOf": [
         {"type": "string", "pattern": f"^header:.+$|{FIELD}"},
-        {**_ONE, "properties": {"field": _FIELD_SCHEMA, "header": {"type": "string", "minLength": 1}}},
+        {**_ONE, "properties": described(IdSource, _ID_KEYS)},
     ]
 }
 
 
 class DeduplicationModel(BaseModel):
     model_config = _CLOSED
-    id: Annotated[IdSource, BeforeValidator(_as_id), WithJsonSchema(_ID_SCHEMA)]
-    horizon: Duration = 24 * 3600.0
-    on_missing: OnMissingId = "dead-letter"
-    max_ids: Count = 1_000_000
+    id: Annotated[IdSource, BeforeValidator(_as_id), WithJsonSchema(_ID_SCHEMA)] = Field(
+        description="Where the id is: `header:NAME`, a field path, `key`, or `{field: PATH}` and `{header: NAME}`.",
+        examples=["header:event-id"],
+    )
+    horizon: Duration = Field(default=24 * 3600.0, description="How long an id is remembered.", examples=["24h"])
+    on_missing: OnMissingId = Field(
+        default="dead-letter", description="What happens to a record without an id.", examples=["accept"]
+    )
+    max_ids: Count = Field(
+        default=1_000_000, description="The most ids that are remembered for a partition.", examples=[1000000]
+    )
 
 
 DedupeField = Annotated[DeduplicationModel, unless_unknown(lambda: DeduplicationModel.model_construct(id=IdSource()))]

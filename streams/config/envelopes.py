@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from sluicegate.streams import agent as run
 from sluicegate.streams.config.fields import Text, unless_unknown
@@ -11,7 +11,8 @@ from sluicegate.streams.config.problems import FileFinding, Path
 from sluicegate.streams.config.scalars import Unknown
 
 if TYPE_CHECKING:
-    from sluicegate.streams.config.models import AgentModel, DestinationModel
+    from sluicegate.streams.config.models_agent import AgentModel
+    from sluicegate.streams.config.models_topics import DestinationModel
 
 SourceEnvelope = Annotated[Literal["cloudevents"], unless_unknown("cloudevents")]
 Mode = Annotated[Literal["binary", "structured"], unless_unknown("binary")]
@@ -21,9 +22,13 @@ class EnvelopeModel(BaseModel):
     """`cloudevents` is the mode; `type` and `source` are attributes of each event."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-    cloudevents: Mode
-    type: Text
-    source: Text | None = None
+    cloudevents: Mode = Field(
+        description="The mode: `binary` has the attributes in headers, `structured` in the value.", examples=["binary"]
+    )
+    type: Text = Field(description="The attribute `type` of each event.", examples=["com.example.basket"])
+    source: Text | None = Field(
+        default=None, description="The attribute `source` of each event. Without it, `/APP/AGENT`.", examples=["/shop"]
+    )
 
 
 def _unknown() -> EnvelopeModel:

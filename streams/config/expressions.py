@@ -8,7 +8,10 @@ from sluicegate.streams.aggregation.clauses import GROUP, MESSAGE, PARTS
 from sluicegate.streams.aggregation.ending import ASKED, of_group
 from sluicegate.streams.aggregation.results import FIXED, WINDOWED
 from sluicegate.streams.config.lookups import built
-from sluicegate.streams.config.models import DROP, AgentModel, Aggregate, FileModel, UntilModel
+from sluicegate.streams.config.models import FileModel
+from sluicegate.streams.config.models_agent import AgentModel
+from sluicegate.streams.config.models_groups import Aggregate, UntilModel
+from sluicegate.streams.config.models_topics import DROP
 from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean, printable
 from sluicegate.streams.config.record_types import group_type, message_type, result_type, row_types
 from sluicegate.streams.config.scalars import Unknown

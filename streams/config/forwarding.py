@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from sluicegate.streams.config.models import AgentModel, DestinationModel
+from sluicegate.streams.config.models_agent import AgentModel
+from sluicegate.streams.config.models_topics import DestinationModel
 from sluicegate.streams.config.problems import FileFinding, Path
 
 OF_FORMATS = ("format", "schema_", "framing", "schema_id", "message", "validate_")

@@ -1,6 +1,6 @@
 """The `kafka:` section: librdkafka's own settings, checked against the names, kinds and ranges that it supports.
 
-`kafka_settings.json` lists them, and says how the list was made.
+`kafka_settings.json` lists them, `kafka_descriptions.json` describes them; both say how they were made.
 """
 
 import json
@@ -72,6 +72,14 @@ def known() -> Mapping[str, list[str | int]]:
     words."""
     text = files("sluicegate.streams.config").joinpath("kafka_settings.json").read_text("utf-8")
     settings: dict[str, list[str | int]] = json.loads(text)["settings"]
+    return settings
+
+
+@cache
+def descriptions() -> Mapping[str, str]:
+    """librdkafka's own text for each setting that a file can hold."""
+    text = files("sluicegate.streams.config").joinpath("kafka_descriptions.json").read_text("utf-8")
+    settings: dict[str, str] = json.loads(text)["settings"]
     return settings
 
 

@@ -37,19 +37,10 @@ from sluicegate.streams.config.document import FileDocument, LineColumn, Unreada
 from sluicegate.streams.config.envelopes import EnvelopeModel
 from sluicegate.streams.config.leased import Degraded, OutboxModel, TimeoutsModel, Unhealthy
 from sluicegate.streams.config.lookups import LookupModel
-from sluicegate.streams.config.models import (
-    AgentModel,
-    Aggregate,
-    DestinationModel,
-    FileModel,
-    HttpModel,
-    KeyModel,
-    OnErrorModel,
-    Retry,
-    SourceModel,
-    TimeoutModel,
-    UntilModel,
-)
+from sluicegate.streams.config.models import FileModel, HttpModel
+from sluicegate.streams.config.models_agent import AgentModel, KeyModel, OnErrorModel, Retry
+from sluicegate.streams.config.models_groups import Aggregate, TimeoutModel, UntilModel
+from sluicegate.streams.config.models_topics import DestinationModel, SourceModel
 from sluicegate.streams.config.problems import FileFinding, Path, Problem, dotted, sort
 from sluicegate.streams.config.registry import RegistryAuth, RegistryModel
 from sluicegate.streams.config.scalars import Unknown

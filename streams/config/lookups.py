@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from sluicegate.streams.agent import Lookup
+from sluicegate.streams.config.described import described
 from sluicegate.streams.config.fields import REDIS, Duration, Expression, Text, refused, unless_unknown
 from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean, printable
 from sluicegate.streams.config.scalars import Unknown
@@ -15,7 +16,8 @@ from sluicegate.streams.expressions.parse import is_name, parse
 from sluicegate.streams.expressions.scope import roots
 
 if TYPE_CHECKING:
-    from sluicegate.streams.config.models import AgentModel, FileModel
+    from sluicegate.streams.config.models import FileModel
+    from sluicegate.streams.config.models_agent import AgentModel
 
 _CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
 COLUMN = r"[A-Za-z_][A-Za-z0-9_$]*"
@@ -37,8 +39,12 @@ class MissingRow(BaseModel):
     """What happens without a row. `wait` is the longest time that a record waits for its row."""
 
     model_config = _CLOSED
-    then: Literal["null", "dead-letter", "wait"] = "null"
-    wait: Duration = 0.0
+    then: Literal["null", "dead-letter", "wait"] = Field(
+        default="null", description="What happens without a row.", examples=["null"]
+    )
+    wait: Duration = Field(
+        default=0.0, description="The longest time that a record waits for its row.", examples=["30s"]
+    )
 
 
 def _as_missing(value: object) -> object:
@@ -55,7 +61,7 @@ _WAIT_SCHEMA = {
     "type": "object",
     "additionalProperties": False,
     "required": ["wait"],
-    "properties": {"wait": {"type": "string"}},
+    "properties": described(MissingRow, {"wait": {"type": "string"}}),
 }
 _MISSING_SCHEMA = {"anyOf": [{"enum": [None, "null", "dead-letter"]}, _WAIT_SCHEMA]}
 
@@ -75,16 +81,31 @@ class LookupModel(BaseModel):
     """Exactly one of `table`, `collection` and `hash` says where the row is."""
 
     model_config = _CLOSED
-    table: Text | None = None
-    collection: Text | None = None
-    hash: Text | None = None
-    column: Text | None = None
-    key: Expression
-    fields: Annotated[list[Text], BeforeValidator(_as_columns), unless_unknown(list), WithJsonSchema(_COLUMNS_SCHEMA)]
-    missing: Annotated[MissingRow, BeforeValidator(_as_missing), WithJsonSchema(_MISSING_SCHEMA)] = Field(
-        default_factory=MissingRow
+    table: Text | None = Field(
+        default=None, description="The table that has the row, as `TABLE` or `SCHEMA.TABLE`.", examples=["customers"]
     )
-    lock: Annotated[Literal["share"], unless_unknown("share")] | None = None
+    collection: Text | None = Field(
+        default=None, description="The collection of MongoDB that has the document.", examples=["customers"]
+    )
+    hash: Text | None = Field(
+        default=None, description="The name of the Redis hash, with `{key}` for the key.", examples=["customer:{key}"]
+    )
+    column: Text | None = Field(
+        default=None, description="The column or field that is compared with `key`.", examples=["id"]
+    )
+    key: Expression = Field(description="An expression whose answer names the row.", examples=["customer.id"])
+    fields: Annotated[
+        list[Text], BeforeValidator(_as_columns), unless_unknown(list), WithJsonSchema(_COLUMNS_SCHEMA)
+    ] = Field(description="The fields of the row that are added.", examples=[["name", "tier"]])
+    missing: Annotated[MissingRow, BeforeValidator(_as_missing), WithJsonSchema(_MISSING_SCHEMA)] = Field(
+        default_factory=MissingRow,
+        description="What happens without a row: its fields are `null`, a `dead-letter`, or the record waits.",
+        examples=[{"wait": "30s"}],
+        json_schema_extra={"default": "null"},
+    )
+    lock: Annotated[Literal["share"], unless_unknown("share")] | None = Field(
+        default=None, description="`share` keeps the row unchanged until the commit.", examples=["share"]
+    )
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -200,7 +221,7 @@ def _of_source(found: LookupModel, path: Path) -> Iterator[FileFinding]:
 
 def _of_name(agent: "AgentModel", name: str, path: Path) -> Iterator[FileFinding]:
     """The name is a field of what is written, so nothing else may have it."""
-    from sluicegate.streams.config.models import RESERVED as FIXED
+    from sluicegate.streams.config.models_groups import RESERVED as FIXED
 
     fixed = (*RESERVED, *(FIXED if agent.aggregate is not None else ()))
     if agent.aggregate is not None and agent.aggregate.window is not None:

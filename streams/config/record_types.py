@@ -12,7 +12,7 @@ from msgspec import inspect
 from sluicegate.streams.agent import Agent, Aggregation, Lookup, Reducer
 from sluicegate.streams.aggregation.events import REASONS, WINDOW
 from sluicegate.streams.aggregation.results import FIXED
-from sluicegate.streams.config.models import Aggregate, ReducerModel
+from sluicegate.streams.config.models_groups import Aggregate, ReducerModel
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.expressions.types import (
     BOOLEAN,

@@ -25,9 +25,18 @@ class RegistryAuth(BaseModel):
     """A user name with a password, or a bearer token."""
 
     model_config = _CLOSED
-    username: Text | None = None
-    password: Text | None = Field(default=None, repr=False)
-    token: Text | None = Field(default=None, repr=False)
+    username: Text | None = Field(
+        default=None, description="The user name for HTTP basic authentication.", examples=["shop"]
+    )
+    password: Text | None = Field(
+        default=None,
+        repr=False,
+        description="The password for HTTP basic authentication.",
+        examples=["${REGISTRY_PASSWORD}"],
+    )
+    token: Text | None = Field(
+        default=None, repr=False, description="The bearer token.", examples=["${REGISTRY_TOKEN}"]
+    )
 
 
 def _as_urls(value: object) -> object:
@@ -48,12 +57,32 @@ class RegistryModel(BaseModel):
     """`ca`, `certificate` and `key` are files, relative to the folder of the file."""
 
     model_config = _CLOSED
-    url: Urls = Field(repr=False)
-    auth: Annotated[RegistryAuth, unless_unknown(lambda: RegistryAuth.model_construct(token=""))] | None = None
-    ca: Text | None = None
-    certificate: Text | None = None
-    key: Text | None = None
-    timeout: Duration = 3.0
+    url: Urls = Field(
+        repr=False, description="The URL of the registry, or a list of URLs.", examples=["https://registry:8081"]
+    )
+    auth: Annotated[RegistryAuth, unless_unknown(lambda: RegistryAuth.model_construct(token=""))] | None = Field(
+        default=None,
+        description="A user name with a password, or a bearer token.",
+        examples=[{"username": "shop", "password": "${REGISTRY_PASSWORD}"}],
+    )
+    ca: Text | None = Field(
+        default=None,
+        description=(
+            "A PEM file with the certificates of the authorities that are trusted, relative to the folder of the file."
+        ),
+        examples=["ca.pem"],
+    )
+    certificate: Text | None = Field(
+        default=None,
+        description="A PEM file with the client's certificate, relative to the folder of the file.",
+        examples=["client.pem"],
+    )
+    key: Text | None = Field(
+        default=None,
+        description="A PEM file with the key of `certificate`, relative to the folder of the file.",
+        examples=["client.key"],
+    )
+    timeout: Duration = Field(default=3.0, description="How long a request may take.", examples=["3s"])
 
 
 def findings(registry: RegistryModel | None, folder: FilePath) -> Iterator[FileFinding]:

@@ -4,12 +4,19 @@ is schemas/documents/sluicegate.schema.json."""
 import json
 from typing import Any
 
+from pydantic import BaseModel
+
+from sluicegate.streams import units
 from sluicegate.streams.config import kafka
-from sluicegate.streams.config.models import DestinationModel, FileModel
+from sluicegate.streams.config.models import FileModel
+from sluicegate.streams.config.models_agent import AgentModel
+from sluicegate.streams.config.models_topics import DestinationModel
 
 _ONE = {"$ref": "#/$defs/DestinationModel"}
 _ROUTE = {"anyOf": [_ONE, {"enum": ["drop"]}]}
 _TO = {"anyOf": [_ONE, {"type": "array", "minItems": 1, "items": _ROUTE}, {"type": "null"}], "default": None}
+_ASIDE = ("default", "description", "examples")
+"""What stands beside the choice between a value and a variable."""
 VARIABLE = {"$ref": "#/$defs/Variable"}
 _KINDS = {"boolean": "boolean", "integer": "integer", "number": "number"}
 
@@ -17,16 +24,24 @@ _KINDS = {"boolean": "boolean", "integer": "integer", "number": "number"}
 def schema() -> dict[str, Any]:
     """The schema of what `load` accepts. Every value may be a variable instead."""
     made = FileModel.model_json_schema()
-    made["properties"]["kafka"] = _kafka()
-    made["$defs"]["DestinationModel"] = DestinationModel.model_json_schema()
-    made["$defs"]["AgentModel"]["properties"]["to"] = _TO
-    result: dict[str, Any] = _open(_without_titles(made))
+    made["properties"]["kafka"] = {**_texts(FileModel, "kafka"), **_kafka()}
+    destination = DestinationModel.model_json_schema()
+    made["$defs"] |= destination.pop("$defs", {})
+    made["$defs"]["DestinationModel"] = destination
+    made["$defs"]["AgentModel"]["properties"]["to"] = {**_texts(AgentModel, "to"), **_TO}
+    result: dict[str, Any] = _open(_of_keys(made))
     result["$defs"]["Variable"] = {"type": "string", "pattern": r"\$\{.*\}"}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Sluicegate", **result}
 
 
+def _texts(model: type[BaseModel], name: str) -> dict[str, Any]:
+    field = model.model_fields[name]
+    return {"description": field.description, "examples": field.examples}
+
+
 def _kafka() -> dict[str, Any]:
-    properties = {name: _setting(*kafka.known()[name]) for name in kafka.allowed()}
+    texts = kafka.descriptions()
+    properties = {name: {**_setting(*kafka.known()[name]), "description": texts[name]} for name in kafka.allowed()}
     return {
         "type": "object",
         "additionalProperties": False,
@@ -48,13 +63,14 @@ def _cases(words: tuple[str | int, ...]) -> list[str]:
     return sorted({case for word in map(str, words) for case in (word, word.upper(), word.lower())})
 
 
-def _without_titles(node: Any) -> Any:
-    """Pydantic's titles repeat the key."""
+def _of_keys(node: Any) -> Any:
+    """Without the titles and the docstrings of models: each key has the one description of its field."""
     if isinstance(node, list):
-        return [_without_titles(item) for item in node]
-    if isinstance(node, dict):
-        return {k: _without_titles(v) for k, v in node.items() if not (k == "title" and isinstance(v, str))}
-    return node
+        return [_of_keys(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    left_out = ("title", "description") if "properties" in node and "examples" not in node else ("title",)
+    return {k: _of_keys(v) for k, v in node.items() if not (k in left_out and isinstance(v, str))}
 
 
 def _open(node: Any) -> Any:
@@ -68,13 +84,22 @@ def _open(node: Any) -> Any:
     )
     if not closed:
         return {
-            key: value if key in ("default", "required", "propertyNames") else _open(value)
+            key: value if key in ("default", "required", "propertyNames", "examples") else _open(value)
             for key, value in node.items()
         }
-    outside = {key: node[key] for key in ("default", "description") if key in node}
-    if "pattern" in node and not isinstance(outside.get("default"), str):
-        outside.pop("default", None)  # of a duration or size it is the parsed number
-    return {"anyOf": [{k: v for k, v in node.items() if k not in ("default", "description")}, VARIABLE], **outside}
+    outside = {key: node[key] for key in _ASIDE if key in node}
+    if "pattern" in node and "default" in outside:
+        outside["default"] = _as_text(node["pattern"], outside["default"])
+    return {"anyOf": [{k: v for k, v in node.items() if k not in _ASIDE}, VARIABLE], **outside}
+
+
+def _as_text(pattern: str, value: Any) -> Any:
+    """A default as the file writes it: models hold durations and sizes as numbers."""
+    if isinstance(value, list | tuple):
+        return "..".join(map(units.written_duration, value))
+    if isinstance(value, str):
+        return value
+    return units.written_size(value) if pattern == units.SIZE else units.written_duration(value) if value else "0s"
 
 
 if __name__ == "__main__":

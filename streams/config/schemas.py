@@ -13,7 +13,9 @@ from sluicegate.streams import formats
 from sluicegate.streams.agent import Agent, Destination
 from sluicegate.streams.config import avro, json_schema, protobuf, registry
 from sluicegate.streams.config.document import Unreadable, read
-from sluicegate.streams.config.models import AgentModel, DestinationModel, FileModel
+from sluicegate.streams.config.models import FileModel
+from sluicegate.streams.config.models_agent import AgentModel
+from sluicegate.streams.config.models_topics import DestinationModel
 from sluicegate.streams.config.problems import FileFinding, Path, printable
 
 KEYS = {name: name for name in ("writer_schema", "writer_schemas", "framing", "schema_id", "subject")}

@@ -13,7 +13,8 @@ from sluicegate.schemas.json import document
 from sluicegate.streams.agent import Agent, App, Until
 from sluicegate.streams.aggregation.clauses import GROUP, MESSAGE
 from sluicegate.streams.aggregation.reducers import STATS
-from sluicegate.streams.config.models import AgentModel, FileModel
+from sluicegate.streams.config.models import FileModel
+from sluicegate.streams.config.models_agent import AgentModel
 from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean, printable
 from sluicegate.streams.config.record_types import (
     RecordFields,

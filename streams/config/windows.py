@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from sluicegate.streams.agent import Window
+from sluicegate.streams.config.described import described
 from sluicegate.streams.config.fields import (
     FIELD,
     Duration,
@@ -20,7 +21,7 @@ from sluicegate.streams.config.scalars import Native, Unknown
 from sluicegate.streams.units import spoken_duration
 
 if TYPE_CHECKING:
-    from sluicegate.streams.config.models import AgentModel
+    from sluicegate.streams.config.models_agent import AgentModel
 
 _CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
 SLACK = 3600.0
@@ -36,8 +37,14 @@ class TimeModel(BaseModel):
     """The field that holds the time of a record; None: Kafka's timestamp."""
 
     model_config = _CLOSED
-    field: FieldPath | None = None
-    unit: Unit = "rfc3339"
+    field: FieldPath | None = Field(
+        default=None, description="The field that holds the time of a record.", examples=["created_at"]
+    )
+    unit: Unit = Field(
+        default="rfc3339",
+        description="The unit of the field: seconds, milliseconds or microseconds since 1970, or text in RFC 3339.",
+        examples=["ms"],
+    )
 
 
 def _as_time(value: object) -> object:
@@ -58,7 +65,7 @@ _TIME_SCHEMA = {
         {
             "type": "object",
             "additionalProperties": False,
-            "properties": {"field": _FIELD_SCHEMA, "unit": {"enum": [*UNITS]}},
+            "properties": described(TimeModel, {"field": _FIELD_SCHEMA, "unit": {"enum": [*UNITS]}}),
             "required": ["field"],
         },
     ]
@@ -70,14 +77,48 @@ class WindowModel(BaseModel):
     """`at_most` None: the default, which depends on the size and on `grace`. A limit is infinite for `never`."""
 
     model_config = _CLOSED
-    tumbling: Duration
-    offset: DurationOrZero = 0.0
-    time: TimeField = TimeModel()
-    grace: DurationOrZero = 0.0
-    idle: DurationOrNever = 60.0
-    at_most: DurationOrNever | None = None
-    late: Late = "dead-letter"
-    max_ahead: Duration = 3600.0
+    tumbling: Duration = Field(description="The size of a window. Windows do not overlap.", examples=["5m"])
+    offset: DurationOrZero = Field(
+        default=0.0,
+        description=(
+            "Moves the begin of all windows, which are multiples of the size since 1970 UTC. It is less than the size."
+        ),
+        examples=["1h"],
+    )
+    time: TimeField = Field(
+        default=TimeModel(),
+        description="The field that holds the time of a record: a path, or `{field, unit}`. `timestamp` is Kafka's.",
+        examples=["created_at"],
+        json_schema_extra={"default": TIMESTAMP},
+    )
+    grace: DurationOrZero = Field(
+        default=0.0,
+        description="How far the watermark must be past the end of a window before it closes.",
+        examples=["30s"],
+    )
+    idle: DurationOrNever = Field(
+        default=60.0,
+        description=(
+            "The time without records after which the worker's clock closes the windows that are over, or `never`."
+        ),
+        examples=["1m"],
+    )
+    at_most: DurationOrNever | None = Field(
+        default=None,
+        description=(
+            "The longest time that a window stays open after its first record, or `never`. Unless it is written, "
+            "the size, `grace` and one hour."
+        ),
+        examples=["2h"],
+    )
+    late: Late = Field(
+        default="dead-letter", description="What happens to a record whose window is closed.", examples=["skip"]
+    )
+    max_ahead: Duration = Field(
+        default=3600.0,
+        description="A record whose time is further ahead of the worker's clock is a dead letter.",
+        examples=["1h"],
+    )
 
     @property
     def least(self) -> float:

@@ -19,10 +19,11 @@ import sluicegate
 from sluicegate import App, ConfigurationError, Message, Send
 from sluicegate.streams.app import keys
 from sluicegate.streams.cli import early
-from sluicegate.streams.config.models import AgentModel, Aggregate, FileModel
+from sluicegate.streams.config.models import FileModel
+from sluicegate.streams.config.models_agent import AgentModel
+from sluicegate.streams.config.models_groups import Aggregate
 from tests import keywords
 from tests.house import DRIVERS
-from tests.key_descriptions import DESCRIPTIONS
 
 PROJECT = Path(__file__).resolve().parents[3]
 KAFKA = {"bootstrap.servers": "localhost:9092"}
@@ -71,10 +72,6 @@ def test_a_key_at_two_levels_cannot_be_a_keyword(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(keywords, "schema", lambda: whole)
     with pytest.raises(AssertionError, match="'count'"):
         keywords.generated()
-
-
-def test_a_description_is_for_a_key_that_there_is() -> None:
-    assert {*DESCRIPTIONS} <= names(AgentModel, Aggregate, FileModel)
 
 
 def names(*models: Any) -> set[str]:

@@ -10,7 +10,8 @@ from pydantic import BaseModel
 from sluicegate.schemas import codec
 from sluicegate.streams import formats
 from sluicegate.streams.aggregation.rule import Rule, fingerprint
-from sluicegate.streams.config.models import AgentModel, FileModel
+from sluicegate.streams.config.models import FileModel
+from sluicegate.streams.config.models_agent import AgentModel
 from sluicegate.streams.rules.changes import Change, changes, kind_of, policies_of
 from sluicegate.streams.rules.classes import (
     CLASSES,

@@ -1,8 +1,10 @@
 """The JSON Schemas of what we write, against what the engine really writes."""
 
+import ast
 import json
 import re
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -12,6 +14,7 @@ from sluicegate.schemas import Avro, codec
 from sluicegate.schemas.avro_check import strict
 from sluicegate.streams.agent import Reducer, Until
 from sluicegate.streams.aggregation.events import COUNT_LOWERED, REASONS, Fire
+from tests.house import sources
 from tests.unit.engine.driver import Driver, Log, ManualClock, memory
 from tests.unit.engine.scene import a_log, an_agent, feed
 
@@ -165,3 +168,15 @@ def test_the_avro_schema_itself_is_one_and_takes_what_is_written(name: str, writ
         assert [read[key] for key in document if not key.endswith("_at")] == [
             document[key] for key in document if not key.endswith("_at")
         ]
+
+
+def test_the_schema_of_a_dead_letter_has_each_reason_of_the_code() -> None:
+    """The words that the code refuses a record with: the third argument of `refuse`, and the first of `NoTime`."""
+    trees = [tree for file, tree in sources(Path(__file__).parents[3]) if file.startswith("streams/")]
+    calls = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    named = [(ast.unparse(call.func).rpartition(".")[2], call.args) for call in calls]
+    words = [args[2] for name, args in named if name == "refuse" and len(args) > 2]
+    words += [args[0] for name, args in named if name == "NoTime" and args]
+    found = {word.value for word in words if isinstance(word, ast.Constant) and isinstance(word.value, str)}
+    assert {"late", "time-ahead", "bad-time", "no-time", "no-key"} <= found
+    assert found <= {*LETTER["properties"]["sluicegate-dead-reason"]["enum"]}

@@ -1,0 +1,180 @@
+"""`aggregate` as the file writes it."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, WithJsonSchema, model_validator
+
+from sluicegate.streams.config.fields import (
+    FIELD,
+    FUNCTION,
+    LONGEST_EXPRESSION,
+    Count,
+    Duration,
+    Expression,
+    FieldPath,
+    Function,
+    SizeField,
+    ValueField,
+    refused,
+    unless_unknown,
+)
+from sluicegate.streams.config.problems import did_you_mean
+from sluicegate.streams.config.scalars import Unknown
+from sluicegate.streams.config.windows import WindowField
+
+_EXPRESSION_SCHEMA = {"type": "string", "minLength": 1, "maxLength": LONGEST_EXPRESSION}
+_CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
+RESERVED = ("key", "key_base64", "count", "reason", "opened_at", "closed_at")
+MEANINGS = {
+    "sum": "The sum of the field.",
+    "min": "The least value of the field.",
+    "max": "The greatest value of the field.",
+    "mean": "The mean of the field.",
+    "first": "The field of the first record.",
+    "last": "The field of the last record.",
+    "distinct": "The number of different values of the field.",
+    "collect": "A list of the values of the field. The word alone lists the records.",
+}
+"""Of the reducers of one field."""
+OF_A_FIELD = tuple(MEANINGS)
+REDUCERS = ("count", *OF_A_FIELD, "reduce")
+
+Since = Annotated[Literal["first", "last"], unless_unknown("first")]
+OnTimeout = Annotated[Literal["fire", "discard", "dead-letter"], unless_unknown("fire")]
+OnMissing = Annotated[Literal["dead-letter", "skip", "ignore"], unless_unknown("dead-letter")]
+OnNull = Annotated[Literal["dead-letter", "skip"], unless_unknown("dead-letter")]
+OnFull = Annotated[Literal["fire-oldest", "dead-letter", "stop"], unless_unknown("fire-oldest")]
+
+
+class TimeoutModel(BaseModel):
+    """`{after, since}`, or `{first, last}` with either or both."""
+
+    model_config = _CLOSED
+    after: Duration | None = Field(
+        default=None, description="The time after which the group is complete.", examples=["30s"]
+    )
+    since: Since | None = Field(
+        default=None,
+        description="Whether `after` counts from the first or from the last record of the group.",
+        examples=["last"],
+    )
+    first: Duration | None = Field(default=None, description="The time since the first record.", examples=["30s"])
+    last: Duration | None = Field(default=None, description="The time since the last record.", examples=["5s"])
+
+    @model_validator(mode="after")
+    def _one_form(self) -> Self:
+        both = self.first is not None or self.last is not None
+        if (self.after is None) != both or (both and self.since is not None):
+            raise refused("is neither form of a timeout", "write {after: 30s, since: first}, or {first: 30s, last: 5s}")
+        return self
+
+
+class UntilModel(BaseModel):
+    model_config = _CLOSED
+    field: FieldPath = Field(description="The field that is compared.", examples=["status"])
+    equals: ValueField = Field(description="The value of the field that completes the group.", examples=["closed"])
+
+
+_UNTIL_FORM = "{field, equals}"
+UntilField = Annotated[
+    Annotated[UntilModel, Tag(_UNTIL_FORM)] | Annotated[Expression, Tag("expression")],
+    Discriminator(lambda value: _UNTIL_FORM if isinstance(value, dict | UntilModel) else "expression"),
+    unless_unknown(lambda: UntilModel.model_construct(field="unknown", equals=None)),
+    WithJsonSchema({"anyOf": [_EXPRESSION_SCHEMA, UntilModel.model_json_schema()]}),
+]
+
+
+class ReducerModel(BaseModel):
+    """One computed field: `kind` is one of REDUCERS."""
+
+    model_config = _CLOSED
+    kind: str
+    field: FieldPath | None = None
+    function: Function | None = None
+
+
+def _as_reducer(value: object) -> object:
+    if isinstance(value, Unknown) or value in ("count", "collect"):
+        return {"kind": "count" if isinstance(value, Unknown) else value}
+    if isinstance(value, dict) and len(value) == 1:
+        [(kind, argument)] = value.items()
+        if kind in OF_A_FIELD:
+            return {"kind": kind, "field": argument if argument is not None else ""}
+        if kind == "count":
+            raise refused("takes no field", "write count")
+        if kind == "reduce":
+            return {"kind": kind, "function": argument if argument is not None else ""}
+        raise refused("is no reducer", did_you_mean(str(kind), REDUCERS))
+    if isinstance(value, str):
+        hint = f"write {{{value}: FIELD}}" if value in OF_A_FIELD else did_you_mean(value, REDUCERS)
+        raise refused("is no reducer", hint)
+    raise refused("is no reducer", "write count, collect, or {sum: FIELD} and the like")
+
+
+_FIELD_SCHEMA = {"type": "string", "pattern": FIELD}
+_REDUCE = "A function of your own, as `module:function`: it gets the value so far and a message, and returns the value."
+_REDUCER_SCHEMA = {
+    "anyOf": [
+        {"enum": ["count", "collect"]},
+        {
+            "type": "object",
+            "minProperties": 1,
+            "maxProperties": 1,
+            "additionalProperties": False,
+            "properties": {
+                **{name: {**_FIELD_SCHEMA, "description": text} for name, text in MEANINGS.items()},
+                "reduce": {"type": "string", "pattern": FUNCTION, "description": _REDUCE},
+            },
+        },
+    ]
+}
+ReducerSpec = Annotated[ReducerModel, BeforeValidator(_as_reducer), WithJsonSchema(_REDUCER_SCHEMA)]
+
+
+class Aggregate(BaseModel):
+    model_config = _CLOSED
+    count: Count | None = Field(
+        default=None, description="The number of records that completes a group.", examples=[100]
+    )
+    timeout: Annotated[TimeoutModel, unless_unknown(lambda: TimeoutModel.model_construct(after=1.0))] | None = Field(
+        default=None,
+        description="The age at which a group is complete: `{after, since}`, or `{first, last}`.",
+        examples=[{"after": "30s", "since": "last"}],
+    )
+    until: UntilField | None = Field(
+        default=None,
+        description="An expression, or `{field, equals}`. The record for which it is true completes the group.",
+        examples=["group.weight >= 500"],
+    )
+    compute: Annotated[dict[str, ReducerSpec], unless_unknown(dict)] = Field(
+        default_factory=dict,
+        description="The fields of the result by name, each with a reducer.",
+        examples=[{"spent": {"sum": "amount"}, "orders": "count"}],
+    )
+    on_timeout: OnTimeout = Field(
+        default="fire", description="What happens to a group when its timeout has passed.", examples=["discard"]
+    )
+    on_missing: OnMissing = Field(
+        default="dead-letter",
+        description="What happens to a record without a field that the group needs.",
+        examples=["skip"],
+    )
+    on_null: OnNull = Field(
+        default="dead-letter", description="What happens to a record without a value.", examples=["skip"]
+    )
+    on_full: OnFull = Field(
+        default="fire-oldest",
+        description="What happens when the groups of a partition have reached `max_groups` or `max_buffered_bytes`.",
+        examples=["stop"],
+    )
+    max_items: Count | None = Field(default=None, description="The most records of a group.", examples=[1000])
+    max_bytes: SizeField = Field(default=900_000, description="The largest group.", examples=["900kB"])
+    max_groups: Count = Field(default=1_000_000, description="The most open groups of a partition.", examples=[1000000])
+    max_buffered_bytes: SizeField = Field(
+        default=512 * 1024 * 1024, description="The most bytes of open groups of a partition.", examples=["512MiB"]
+    )
+    window: WindowField | None = Field(
+        default=None,
+        description="Windows of event time. Each key has one group for each window.",
+        examples=[{"tumbling": "5m", "grace": "30s"}],
+    )

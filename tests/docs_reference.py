@@ -1,0 +1,218 @@
+"""Writes docs/reference/*.md from the descriptions in the code.
+
+`python -m tests.docs_reference` writes the pages again; do so after every change of a key, a command, a metric, an
+event of the log, a header, an error or an exit code.
+"""
+
+import ast
+import inspect
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import Any, get_args
+
+import typer
+import yaml
+
+from sluicegate.streams import errors
+from sluicegate.streams.cli import main, outcome
+from sluicegate.streams.config.reference import KeyReference, references
+from sluicegate.streams.observe.collector import PREFIX
+from sluicegate.streams.observe.log_events import EVENTS
+from sluicegate.streams.observe.metrics import METRICS
+from tests.house import sources
+
+PROJECT = Path(__file__).parents[1]
+PAGES = PROJECT / "docs" / "reference"
+HEADERS = {"result-headers": "Headers of outputs", "dead-letter-headers": "Headers of dead letters"}
+MADE = "This page is made from the code by `python -m tests.docs_reference`.\n"
+
+
+def cell(text: object) -> str:
+    """Text for a table: one line; a bar or a sign of HTML is no markup. Code stays code."""
+    joined = " ".join(str(text).split()).replace("|", "\\|")
+    parts = re.split(r"(`[^`]*`)", joined)
+    return "".join(part if part.startswith("`") else part.replace("<", "&lt;").replace("*", "\\*") for part in parts)
+
+
+def code(text: object) -> str:
+    return f"`{text}`" if str(text) else ""
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    lines = [f"| {' | '.join(columns)} |", "|" + "---|" * len(columns)]
+    return "\n".join([*lines, *(f"| {' | '.join(map(cell, row))} |" for row in rows)]) + "\n"
+
+
+def inline(value: Any) -> str:
+    """A value in one line of YAML; empty for None."""
+    if value is None:
+        return ""
+    text: str = yaml.safe_dump(value, default_flow_style=True, width=10_000, allow_unicode=True, sort_keys=False)
+    return code(text.removesuffix("\n").removesuffix("\n..."))
+
+
+def keys() -> str:
+    """The page of the keys: a table for each part of the file, Kafka's settings last."""
+    parts: dict[str, list[KeyReference]] = {}
+    for key in references().values():
+        parts.setdefault(".".join(key.path[:-1]), []).append(key)
+    text = f"# Keys of the file\n\n{MADE}\n`*` stands for a name of your own. "
+    text += "`sluicegate docs KEY` shows the same in the terminal.\n"
+    for part in sorted(parts, key=lambda part: part == "kafka"):
+        rows = [
+            (
+                code(".".join(key.path[len(part.split(".")) if part else 0 :])),
+                key.description,
+                ", ".join(key.kinds),
+                "required" if key.required else inline(key.default),
+                inline(key.example),
+            )
+            for key in parts[part]
+        ]
+        text += f"\n## {f'`{part}`' if part else 'The top of the file'}\n\n"
+        text += table(["key", "meaning", "type", "default", "example"], rows)
+    return text
+
+
+def commands() -> str:
+    """The page of the commands, with each argument and option."""
+    text = f"# Commands\n\n{MADE}"
+    for name, command in each_command(typer.main.get_command(main), "sluicegate"):
+        text += f"\n## `{name}`\n\n{inspect.cleandoc(command.help or '')}\n"
+        kinds = inspect.signature(command.callback).parameters
+        rows = [(code(word), told(each, kinds[each.name].annotation)) for word, each in parameters(command)]
+        text += "\n" + table(["parameter", "meaning"], rows) if rows else ""
+    return text
+
+
+def each_command(command: Any, name: str) -> Iterator[tuple[str, Any]]:
+    for word, each in getattr(command, "commands", {}).items():
+        if getattr(each, "commands", None):
+            yield from each_command(each, f"{name} {word}")
+        else:
+            yield f"{name} {word}", each
+
+
+def parameters(command: Any) -> Iterator[tuple[str, Any]]:
+    for each in command.params:
+        options = ", ".join(sorted(each.opts, key=len))
+        yield options if each.param_type_name == "option" else each.metavar or each.name.upper(), each
+
+
+def told(parameter: Any, annotation: Any) -> str:
+    default = getattr(parameter.default, "value", parameter.default)
+    words = [parameter.help or ""]
+    words += [f"One of {', '.join(map(code, chosen))}." for chosen in choices(annotation)]
+    usual = isinstance(default, str | int | float) and default not in (False, "")
+    return " ".join([*words, f"Default: {code(default)}."] if usual else words)
+
+
+def choices(annotation: Any) -> list[list[str]]:
+    """The words of an enumeration in the annotation."""
+    if inspect.isclass(annotation) and issubclass(annotation, Enum):
+        return [[each.value for each in annotation]]
+    return [words for part in get_args(annotation) for words in choices(part)]
+
+
+LEVELS = ("debug", "info", "warning", "error", "exception")
+
+
+def logged() -> dict[str, tuple[set[str], set[str]]]:
+    """The levels and the fields of each event, by its name, as the calls have them. Connectors log sentences."""
+    found: dict[str, tuple[set[str], set[str]]] = {}
+    for file, tree in sources(PROJECT):
+        if file.startswith("streams/"):
+            for call in filter(_logs, ast.walk(tree)):
+                for name in _events(call.args[0]):  # type: ignore[attr-defined]
+                    levels, fields = found.setdefault(name, (set(), set()))
+                    levels.add(call.func.attr.replace("exception", "error"))  # type: ignore[attr-defined]
+                    fields.update(each.arg for each in call.keywords if each.arg)  # type: ignore[attr-defined]
+    return found
+
+
+def _logs(node: ast.AST) -> bool:
+    called = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in LEVELS
+    return called and "log" in ast.unparse(node.func.value).lower() and bool(node.args)  # type: ignore[attr-defined]
+
+
+def _events(name: ast.expr) -> list[str]:
+    """The names that the first argument of a call can be."""
+    if isinstance(name, ast.Call) and ast.unparse(name.func) == "_event":
+        return [f"{process}.{ast.literal_eval(name.args[1])}" for process in ("worker", "dispatcher")]
+    return [str(ast.literal_eval(name))]
+
+
+def events() -> str:
+    rows = [
+        (code(name), ", ".join(sorted(levels)), EVENTS.get(name, ""), ", ".join(map(code, sorted(fields))))
+        for name, (levels, fields) in sorted(logged().items())
+    ]
+    return f"# Events of the log\n\n{MADE}\n" + table(["event", "level", "meaning", "fields, among others"], rows)
+
+
+def metrics() -> str:
+    rows = [
+        (
+            code(PREFIX + each.name + ("_total" if each.kind == "counter" else "")),
+            each.kind,
+            each.meaning,
+            ", ".join(map(code, each.labels)),
+        )
+        for each in METRICS
+    ]
+    return f"# Metrics\n\n{MADE}\n" + table(["metric", "kind", "meaning", "labels of its own"], rows)
+
+
+def headers() -> str:
+    text = f"# Headers\n\n{MADE}"
+    for file, title in HEADERS.items():
+        made = json.loads((PROJECT / f"schemas/documents/{file}.schema.json").read_text(encoding="utf-8"))
+        rows = [
+            (
+                code(name),
+                node.get("description", ""),
+                ", ".join(map(code, node.get("enum", ()))),
+                "yes" if name in made["required"] else "no",
+            )
+            for name, node in made["properties"].items()
+        ]
+        text += f"\n## {title}\n\n{made['description']}\n\n" + table(["header", "meaning", "values", "always"], rows)
+    return text
+
+
+def error_classes() -> list[type[Exception]]:
+    found = [each for each in vars(errors).values() if inspect.isclass(each) and each.__module__ == errors.__name__]
+    return [each for each in found if issubclass(each, errors.SluicegateError)]
+
+
+def exits() -> str:
+    text = f"# Exit codes and errors\n\n{MADE}\n## Exit codes of commands\n\n"
+    text += table(["code", "meaning"], outcome.EXIT_CODES.items())
+    rows = [
+        (
+            code(each.__name__),
+            ", ".join(code(kind.__name__) for kind in each.__bases__ if kind is not Exception),
+            inspect.cleandoc(vars(each).get("__doc__") or ""),
+        )
+        for each in error_classes()
+    ]
+    return text + "\n## Errors\n\n" + table(["error", "kind of", "meaning"], rows)
+
+
+MAKERS = {
+    "events": events,
+    "keys": keys,
+    "commands": commands,
+    "metrics": metrics,
+    "headers": headers,
+    "exit-codes": exits,
+}
+
+
+if __name__ == "__main__":
+    PAGES.mkdir(exist_ok=True)
+    for name, maker in MAKERS.items():
+        (PAGES / f"{name}.md").write_text(maker(), encoding="utf-8")
