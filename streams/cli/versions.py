@@ -29,8 +29,7 @@ def findings(agents: Sequence[Agent], client: SchemaRegistry) -> Iterator[System
             hint = "correct schema: SUBJECT:VERSION, or register a schema"
             yield SystemFinding("registry", False, f"agent {agent.name}: {error}", hint)
             continue
-        free = [name for name, default in (_fields(options, read) or {}).items() if default and options.kind == "AVRO"]
-        wanted = used(agent).difference(free)
+        wanted = used(agent).difference(_given(options, read))
         for subject in _subjects(agent, options):
             yield from _of_subject(agent, options, subject, wanted, client)
 
@@ -56,6 +55,13 @@ def _of_subject(
         if has is not None and (lacks := sorted(wanted.difference(has))):
             what = f"subject {subject} version {version} lacks {', '.join(lacks)}, which agent {agent.name} uses"
             yield SystemFinding("registry", False, what, HINT)
+
+
+def _given(options: SchemaOptions, schema: str) -> set[str]:
+    """The fields of the schema that is read with which a record may lack, whatever wrote it: those with a default in
+    Avro, and those that are not required in Protobuf, where an older record is like one that leaves the field out."""
+    free = options.kind in ("AVRO", "PROTOBUF")
+    return {name for name, default in (_fields(options, schema) or {}).items() if default and free}
 
 
 def _fields(options: SchemaOptions, schema: str) -> dict[str, bool] | None:

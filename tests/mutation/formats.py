@@ -11,6 +11,7 @@ JSON_SCHEMA = ("tests/unit/schemas/test_json_schema.py",)
 
 PINNED = ("tests/unit/engine/test_pinned_schema.py",)
 LATEST = ("tests/unit/cli/test_newest.py",)
+VERSIONS = ("tests/unit/cli/test_registry_versions.py",)
 
 GUARDS = (
     Guard(
@@ -166,6 +167,13 @@ GUARDS = (
         "    if isinstance(error, Unavailable):",
         f"    {NEVER}",
         REGISTRY,
+    ),
+    Guard(
+        "a version that lacks a required field is found",
+        "streams/cli/versions.py",
+        " if default and free}",
+        " if free}",
+        VERSIONS,
     ),
     Guard(
         "the row keeps the schemas that were needed",
