@@ -11,6 +11,7 @@ JSON_SCHEMA = ("tests/unit/schemas/test_json_schema.py",)
 
 PINNED = ("tests/unit/engine/test_pinned_schema.py",)
 LATEST = ("tests/unit/cli/test_newest.py",)
+LOGIN = ("tests/unit/config/test_registry.py",)
 VERSIONS = ("tests/unit/cli/test_registry_versions.py",)
 
 GUARDS = (
@@ -174,6 +175,27 @@ GUARDS = (
         " if default and free}",
         " if free}",
         VERSIONS,
+    ),
+    Guard(
+        "a worker that starts again has the client credentials that the file names now",
+        "streams/config/secrets.py",
+        "token=known.token, oauth=known.oauth)",
+        "token=known.token)",
+        LOGIN,
+    ),
+    Guard(
+        "client credentials in the file are warned of",
+        "streams/config/loading.py",
+        '("password", "token", "client_secret")',
+        '("password", "token")',
+        LOGIN,
+    ),
+    Guard(
+        "tokens of the registry are asked for with TLS",
+        "streams/config/transport.py",
+        "    if registry.auth is not None and registry.auth.token_url is not None:",
+        f"    {NEVER}",
+        LOGIN,
     ),
     Guard(
         "the row keeps the schemas that were needed",
