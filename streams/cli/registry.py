@@ -53,17 +53,22 @@ def refusals(agents: Sequence[Agent]) -> Iterator[str]:
         except Unavailable:
             return
     for agent in agents:
-        yield from _unknown_version(agent)
+        yield from _of_version(agent)
 
 
-def _unknown_version(agent: Agent) -> Iterator[str]:
-    if agent.avro is not None and agent.avro.pinned:
-        try:
-            schemas.table(agent.avro.registry).schema(agent.avro.pinned, agent.avro.kind)
-        except schemas.UnknownId as error:
-            yield f"agent {agent.name}: the schema {agent.avro.pinned} is not known: {error}"
-        except Unavailable:
-            return
+def _of_version(agent: Agent) -> Iterator[str]:
+    """Why the agent cannot read with the version of the subject that it names."""
+    options = agent.avro
+    if options is None or not options.pinned:
+        return
+    try:
+        schema = schemas.table(options.registry).schema(options.pinned, options.kind)
+    except schemas.UnknownId as error:
+        yield f"agent {agent.name}: the schema {options.pinned} is not known: {error}"
+    except Unavailable:
+        return
+    else:
+        yield from (f"{text}; {hint}" for text, hint in versions.mistyped(agent, schema))
 
 
 def _written(agents: Sequence[Agent]) -> list[SchemaOptions]:

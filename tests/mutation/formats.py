@@ -198,6 +198,27 @@ GUARDS = (
         LOGIN,
     ),
     Guard(
+        "a start is refused for an expression that the pinned schema types differently",
+        "streams/cli/registry.py",
+        '        yield from (f"{text}; {hint}" for text, hint in versions.mistyped(agent, schema))',
+        "        pass",
+        VERSIONS,
+    ),
+    Guard(
+        "check --connect finds an expression that the pinned schema types differently",
+        "streams/cli/versions.py",
+        "        if not each.is_warning:",
+        f"        {NEVER}",
+        VERSIONS,
+    ),
+    Guard(
+        "a Protobuf field of another type is found",
+        "streams/config/record_types.py",
+        '    if options is not None and options.schema and agent.format == "protobuf":',
+        f"    {NEVER}",
+        ("tests/unit/config/test_protobuf_types.py",),
+    ),
+    Guard(
         "the row keeps the schemas that were needed",
         "streams/ownership/registered.py",
         "        return replace(before, schemas=",
