@@ -9,12 +9,28 @@ from sluicegate.schemas.codecs import Unavailable
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.cli import versions
 from sluicegate.streams.cli.finding import SystemFinding
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.ownership.registered import RegisteredSchemas
 
 
 def use(app: App) -> None:
     """From now on this process asks the app's registry. Raises ConfigurationError."""
     if app.registry is not None:
         schemas.table(",".join(app.registry.urls)).ask = open_registry(app.registry)
+
+
+def recall(agent: Agent, app: str, store: Store) -> None:
+    """From now on this process knows the schemas that the rows of the agent's partitions keep. Raises what a store
+    raises."""
+    known = RegisteredSchemas(agent)
+    if known.table is None:
+        return
+    for partition in store.partitions(app):
+        if partition.agent != agent.name:
+            continue
+        view = store.read(partition)
+        if view is not None and view.claim.source is not None:
+            known.table.learn(view.claim.source.schemas)
 
 
 def findings(app: App) -> list[SystemFinding]:

@@ -219,6 +219,13 @@ GUARDS = (
         ("tests/unit/config/test_protobuf_types.py",),
     ),
     Guard(
+        "a replay knows the schemas of the rows",
+        "streams/cli/registry.py",
+        "            known.table.learn(view.claim.source.schemas)",
+        "            pass",
+        PINNED,
+    ),
+    Guard(
         "the row keeps the schemas that were needed",
         "streams/ownership/registered.py",
         "        return replace(before, schemas=",
