@@ -376,9 +376,23 @@ class Timeouts:
 
 
 @dataclass(frozen=True, slots=True)
+class OAuthClient:
+    """OAuth 2.0 client credentials: bearer tokens are asked for at `token_url`. `logical_cluster` and `identity_pool`
+    go to the registry in headers, as Confluent Cloud wants them."""
+
+    token_url: str
+    client_id: str = field(repr=False)
+    client_secret: str = field(repr=False)
+    scope: str = ""
+    logical_cluster: str = ""
+    identity_pool: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Registry:
     """The schema registry: it is asked by the first of `urls` that answers within `timeout` seconds. `ca`,
-    `certificate` and `key` are files of TLS. `token` is a bearer token, in place of a user name and a password."""
+    `certificate` and `key` are files of TLS. `token` is a bearer token, and `oauth` gets such tokens, in place of a
+    user name and a password."""
 
     urls: tuple[str, ...] = field(repr=False)
     username: str | None = field(default=None, repr=False)
@@ -388,6 +402,7 @@ class Registry:
     key: str | None = None
     timeout: float = 3.0
     token: str | None = field(default=None, repr=False)
+    oauth: OAuthClient | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from sluicegate.connectors.registry import protobuf
 from sluicegate.schemas.codecs import Unavailable
 from sluicegate.schemas.registry import SchemaKey, SubjectRefused, UnknownId
-from sluicegate.streams.agent import Registry
+from sluicegate.streams.agent import OAuthClient, Registry
 from sluicegate.streams.errors import ConfigurationError
 
 INSTALL = 'pip install "sluicegate[registry]"'
@@ -43,7 +43,20 @@ def _settings(registry: Registry) -> dict[str, Any]:
     if registry.token is not None:
         found |= {"bearer.auth.credentials.source": "STATIC_TOKEN", "bearer.auth.token": registry.token}
         found["bearer.auth.logical.cluster"] = ""  # demanded by the client, and sent as an empty header
-    return found
+    return found if registry.oauth is None else found | _oauth(registry.oauth)
+
+
+def _oauth(client: OAuthClient) -> dict[str, Any]:
+    """The client asks for a token with the first request, and again when four fifths of its life are over."""
+    found: dict[str, Any] = {
+        "bearer.auth.credentials.source": "OAUTHBEARER",
+        "bearer.auth.issuer.endpoint.url": client.token_url,
+        "bearer.auth.client.id": client.client_id,
+        "bearer.auth.client.secret": client.client_secret,
+        "bearer.auth.scope": client.scope,
+        "bearer.auth.logical.cluster": client.logical_cluster,
+    }
+    return found if client.identity_pool is None else found | {"bearer.auth.identity.pool.id": client.identity_pool}
 
 
 class RegistryClient:
@@ -127,9 +140,12 @@ class RegistryClient:
     def _asked(self, request: Callable[[], T], refused: Callable[[Any], Exception]) -> T:
         """A registry that answers with a refusal is not away."""
         from confluent_kafka.schema_registry import SchemaRegistryError
+        from confluent_kafka.schema_registry.error import OAuthTokenError
 
         try:
             return request()
+        except OAuthTokenError as error:
+            said = f"is not asked: the token endpoint gives no token ({_token_error(error)})"
         except SchemaRegistryError as error:
             if error.http_status_code in (NOT_FOUND, INCOMPATIBLE, INVALID):
                 raise refused(error) from None
@@ -144,6 +160,11 @@ CORRECT = "correct the schema, or the subject's compatibility level"
 
 def _short(said: object) -> str:
     return " ".join(str(said).split())[:300]
+
+
+def _token_error(error: Any) -> str:
+    """Without what the client says of its own retries, which it does not make."""
+    return _short(error.message).rpartition("due to error: ")[2]
 
 
 def _words(error: Any, register: bool) -> str:

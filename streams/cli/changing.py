@@ -33,6 +33,22 @@ def opened(file: str, name: str) -> Iterator[tuple[App, Agent, "Store"]]:
 
 
 @contextmanager
+def reread(file: str, name: str) -> Iterator[tuple[App, Agent, "Store"]]:
+    """As `opened`, for a command that reads records again: with the schemas that the store keeps, so that the schema
+    registry is only asked for others. Raises also what a store raises."""
+    with opened(file, name) as (app, agent, store):
+        if app.registry is not None:
+            from sluicegate.streams.cli import registry
+            from sluicegate.streams.operations.deploying import settled_app
+            from sluicegate.streams.versions import catalogue
+
+            app = settled_app(app, catalogue.read(store, app.name))
+            agent = agent_of(app, name)
+            registry.recall(agent, app.name, store)
+        yield app, agent, store
+
+
+@contextmanager
 def chosen(file: str, name: str | None) -> Iterator[tuple[App, Sequence[Agent], "Store"]]:
     """As `opened`, with all agents when `name` is None."""
     app = loaded(file)

@@ -9,12 +9,28 @@ from sluicegate.schemas.codecs import Unavailable
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.cli import versions
 from sluicegate.streams.cli.finding import SystemFinding
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.ownership.registered import RegisteredSchemas
 
 
 def use(app: App) -> None:
     """From now on this process asks the app's registry. Raises ConfigurationError."""
     if app.registry is not None:
         schemas.table(",".join(app.registry.urls)).ask = open_registry(app.registry)
+
+
+def recall(agent: Agent, app: str, store: Store) -> None:
+    """From now on this process knows the schemas that the rows of the agent's partitions keep. Raises what a store
+    raises."""
+    known = RegisteredSchemas(agent)
+    if known.table is None:
+        return
+    for partition in store.partitions(app):
+        if partition.agent != agent.name:
+            continue
+        view = store.read(partition)
+        if view is not None and view.claim.source is not None:
+            known.table.learn(view.claim.source.schemas)
 
 
 def findings(app: App) -> list[SystemFinding]:
@@ -53,17 +69,22 @@ def refusals(agents: Sequence[Agent]) -> Iterator[str]:
         except Unavailable:
             return
     for agent in agents:
-        yield from _unknown_version(agent)
+        yield from _of_version(agent)
 
 
-def _unknown_version(agent: Agent) -> Iterator[str]:
-    if agent.avro is not None and agent.avro.pinned:
-        try:
-            schemas.table(agent.avro.registry).schema(agent.avro.pinned, agent.avro.kind)
-        except schemas.UnknownId as error:
-            yield f"agent {agent.name}: the schema {agent.avro.pinned} is not known: {error}"
-        except Unavailable:
-            return
+def _of_version(agent: Agent) -> Iterator[str]:
+    """Why the agent cannot read with the version of the subject that it names."""
+    options = agent.avro
+    if options is None or not options.pinned:
+        return
+    try:
+        schema = schemas.table(options.registry).schema(options.pinned, options.kind)
+    except schemas.UnknownId as error:
+        yield f"agent {agent.name}: the schema {options.pinned} is not known: {error}"
+    except Unavailable:
+        return
+    else:
+        yield from (f"{text}; {hint}" for text, hint in versions.mistyped(agent, schema))
 
 
 def _written(agents: Sequence[Agent]) -> list[SchemaOptions]:

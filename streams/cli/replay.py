@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sluicegate.streams.agent import Agent, App
-from sluicegate.streams.cli.changing import AgentName, Why, opened, person
+from sluicegate.streams.cli.changing import AgentName, Why, person, reread
 from sluicegate.streams.cli.outcome import DONE, complain
 from sluicegate.streams.cli.output import print_json, print_table
 from sluicegate.streams.cli.parameters import AsJson, FileArgument
@@ -104,7 +104,7 @@ def replay(
 
 
 def _rebuild(file: str, name: str, wanted: "RebuildRange", why: str, json: bool) -> int:
-    with opened(file, name) as (app, agent, store), _plans(app, agent, store, wanted) as plans:
+    with reread(file, name) as (app, agent, store), _plans(app, agent, store, wanted) as plans:
         plans.inform_again()
         planned = plans.plan(time.time(), lambda text: None if json else complain(text))
         done = [_document(each) | {"offset": plans.carry_out(each, person(why)).offset} for each in planned]

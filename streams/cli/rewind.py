@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
-from sluicegate.streams.cli.changing import opened, person
+from sluicegate.streams.cli.changing import person, reread
 from sluicegate.streams.cli.outcome import DONE
 from sluicegate.streams.cli.output import print_json, print_table
 from sluicegate.streams.cli.shadow import ReadingPace, progress
@@ -63,7 +63,7 @@ def _rewinding(file: str, name: str, rate: int, why: str, calls: bool = False) -
     from sluicegate.streams.config.kafka import EMBEDDED
     from sluicegate.streams.operations.rewinding import Rewinding
 
-    with opened(file, name) as (app, agent, store):
+    with reread(file, name) as (app, agent, store):
         if app.kafka["bootstrap.servers"] == EMBEDDED:
             raise ConfigurationError(
                 "the embedded broker forgets everything when its run ends: there is nothing to correct"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.streams.cli.changing import opened
+from sluicegate.streams.cli.changing import reread
 from sluicegate.streams.cli.outcome import DONE, NOT_ACCEPTED, complain
 from sluicegate.streams.cli.output import print_json, print_table
 from sluicegate.streams.errors import ConfigurationError
@@ -38,7 +38,7 @@ def shadow(
     from sluicegate.streams.operations.shadowing import Shadowing
 
     failing = _failing(fail_on)
-    with opened(file, name) as (app, agent, store):
+    with reread(file, name) as (app, agent, store):
         if app.kafka["bootstrap.servers"] == EMBEDDED:
             raise ConfigurationError(
                 "the embedded broker forgets everything when its run ends: there is nothing to compare"

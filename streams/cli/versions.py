@@ -8,7 +8,9 @@ from sluicegate.schemas.codecs import SCHEMA_FORMATS
 from sluicegate.schemas.registry import UnknownId
 from sluicegate.streams.agent import Agent, Until
 from sluicegate.streams.cli.finding import SystemFinding
+from sluicegate.streams.config.problems import dotted
 from sluicegate.streams.config.schemas import ROOMS
+from sluicegate.streams.config.typed import judged_agent
 from sluicegate.streams.contracts.registry import SchemaRegistry
 from sluicegate.streams.expressions.parse import parse
 from sluicegate.streams.expressions.scope import roots
@@ -29,10 +31,24 @@ def findings(agents: Sequence[Agent], client: SchemaRegistry) -> Iterator[System
             hint = "correct schema: SUBJECT:VERSION, or register a schema"
             yield SystemFinding("registry", False, f"agent {agent.name}: {error}", hint)
             continue
-        free = [name for name, default in (_fields(options, read) or {}).items() if default and options.kind == "AVRO"]
-        wanted = used(agent).difference(free)
+        yield from (SystemFinding("registry", False, text, hint) for text, hint in mistyped(agent, read))
+        wanted = used(agent).difference(_given(options, read))
         for subject in _subjects(agent, options):
             yield from _of_subject(agent, options, subject, wanted, client)
+
+
+def mistyped(agent: Agent, schema: str) -> Iterator[tuple[str, str]]:
+    """What the pinned schema types differently than the agent's expressions, as a text and a hint. Schema files are
+    judged with the file."""
+    if agent.avro is None or not agent.avro.pinned:
+        return
+    try:
+        found = [*judged_agent(replace(agent, avro=replace(agent.avro, schema=schema)))]
+    except ValueError:
+        return  # no record can be read with it: the records wait
+    for each in found:
+        if not each.is_warning:
+            yield f"{dotted(each.finding.path)}: {each.finding.message}", each.finding.hint
 
 
 def _read_with(options: SchemaOptions, client: SchemaRegistry) -> str:
@@ -56,6 +72,13 @@ def _of_subject(
         if has is not None and (lacks := sorted(wanted.difference(has))):
             what = f"subject {subject} version {version} lacks {', '.join(lacks)}, which agent {agent.name} uses"
             yield SystemFinding("registry", False, what, HINT)
+
+
+def _given(options: SchemaOptions, schema: str) -> set[str]:
+    """The fields of the schema that is read with which a record may lack, whatever wrote it: those with a default in
+    Avro, and those that are not required in Protobuf, where an older record is like one that leaves the field out."""
+    free = options.kind in ("AVRO", "PROTOBUF")
+    return {name for name, default in (_fields(options, schema) or {}).items() if default and free}
 
 
 def _fields(options: SchemaOptions, schema: str) -> dict[str, bool] | None:

@@ -169,7 +169,7 @@ def _secrets(found: FileDocument) -> Iterator[Path]:
         yield ("http", "token")
     asked = tree.get("schema_registry")
     auth = asked.get("auth") if isinstance(asked, dict) else None
-    for name in ("password", "token"):
+    for name in ("password", "token", "client_secret"):
         if isinstance(auth, dict) and auth.get(name) is not None:
             yield ("schema_registry", "auth", name)
     if isinstance(store, str) and not isinstance(store, Unknown) and secrets.has_password(store):

@@ -1,6 +1,7 @@
 """The types of an agent's records that are known before any record is read.
 
-The sources are the agent's Avro schema, the type of its handler's `value`, and the values that the file's tests send.
+The sources are the agent's Avro or Protobuf schema, the type of its handler's `value`, and the values that the file's
+tests send.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,6 +14,7 @@ from sluicegate.streams.agent import Agent, Aggregation, Lookup, Reducer
 from sluicegate.streams.aggregation.events import REASONS, WINDOW
 from sluicegate.streams.aggregation.results import FIXED
 from sluicegate.streams.config.models_groups import Aggregate, ReducerModel
+from sluicegate.streams.config.protobuf_types import message_fields
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.expressions.types import (
     BOOLEAN,
@@ -50,8 +52,12 @@ NOTHING = RecordType({})
 
 def record_type(agent: Agent, schema_file: str | None) -> RecordType:
     """The type from the agent's schema or its handler. `schema_file` is the name of the schema in messages."""
-    if agent.format == "avro" and agent.avro is not None and not agent.avro.pinned:
-        return _of_schema(agent.avro.schema, schema_file)
+    options = agent.avro
+    if options is not None and options.schema and agent.format == "avro":
+        return _of_schema(options.schema, schema_file or options.pinned)
+    if options is not None and options.schema and agent.format == "protobuf":
+        fields = message_fields(options.schema, options.message)
+        return RecordType(fields, schema_file or options.pinned or "the schema") if fields else NOTHING
     return _of_handler(agent) if agent.format == "json" else NOTHING
 
 

@@ -22,7 +22,8 @@ RegisterField = FlagField
 
 
 class RegistryAuth(BaseModel):
-    """A user name with a password, or a bearer token."""
+    """A user name with a password, a bearer token, or OAuth client credentials: `token_url`, `client_id`,
+    `client_secret` and what belongs to them."""
 
     model_config = _CLOSED
     username: Text | None = Field(
@@ -36,6 +37,31 @@ class RegistryAuth(BaseModel):
     )
     token: Text | None = Field(
         default=None, repr=False, description="The bearer token.", examples=["${REGISTRY_TOKEN}"]
+    )
+    token_url: Text | None = Field(
+        default=None,
+        description="The address that gives OAuth 2.0 tokens for `client_id` and `client_secret`.",
+        examples=["https://login.example.com/oauth2/token"],
+    )
+    client_id: Text | None = Field(
+        default=None, description="The client ID for OAuth 2.0 client credentials.", examples=["shop"]
+    )
+    client_secret: Text | None = Field(
+        default=None,
+        repr=False,
+        description="The client secret for OAuth 2.0 client credentials.",
+        examples=["${REGISTRY_SECRET}"],
+    )
+    scope: Text | None = Field(
+        default=None, description="The scope that the token is asked for.", examples=["registry:read"]
+    )
+    logical_cluster: Text | None = Field(
+        default=None,
+        description="The ID of the registry's logical cluster in Confluent Cloud.",
+        examples=["lsrc-12345"],
+    )
+    identity_pool: Text | None = Field(
+        default=None, description="The ID of the identity pool in Confluent Cloud.", examples=["pool-1a2b"]
     )
 
 
@@ -92,11 +118,8 @@ def findings(registry: RegistryModel | None, folder: FilePath) -> Iterator[FileF
         if not isinstance(url, Unknown) and not _is_url(url):
             what = "is no URL of a registry without a user name or password"
             yield FileFinding((*AT, "url"), what, "write https://HOST:PORT, and auth beside it", ((*AT, "url"),))
-    if registry.auth is not None and not _is_whole(registry.auth):
-        what = "needs a username with a password, or a token"
-        yield FileFinding(
-            (*AT, "auth"), what, "write {username: NAME, password: TEXT} or {token: TEXT}", ((*AT, "auth"),)
-        )
+    if registry.auth is not None:
+        yield from _of_auth(registry.auth, (*AT, "auth"))
     for name in ("ca", "certificate", "key"):
         file = getattr(registry, name)
         if file is not None and not (folder / file).is_file():
@@ -107,9 +130,23 @@ def findings(registry: RegistryModel | None, folder: FilePath) -> Iterator[FileF
         yield FileFinding(needs[0], "has no meaning without certificate", "add certificate, or leave it out", needs)
 
 
-def _is_whole(auth: RegistryAuth) -> bool:
-    both = (auth.username is not None, auth.password is not None)
-    return any(both) != (auth.token is not None) and both in ((True, True), (False, False))
+def _of_auth(auth: RegistryAuth, at: Path) -> Iterator[FileFinding]:
+    if _given(auth) not in WHOLE and _given(auth).difference(OPTIONAL) != WHOLE[-1]:
+        hint = "write {username: NAME, password: TEXT}, {token: TEXT}, or {token_url: URL, client_id: ID, "
+        what = "needs a username with a password, a token, or OAuth client credentials"
+        yield FileFinding(at, what, f"{hint}client_secret: TEXT}}", (at,))
+    elif isinstance(auth.token_url, str) and not isinstance(auth.token_url, Unknown) and not _is_url(auth.token_url):
+        place = (*at, "token_url")
+        yield FileFinding(place, "is no URL without a user name or password", "write https://HOST/PATH", (place,))
+
+
+OAUTH = ("token_url", "client_id", "client_secret")
+OPTIONAL = ("scope", "logical_cluster", "identity_pool")
+WHOLE = ({"username", "password"}, {"token"}, {*OAUTH})
+
+
+def _given(auth: RegistryAuth) -> set[str]:
+    return {name for name in RegistryAuth.model_fields if getattr(auth, name) is not None}
 
 
 def _is_url(url: str) -> bool:
@@ -127,7 +164,14 @@ def built(registry: RegistryModel | None, folder: FilePath) -> run.Registry | No
     ca, certificate, key = (None if each is None else str((folder / each).absolute()) for each in given)
     auth = registry.auth or RegistryAuth()
     urls, tls = tuple(registry.url), (ca, certificate, key)
-    return run.Registry(urls, auth.username, auth.password, *tls, registry.timeout, auth.token)
+    return run.Registry(urls, auth.username, auth.password, *tls, registry.timeout, auth.token, _oauth(auth))
+
+
+def _oauth(auth: RegistryAuth) -> run.OAuthClient | None:
+    if auth.token_url is None or auth.client_id is None or auth.client_secret is None:
+        return None
+    more = {name: value for name in OPTIONAL if (value := getattr(auth, name)) is not None}
+    return run.OAuthClient(auth.token_url, auth.client_id, auth.client_secret, **more)
 
 
 def name_of(registry: RegistryModel | None) -> str:

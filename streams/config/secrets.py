@@ -23,7 +23,8 @@ def rotated(app: App, read: App) -> App:
     registry = app.registry
     if registry is not None and read.registry is not None:
         known = read.registry
-        registry = replace(registry, username=known.username, password=known.password, token=known.token)
+        registry = replace(registry, username=known.username, password=known.password)
+        registry = replace(registry, token=known.token, oauth=known.oauth)
     return replace(app, store=store, kafka={**app.kafka, **_credentials(read.kafka)}, registry=registry)
 
 

@@ -40,12 +40,21 @@ def findings(file: FileModel) -> Iterator[FileFinding]:
         yield FileFinding(
             at, WHAT, f"write security.protocol: SSL or SASL_SSL, {HINT}", (at, ("kafka", "security.protocol"), ALLOW)
         )
-    for url in file.schema_registry.url if file.schema_registry is not None else ():
+    for place, url in _of_registry(file):
         if not isinstance(url, Unknown) and url.startswith("http://") and _elsewhere(url.split("/")[2]):
-            place: Path = ("schema_registry", "url")
             yield FileFinding(place, WHAT, f"write https:// in place of http://, {HINT}", (place, ALLOW))
     if isinstance(file.store, str) and not isinstance(file.store, Unknown) and (how := _bare(file.store)):
         yield FileFinding(("store",), WHAT, f"write {how}, {HINT}", (("store",), ALLOW))
+
+
+def _of_registry(file: FileModel) -> Iterator[tuple[Path, str]]:
+    """The URLs of the schema registry, and where its tokens are asked for."""
+    registry = file.schema_registry
+    if registry is None:
+        return
+    yield from ((("schema_registry", "url"), url) for url in registry.url)
+    if registry.auth is not None and registry.auth.token_url is not None:
+        yield ("schema_registry", "auth", "token_url"), registry.auth.token_url
 
 
 def _bare(url: str) -> str:

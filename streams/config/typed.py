@@ -52,19 +52,23 @@ class PlacedExpression(NamedTuple):
 def judged(app: App, file: FileModel | None = None) -> Iterator[Judged]:
     """The problems and warnings. `file` holds what an app does not know: the names of schema files, and the tests."""
     for agent in app.agents:
-        path: Path = ("agents", agent.rekeys or agent.name)
-        model = None if file is None else file.agents[str(path[1])]
-        record = record_type(agent, None if model is None else model.schema_)
-        if model is not None and model.fields is not None:
-            record = RecordType(model.fields, "fields")
-        types = _types(agent, record)
-        yield from _of_record(agent, path, record, types)
-        if agent.forwards:
-            yield from _of_forwarded(agent, path, record, types)
-        if file is not None and model is not None and record.source is None and not agent.events:
-            yield from _not_in_tests(agent, path, record, sent(file, model))
-        if agent.grouped:
-            yield from _of_result(agent, path, types)
+        yield from judged_agent(agent, file)
+
+
+def judged_agent(agent: Agent, file: FileModel | None = None) -> Iterator[Judged]:
+    path: Path = ("agents", agent.rekeys or agent.name)
+    model = None if file is None else file.agents[str(path[1])]
+    record = record_type(agent, None if model is None else model.schema_)
+    if model is not None and model.fields is not None:
+        record = RecordType(model.fields, "fields")
+    types = _types(agent, record)
+    yield from _of_record(agent, path, record, types)
+    if agent.forwards:
+        yield from _of_forwarded(agent, path, record, types)
+    if file is not None and model is not None and record.source is None and not agent.events:
+        yield from _not_in_tests(agent, path, record, sent(file, model))
+    if agent.grouped:
+        yield from _of_result(agent, path, types)
 
 
 def _types(agent: Agent, record: RecordType) -> RecordFields:

@@ -5,7 +5,7 @@ for a duration, a size or a start, Python has a number; it is passed as `Native`
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import asdict, fields, is_dataclass, replace
 from pathlib import Path as FilePath
 from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
@@ -172,6 +172,8 @@ def _timeouts(timeouts: run.Timeouts) -> Tree:
 
 def _registry(registry: run.Registry) -> Tree:
     auth = _given(username=registry.username, password=registry.password, token=registry.token)
+    if registry.oauth is not None:
+        auth |= {name: value for name, value in asdict(registry.oauth).items() if value}
     files = _given(ca=registry.ca, certificate=registry.certificate, key=registry.key)
     return {
         "url": list(registry.urls),

@@ -336,7 +336,10 @@ def test_check_finds_the_versions_that_lack_a_field_that_the_agent_uses(own_serv
     assert [each.text for each in findings(versioned(server.url, "avro", "orders-value:4")) if not each.ok] == []
     for fields in (("amount",), names):
         ours.id("p-value", proto(*fields), True, "PROTOBUF")
-    found = findings(versioned(server.url, "protobuf", "p-value:2", message="R", kind="PROTOBUF"))
+    protobuf = {"message": "R", "kind": "PROTOBUF"}
+    found = findings(versioned(server.url, "protobuf", "p-value:2", **protobuf))
+    assert [each.text for each in found if not each.ok] == []  # records of version 1 have the defaults of version 2
+    found = findings(versioned(server.url, "protobuf", "p-value:1", **protobuf))
     assert [each.text for each in found if not each.ok] == [
         "subject p-value version 1 lacks by, flag, which agent sums uses"
     ]

@@ -11,6 +11,8 @@ JSON_SCHEMA = ("tests/unit/schemas/test_json_schema.py",)
 
 PINNED = ("tests/unit/engine/test_pinned_schema.py",)
 LATEST = ("tests/unit/cli/test_newest.py",)
+LOGIN = ("tests/unit/config/test_registry.py",)
+VERSIONS = ("tests/unit/cli/test_registry_versions.py",)
 
 GUARDS = (
     Guard(
@@ -166,6 +168,62 @@ GUARDS = (
         "    if isinstance(error, Unavailable):",
         f"    {NEVER}",
         REGISTRY,
+    ),
+    Guard(
+        "a version that lacks a required field is found",
+        "streams/cli/versions.py",
+        " if default and free}",
+        " if free}",
+        VERSIONS,
+    ),
+    Guard(
+        "a worker that starts again has the client credentials that the file names now",
+        "streams/config/secrets.py",
+        "token=known.token, oauth=known.oauth)",
+        "token=known.token)",
+        LOGIN,
+    ),
+    Guard(
+        "client credentials in the file are warned of",
+        "streams/config/loading.py",
+        '("password", "token", "client_secret")',
+        '("password", "token")',
+        LOGIN,
+    ),
+    Guard(
+        "tokens of the registry are asked for with TLS",
+        "streams/config/transport.py",
+        "    if registry.auth is not None and registry.auth.token_url is not None:",
+        f"    {NEVER}",
+        LOGIN,
+    ),
+    Guard(
+        "a start is refused for an expression that the pinned schema types differently",
+        "streams/cli/registry.py",
+        '        yield from (f"{text}; {hint}" for text, hint in versions.mistyped(agent, schema))',
+        "        pass",
+        VERSIONS,
+    ),
+    Guard(
+        "check --connect finds an expression that the pinned schema types differently",
+        "streams/cli/versions.py",
+        "        if not each.is_warning:",
+        f"        {NEVER}",
+        VERSIONS,
+    ),
+    Guard(
+        "a Protobuf field of another type is found",
+        "streams/config/record_types.py",
+        '    if options is not None and options.schema and agent.format == "protobuf":',
+        f"    {NEVER}",
+        ("tests/unit/config/test_protobuf_types.py",),
+    ),
+    Guard(
+        "a replay knows the schemas of the rows",
+        "streams/cli/registry.py",
+        "            known.table.learn(view.claim.source.schemas)",
+        "            pass",
+        PINNED,
     ),
     Guard(
         "the row keeps the schemas that were needed",

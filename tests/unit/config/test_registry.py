@@ -8,7 +8,7 @@ import pytest
 
 from sluicegate.schemas import Avro
 from sluicegate.streams import formats
-from sluicegate.streams.agent import Registry
+from sluicegate.streams.agent import OAuthClient, Registry
 from sluicegate.streams.config.secrets import rotated
 from tests.unit.config.files import agent, lines, loaded
 from tests.unit.schemas.avros import SHOP
@@ -131,10 +131,43 @@ def test_a_token_stands_for_user_name_and_password(folder: Path) -> None:
     assert "schema_registry.auth.token: holds a secret in plain text" in str(warning)
 
 
-@pytest.mark.parametrize("auth", ["{username: me}", "{password: word}", "{username: me, password: a, token: b}", "{}"])
+OAUTH = "token_url: 'https://idp/token', client_id: me, client_secret: '${SECRET}'"
+
+
+def test_client_credentials_get_tokens(folder: Path) -> None:
+    registry = f"schema_registry: {{url: 'https://a', auth: {{{OAUTH}, scope: read, identity_pool: pool-1}}}}"
+    found = loaded(folder, agent(IN + TO.format("")) + registry, {"SECRET": "word"})
+    expected = OAuthClient("https://idp/token", "me", "word", "read", identity_pool="pool-1")
+    assert (found.problems, found.app.registry) == ((), Registry(("https://a",), oauth=expected))
+    assert "word" not in repr(found.app)
+    assert rotated(replace(found.app, registry=Registry(("https://a",))), found.app).registry.oauth == expected
+    [warning] = loaded(folder, agent(IN + TO.format("")) + registry.replace("'${SECRET}'", "word")).warnings
+    assert "schema_registry.auth.client_secret: holds a secret in plain text" in str(warning)
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        (OAUTH.replace("https://idp/token", "idp"), "token_url: is no URL without a user name or password"),
+        (OAUTH.replace("https://idp", "http://idp"), "token_url: is on another machine and would be reached without"),
+    ],
+)
+def test_the_place_of_tokens_is_a_url_with_tls(given: str, problem: str, folder: Path) -> None:
+    registry = f"schema_registry: {{url: 'https://a', auth: {{{given}}}}}"
+    [found] = lines(loaded(folder, agent(IN + TO.format("")) + registry, {"SECRET": "word"}).problems, folder)
+    assert f"schema_registry.auth.{problem}" in found
+
+
+@pytest.mark.parametrize(
+    "auth",
+    [
+        *("{username: me}", "{password: word}", "{username: me, password: a, token: b}", "{}", "{token: b, scope: c}"),
+        *("{client_id: me, client_secret: a}", "{token: b, token_url: 'https://a', client_id: me, client_secret: a}"),
+    ],
+)
 def test_half_of_a_login_is_refused(folder: Path, auth: str) -> None:
     [problem] = problems(folder, agent(IN + TO.format("")) + f"schema_registry: {{url: 'https://a', auth: {auth}}}")
-    assert "schema_registry.auth: needs a username with a password, or a token" in problem
+    assert "schema_registry.auth: needs a username with a password, a token, or OAuth" in problem
 
 
 def test_a_password_in_the_file_is_warned_of(folder: Path) -> None:

@@ -12,6 +12,7 @@ from sluicegate.schemas import SchemaOptions, codec
 from sluicegate.schemas import registry as schemas
 from sluicegate.schemas.codecs import Unavailable
 from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer
+from sluicegate.streams.cli.registry import recall
 from sluicegate.streams.ownership.registered import RegisteredSchemas
 from tests.unit.engine.driver import Driver, Log, ManualClock
 from tests.unit.engine.scene import dead, shown
@@ -40,6 +41,24 @@ def test_records_are_read_with_it_and_a_worker_that_starts_while_the_registry_is
     given(log, (2, 7))
     passing(Driver(agent(), store, log, clock).give(0), 2)
     assert (amounts(log), dead(log), server.asked) == ([1, 2], [], 2)
+
+
+def test_a_command_that_reads_records_again_knows_what_the_rows_keep(
+    log: Log, store: MemoryStore, clock: ManualClock, server: Server, process: Any
+) -> None:
+    server.schemas[PINNED] = WIDER
+    given(log, (1, 7))
+    passing(Driver(agent(), store, log, clock).give(0), 2)
+    process()
+    server.away = True
+    table = schemas.table("r")
+    with pytest.raises(Unavailable):
+        table.schema(PINNED, "AVRO")
+    [app] = {partition.app for partition in store.partitions("a") + store.partitions("app")}
+    recall(replace(agent(), name="other"), app, store)
+    assert len(table) == 0
+    recall(agent(), app, store)
+    assert (table.schema(PINNED, "AVRO"), len(table)) == (WIDER, 2)
 
 
 def test_without_the_row_it_waits(
