@@ -7,7 +7,8 @@ DESCRIPTIONS = {
     "auto_migrate": "whether `run` makes and upgrades the schema of the store",
     "allow_plaintext": "permits connections to other machines without TLS",
     "start_timeout": "how long `run` waits for each system",
-    "http": "the port for health, metrics and status, as {'port': 9464, 'host': '127.0.0.1', 'token': TEXT}",
+    "http": "the port for health, metrics and status, as {'port': 9464, 'host': '127.0.0.1', 'token': TEXT, "
+    "'console': False}",
     "outbox": "settings of the dispatcher for the outbox; False switches it off",
     "timeouts": "settings of the dispatcher for timeouts; False switches it off",
     "schema_registry": "the address and the credentials of the schema registry",

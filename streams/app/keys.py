@@ -140,7 +140,7 @@ class AppKeys(TypedDict, total=False):
     - `allow_plaintext` (bool; False by default): permits connections to other machines without TLS
     - `start_timeout` (FileDuration): how long `run` waits for each system
     - `http` (Literal[False] | FileKeys): the port for health, metrics and status, as {'port': 9464, 'host':
-      '127.0.0.1', 'token': TEXT}
+      '127.0.0.1', 'token': TEXT, 'console': False}
     - `outbox` (Literal[False] | FileKeys): settings of the dispatcher for the outbox; False switches it off
     - `timeouts` (Literal[False] | FileKeys): settings of the dispatcher for timeouts; False switches it off
     - `schema_registry` (FileKeys | None): the address and the credentials of the schema registry

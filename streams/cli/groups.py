@@ -124,7 +124,7 @@ def drop(
     with _opened(file, name) as (app, agent, store):
         group = _one(app, agent, store, key, partition, window)
         confirm(f"{group_changes.where(group)}: forget {counted(group.records, 'record')} of {key}?", yes)
-        with _outputs(app, agent) as outputs:
+        with history_outputs(app, agent) as outputs:
             group_changes.drop(store, agent, group, key, person(why, by), outputs)
     print_json({"drop": group_changes.document(group)}) if json else print(
         f"{group_changes.where(group)}: {key} is forgotten"
@@ -143,7 +143,7 @@ def _opened(file: str, name: str) -> Iterator[tuple[App, Agent, "Store"]]:
 
 
 @contextmanager
-def _outputs(app: App, agent: Agent) -> Iterator["OutputFacts | None"]:
+def history_outputs(app: App, agent: Agent) -> Iterator["OutputFacts | None"]:
     """What describes the topics of an agent with `history`; None where it is not needed, or no broker answers."""
     from sluicegate.streams.config.kafka import EMBEDDED
 

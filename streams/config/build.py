@@ -15,6 +15,7 @@ from sluicegate.streams.config.models import (
     Aggregate,
     DestinationModel,
     FileModel,
+    HttpModel,
     ReducerModel,
     UntilModel,
 )
@@ -38,13 +39,17 @@ def app(file: FileModel, folder: str) -> run.App:
         accept_level=file.accept_level,
         auto_migrate=file.auto_migrate,
         start_timeout=file.start_timeout,
-        http=None if file.http is None else run.Http(file.http.port, file.http.host, file.http.token or None),
+        http=_http(file.http) if file.http else None,
         folder=folder,
         outbox=_outbox(file.outbox) if file.outbox else None,
         timeouts=run.Timeouts(file.timeouts.lease, file.timeouts.batch, file.timeouts.poll) if file.timeouts else None,
         allow_plaintext=file.allow_plaintext,
         registry=registry.built(file.schema_registry, here),
     )
+
+
+def _http(http: HttpModel) -> run.Http:
+    return run.Http(http.port, http.host, http.token or None, http.console)
 
 
 def _outbox(outbox: OutboxModel) -> run.Outbox:

@@ -382,6 +382,7 @@ class HttpModel(BaseModel):
     port: PortField = 9464
     host: Text = "127.0.0.1"
     token: Text | None = Field(default=None, repr=False)
+    console: FlagField = False
 
 
 def _as_http(value: object) -> object:

@@ -35,6 +35,7 @@ HEAD_BYTES = 16 * 1024
 BODY_BYTES = 64 * 1024
 CONNECTIONS = 32
 FIELDS = 20  # of a query
+CALLS = 8  # at a time: the rest of the connections are for probes and metrics
 OPEN = frozenset({"/livez", "/readyz", "/metrics"})
 JSON = "application/json"
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
@@ -139,6 +140,7 @@ class HttpPort(ThreadingTCPServer):
         self.pages = pages
         self.calls = calls
         self._free = threading.BoundedSemaphore(CONNECTIONS)
+        self.free_calls = threading.BoundedSemaphore(CALLS)
         super().__init__((settings.host, settings.port), Request)
         self.number = int(self.server_address[1])
 
@@ -198,7 +200,7 @@ class Request(BaseHTTPRequestHandler):
             asked = dict(parse_qsl(query, keep_blank_values=True, max_num_fields=FIELDS))
         except ValueError:
             raise _Refused(HTTPStatus.BAD_REQUEST) from None
-        return self._made(path, lambda: question(asked))
+        return self._called(path, lambda: question(asked))
 
     def _change(self, path: str, _query: str) -> Answer:
         change = self.server.calls.changes.get(path)
@@ -214,7 +216,15 @@ class Request(BaseHTTPRequestHandler):
             raise _Refused(HTTPStatus.BAD_REQUEST) from None
         if not isinstance(asked, dict):
             raise _Refused(HTTPStatus.BAD_REQUEST)
-        return self._made(path, lambda: change(asked))
+        return self._called(path, lambda: change(asked))
+
+    def _called(self, path: str, page: Page) -> Answer:
+        if not self.server.free_calls.acquire(blocking=False):
+            raise _Refused(HTTPStatus.SERVICE_UNAVAILABLE)
+        try:
+            return self._made(path, page)
+        finally:
+            self.server.free_calls.release()
 
     def _made(self, path: str, page: Page) -> Answer:
         try:
