@@ -17,7 +17,6 @@ from sluicegate.streams.observe.http import CallFields
 from sluicegate.streams.operations import dead_changes, group_changes
 from sluicegate.streams.operations.open_groups import OpenGroup
 
-Fact = dict[str, Any]
 LONGEST_NAME = 200  # characters of a name
 
 
@@ -36,7 +35,7 @@ class ConsoleChanges:
     def __init__(self, app: App, questions: Questions) -> None:
         self._app, self._questions, self._desk = app, questions, questions.desk
 
-    def fire(self, fields: CallFields) -> Fact:
+    def fire(self, fields: CallFields) -> dict[str, Any]:
         """As `groups fire`."""
         agent, who, key = agent_of(self._app, fields), person(fields), text(fields, "key")
         with self._desk.store() as store:
@@ -45,7 +44,7 @@ class ConsoleChanges:
         self._questions.expire()
         return {"fire": group_changes.document(group)}
 
-    def drop(self, fields: CallFields) -> Fact:
+    def drop(self, fields: CallFields) -> dict[str, Any]:
         """As `groups drop`."""
         agent, who, key = agent_of(self._app, fields), person(fields), text(fields, "key")
         with self._desk.store() as store, self._desk.systems.open_outputs(self._app, agent) as outputs:
@@ -60,7 +59,7 @@ class ConsoleChanges:
         found = group_changes.named(self._app.name, agent, store, time.time(), key, optional(fields, "window"))
         return group_changes.only(found, _shown(key), text(fields, "place"))
 
-    def retry(self, fields: CallFields) -> Fact:
+    def retry(self, fields: CallFields) -> dict[str, Any]:
         """As `dead retry`. `ask` in the answer is what the operator must agree to (`yes`) first."""
         agent, who = agent_of(self._app, fields), person(fields)
         ids = _ids(fields)
@@ -77,14 +76,14 @@ class ConsoleChanges:
         self._questions.expire()
         return found
 
-    def retry_outbox(self, fields: CallFields) -> Fact:
+    def retry_outbox(self, fields: CallFields) -> dict[str, Any]:
         """As `outbox retry`."""
         ids, who = _ids(fields), person(fields)
         with self._desk.store() as store:
             note(store, self._app.name, who, "outbox retry", *ids)
             return {"pending": store.outbox.requeue(ids)}
 
-    def drop_outbox(self, fields: CallFields) -> Fact:
+    def drop_outbox(self, fields: CallFields) -> dict[str, Any]:
         """As `outbox drop`."""
         ids, who = _ids(fields), person(fields)
         with self._desk.store() as store:

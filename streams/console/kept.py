@@ -12,7 +12,7 @@ LEAST = 2.0  # seconds from one reading to the next
 T = TypeVar("T")
 
 
-class Kept(Generic[T]):
+class KeptValue(Generic[T]):
     """`read` takes the value's place as often as SHARE permits, and never twice at the same time. The first question,
     and the one after `expire`, wait for it; the others get the value that is there, while another one is read in a
     thread. `clock` returns monotonic seconds."""

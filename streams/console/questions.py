@@ -7,9 +7,9 @@ from typing import Any
 
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.aggregation.results import rfc3339
-from sluicegate.streams.console.kept import LEAST, SHARE, Kept
+from sluicegate.streams.console.kept import LEAST, SHARE, KeptValue
 from sluicegate.streams.console.progress import progress
-from sluicegate.streams.console.snapshot import PartitionShown, Snapshot, identity, taken
+from sluicegate.streams.console.snapshot import PartitionShown, StoreSnapshot, identity, taken
 from sluicegate.streams.console.systems import StoreDesk
 from sluicegate.streams.console.wording import PAGE, agent_of, number, optional, text
 from sluicegate.streams.handlers.values import plain
@@ -29,7 +29,7 @@ ORDERS: Mapping[str, Callable[[OpenGroup], Any]] = {
     "count": lambda group: -group.records,
     "due": lambda group: (group.fires_in is None, group.fires_in or 0.0),
 }
-Fact = dict[str, Any]
+Facts = dict[str, Any]
 
 
 class Questions:
@@ -39,20 +39,20 @@ class Questions:
         self.app, self.desk = app, desk
         self._board = board
         self._clock = clock
-        self.snapshot = Kept(self._snapshot, clock)
-        self.dead_listing = Kept(self._listing, clock)
-        self._progress = Kept(self._read_progress, clock)
+        self.snapshot = KeptValue(self._snapshot, clock)
+        self.dead_listing = KeptValue(self._listing, clock)
+        self._progress = KeptValue(self._read_progress, clock)
 
-    def overview(self, _: CallFields) -> Fact:
+    def overview(self, _: CallFields) -> Facts:
         """The workers and their partitions, from their reports: without the store."""
         agents = [_agent(agent) for agent in self.app.agents]
         return {"app": self.app.name, **self._board.status(), "agents": agents, "now": time.time(), "again": LEAST}
 
-    def partitions(self, _: CallFields) -> Fact:
+    def partitions(self, _: CallFields) -> Facts:
         snapshot, age = self.snapshot.get()
         return {"partitions": [_partition(each) for each in snapshot.partitions], "unread": snapshot.unread, "age": age}
 
-    def groups(self, fields: CallFields) -> Fact:
+    def groups(self, fields: CallFields) -> Facts:
         """One page of the open groups of an agent whose key has the text `search`."""
         agent, search = agent_of(self.app, fields), text(fields, "search", "").casefold()
         first, order = number(fields, "first", 0, 10**9), ORDERS.get(text(fields, "order", "age"), ORDERS["age"])
@@ -63,7 +63,7 @@ class Questions:
         groups = [_group(each, age) for each in page]
         return {"groups": groups, "open": len(every), "found": len(found), "first": first, "page": PAGE, "age": age}
 
-    def why(self, fields: CallFields) -> Fact:
+    def why(self, fields: CallFields) -> Facts:
         """What the groups of this key wait for, and what they have computed."""
         agent = agent_of(self.app, fields)
         key, window = key_of(text(fields, "key")), optional(fields, "window")
@@ -75,21 +75,21 @@ class Questions:
         ]
         return {"groups": found[:PAGE], "age": age}
 
-    def timeouts(self, fields: CallFields) -> Fact:
+    def timeouts(self, fields: CallFields) -> Facts:
         key = optional(fields, "key")
         wanted = optional(fields, "destination"), optional(fields, "owner"), None if key is None else key.encode()
         with self.desk.store() as store, _Paced(self._clock) as paced:
             found, count = store.timeouts.find(*wanted, PAGE), store.timeouts.count()
         return {"timeouts": [timeout_document(each) for each in found], "count": count, "again": paced.again}
 
-    def outbox(self, fields: CallFields) -> Fact:
+    def outbox(self, fields: CallFields) -> Facts:
         """Rows of one state, and the lanes of those that are pending."""
         with self.desk.store() as store, _Paced(self._clock) as paced:
             rows = store.outbox.find(optional(fields, "state"), optional(fields, "topic"), PAGE)
             pending = store.outbox.find("pending", None, LANE_ROWS)
             counts = {state: store.outbox.count(state) for state in ("pending", "dispatched", "dead")}
             lanes = store.outbox.lanes()
-        by_lane: dict[str, Fact] = {}
+        by_lane: dict[str, Facts] = {}
         for row in pending:
             lane = by_lane.setdefault(str(row.lane), {"pending": 0, "oldest": time_text(row.created_at), "attempts": 0})
             lane["pending"] += 1
@@ -97,7 +97,7 @@ class Questions:
         rest = {"lanes": by_lane, "lane_count": lanes, "lanes_of": len(pending), "again": paced.again}
         return {"rows": [message_document(each) for each in rows], "counts": counts, **rest}
 
-    def dead(self, fields: CallFields) -> Fact:
+    def dead(self, fields: CallFields) -> Facts:
         """Newest first."""
         first, wanted = number(fields, "first", 0, 10**9), optional(fields, "agent")
         seen, age = self.dead_listing.get()
@@ -113,7 +113,7 @@ class Questions:
             "age": age,
         } | more
 
-    def payload(self, fields: CallFields) -> Fact:
+    def payload(self, fields: CallFields) -> Facts:
         """The key, the value and the headers of one dead row or letter."""
         seen, _ = self.dead_listing.get()
         name, agent = text(fields, "id"), agent_of(self.app, fields).name
@@ -121,14 +121,14 @@ class Questions:
         letters = [each for each in seen.letters if each.agent == agent]
         return dead_changes.payload(*dead_changes.named(DeadListing(rows, letters, seen.missing, 0), [name]))
 
-    def progress(self, _: CallFields) -> Fact:
+    def progress(self, _: CallFields) -> Facts:
         """Deployments and replays of each agent."""
         found, age = self._progress.get()
         snapshot, _age = self.snapshot.get()
         switching = [_partition(each) for each in snapshot.partitions if each.earlier]
         return {"agents": found, "switching": switching, "age": age}
 
-    def audit(self, fields: CallFields) -> Fact:
+    def audit(self, fields: CallFields) -> Facts:
         """Newest first."""
         first = number(fields, "first", 0, 10**9)
         snapshot, age = self.snapshot.get()
@@ -143,10 +143,10 @@ class Questions:
         self.snapshot.expire()
         self.dead_listing.expire()
 
-    def _of(self, snapshot: Snapshot, agent: Agent) -> Sequence[OpenGroup]:
+    def _of(self, snapshot: StoreSnapshot, agent: Agent) -> Sequence[OpenGroup]:
         return snapshot.groups.get(agent.name, ())
 
-    def _snapshot(self) -> Snapshot:
+    def _snapshot(self) -> StoreSnapshot:
         counts: dict[str, int] = {}
         for report in self._board.reports():
             counts[report.agent] = counts.get(report.agent, 0) + sum(each.groups for each in report.partitions)
@@ -158,7 +158,7 @@ class Questions:
         with self.desk.store() as store:
             return dead_changes.listing(self.app, self.app.agents, store, lambda: topics(self.app), LETTERS)
 
-    def _read_progress(self) -> list[Fact]:
+    def _read_progress(self) -> list[Facts]:
         with self.desk.store() as store:
             return progress(self.app, store)
 
@@ -178,7 +178,7 @@ class _Paced:
         self.again = max(LEAST, (self._clock() - self._began) / SHARE)
 
 
-def _agent(agent: Agent) -> Fact:
+def _agent(agent: Agent) -> Facts:
     rule, handler = agent.aggregation, agent.handler
     return {
         "name": agent.name,
@@ -192,7 +192,7 @@ def _agent(agent: Agent) -> Fact:
     }
 
 
-def _partition(shown: PartitionShown) -> Fact:
+def _partition(shown: PartitionShown) -> Facts:
     watermark = None if shown.watermark is None else rfc3339(shown.watermark / 1000)
     earlier = [{"version": version, "groups": count} for version, count in shown.earlier.items()]
     _, agent, topic, partition = shown.partition
@@ -201,7 +201,7 @@ def _partition(shown: PartitionShown) -> Fact:
     return {**place, **facts, "version": shown.version, "earlier": earlier, "again": shown.again, "note": shown.note}
 
 
-def _group(group: OpenGroup, age: float) -> Fact:
+def _group(group: OpenGroup, age: float) -> Facts:
     """`age`: of the snapshot, in seconds. `name` names the group in questions and changes."""
     fires_in = None if group.fires_in is None else group.fires_in - age
     text = {"text": group.key.decode(errors="replace"), "name": f"base64:{_base64(group.key)}", "place": where(group)}

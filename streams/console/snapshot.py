@@ -36,7 +36,7 @@ class PartitionShown(NamedTuple):
     note: str = ""
 
 
-class Snapshot(NamedTuple):
+class StoreSnapshot(NamedTuple):
     """`groups` by agent. `unread` names the agents that have too many."""
 
     partitions: Sequence[PartitionShown]
@@ -45,7 +45,7 @@ class Snapshot(NamedTuple):
     unread: Sequence[str]
 
 
-def taken(app: App, store: Store, counts: Mapping[str, int]) -> Snapshot:
+def taken(app: App, store: Store, counts: Mapping[str, int]) -> StoreSnapshot:
     """`counts` are the open groups of each agent as its workers reported them. Raises PersistenceError."""
     agents = {agent.name: agent for agent in app.agents if counts.get(agent.name, 0) <= MOST_GROUPS}
     shown: list[PartitionShown] = []
@@ -61,7 +61,7 @@ def taken(app: App, store: Store, counts: Mapping[str, int]) -> Snapshot:
     for agent in agents.values():
         if agent.scope == "shared":
             groups[agent.name] += shared_groups(store.buffer, app.name, agent, time.time())
-    return Snapshot(shown, groups, changes, [agent.name for agent in app.agents if agent.name not in agents])
+    return StoreSnapshot(shown, groups, changes, [agent.name for agent in app.agents if agent.name not in agents])
 
 
 def _read(

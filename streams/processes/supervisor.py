@@ -98,9 +98,8 @@ def run(
                 _port(app if http else None, board, meter, console),
                 prepare(app, names, lambda seconds: _pause(events, seconds)) as ready,
             ):
-                job = ProcessJob(
-                    ready, names, tuple(range(workers)), on_rule_change, -1, os.getpid(), pace.drain, log_level
-                )
+                numbers = tuple(range(workers))
+                job = ProcessJob(ready, names, numbers, on_rule_change, -1, os.getpid(), pace.drain, log_level)
                 return Supervisor(command, jobs(job), events, board, meter, pace, fresh).run()
         except Stopped:
             return 0

@@ -17,7 +17,7 @@ import psutil
 from tests.integration.console.shop import Shop
 from tests.waiting import wait_until
 
-RECORDS, KEYS, EVERY = 400_000, 1000, 2.0
+RECORDS, KEYS, EVERY = 1_500_000, 1000, 2.0
 QUESTIONS = ("overview", "groups?agent=baskets", "overview", "partitions")
 
 
@@ -74,7 +74,7 @@ def main(kafka: str, rounds: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         shop = Shop(Path(folder), kafka, f"bench-console-{time.time_ns()}")
         try:
-            measured(shop, None)
+            measured(shop, OpenPage(shop))
             costs, shares, answers = [], [], list[float]()
             for _ in range(rounds):
                 page = OpenPage(shop)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sluicegate.streams.console.kept import LEAST, SHARE, Kept
+from sluicegate.streams.console.kept import LEAST, SHARE, KeptValue
 from sluicegate.streams.console.wording import PAGE
 from tests.unit.console.desk import FILE, HOSTILE, a_console, a_driver
 from tests.unit.engine.scene import feed
@@ -115,7 +115,7 @@ def test_reading_takes_a_share_of_the_time_and_no_question_waits_for_it() -> Non
         read.append(now[0])
         return now[0]
 
-    kept = Kept(reading, lambda: now[0])
+    kept = KeptValue(reading, lambda: now[0])
     assert kept.get() == (1.0, 0.0)
     now[0] = 1.0 + 1 / SHARE - 0.1
     assert kept.get()[0] == 1.0
@@ -135,7 +135,7 @@ def test_a_reading_that_fails_keeps_the_value_and_the_first_one_says_why() -> No
             raise RuntimeError("away")
         return "read"
 
-    kept = Kept(reading, lambda: now[0])
+    kept = KeptValue(reading, lambda: now[0])
     with pytest.raises(RuntimeError, match="away"):
         kept.get()
     fails[0] = False
