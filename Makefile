@@ -20,9 +20,9 @@ $(STAMP): pyproject.toml
 setup-servers: setup
 	$(RUN) -m tests.servers --fetch
 
-# `make demo KILL=1` kills the worker with -9 five times on the way.
+# `make demo KILL=1` kills the worker with -9 five times on the way; `OPEN=1` shows it in the console.
 demo: setup
-	$(VENV)/bin/sluicegate demo $(if $(KILL),--kill 5)
+	$(VENV)/bin/sluicegate demo $(if $(KILL),--kill 5) $(if $(OPEN),--open)
 
 # The core, the same tests every day: at most 10 minutes on two cores from a fresh clone.
 test: setup setup-servers

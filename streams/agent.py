@@ -328,11 +328,13 @@ class Agent:
 
 @dataclass(frozen=True, slots=True)
 class Http:
-    """The HTTP port of the supervisor. With `port` 0, the system chooses a free port."""
+    """The HTTP port of the supervisor. With `port` 0, the system chooses a free port. With `console` it also serves the
+    console, which shows keys and payloads and makes changes."""
 
     port: int = 9464
     host: str = "127.0.0.1"
     token: str | None = field(default=None, repr=False)
+    console: bool = False
 
 
 @dataclass(frozen=True, slots=True)

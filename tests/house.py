@@ -84,6 +84,7 @@ ARROWS: dict[str, set[str]] = {
     "ownership": _BELOW_HANDLERS | {"correlation", "handlers", "shared", "windows"},
     "engine": _BELOW_HANDLERS | {"handlers", "lookups", "shared", "ownership", "versions", "windows"},
     "operations": _BELOW_HANDLERS | {"handlers", "shadow", "shared", "ownership", "engine", "versions", "windows"},
+    "console": _BELOW_HANDLERS | {"handlers", "operations", "versions", "windows"},
     "config": {"aggregation", "expressions", "handlers", "observe"},
     "processes": {"calling", "config", "observe"},
     "testing": _BELOW_HANDLERS

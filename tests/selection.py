@@ -75,6 +75,8 @@ CORE = (
 OTHER_STORES = ("mariadb", "mongodb", "redis-cluster")
 """A contract of the core runs on memory, SQLite, Redis and PostgreSQL."""
 LONG = (
+    # A browser and a run with 10,000 groups.
+    "tests/integration/console/",
     "tests/soak/test_soak.py",
     "tests/soak/test_calm.py",
     "tests/simulation/test_seeds.py::test_the_seeds_of_the_day",

@@ -30,6 +30,7 @@ LOOK_AFTER = 500  # flights between two turns of everything else
 
 def demo(
     kill: Annotated[int, typer.Option(min=0, max=50, help="Kill the worker with -9 so many times on the way.")] = 0,
+    open: Annotated[bool, typer.Option("--open", help="Serve the console while it runs; prints its address.")] = False,
 ) -> int:
     """Real flights through an embedded broker and SQLite: a result per carrier and 100 flights, and a recount of every
     flight."""
@@ -39,7 +40,7 @@ def demo(
     archive = flights.archive()
     total = flights.count(archive)
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="sluicegate-demo-") as folder, _stage(Path(folder)) as stage:
+    with tempfile.TemporaryDirectory(prefix="sluicegate-demo-") as folder, _stage(Path(folder), open) as stage:
         with show.progress(total) as advance:
             stage.play(flights.flights(archive), total, moments(kill, total, random.random), advance)
         stage.finish()
@@ -75,7 +76,7 @@ def _report(account: "Account") -> int:
 
 
 @contextmanager
-def _stage(folder: Path) -> "Iterator[DemoStage]":
+def _stage(folder: Path, console: bool) -> "Iterator[DemoStage]":
     """Starts the broker, the run and the Kafka clients, and ends them in reverse order."""
     from sluicegate.connectors.kafka.embedded import EmbeddedBroker
     from sluicegate.connectors.kafka.feed import Feed
@@ -87,10 +88,12 @@ def _stage(folder: Path) -> "Iterator[DemoStage]":
     outputs = {file.OUTPUT: file.OUTPUT_PARTITIONS, file.DEAD: file.OUTPUT_PARTITIONS}
     with closing(EmbeddedBroker({file.INPUT: PARTITIONS, **outputs})) as broker:
         path = folder / "flights.yaml"
-        path.write_text(file.text(broker.bootstrap), "utf-8")
+        path.write_text(file.text(broker.bootstrap, console), "utf-8")
         print(f"{path}:\n\n{path.read_text('utf-8')}", flush=True)
         run = DemoRun(path, folder / "run.log")
         try:
+            if console:
+                print(f"The console shows it while it runs: http://127.0.0.1:{run.listening()}/\n", flush=True)
             tail = Tail(broker.bootstrap, outputs)
             feed = Feed(broker.bootstrap, file.INPUT, PARTITIONS, file.GROUP, WINDOW)
             yield DemoStage(run, feed, tail, file.DEAD)

@@ -17,12 +17,13 @@ from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.contracts.values import OutboxRow, TopicFacts
 from sluicegate.streams.errors import ConfigurationError, SystemNotReady
-from sluicegate.streams.operations.dead_letters import SENDING, Letter, letters
+from sluicegate.streams.operations.dead_changes import newest_letters
+from sluicegate.streams.operations.dead_letters import SENDING
 
 
 class BrokerTopics:
     """The topics of an app, read without a consumer group. Satisfies
-    sluicegate.streams.operations.dead_letters.RetryTopics."""
+    sluicegate.streams.operations.dead_changes.LetterTopics."""
 
     def __init__(self, app: App) -> None:
         """Raises ConfigurationError for the embedded broker."""
@@ -94,14 +95,6 @@ class Counts:
         topics = BrokerTopics(self._app)
         bounds = topics.bounds(topics.places({agent.dead_letters for agent in self._app.agents}))
         if bounds != self._bounds:
-            letters, _ = found(self._app, topics, [agent.name for agent in self._app.agents], self._limit)
+            letters, _ = newest_letters(self._app, topics, [agent.name for agent in self._app.agents], self._limit)
             self._bounds, self._found = bounds, Counter((each.agent, each.topic, each.partition) for each in letters)
         return self._found
-
-
-def found(app: App, topics: BrokerTopics, agents: Sequence[str], limit: int) -> tuple[list[Letter], int]:
-    """The dead letters of these agents among the newest `limit` records of each partition, and the number of older
-    records."""
-    wanted = {agent.dead_letters for agent in app.agents if agent.name in agents}
-    records, older = topics.newest(wanted, limit)
-    return list(letters(records, app.name, agents)), older

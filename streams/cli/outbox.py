@@ -1,7 +1,6 @@
 """`sluicegate outbox`: the rows that applications, timeouts and buffers wrote into the store's outbox."""
 
-from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -13,9 +12,6 @@ from sluicegate.streams.cli.output import print_json, print_list, print_table
 from sluicegate.streams.cli.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.wording import counted
-
-if TYPE_CHECKING:
-    from sluicegate.streams.contracts.messages import StoredMessage
 
 outbox = Commands("outbox", "Rows to be sent that are no agent's own: list, show, retry, drop.")
 COLUMNS = ("id", "state", "topic", "key", ">lane", ">attempts", "created", "next attempt", "reason")
@@ -31,10 +27,12 @@ def ls(
     json: AsJson = False,
 ) -> int:
     """Oldest first; dispatched rows are kept for the retention of the file."""
+    from sluicegate.streams.operations.stored_messages import message_document
+
     if state not in (None, "pending", "dispatched", "dead"):
         raise ConfigurationError(f"--state {state}: is none; write pending, dispatched or dead")
     with shared_store(loaded(file)) as store:
-        found = [_document(each) for each in store.outbox.find(state, topic, limit)]
+        found = [message_document(each) for each in store.outbox.find(state, topic, limit)]
     print_list(json, "rows", found, COLUMNS, [[each[field] for field in FIELDS] for each in found])
     return DONE
 
@@ -47,18 +45,20 @@ def show(
     json: AsJson = False,
 ) -> int:
     """A row, its headers, and the outcome of each attempt."""
+    from sluicegate.streams.operations.stored_messages import message_document, text_of, time_text
+
     with shared_store(loaded(file)) as store:
         row = store.outbox.get(id)
         if row is None:
             raise ConfigurationError(f"the outbox has no row {id}; `sluicegate outbox ls` lists what it has")
         attempts = store.outbox.attempts_of(id)
-    history = [{"attempt": n.number, "at": _time(n.at), "outcome": n.outcome, "error": n.error} for n in attempts]
-    headers = {name: _text(value) for name, value in row.message.headers}
-    more = {"value": _text(row.message.value)} if payload else {}
+    history = [{"attempt": n.number, "at": time_text(n.at), "outcome": n.outcome, "error": n.error} for n in attempts]
+    headers = {name: text_of(value) for name, value in row.message.headers}
+    more = {"value": text_of(row.message.value)} if payload else {}
     if json:
-        print_json({**_document(row), "headers": headers, **more, "history": history})
+        print_json({**message_document(row), "headers": headers, **more, "history": history})
         return DONE
-    print_table(("field", "value"), {**_document(row), **headers, **more}.items())
+    print_table(("field", "value"), {**message_document(row), **headers, **more}.items())
     print_table((">attempt", "at", "outcome", "error"), [each.values() for each in history])
     return DONE
 
@@ -89,27 +89,3 @@ def drop(
     with noted(file, "outbox drop", ids, why, by) as store:
         print(f"{store.outbox.drop(ids)} dropped")
     return DONE
-
-
-def _document(row: "StoredMessage") -> dict[str, object]:
-    message = row.message
-    return {
-        "id": message.id,
-        "state": row.state,
-        "topic": message.topic,
-        "key": _text(message.key),
-        "lane": row.lane,
-        "attempts": row.attempts,
-        "created_at": _time(row.created_at),
-        "dispatched_at": _time(row.dispatched_at),
-        "next_attempt_at": _time(row.next_attempt_at),
-        "reason": row.reason,
-    }
-
-
-def _text(value: bytes | None) -> str | None:
-    return None if value is None else value.decode(errors="replace")
-
-
-def _time(at: datetime | None) -> str | None:
-    return None if at is None else at.isoformat(timespec="milliseconds")

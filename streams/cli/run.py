@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sluicegate.streams.agent import App
     from sluicegate.streams.operations.deploying import DeployOptions
     from sluicegate.streams.processes.child import RuleChange
+    from sluicegate.streams.processes.supervisor import MakeCalls
 
 
 LogLevel = StrEnum("LogLevel", ["debug", "info", "warning", "error"])
@@ -70,7 +71,18 @@ def start(
     extras.require(app)
     tracing.asked(os.environ)  # its errors are reported here, once, and not by each worker
     ready = partial(prepare, options=options or AS_RUN)
-    return supervisor.run(app, agents, workers, change, prepare=ready, log_level=log_level, fresh=fresh)
+    return supervisor.run(
+        app, agents, workers, change, prepare=ready, log_level=log_level, fresh=fresh, console=_console(app, fresh)
+    )
+
+
+def _console(app: "App", fresh: "Callable[[App], App]") -> "MakeCalls | None":
+    """None where the file does not ask for it: its modules are not imported then."""
+    if app.http is None or not app.http.console:
+        return None
+    from sluicegate.streams.cli import console
+
+    return partial(console.made, app, fresh)
 
 
 def _options(change: "RuleChange", again: bool, policy: OpenPolicy | None) -> "DeployOptions":

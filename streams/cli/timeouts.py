@@ -1,7 +1,7 @@
 """`sluicegate timeouts`: the scheduled table."""
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 from uuid import UUID, uuid4
 
 import typer
@@ -13,9 +13,6 @@ from sluicegate.streams.cli.outcome import DONE
 from sluicegate.streams.cli.output import print_json, print_list
 from sluicegate.streams.cli.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from sluicegate.streams.contracts.leased_values import Timeout
 
 timeouts = Commands("timeouts", "The scheduled table: list, cancel, reschedule, add.")
 TimeoutIdArgument = Annotated[str, typer.Argument(metavar="ID", help="The timeout's id, as `ls` shows it.")]
@@ -34,8 +31,10 @@ def ls(
     json: AsJson = False,
 ) -> int:
     """Scheduled timeouts, earliest first; leases nothing."""
+    from sluicegate.streams.operations.stored_messages import timeout_document
+
     with shared_store(loaded(file)) as store:
-        found = [_document(each) for each in store.timeouts.find(destination, owner, _bytes(key), limit)]
+        found = [timeout_document(each) for each in store.timeouts.find(destination, owner, _bytes(key), limit)]
     print_list(json, "timeouts", found, ("id", "due", "destination", "key", "owner"))
     return DONE
 
@@ -75,6 +74,7 @@ def add(
 ) -> int:
     """Schedule a message; prints its id."""
     from sluicegate.streams.contracts.leased_values import Timeout
+    from sluicegate.streams.operations.stored_messages import timeout_document
 
     if (value is not None) == null:
         raise ConfigurationError(
@@ -86,7 +86,7 @@ def add(
         raise ConfigurationError(str(error)) from None
     with noted(file, "timeouts add", [f"{made.id} to {destination}"], why, by) as store:
         store.timeouts.insert(made)
-    print_json(_document(made)) if json else print(made.id)
+    print_json(timeout_document(made)) if json else print(made.id)
     return DONE
 
 
@@ -115,13 +115,3 @@ def _due(text: str) -> datetime:
     if (at := moment(text)) is not None:
         return datetime.fromtimestamp(at, UTC)
     raise ConfigurationError(f"{text} is neither a time (2026-11-21T12:00:00Z) nor a duration (15m)")
-
-
-def _document(timeout: "Timeout") -> dict[str, object]:
-    return {
-        "id": str(timeout.id),
-        "due_at": timeout.due_at.isoformat(timespec="milliseconds"),
-        "destination": timeout.destination,
-        "key": None if timeout.key is None else timeout.key.decode(errors="replace"),
-        "owner": timeout.owner,
-    }

@@ -9,7 +9,7 @@ from sluicegate.streams.config import correlating, envelopes, kafka, lookups, re
 from sluicegate.streams.config.checks import dead_letters, letters, rekeying
 from sluicegate.streams.config.dedupe import DeduplicationModel
 from sluicegate.streams.config.leased import OutboxModel
-from sluicegate.streams.config.models import FileModel
+from sluicegate.streams.config.models import FileModel, HttpModel
 from sluicegate.streams.config.models_agent import AgentModel
 from sluicegate.streams.config.models_groups import Aggregate, ReducerModel, UntilModel
 from sluicegate.streams.config.models_topics import DROP, DestinationModel
@@ -33,13 +33,17 @@ def app(file: FileModel, folder: str) -> run.App:
         accept_level=file.accept_level,
         auto_migrate=file.auto_migrate,
         start_timeout=file.start_timeout,
-        http=None if file.http is None else run.Http(file.http.port, file.http.host, file.http.token or None),
+        http=_http(file.http) if file.http else None,
         folder=folder,
         outbox=_outbox(file.outbox) if file.outbox else None,
         timeouts=run.Timeouts(file.timeouts.lease, file.timeouts.batch, file.timeouts.poll) if file.timeouts else None,
         allow_plaintext=file.allow_plaintext,
         registry=registry.built(file.schema_registry, here),
     )
+
+
+def _http(http: HttpModel) -> run.Http:
+    return run.Http(http.port, http.host, http.token or None, http.console)
 
 
 def _outbox(outbox: OutboxModel) -> run.Outbox:

@@ -37,6 +37,11 @@ class HttpModel(BaseModel):
     token: Text | None = Field(
         default=None, repr=False, description="The bearer token that `/status` asks for.", examples=["${STATUS_TOKEN}"]
     )
+    console: FlagField = Field(
+        default=False,
+        description="Whether `/` serves the console, a page to look at and to act on groups.",
+        examples=[True],
+    )
 
 
 def _as_http(value: object) -> object:

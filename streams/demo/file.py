@@ -13,7 +13,7 @@ kafka:
   heartbeat.interval.ms: 150
 store: sqlite:///state.db
 dead_letters: flights.dead               # flights without a departure delay end here
-http: {{port: 0}}
+http: {{port: 0{console}}}
 
 agents:
   delays:
@@ -32,5 +32,5 @@ agents:
 """
 
 
-def text(bootstrap: str) -> str:
-    return TEXT.format(bootstrap=bootstrap)
+def text(bootstrap: str, console: bool = False) -> str:
+    return TEXT.format(bootstrap=bootstrap, console=", console: true" if console else "")

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from sluicegate.streams.errors import SystemNotReady
@@ -20,6 +21,8 @@ class DemoRun:
         self._log = log
         self._read_to = 0
         self._pids: dict[str, int] = {}
+        self.port = 0
+        """The HTTP port, once the run listens on it."""
         self.starts = 0
         with log.open("wb") as output:
             self._process = subprocess.Popen(
@@ -36,6 +39,16 @@ class DemoRun:
                 self._read_to += len(line)
                 self._note(line)
         self._require(self._process.poll(), None)
+
+    def listening(self, timeout: float = 30.0) -> int:
+        """Waits for the HTTP port, and returns its number. Raises SystemNotReady."""
+        deadline = time.monotonic() + timeout
+        while not self.port:
+            self.turn()
+            if time.monotonic() > deadline:
+                raise SystemNotReady(f"the HTTP port did not open; the run's log ends so:\n{self.log_end()}")
+            time.sleep(0.05)
+        return self.port
 
     def kill(self) -> bool:
         """Sends SIGKILL to the worker. False when no worker runs."""
@@ -72,6 +85,8 @@ class DemoRun:
         except ValueError:
             return
         match event:
+            case {"event": "http.listening", "port": int(port)}:
+                self.port = port
             case {"event": "worker.started", "agent": str(agent), "pid": int(pid)}:
                 self.starts += 1
                 self._pids[agent] = pid

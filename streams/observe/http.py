@@ -1,23 +1,29 @@
-"""The HTTP port: `/livez`, `/readyz`, `/metrics`, `/status`. It answers GET, closes the connection after each answer,
-and shows no keys.
+"""The HTTP port: `/livez`, `/readyz`, `/metrics`, `/status`, which show no keys; and the calls of the console, if it is
+on. It closes the connection after each answer.
 
 On a loopback address it answers only requests that name a loopback host, against DNS rebinding. On another address it
-needs a token, and answers `/status` only with this token.
+needs a token, and answers what is not OPEN only with this token.
+
+A call that changes something is a POST of JSON. A browser sends it to us from another site only after asking with
+OPTIONS, which is refused, and an `Origin` other than our own is refused, too. A change names the secret CHANGE_HEADER,
+which only a page of our own origin can read.
 """
 
 import hmac
 import io
 import ipaddress
 import json
+import secrets
 import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from socketserver import ThreadingTCPServer
 from typing import Any, NamedTuple
+from urllib.parse import parse_qsl
 
 import structlog
 
@@ -28,10 +34,21 @@ READ_SECONDS = 5.0
 HEAD_BYTES = 16 * 1024
 BODY_BYTES = 64 * 1024
 CONNECTIONS = 32
+FIELDS = 20  # of a query
+CALLS = 8  # at a time: the rest of the connections are for probes and metrics
 OPEN = frozenset({"/livez", "/readyz", "/metrics"})
 JSON = "application/json"
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
-HEADERS = {"Cache-Control": "no-store", "Allow": "GET", "X-Content-Type-Options": "nosniff"}
+CHANGE_HEADER = "Sluicegate-Change"
+HEADERS = {
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+}
 
 
 class Answer(NamedTuple):
@@ -42,6 +59,31 @@ class Answer(NamedTuple):
 
 Page = Callable[[], Answer]
 """Returns the current answer of one path."""
+CallFields = Mapping[str, Any]
+"""The fields of a query, as text; or those of the JSON document of a POST."""
+AnswerCall = Callable[[CallFields], Answer]
+
+
+class HttpCalls(NamedTuple):
+    """Answers by path: files that everyone may read, questions (GET), and changes (POST). A change must carry `secret`
+    in CHANGE_HEADER."""
+
+    files: Mapping[str, Page] = {}
+    questions: Mapping[str, AnswerCall] = {}
+    changes: Mapping[str, AnswerCall] = {}
+    secret: str = ""
+
+
+NO_CALLS = HttpCalls()
+
+
+def new_secret() -> str:
+    return secrets.token_urlsafe(32)
+
+
+class _Refused(Exception):
+    def __init__(self, status: HTTPStatus) -> None:
+        self.status = status
 
 
 def document(content: Any, good: bool = True) -> Answer:
@@ -57,13 +99,13 @@ def _refused(status: HTTPStatus) -> Answer:
     return _json(status, {"error": status.phrase})
 
 
-def serve(settings: Http, pages: dict[str, Page]) -> "HttpPort":
+def serve(settings: Http, pages: dict[str, Page], calls: HttpCalls = NO_CALLS) -> "HttpPort":
     """Binds the port, and answers in a daemon thread. Raises ConfigurationError for an address other than loopback
     without a token, and SystemNotReady if the address cannot be bound."""
     if not is_loopback(settings.host) and not settings.token:
         raise ConfigurationError(f"http.host {settings.host} is not loopback: set http.token, or bind 127.0.0.1")
     try:
-        port = HttpPort(settings, pages)
+        port = HttpPort(settings, pages, calls)
     except OSError as error:
         place, why = f"{settings.host}:{settings.port}", error.strerror or error
         raise SystemNotReady(
@@ -92,11 +134,13 @@ class HttpPort(ThreadingTCPServer):
     allow_reuse_address = True
     request_queue_size = CONNECTIONS
 
-    def __init__(self, settings: Http, pages: dict[str, Page]) -> None:
+    def __init__(self, settings: Http, pages: dict[str, Page], calls: HttpCalls = NO_CALLS) -> None:
         self.address_family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
         self.settings = settings
         self.pages = pages
+        self.calls = calls
         self._free = threading.BoundedSemaphore(CONNECTIONS)
+        self.free_calls = threading.BoundedSemaphore(CALLS)
         super().__init__((settings.host, settings.port), Request)
         self.number = int(self.server_address[1])
 
@@ -126,44 +170,99 @@ class Request(BaseHTTPRequestHandler):
 
     def setup(self) -> None:
         super().setup()
-        head = read_head(self.connection)
+        head, self._body = read_head(self.connection)
         self._too_long = len(head) > HEAD_BYTES
         self.rfile = io.BytesIO(head)
 
     def do_GET(self) -> None:
-        path = self.path.partition("?")[0]
-        refusal = self._refusal(path)
-        self._answer(self._page(path) if refusal is None else _refused(refusal))
+        self._call(self._read)
 
-    def _page(self, path: str) -> Answer:
-        if path not in self.server.pages:
-            return _refused(HTTPStatus.NOT_FOUND)
+    def do_POST(self) -> None:
+        self._call(self._change)
+
+    def _call(self, answer: Callable[[str, str], Answer]) -> None:
+        path, _, query = self.path.partition("?")
         try:
-            return self.server.pages[path]()
+            self._check(path)
+            self._answer(answer(path, query))
+        except _Refused as refused:
+            self._answer(_refused(refused.status))
+
+    def _read(self, path: str, query: str) -> Answer:
+        own, calls = self.server.pages, self.server.calls
+        page = own.get(path) or calls.files.get(path)
+        if page is not None:
+            return self._made(path, page)
+        question = calls.questions.get(path)
+        if question is None:
+            raise _Refused(HTTPStatus.NOT_FOUND)
+        try:
+            asked = dict(parse_qsl(query, keep_blank_values=True, max_num_fields=FIELDS))
+        except ValueError:
+            raise _Refused(HTTPStatus.BAD_REQUEST) from None
+        return self._called(path, lambda: question(asked))
+
+    def _change(self, path: str, _query: str) -> Answer:
+        change = self.server.calls.changes.get(path)
+        if change is None:
+            raise _Refused(HTTPStatus.METHOD_NOT_ALLOWED)
+        if self.headers.get_content_type() != JSON:
+            raise _Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+        if not _same(self.headers.get(CHANGE_HEADER, ""), self.server.calls.secret):
+            raise _Refused(HTTPStatus.FORBIDDEN)
+        try:
+            asked = json.loads(read_body(self.connection, self._body, int(self.headers.get("Content-Length", "0"))))
+        except ValueError:
+            raise _Refused(HTTPStatus.BAD_REQUEST) from None
+        if not isinstance(asked, dict):
+            raise _Refused(HTTPStatus.BAD_REQUEST)
+        return self._called(path, lambda: change(asked))
+
+    def _called(self, path: str, page: Page) -> Answer:
+        if not self.server.free_calls.acquire(blocking=False):
+            raise _Refused(HTTPStatus.SERVICE_UNAVAILABLE)
+        try:
+            return self._made(path, page)
+        finally:
+            self.server.free_calls.release()
+
+    def _made(self, path: str, page: Page) -> Answer:
+        try:
+            return page()
         except Exception:
             structlog.get_logger().exception("http.failed", path=path)
             return _refused(HTTPStatus.INTERNAL_SERVER_ERROR)
 
-    def _refusal(self, path: str) -> HTTPStatus | None:
+    def _check(self, path: str) -> None:
+        """Raises _Refused for a request that may not be answered."""
         if self._too_long:
-            return HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+            raise _Refused(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
         if is_loopback(self.server.settings.host) and not is_loopback(_host_of(self.headers.get("Host", "localhost"))):
-            return HTTPStatus.FORBIDDEN
-        if self.headers.get("Origin"):
-            return HTTPStatus.FORBIDDEN
+            raise _Refused(HTTPStatus.FORBIDDEN)
+        if not self._of_our_origin():
+            raise _Refused(HTTPStatus.FORBIDDEN)
         length = self.headers.get("Content-Length", "0")
         if not length.isdecimal() or int(length) > BODY_BYTES or self.headers.get("Transfer-Encoding"):
-            return HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+            raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         token = self.server.settings.token
-        if token and path not in OPEN and not _authorized(self.headers.get("Authorization", ""), token):
-            return HTTPStatus.UNAUTHORIZED
-        return None
+        free = path in OPEN or path in self.server.calls.files
+        if token and not free and not _authorized(self.headers.get("Authorization", ""), token):
+            raise _Refused(HTTPStatus.UNAUTHORIZED)
+
+    def _of_our_origin(self) -> bool:
+        """Whether no page of another site asks. Only the console's own page sends an Origin."""
+        origin, host = self.headers.get("Origin"), self.headers.get("Host", "")
+        if origin is None:
+            return True
+        return bool(self.server.calls.files and host) and origin in (f"http://{host}", f"https://{host}")
 
     def _answer(self, answer: Answer) -> None:
         self.send_response(answer.status)
         headers = {"Content-Type": answer.type, "Content-Length": str(len(answer.body)), **HEADERS}
         if answer.status == HTTPStatus.UNAUTHORIZED:
             headers["WWW-Authenticate"] = "Bearer"
+        if answer.status == HTTPStatus.METHOD_NOT_ALLOWED:
+            headers["Allow"] = "POST" if self.path in self.server.calls.changes else "GET"
         for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()
@@ -180,24 +279,44 @@ class Request(BaseHTTPRequestHandler):
         """Writes nothing: requests are not logged."""
 
 
-def read_head(connection: socket.socket) -> bytes:
-    """The request line and headers. Empty if they arrive too slowly, longer than HEAD_BYTES if they are too large."""
+def read_head(connection: socket.socket) -> tuple[bytes, bytes]:
+    """The request line and headers, and what came behind them. Empty if they arrive too slowly, longer than HEAD_BYTES
+    if they are too large."""
     head, deadline = bytearray(), time.monotonic() + READ_SECONDS
     while b"\r\n\r\n" not in head and len(head) <= HEAD_BYTES:
-        left = deadline - time.monotonic()
-        if left <= 0:
-            return b""
-        connection.settimeout(left)
-        try:
-            piece = connection.recv(4096)
-        except OSError:
-            return b""
+        piece = _received(connection, deadline)
+        if piece is None:
+            return b"", b""
         if not piece:
             break
         head += piece
     connection.settimeout(READ_SECONDS)
-    text, end, _ = bytes(head).partition(b"\r\n\r\n")
-    return text + end
+    text, end, rest = bytes(head).partition(b"\r\n\r\n")
+    return text + end, rest
+
+
+def read_body(connection: socket.socket, begin: bytes, length: int) -> bytes:
+    """The body of a request, of which `begin` was received. Raises ValueError if it is shorter or too slow."""
+    body, deadline = bytearray(begin), time.monotonic() + READ_SECONDS
+    while len(body) < length:
+        piece = _received(connection, deadline)
+        if not piece:
+            raise ValueError("the body of the request did not arrive")
+        body += piece
+    connection.settimeout(READ_SECONDS)
+    return bytes(body[:length])
+
+
+def _received(connection: socket.socket, deadline: float) -> bytes | None:
+    """The next piece; empty at the end. None if nothing came before `deadline`."""
+    left = deadline - time.monotonic()
+    if left <= 0:
+        return None
+    connection.settimeout(left)
+    try:
+        return connection.recv(4096)
+    except OSError:
+        return None
 
 
 def _host_of(header: str) -> str:
@@ -208,6 +327,8 @@ def _host_of(header: str) -> str:
 
 def _authorized(header: str, token: str) -> bool:
     scheme, _, given = header.partition(" ")
-    return scheme.lower() == "bearer" and hmac.compare_digest(
-        given.strip().encode("latin-1", "replace"), token.encode()
-    )
+    return scheme.lower() == "bearer" and _same(given.strip(), token)
+
+
+def _same(given: str, wanted: str) -> bool:
+    return bool(wanted) and hmac.compare_digest(given.encode("latin-1", "replace"), wanted.encode())

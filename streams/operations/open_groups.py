@@ -121,10 +121,14 @@ def partitions(store: Store, app: str, agent: Agent) -> Iterator[PartitionConten
 
 def open_groups(store: Store, app: str, agent: Agent, key: bytes | None = None) -> list[OpenGroup]:
     """The open groups of this key, or all, oldest first within a partition."""
+    return [group for each in partitions(store, app, agent) for group in groups_in(each, key)]
+
+
+def groups_in(found: PartitionContents, key: bytes | None = None) -> list[OpenGroup]:
+    """The open groups of this key, or all, of one partition."""
     return [
-        _seen(each, within, name, state)
-        for each in partitions(store, app, agent)
-        for within in each.every
+        _seen(found, within, name, state)
+        for within in found.every
         for name, state in within.groups.states.items()
         if key is None or plain_key(within.groups, name) == key
     ]

@@ -26,7 +26,7 @@ from sluicegate.streams.calling.backoff import Backoff
 from sluicegate.streams.config import values
 from sluicegate.streams.errors import ConfigurationError, SystemNotReady
 from sluicegate.streams.observe.board import Board, WorkerName
-from sluicegate.streams.observe.http import serve
+from sluicegate.streams.observe.http import NO_CALLS, HttpCalls, serve
 from sluicegate.streams.observe.logs import configure
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.observe.pages import pages
@@ -58,6 +58,9 @@ class Pace:
     healthy: float = 60.0
 
 
+MakeCalls = Callable[[Board], tuple[HttpCalls, Callable[[], None]]]
+"""Makes the calls of the console, and the function that closes what they opened."""
+
 Fresh = Callable[[App], App]
 """The App for a process that is started again, with the secrets as they are at that time."""
 
@@ -78,6 +81,7 @@ def run(
     pace: Pace = Pace(),
     log_level: str = "info",
     fresh: Fresh = lambda app: app,
+    console: MakeCalls | None = None,
 ) -> int:
     """Run the app's agents (all, or the named ones) until a signal. Returns the exit code of the command: 0 after
     SIGTERM or SIGINT, 1 when workers had to be killed, 2 and 3 from a worker or a check."""
@@ -91,12 +95,11 @@ def run(
             values.check(app)
             names = chosen(app, agents)
             with (
-                _port(app if http else None, board, meter),
+                _port(app if http else None, board, meter, console),
                 prepare(app, names, lambda seconds: _pause(events, seconds)) as ready,
             ):
-                job = ProcessJob(
-                    ready, names, tuple(range(workers)), on_rule_change, -1, os.getpid(), pace.drain, log_level
-                )
+                numbers = tuple(range(workers))
+                job = ProcessJob(ready, names, numbers, on_rule_change, -1, os.getpid(), pace.drain, log_level)
                 return Supervisor(command, jobs(job), events, board, meter, pace, fresh).run()
         except Stopped:
             return 0
@@ -297,10 +300,14 @@ def _signals(events: queue.SimpleQueue[ProcessEvent]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _port(app: App | None, board: Board, meter: Meter) -> Iterator[None]:
+def _port(app: App | None, board: Board, meter: Meter, console: MakeCalls | None) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         if app is not None and app.http is not None:
-            port = serve(app.http, pages(board, meter))
+            calls = NO_CALLS
+            if console is not None:
+                calls, close = console(board)
+                stack.callback(close)
+            port = serve(app.http, pages(board, meter), calls)
             stack.callback(port.server_close)
             stack.callback(port.shutdown)
         yield

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from tests.mutation import (
     child,
+    console,
     correlations,
     engine,
     expressions,
@@ -39,6 +40,7 @@ COPIED = (
     *("pyproject.toml", "README.md", "Makefile"),
 )
 GUARDS = (
+    *console.GUARDS,
     *engine.GUARDS,
     *expressions.GUARDS,
     *formats.GUARDS,

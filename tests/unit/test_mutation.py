@@ -18,7 +18,8 @@ def test_each_guard_stands_once_in_its_file_and_can_be_taken_out(guard: Guard) -
     assert text.count(guard.text) == 1
     without = text.replace(guard.text, guard.instead)
     assert without != text
-    ast.parse(without)
+    if guard.file.endswith(".py"):
+        ast.parse(without)
     for tests in guard.tests:
         assert (PROJECT / tests.partition("::")[0]).exists()
 

@@ -1,0 +1,110 @@
+"""The changes of the page. Each names a reason, goes through the code of the command, and is in the audit journal."""
+
+import socket
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from sluicegate.streams.agent import App
+from sluicegate.streams.console.questions import LETTERS, Questions
+from sluicegate.streams.console.wording import PAGE, agent_of, optional, text
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.journal.amending import Person
+from sluicegate.streams.journal.journal import note
+from sluicegate.streams.observe.http import CallFields
+from sluicegate.streams.operations import dead_changes, group_changes
+from sluicegate.streams.operations.open_groups import OpenGroup
+
+LONGEST_NAME = 200  # characters of a name
+
+
+def person(fields: CallFields) -> Person:
+    """The operator with a new token. Raises ConfigurationError without a reason."""
+    why = text(fields, "why", "").strip()
+    if not why:
+        raise ConfigurationError("say why: the reason is kept with the change, for `sluicegate audit`")
+    who = (optional(fields, "by") or "unknown").strip()[:LONGEST_NAME]
+    return Person(f"{who}@{socket.gethostname()} (console)", why, uuid.uuid4().hex)
+
+
+class ConsoleChanges:
+    """Fires and drops groups, and retries and drops what is dead."""
+
+    def __init__(self, app: App, questions: Questions) -> None:
+        self._app, self._questions, self._desk = app, questions, questions.desk
+
+    def fire(self, fields: CallFields) -> dict[str, Any]:
+        """As `groups fire`."""
+        agent, who, key = agent_of(self._app, fields), person(fields), text(fields, "key")
+        with self._desk.store() as store:
+            group = self._group(store, fields)
+            group_changes.fire(store, agent, group, _shown(key), who)
+        self._questions.expire()
+        return {"fire": group_changes.document(group)}
+
+    def drop(self, fields: CallFields) -> dict[str, Any]:
+        """As `groups drop`."""
+        agent, who, key = agent_of(self._app, fields), person(fields), text(fields, "key")
+        with self._desk.store() as store, self._desk.systems.open_outputs(self._app, agent) as outputs:
+            group = self._group(store, fields)
+            group_changes.drop(store, agent, group, _shown(key), who, outputs)
+        self._questions.expire()
+        return {"drop": group_changes.document(group)}
+
+    def _group(self, store: Store, fields: CallFields) -> OpenGroup:
+        agent, key = agent_of(self._app, fields), text(fields, "key")
+        group_changes.require_groups(agent)
+        found = group_changes.named(self._app.name, agent, store, time.time(), key, optional(fields, "window"))
+        return group_changes.only(found, _shown(key), text(fields, "place"))
+
+    def retry(self, fields: CallFields) -> dict[str, Any]:
+        """As `dead retry`. `ask` in the answer is what the operator must agree to (`yes`) first."""
+        agent, who = agent_of(self._app, fields), person(fields)
+        ids = _ids(fields)
+        with self._desk.store() as store:
+            topics = self._topics()
+            seen = dead_changes.listing(self._app, [agent], store, topics, LETTERS)
+            rows, letters, done = dead_changes.chosen(self._app, agent, store, seen, ids)
+            if letters and fields.get("yes") is not True and (ask := dead_changes.question(topics(), letters)):
+                return {"ask": ask}
+            found = dead_changes.retry(
+                self._app, store, topics, rows, letters, _renewed(who), fields.get("again") is True, lambda: time.sleep
+            )
+        found["refused"] += [id for id in ids if id in done and id not in {each.row.id for each in rows}]
+        self._questions.expire()
+        return found
+
+    def retry_outbox(self, fields: CallFields) -> dict[str, Any]:
+        """As `outbox retry`."""
+        ids, who = _ids(fields), person(fields)
+        with self._desk.store() as store:
+            note(store, self._app.name, who, "outbox retry", *ids)
+            return {"pending": store.outbox.requeue(ids)}
+
+    def drop_outbox(self, fields: CallFields) -> dict[str, Any]:
+        """As `outbox drop`."""
+        ids, who = _ids(fields), person(fields)
+        with self._desk.store() as store:
+            note(store, self._app.name, who, "outbox drop", *ids)
+            return {"dropped": store.outbox.drop(ids)}
+
+    def _topics(self) -> dead_changes.OpenTopics:
+        return lambda: self._desk.systems.open_topics(self._app)
+
+
+def _renewed(who: Person) -> Callable[[], Person]:
+    return lambda: who._replace(token=uuid.uuid4().hex)
+
+
+def _shown(key: str) -> str:
+    return group_changes.key_of(key).decode(errors="replace")
+
+
+def _ids(fields: CallFields) -> list[str]:
+    """Raises ConfigurationError."""
+    ids = fields.get("ids")
+    if not isinstance(ids, list) or not ids or len(ids) > PAGE or not all(isinstance(each, str) for each in ids):
+        raise ConfigurationError(f"the field ids must be a list of 1 to {PAGE} ids")
+    return ids

@@ -1,0 +1,61 @@
+"""A value that takes time to read, kept between the questions for it."""
+
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+import structlog
+
+SHARE = 0.005  # of the time is spent reading
+LEAST = 2.0  # seconds from one reading to the next
+
+T = TypeVar("T")
+
+
+class KeptValue(Generic[T]):
+    """`read` takes the value's place as often as SHARE permits, and never twice at the same time. The first question,
+    and the one after `expire`, wait for it; the others get the value that is there, while another one is read in a
+    thread. `clock` returns monotonic seconds."""
+
+    def __init__(self, read: Callable[[], T], clock: Callable[[], float]) -> None:
+        self._read, self._clock = read, clock
+        self._reading = threading.Lock()
+        self._found: tuple[T, float] | None = None
+        self._due = 0.0
+        self._expired = 0  # times
+
+    def get(self) -> tuple[T, float]:
+        """The value, and its age in seconds. Raises what `read` raises when there is no value."""
+        found = self._found
+        if found is None:
+            found = self._first()
+        elif self._clock() >= self._due and self._reading.acquire(blocking=False):
+            threading.Thread(target=self._again, name="console", daemon=True).start()
+        return found[0], max(0.0, self._clock() - found[1])
+
+    def expire(self) -> None:
+        """The next question reads the value again; one that is being read now is not kept."""
+        self._expired += 1
+        self._found = None
+
+    def _first(self) -> tuple[T, float]:
+        with self._reading:
+            return self._found or self._renewed()
+
+    def _again(self) -> None:
+        try:
+            self._renewed()
+        except Exception as error:
+            structlog.get_logger().warning("console.stale", error=str(error))
+        finally:
+            self._reading.release()
+
+    def _renewed(self) -> tuple[T, float]:
+        began, expired = self._clock(), self._expired
+        try:
+            found = self._read(), self._clock()
+        finally:
+            self._due = self._clock() + max(LEAST, (self._clock() - began) / SHARE)
+        if expired == self._expired:
+            self._found = found
+        return found

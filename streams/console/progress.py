@@ -1,0 +1,56 @@
+"""How far deployments and replays are."""
+
+from typing import Any
+
+from sluicegate.streams.agent import App
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.operations import replays
+from sluicegate.streams.operations.replays import Replay
+from sluicegate.streams.rules.identity import SHOWN
+from sluicegate.streams.rules.versions import RuleVersion
+from sluicegate.streams.versions import catalogue
+
+NEWEST = 20  # versions and replays of an agent
+
+
+def progress(app: App, store: Store) -> list[dict[str, Any]]:
+    """For each agent its versions and replays, newest first. Raises PersistenceError and ChangelogIncomplete."""
+    known = catalogue.read(store, app.name)
+    return [
+        {
+            "agent": agent.name,
+            "versions": [_version(each) for each in reversed(known[agent.name].versions[-NEWEST:])]
+            if agent.name in known
+            else [],
+            "replays": [
+                _replay(app, store, agent.name, each)
+                for each in reversed(replays.read(store, app.name, agent.name)[-NEWEST:])
+            ],
+        }
+        for agent in app.agents
+    ]
+
+
+def _version(version: RuleVersion) -> dict[str, Any]:
+    said = {name: getattr(version, name) for name in ("number", "policy", "at", "who", "why")}
+    return {**said, "digest": version.digest[:SHOWN]}
+
+
+def _replay(app: App, store: Store, agent: str, replay: Replay) -> dict[str, Any]:
+    """`done` of `records` offsets are corrected; None where that is not known."""
+    records = sum(source.end - source.begin for source in replay.sources)
+    done: int | None = records
+    if replay.state == "running":
+        done = sum(_corrected(app, store, agent, replay, each) for each in replay.sources)
+    elif replay.state == "abandoned":
+        done = None
+    said = {name: getattr(replay, name) for name in ("number", "state", "into", "at", "who", "why")}
+    corrections = sum(each.corrections for each in replay.corrected)
+    return {**said, "records": records, "done": done, "corrections": corrections}
+
+
+def _corrected(app: App, store: Store, agent: str, replay: Replay, source: replays.ReplaySource) -> int:
+    """The offsets of one input partition that are corrected."""
+    view = store.read(replays.private(app.name, agent, replay.number, source))
+    offset = source.begin if view is None else view.claim.offset
+    return max(0, min(source.end, offset) - source.begin)

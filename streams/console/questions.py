@@ -1,0 +1,216 @@
+"""The questions of the page, each a function from its fields to JSON. Every list is bounded."""
+
+import time
+from base64 import b64encode
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.aggregation.results import rfc3339
+from sluicegate.streams.console.kept import LEAST, SHARE, KeptValue
+from sluicegate.streams.console.progress import progress
+from sluicegate.streams.console.snapshot import PartitionShown, StoreSnapshot, identity, taken
+from sluicegate.streams.console.systems import StoreDesk
+from sluicegate.streams.console.wording import PAGE, agent_of, number, optional, text
+from sluicegate.streams.handlers.values import plain
+from sluicegate.streams.observe.board import Board
+from sluicegate.streams.observe.http import CallFields
+from sluicegate.streams.operations import auditing, dead_changes
+from sluicegate.streams.operations.dead_changes import DeadListing
+from sluicegate.streams.operations.group_changes import document, key_of, where
+from sluicegate.streams.operations.open_groups import OpenGroup, why
+from sluicegate.streams.operations.stored_messages import message_document, time_text, timeout_document
+
+LETTERS = 1000  # of each partition of dead letters, the newest so many
+LANE_ROWS = 1000  # pending rows that are looked at for the lanes
+ORDERS: Mapping[str, Callable[[OpenGroup], Any]] = {
+    "age": lambda group: -group.age,
+    "key": lambda group: group.key,
+    "count": lambda group: -group.records,
+    "due": lambda group: (group.fires_in is None, group.fires_in or 0.0),
+}
+Facts = dict[str, Any]
+
+
+class Questions:
+    """Answers from the board, which has what the workers of this run reported, and from the store."""
+
+    def __init__(self, app: App, board: Board, desk: StoreDesk, clock: Callable[[], float]) -> None:
+        self.app, self.desk = app, desk
+        self._board = board
+        self._clock = clock
+        self.snapshot = KeptValue(self._snapshot, clock)
+        self.dead_listing = KeptValue(self._listing, clock)
+        self._progress = KeptValue(self._read_progress, clock)
+
+    def overview(self, _: CallFields) -> Facts:
+        """The workers and their partitions, from their reports: without the store."""
+        agents = [_agent(agent) for agent in self.app.agents]
+        return {"app": self.app.name, **self._board.status(), "agents": agents, "now": time.time(), "again": LEAST}
+
+    def partitions(self, _: CallFields) -> Facts:
+        snapshot, age = self.snapshot.get()
+        return {"partitions": [_partition(each) for each in snapshot.partitions], "unread": snapshot.unread, "age": age}
+
+    def groups(self, fields: CallFields) -> Facts:
+        """One page of the open groups of an agent whose key has the text `search`."""
+        agent, search = agent_of(self.app, fields), text(fields, "search", "").casefold()
+        first, order = number(fields, "first", 0, 10**9), ORDERS.get(text(fields, "order", "age"), ORDERS["age"])
+        snapshot, age = self.snapshot.get()
+        every = self._of(snapshot, agent)
+        found = [each for each in every if search in each.key.decode(errors="replace").casefold()] if search else every
+        page = sorted(found, key=order)[first : first + PAGE]
+        groups = [_group(each, age) for each in page]
+        return {"groups": groups, "open": len(every), "found": len(found), "first": first, "page": PAGE, "age": age}
+
+    def why(self, fields: CallFields) -> Facts:
+        """What the groups of this key wait for, and what they have computed."""
+        agent = agent_of(self.app, fields)
+        key, window = key_of(text(fields, "key")), optional(fields, "window")
+        snapshot, age = self.snapshot.get()
+        found = [
+            {**_group(each, age), "why": why(each, agent), "values": plain(each.values)}
+            for each in self._of(snapshot, agent)
+            if each.key == key and identity(each)[0] == text(fields, "place") and window in (None, _window(each))
+        ]
+        return {"groups": found[:PAGE], "age": age}
+
+    def timeouts(self, fields: CallFields) -> Facts:
+        key = optional(fields, "key")
+        wanted = optional(fields, "destination"), optional(fields, "owner"), None if key is None else key.encode()
+        with self.desk.store() as store, _Paced(self._clock) as paced:
+            found, count = store.timeouts.find(*wanted, PAGE), store.timeouts.count()
+        return {"timeouts": [timeout_document(each) for each in found], "count": count, "again": paced.again}
+
+    def outbox(self, fields: CallFields) -> Facts:
+        """Rows of one state, and the lanes of those that are pending."""
+        with self.desk.store() as store, _Paced(self._clock) as paced:
+            rows = store.outbox.find(optional(fields, "state"), optional(fields, "topic"), PAGE)
+            pending = store.outbox.find("pending", None, LANE_ROWS)
+            counts = {state: store.outbox.count(state) for state in ("pending", "dispatched", "dead")}
+            lanes = store.outbox.lanes()
+        by_lane: dict[str, Facts] = {}
+        for row in pending:
+            lane = by_lane.setdefault(str(row.lane), {"pending": 0, "oldest": time_text(row.created_at), "attempts": 0})
+            lane["pending"] += 1
+            lane["attempts"] = max(lane["attempts"], row.attempts)
+        rest = {"lanes": by_lane, "lane_count": lanes, "lanes_of": len(pending), "again": paced.again}
+        return {"rows": [message_document(each) for each in rows], "counts": counts, **rest}
+
+    def dead(self, fields: CallFields) -> Facts:
+        """Newest first."""
+        first, wanted = number(fields, "first", 0, 10**9), optional(fields, "agent")
+        seen, age = self.dead_listing.get()
+        found = [dead_changes.of_row(each) for each in seen.rows]
+        found += [dead_changes.of_letter(each) for each in reversed(seen.letters)]
+        found = [each for each in found if wanted in (None, each["agent"])]
+        more = {"missing": seen.missing or None, "older": seen.older}
+        return {
+            "dead": found[first : first + PAGE],
+            "found": len(found),
+            "first": first,
+            "page": PAGE,
+            "age": age,
+        } | more
+
+    def payload(self, fields: CallFields) -> Facts:
+        """The key, the value and the headers of one dead row or letter."""
+        seen, _ = self.dead_listing.get()
+        name, agent = text(fields, "id"), agent_of(self.app, fields).name
+        rows = [each for each in seen.rows if each.partition.agent == agent]
+        letters = [each for each in seen.letters if each.agent == agent]
+        return dead_changes.payload(*dead_changes.named(DeadListing(rows, letters, seen.missing, 0), [name]))
+
+    def progress(self, _: CallFields) -> Facts:
+        """Deployments and replays of each agent."""
+        found, age = self._progress.get()
+        snapshot, _age = self.snapshot.get()
+        switching = [_partition(each) for each in snapshot.partitions if each.earlier]
+        return {"agents": found, "switching": switching, "age": age}
+
+    def audit(self, fields: CallFields) -> Facts:
+        """Newest first."""
+        first = number(fields, "first", 0, 10**9)
+        snapshot, age = self.snapshot.get()
+        with self.desk.store() as store:
+            changes = [*snapshot.changes, *auditing.noted(self.app, store)]
+        changes.sort(key=lambda each: -each[0].at)
+        page = [auditing.document(*each) for each in changes[first : first + PAGE]]
+        return {"changes": page, "found": len(changes), "first": first, "page": PAGE, "age": age}
+
+    def expire(self) -> None:
+        """Something was changed: read again."""
+        self.snapshot.expire()
+        self.dead_listing.expire()
+
+    def _of(self, snapshot: StoreSnapshot, agent: Agent) -> Sequence[OpenGroup]:
+        return snapshot.groups.get(agent.name, ())
+
+    def _snapshot(self) -> StoreSnapshot:
+        counts: dict[str, int] = {}
+        for report in self._board.reports():
+            counts[report.agent] = counts.get(report.agent, 0) + sum(each.groups for each in report.partitions)
+        with self.desk.store() as store:
+            return taken(self.app, store, counts)
+
+    def _listing(self) -> DeadListing:
+        topics = self.desk.systems.open_topics
+        with self.desk.store() as store:
+            return dead_changes.listing(self.app, self.app.agents, store, lambda: topics(self.app), LETTERS)
+
+    def _read_progress(self) -> list[Facts]:
+        with self.desk.store() as store:
+            return progress(self.app, store)
+
+
+class _Paced:
+    """When the page may ask the same again, in seconds."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self.again = LEAST
+
+    def __enter__(self) -> "_Paced":
+        self._began = self._clock()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.again = max(LEAST, (self._clock() - self._began) / SHARE)
+
+
+def _agent(agent: Agent) -> Facts:
+    rule, handler = agent.aggregation, agent.handler
+    return {
+        "name": agent.name,
+        "topics": list(agent.topics),
+        "to": [to.topic for to in agent.outputs],
+        "count": rule.count if rule is not None else None,
+        "groups": agent.grouped,
+        "handler": handler is not None,
+        "scope": agent.scope,
+        "delivery": agent.delivery,
+    }
+
+
+def _partition(shown: PartitionShown) -> Facts:
+    watermark = None if shown.watermark is None else rfc3339(shown.watermark / 1000)
+    earlier = [{"version": version, "groups": count} for version, count in shown.earlier.items()]
+    _, agent, topic, partition = shown.partition
+    place = {"agent": agent, "topic": topic, "partition": partition, "owner": shown.owner or None}
+    facts = {"offset": shown.offset, "unsent": shown.unsent, "dead": shown.dead, "watermark": watermark}
+    return {**place, **facts, "version": shown.version, "earlier": earlier, "again": shown.again, "note": shown.note}
+
+
+def _group(group: OpenGroup, age: float) -> Facts:
+    """`age`: of the snapshot, in seconds. `name` names the group in questions and changes."""
+    fires_in = None if group.fires_in is None else group.fires_in - age
+    text = {"text": group.key.decode(errors="replace"), "name": f"base64:{_base64(group.key)}", "place": where(group)}
+    return {**document(group), **text, "age": group.age + age, "fires_in": fires_in}
+
+
+def _base64(key: bytes) -> str:
+    return b64encode(key).decode()
+
+
+def _window(group: OpenGroup) -> str | None:
+    return None if group.window is None else rfc3339(group.window.start / 1000)

@@ -1,0 +1,90 @@
+"""The state of all partitions, read from the store in one go."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import Partition
+from sluicegate.streams.errors import ChangelogIncomplete, ConfigurationError
+from sluicegate.streams.operations import auditing
+from sluicegate.streams.operations.auditing import PlacedChange
+from sluicegate.streams.operations.group_changes import where
+from sluicegate.streams.operations.open_groups import OpenGroup, PartitionContents, groups_in, held
+from sluicegate.streams.operations.shared_groups import shared_groups
+from sluicegate.streams.windows.groups import WindowGroups
+
+MOST_GROUPS = 100_000
+"""An agent with more open groups is not read: that would take the supervisor too much memory."""
+
+
+class PartitionShown(NamedTuple):
+    """One partition as the store has it. `watermark` is in milliseconds since 1970, None without windows and before the
+    first record. `earlier` counts the groups of each earlier version of the rule, `again` the records that are still to
+    be read again. `note` says why its groups could not be read."""
+
+    partition: Partition
+    owner: str
+    offset: int
+    unsent: int
+    dead: int
+    watermark: int | None = None
+    version: int = 0
+    earlier: Mapping[int, int] = {}
+    again: int = 0
+    note: str = ""
+
+
+class StoreSnapshot(NamedTuple):
+    """`groups` by agent. `unread` names the agents that have too many."""
+
+    partitions: Sequence[PartitionShown]
+    groups: Mapping[str, Sequence[OpenGroup]]
+    changes: Sequence[PlacedChange]
+    unread: Sequence[str]
+
+
+def taken(app: App, store: Store, counts: Mapping[str, int]) -> StoreSnapshot:
+    """`counts` are the open groups of each agent as its workers reported them. Raises PersistenceError."""
+    agents = {agent.name: agent for agent in app.agents if counts.get(agent.name, 0) <= MOST_GROUPS}
+    shown: list[PartitionShown] = []
+    groups: dict[str, list[OpenGroup]] = {name: [] for name in agents}
+    changes: list[PlacedChange] = []
+    for partition in store.partitions(app.name):
+        if partition.agent in agents:
+            for row, contents in _read(agents[partition.agent], partition, store):
+                shown.append(row)
+                if contents is not None:
+                    groups[partition.agent] += groups_in(contents)
+                    changes += auditing.amended(contents)
+    for agent in agents.values():
+        if agent.scope == "shared":
+            groups[agent.name] += shared_groups(store.buffer, app.name, agent, time.time())
+    return StoreSnapshot(shown, groups, changes, [agent.name for agent in app.agents if agent.name not in agents])
+
+
+def _read(
+    agent: Agent, partition: Partition, store: Store
+) -> Iterator[tuple[PartitionShown, PartitionContents | None]]:
+    """Nothing for a partition that was never claimed."""
+    view = store.read(partition)
+    if view is None:
+        return
+    row = PartitionShown(partition, view.claim.owner, view.claim.offset, view.unsent, view.dead)
+    try:
+        contents = held(agent, partition, view)
+    except (ChangelogIncomplete, ConfigurationError) as error:
+        yield row._replace(note=str(error)), None
+        return
+    newest = contents.groups
+    watermark = newest.event.watermark if isinstance(newest, WindowGroups) and newest.event.watermark >= 0 else None
+    earlier = {each.version: len(each.groups.states) for each in contents.older}
+    again = sum(group.unread or 0 for group in groups_in(contents)) if contents.older else 0
+    version = view.claim.source.version if view.claim.source else 0
+    yield row._replace(watermark=watermark, version=version, earlier=earlier, again=again), contents
+
+
+def identity(group: OpenGroup) -> tuple[str, bytes, int | None]:
+    """What tells the group from every other one of its agent, but one of an earlier version of the rule."""
+    return where(group), group.key, None if group.window is None else group.window.start

@@ -1,0 +1,72 @@
+"""Fields of a question, checked; and errors as answers."""
+
+from collections.abc import Callable
+from functools import wraps
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.errors import ConfigurationError, Fenced, Halt, PersistenceError, SystemNotReady
+from sluicegate.streams.observe.http import JSON, Answer, AnswerCall, CallFields
+from sluicegate.streams.observe.logs import masked
+
+PAGE = 100  # rows of one answer
+LONGEST = 4096  # characters of a field
+
+
+def answering(call: Callable[[CallFields], Any]) -> AnswerCall:
+    """The call with its result as JSON; an error of the product is an answer with `error`."""
+
+    @wraps(call)
+    def answer(fields: CallFields) -> Answer:
+        try:
+            return _said(HTTPStatus.OK, call(fields))
+        except ConfigurationError as error:
+            return _said(HTTPStatus.BAD_REQUEST, {"error": masked(str(error))})
+        except Fenced as error:
+            text = f"another process claimed in between ({error}): the rest was not done; do it again"
+            return _said(HTTPStatus.CONFLICT, {"error": masked(text)})
+        except (SystemNotReady, PersistenceError, Halt) as error:
+            return _said(HTTPStatus.SERVICE_UNAVAILABLE, {"error": masked(str(error))})
+        except ModuleNotFoundError as error:
+            return _said(HTTPStatus.SERVICE_UNAVAILABLE, {"error": f"no module {error.name}: install its extra"})
+
+    return answer
+
+
+def _said(status: HTTPStatus, content: Any) -> Answer:
+    return Answer(status, JSON, msgspec.json.encode(content, enc_hook=str))
+
+
+def text(fields: CallFields, name: str, default: str | None = None) -> str:
+    """Raises ConfigurationError for a field that is missing without a default, no text, or too long."""
+    value = fields.get(name, default)
+    if not isinstance(value, str):
+        raise ConfigurationError(f"the field {name} is missing or no text")
+    if len(value) > LONGEST:
+        raise ConfigurationError(f"the field {name} is longer than {LONGEST} characters")
+    return value
+
+
+def optional(fields: CallFields, name: str) -> str | None:
+    """None for an empty or missing field."""
+    return text(fields, name, "") or None
+
+
+def number(fields: CallFields, name: str, default: int, most: int) -> int:
+    """From 0 to `most`. Raises ConfigurationError."""
+    value = text(fields, name, str(default))
+    if not (value.isascii() and value.isdecimal() and len(value) < 10):
+        raise ConfigurationError(f"the field {name} is no number")
+    return min(int(value), most)
+
+
+def agent_of(app: App, fields: CallFields) -> Agent:
+    """Raises ConfigurationError for an agent that the app does not have."""
+    name = text(fields, "agent")
+    for agent in app.agents:
+        if agent.name == name:
+            return agent
+    raise ConfigurationError(f"there is no agent {name!r}")

@@ -1,0 +1,55 @@
+"""The changes by operators that the store keeps: in the state of agents, and in the app's journal."""
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+
+from msgspec.structs import replace
+
+from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.aggregation.entry import Amendment
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.errors import ChangelogIncomplete, ConfigurationError
+from sluicegate.streams.journal.journal import notes
+from sluicegate.streams.operations.open_groups import PartitionContents, partitions
+from sluicegate.streams.ownership.halted import ACCEPTED
+
+ChangePlace = tuple[str | None, str | None, int | None]
+"""Agent, topic and partition of a change; None where the change has none."""
+PlacedChange = tuple[Amendment, ChangePlace]
+TellUnreadable = Callable[[Agent, Exception], object]
+"""Told that the state of an agent cannot be read. It may raise."""
+OF_AGENTS = ("groups ", "dead retry")
+
+
+def changes(app: App, store: Store, name: str | None, unreadable: TellUnreadable) -> Iterator[PlacedChange]:
+    """Changes in the state of this agent, or of all agents, and those in the app's journal. Raises PersistenceError,
+    and what `unreadable` raises."""
+    for agent in app.agents if name is None else [each for each in app.agents if each.name == name]:
+        try:
+            yield from [change for held in partitions(store, app.name, agent) for change in amended(held)]
+        except (ChangelogIncomplete, ConfigurationError) as error:
+            unreadable(agent, error)
+    yield from (each for each in noted(app, store) if name in (None, each[1][0]))
+
+
+def amended(held: PartitionContents) -> Iterator[PlacedChange]:
+    """The changes in the state of one partition."""
+    return ((change, held.partition[1:]) for change in held.amended)
+
+
+def noted(app: App, store: Store) -> Iterator[PlacedChange]:
+    """The notes of the journal. A note about an agent begins with its name, which has no space."""
+    names = {agent.name for agent in app.agents}
+    for note in notes(store, app.name):
+        agent, _, key = note.key.partition(" ")
+        if key and agent in names and note.what.startswith(OF_AGENTS):
+            yield replace(note, key=key), (agent, None, None)
+        elif note.what != ACCEPTED:
+            yield note, (None, None, None)
+
+
+def document(change: Amendment, place: ChangePlace) -> dict[str, object]:
+    """The change as JSON."""
+    at = datetime.fromtimestamp(change.at, UTC).isoformat(timespec="seconds")
+    where = dict(zip(("agent", "topic", "partition"), place, strict=True))
+    return {"at": at, **where, "who": change.who, "what": change.what, "key": change.key, "why": change.why}

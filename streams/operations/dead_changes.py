@@ -1,0 +1,185 @@
+"""What commands and the console do with dead rows and dead letters: they list them, name some, and retry those."""
+
+import time
+from collections.abc import Callable, Container, Iterable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.errors import ConfigurationError, SystemNotReady
+from sluicegate.streams.journal.amending import Person
+from sluicegate.streams.operations import dead_letters, dead_rows
+from sluicegate.streams.operations.dead_letters import Letter, RetryTopics
+from sluicegate.streams.operations.dead_rows import DeadOutput
+from sluicegate.streams.operations.open_groups import partitions
+from sluicegate.streams.ownership.checks import maker_of
+from sluicegate.streams.wording import counted
+
+PAGE = 1000
+
+
+class LetterTopics(RetryTopics, Protocol):
+    """The dead-letter topics of an app, and the topics that records go back to."""
+
+    def newest(self, topics: Iterable[str], limit: int) -> tuple[Iterable[Record], int]:
+        """The newest `limit` records of each partition, and how many older ones are left out. Raises SystemNotReady."""
+
+    def readers(self, topics: Iterable[str]) -> dict[str, str]:
+        """The consumer groups that read one of the topics, with the metadata of a commit. Raises SystemNotReady."""
+
+
+OpenTopics = Callable[[], LetterTopics]
+"""Raises ConfigurationError where no topic can be read."""
+
+
+class DeadListing(NamedTuple):
+    """Dead rows and dead letters. `missing` says why there are no letters, `older` counts the older records of the
+    dead-letter topics, which were not read."""
+
+    rows: list[DeadOutput]
+    letters: list[Letter]
+    missing: str
+    older: int
+
+    @property
+    def ids(self) -> set[str]:
+        """What an operator may write to name one of them."""
+        return {each.row.id for each in self.rows} | {name for each in self.letters for name in (each.place, each.id)}
+
+
+def listing(app: App, agents: Sequence[Agent], store: Store, topics: OpenTopics, limit: int) -> DeadListing:
+    """The dead rows and letters of these agents: at most `limit` rows of each partition, and those among the newest
+    `limit` records of each partition of the dead-letter topics."""
+    names = [agent.name for agent in agents]
+    rows = list(dead_rows.dead_rows(store, app.name, names, limit))
+    try:
+        letters, older = newest_letters(app, topics(), names, limit)
+    except (ConfigurationError, SystemNotReady) as error:
+        return DeadListing(rows, [], str(error), 0)
+    return DeadListing(rows, letters, "", older)
+
+
+def newest_letters(app: App, topics: LetterTopics, agents: Sequence[str], limit: int) -> tuple[list[Letter], int]:
+    """The dead letters of these agents among the newest `limit` records of each partition, and the number of older
+    records."""
+    wanted = {agent.dead_letters for agent in app.agents if agent.name in agents}
+    records, older = topics.newest(wanted, limit)
+    return list(dead_letters.letters(records, app.name, agents)), older
+
+
+def named(seen: DeadListing, ids: Sequence[str], done: Container[str] = ()) -> tuple[list[DeadOutput], list[Letter]]:
+    """The rows and letters of these ids. Raises ConfigurationError for an id that is not there and not in `done`."""
+    for id in ids:
+        if id not in seen.ids and id not in done:
+            missing = f"dead letters cannot be read: {seen.missing}"
+            hint = missing if seen.missing else "`sluicegate dead ls` lists what is there"
+            raise ConfigurationError(f"nothing dead has the id {id}; {hint}")
+    rows = [each for each in seen.rows if each.row.id in ids]
+    return rows, [each for each in seen.letters if each.place in ids or each.id in ids]
+
+
+def chosen(
+    app: App, agent: Agent, store: Store, seen: DeadListing, ids: Sequence[str]
+) -> tuple[list[DeadOutput], list[Letter], set[str]]:
+    """The rows and letters of these ids (none: all but completed groups), and the ids of rows that were retried before:
+    a command that was killed may be run again as it was. Raises as `named`, and SystemNotReady for letters that cannot
+    be read."""
+    done = _requeued_before(app, agent, store) if set(ids) - seen.ids else set[str]()
+    rows, letters = named(seen, ids, done) if ids else (seen.rows, [each for each in seen.letters if not each.whole])
+    if seen.missing and (not ids or letters):
+        raise SystemNotReady(f"dead letters cannot be read: {seen.missing}")
+    return rows, letters, done
+
+
+def _requeued_before(app: App, agent: Agent, store: Store) -> set[str]:
+    changes = (change for held in partitions(store, app.name, agent) for change in held.amended)
+    return {change.key for change in changes if change.what == dead_rows.WHAT}
+
+
+def question(topics: LetterTopics, letters: Sequence[Letter]) -> str | None:
+    """What an operator must agree to before these records go to topics that other consumer groups read: only agents of
+    Sluicegate pass over a record that is retried for another agent. None: nothing."""
+    names = sorted({letter.topic for letter in letters})
+    listed = ", ".join(names)
+    try:
+        readers = topics.readers(names)
+    except SystemNotReady as error:
+        return f"whether consumer groups that are no agents of Sluicegate read {listed} cannot be told ({error})"
+    groups = [group for group, metadata in readers.items() if maker_of(metadata) is None]
+    if not groups:
+        return None
+    again = counted(len(letters), "record")
+    return f"{listed} is also read by {', '.join(groups)}, no agent of Sluicegate: it sees {again} again"
+
+
+def retry(
+    app: App,
+    store: Store,
+    topics: OpenTopics,
+    rows: Sequence[DeadOutput],
+    letters: Sequence[Letter],
+    who: Callable[[], Person],
+    again: bool,
+    wait: Callable[[], Callable[[float], object]],
+) -> dict[str, Any]:
+    """Put the rows into their outbox again, and send the records of the letters back. `who` gives the operator with a
+    new token, `wait` what sleeps between two looks at another retry. Raises what dead_rows.requeue and
+    dead_letters.retry raise."""
+    count = 0
+    for partition in sorted({each.partition for each in rows}):
+        ids = {each.row.id for each in rows if each.partition == partition}
+        count += dead_rows.requeue(store, partition, lambda row, ids=ids: row.id in ids, who())  # type: ignore[misc]
+    sent, found, refused = 0, 0, list[str]()
+    for at in range(0, len(letters), PAGE):
+        page = letters[at : at + PAGE]
+        did = dead_letters.retry(store, app.name, topics(), page, who(), again, wait())
+        sent, found, refused = sent + did.sent, found + did.found, refused + did.refused
+    return {"rows": count, "sent": sent, "found": found, "refused": refused}
+
+
+def of_row(found: DeadOutput) -> dict[str, Any]:
+    """A dead row as JSON, without its key and value."""
+    return {
+        "id": found.row.id,
+        "kind": "row",
+        "agent": found.partition.agent,
+        "topic": found.partition.topic,
+        "partition": found.partition.number,
+        "offset": None,
+        "to": found.row.topic,
+        "stage": "produce",
+        "reason": "rejected",
+        "attempts": str(found.attempts),
+        "age": None,
+        "error": found.reason,
+    }
+
+
+def of_letter(found: Letter) -> dict[str, Any]:
+    """A dead letter as JSON, without its key and value."""
+    return {
+        "id": found.place,
+        "kind": "group" if found.whole else "record" if found.item is None else "item",
+        "agent": found.agent,
+        "topic": found.topic,
+        "partition": found.partition,
+        "offset": found.offset,
+        "letter": found.id,
+        "stage": found.stage,
+        "reason": found.reason,
+        "attempts": found.attempts,
+        "age": round(max(0.0, time.time() - found.at), 1),
+        "error": found.error,
+    }
+
+
+def payload(rows: Sequence[DeadOutput], letters: Sequence[Letter]) -> dict[str, Any]:
+    """The key, the value and the headers of the first of them, as text."""
+    record = rows[0].row if rows else letters[0]
+    headers = [{"name": name, "value": _text(content)} for name, content in record.headers]
+    return {"key": _text(record.key), "value": _text(record.value), "headers": headers}
+
+
+def _text(value: bytes | None) -> str:
+    return "" if value is None else value.decode(errors="replace")

@@ -1,0 +1,79 @@
+"""A run with the console on, on a real broker and SQLite."""
+
+import http.client
+import json
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+from typer.testing import CliRunner
+
+from sluicegate.streams.cli import main
+from tests.integration.supervised.run import Run
+
+SLUICEGATE = Path(sys.executable).with_name("sluicegate")
+HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
+FILE = """\
+app: {ns}
+kafka: {{bootstrap.servers: "{kafka}", topic.metadata.refresh.interval.ms: 1000}}
+store: sqlite:///state.db
+http: {{port: 0, console: true{more}}}
+agents:
+  baskets:
+    from: {ns}-in
+    aggregate:
+      count: 1000
+      timeout: {{after: 60m, since: first}}
+      compute: {{total: {{sum: v}}}}
+    to: {{topic: {ns}-out}}
+"""
+
+
+class Shop:
+    """The file, its run, and what goes into it."""
+
+    def __init__(self, folder: Path, kafka: str, ns: str, more: str = "") -> None:
+        self.ns = ns
+        self.file = str(folder / "app.yaml")
+        self._kafka = kafka
+        Path(self.file).write_text(FILE.format(ns=ns, kafka=kafka, more=more))
+        for command in (["topics", self.file, "--create", "--partitions", "2"], ["migrate", self.file]):
+            assert CliRunner().invoke(main, command).exit_code == 0
+        self.run = Run(str(SLUICEGATE), "run", self.file)
+        self.run.wait("partition.claimed", 2, 60.0)
+        self.port = self.run.wait("http.listening")[0]["port"]
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/"
+
+    def feed(self, *records: tuple[str, bytes]) -> None:
+        producer = Producer({"bootstrap.servers": self._kafka, "queue.buffering.max.messages": 2_000_000})
+        for key, value in records:
+            producer.produce(f"{self.ns}-in", value, key.encode())
+            producer.poll(0)
+        assert producer.flush(60) == 0
+
+    def orders(self, keys: Iterable[str]) -> None:
+        self.feed(*((key, b'{"v": 1}') for key in keys))
+
+    def ask(self, question: str) -> Any:
+        """The JSON of one question, without a token."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection.request("GET", f"/console/{question}")
+        answer = connection.getresponse()
+        content = json.loads(answer.read())
+        connection.close()
+        assert answer.status == 200, content
+        return content
+
+    def taken(self, records: int) -> bool:
+        """Whether the store has the offsets of so many records."""
+        rows = self.ask("partitions")["partitions"]
+        return sum(max(0, row["offset"]) for row in rows) >= records
+
+    def audited(self) -> list[tuple[str, str, str]]:
+        said = CliRunner().invoke(main, ["audit", self.file, "--json"]).stdout
+        return [(each["what"], each["key"], each["why"]) for each in json.loads(said)["changes"]]

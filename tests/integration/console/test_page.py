@@ -1,0 +1,201 @@
+"""The console in a real Chromium, over a real run."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.console.browser import browsing
+from tests.integration.console.shop import HOSTILE, Shop
+from tests.waiting import wait_until
+
+MANY = 10_000
+BAD = b"<script>document.title='owned'</script>"
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory, kafka: str) -> Iterator[Shop]:
+    """10,000 open groups, one of them with a hostile key, and a hostile dead letter."""
+    made = Shop(tmp_path_factory.mktemp("console"), kafka, "console-page")
+    try:
+        made.orders(f"basket-{number:05}" for number in range(MANY - 1))
+        made.feed((HOSTILE, b'{"v": 7}'), ("bad", BAD))
+        wait_until(lambda: made.taken(MANY + 1), 90.0, "all groups")
+        wait_until(lambda: made.ask("groups?agent=baskets")["open"] == MANY, 90.0, "the list of them")
+        yield made
+    finally:
+        made.run.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with browsing() as made:
+        yield made
+
+
+@pytest.fixture
+def page(browser: Any, shop: Shop) -> Iterator[Any]:
+    """The page. It must ask no other server, and break no rule of its own policy."""
+    context = browser.new_context(viewport={"width": 1280, "height": 860}, color_scheme="light")
+    page, asked, complaints = context.new_page(), list[str](), list[str]()
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto(shop.url)
+    page.get_by_role("region", name="Partitions").get_by_role("row").nth(2).wait_for()
+    yield page
+    context.close()
+    assert [url for url in asked if not url.startswith((shop.url, "data:"))] == []
+    assert complaints == []
+
+
+def groups(page: Any, search: str = "") -> Any:
+    page.get_by_role("tab", name="Groups").click()
+    table = page.get_by_role("region", name="Open groups")
+    table.wait_for()
+    if search:
+        page.get_by_label("Search").fill(search)
+    return table
+
+
+def changed(page: Any, verb: str, why: str) -> None:
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Reason").fill(why)
+    dialog.get_by_role("button", name=verb).click()
+    dialog.wait_for(state="hidden")
+
+
+def test_each_view_shows_what_it_is_named_after(page: Any) -> None:
+    text = page.inner_text("main")
+    assert "console-page-in" in text
+    assert "ready" in page.inner_text("#state")
+    regions = {
+        "Groups": "Open groups",
+        "Timeouts": "Scheduled timeouts",
+        "Outbox": "Lanes with pending rows",
+        "Dead letters": "Dead letters and dead rows",
+        "Deployments": "Versions of the rules",
+        "Audit": "Changes by operators within 30 days",
+    }
+    for tab, region in regions.items():
+        page.get_by_role("tab", name=tab).click()
+        page.get_by_role("region", name=region).wait_for()
+        assert page.locator("#error").is_hidden()
+
+
+def test_ten_thousand_groups_come_in_pages_and_are_searched(page: Any) -> None:
+    table = groups(page)
+    assert table.get_by_role("row").count() == 101
+    assert page.inner_text("#pages") == "1 to 100 of 10,000"
+    page.get_by_role("button", name="next page").click()
+    page.get_by_text("101 to 200 of 10,000").wait_for()
+    page.get_by_label("Search").fill("basket-0777")
+    page.get_by_text("1 to 10 of 10").wait_for()
+    assert table.get_by_role("cell", name="basket-07771", exact=True).is_visible()
+
+
+def test_a_hostile_key_and_payload_stay_text(page: Any) -> None:
+    table = groups(page, "onerror")
+    table.get_by_role("cell", name=HOSTILE, exact=True).wait_for()
+    table.get_by_role("button", name="why").click()
+    dialog = page.get_by_role("dialog")
+    assert dialog.get_by_role("heading").inner_text() == HOSTILE
+    assert "1 of 1000" in dialog.inner_text()
+    page.keyboard.press("Escape")
+    page.get_by_role("tab", name="Dead letters").click()
+    page.get_by_role("button", name="payload").click()
+    page.get_by_role("dialog").get_by_text(BAD.decode(), exact=True).wait_for()
+    page.get_by_role("button", name="Close").click()
+    assert page.locator("main img, dialog img, main script, dialog script").count() == 0
+    assert page.title() == "console-page - Sluicegate"
+
+
+def test_the_keyboard_alone_fires_a_group(page: Any, shop: Shop) -> None:
+    page.get_by_role("tab", name="Overview").focus()
+    page.keyboard.press("ArrowRight")
+    page.get_by_role("region", name="Open groups").wait_for()
+    page.keyboard.press("/")
+    page.keyboard.type("basket-00042")
+    page.get_by_text("1 to 1 of 1", exact=True).wait_for()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")  # past the order
+    page.keyboard.press("Tab")  # past Why
+    assert page.evaluate("document.activeElement.dataset.id") == "fire basket-00042"
+    page.keyboard.press("Enter")
+    page.keyboard.type("asked for by the shop")
+    page.keyboard.press("Enter")
+    page.get_by_role("dialog").wait_for(state="hidden")
+    page.get_by_text("No group is open.").wait_for(timeout=60_000)
+    assert ("groups fire", "basket-00042", "asked for by the shop") in shop.audited()
+
+
+def test_a_change_needs_a_reason_and_is_in_the_audit(page: Any, shop: Shop) -> None:
+    table = groups(page, "basket-00043")
+    page.get_by_text("1 to 1 of 1", exact=True).wait_for()
+    table.get_by_role("button", name="drop").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Drop").click()
+    assert dialog.is_visible()
+    assert all(key != "basket-00043" for _, key, _ in shop.audited())
+    changed(page, "Drop", "a test basket")
+    page.get_by_text("No group is open.").wait_for(timeout=60_000)
+    page.get_by_role("tab", name="Audit").click()
+    page.get_by_role("cell", name="a test basket").wait_for()
+    assert ("groups drop", "basket-00043", "a test basket") in shop.audited()
+
+
+def test_a_dead_letter_is_retried(page: Any, shop: Shop) -> None:
+    page.get_by_role("tab", name="Dead letters").click()
+    page.get_by_role("button", name="retry").first.click()
+    changed(page, "Retry", "the decoder was mended")
+    assert ("dead retry sent", "the decoder was mended") in [(what, why) for what, _, why in shop.audited()]
+
+
+def test_a_page_of_another_origin_changes_nothing(browser: Any, shop: Shop, tmp_path: Path) -> None:
+    """The browser of an operator who visits another site."""
+    import http.server
+    import threading
+
+    (tmp_path / "evil.html").write_text("<title>evil</title>")
+    handler = lambda *args: http.server.SimpleHTTPRequestHandler(*args, directory=str(tmp_path))  # noqa: E731
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as evil:
+        threading.Thread(target=evil.serve_forever, daemon=True).start()
+        context = browser.new_context()
+        page = context.new_page()
+        page.goto(f"http://127.0.0.1:{evil.server_port}/evil.html")
+        before = shop.audited()
+        for mode, kind in (("cors", "application/json"), ("no-cors", "text/plain")):
+            said = page.evaluate(
+                """([url, mode, type]) => fetch(url + "console/outbox/retry", {method: "POST", mode,
+                   headers: {"Content-Type": type}, body: JSON.stringify({ids: ["x"], why: "CSRF"})})
+                   .then((answer) => answer.type, () => "refused")""",
+                [shop.url, mode, kind],
+            )
+            assert said in ("refused", "opaque")
+        read = page.evaluate(
+            'url => fetch(url + "console/session").then((answer) => answer.text(), () => "refused")', shop.url
+        )
+        assert (read, shop.audited()) == ("refused", before)
+        page.set_content(f'<iframe src="{shop.url}"></iframe>')
+        assert [frame.locator("#tabs").count() for frame in page.frames[1:]] == [0]
+        context.close()
+        evil.shutdown()
+
+
+def test_with_a_token_the_page_asks_for_it(browser: Any, tmp_path: Path, kafka: str) -> None:
+    shop = Shop(tmp_path, kafka, "console-token", ", token: s3cret")
+    context = browser.new_context()
+    try:
+        page = context.new_page()
+        page.goto(shop.url)
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_label("http.token").fill("wrong")
+        page.keyboard.press("Enter")
+        page.get_by_text("the token is missing or wrong").wait_for()
+        dialog.get_by_label("http.token").fill("s3cret")
+        page.keyboard.press("Enter")
+        page.get_by_role("region", name="Partitions").wait_for()
+    finally:
+        context.close()
+        shop.run.close()

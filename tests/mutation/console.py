@@ -1,0 +1,84 @@
+"""Guards of the console and of the HTTP port that serves it."""
+
+from tests.mutation.guard import NEVER, Guard
+
+PORT, PAGE = "streams/observe/http.py", "streams/console/page/console.js"
+CHANGES, QUESTIONS = ("tests/unit/console/test_changes.py",), ("tests/unit/console/test_questions.py",)
+CALLS = ("tests/unit/observe/test_http_calls.py",)
+
+GUARDS = (
+    Guard(
+        "a change needs the secret that only our own page can read",
+        PORT,
+        'if not _same(self.headers.get(CHANGE_HEADER, ""), self.server.calls.secret):',
+        NEVER,
+        CHANGES,
+    ),
+    Guard("a form of another site is no change", PORT, "if self.headers.get_content_type() != JSON:", NEVER, CHANGES),
+    Guard("a page of another origin is refused", PORT, "if not self._of_our_origin():", NEVER, CHANGES),
+    Guard(
+        "on loopback a name that leads elsewhere is refused",
+        PORT,
+        'and not is_loopback(_host_of(self.headers.get("Host", "localhost"))):',
+        "and False:",
+        ("tests/unit/observe/test_http.py", *CHANGES),
+    ),
+    Guard(
+        "the console needs the token",
+        PORT,
+        "free = path in OPEN or path in self.server.calls.files",
+        "free = path in OPEN or path in {*self.server.calls.files, *self.server.calls.questions}",
+        CHANGES,
+    ),
+    Guard(
+        "calls that hang leave connections for probes",
+        PORT,
+        "if not self.server.free_calls.acquire(blocking=False):",
+        "if not self.server.free_calls.acquire(blocking=False) and False:",
+        CALLS,
+    ),
+    Guard("a body that does not come holds no thread", PORT, "left = deadline - time.monotonic()", "left = 30", CALLS),
+    Guard(
+        "the page runs no script but its own",
+        PORT,
+        "script-src 'self';",
+        "script-src 'self' 'unsafe-inline';",
+        QUESTIONS,
+    ),
+    Guard("a key in the page stays text", PAGE, "else cell.textContent =", "else cell.innerHTML =", QUESTIONS),
+    Guard(
+        "a change of the console needs a reason",
+        "streams/console/changes.py",
+        "    if not why:",
+        f"    {NEVER}",
+        CHANGES,
+    ),
+    Guard(
+        "the console asks before other readers see a record again",
+        "streams/console/changes.py",
+        'if letters and fields.get("yes") is not True and (ask :=',
+        "if not letters and (ask :=",
+        CHANGES,
+    ),
+    Guard(
+        "a change of the console is seen at once",
+        "streams/console/questions.py",
+        "        self.snapshot.expire()\n",
+        "",
+        CHANGES,
+    ),
+    Guard(
+        "an answer of the console has a bounded number of groups",
+        "streams/console/questions.py",
+        "page = sorted(found, key=order)[first : first + PAGE]",
+        "page = sorted(found, key=order)[first:]",
+        QUESTIONS,
+    ),
+    Guard(
+        "the console reads the store for a share of the time",
+        "streams/console/kept.py",
+        "elif self._clock() >= self._due and",
+        "elif",
+        QUESTIONS,
+    ),
+)
