@@ -20,7 +20,6 @@ CORE = (
     "tests/unit/",
     "tests/model/",
     "tests/expressions/",
-    "tests/fuzz/",
     "tests/contracts/",
     "tests/simulation/",
     "tests/soak/",
@@ -75,6 +74,8 @@ CORE = (
 OTHER_STORES = ("mariadb", "mongodb", "redis-cluster")
 """A contract of the core runs on memory, SQLite, Redis and PostgreSQL."""
 LONG = (
+    # Every evaluation of many expressions, in CPU time.
+    "tests/expressions/test_bounds.py",
     # A browser and a run with 10,000 groups.
     "tests/integration/console/",
     "tests/soak/test_soak.py",
@@ -107,6 +108,7 @@ LONG = (
     "tests/unit/cli/test_init.py::test_its_tests_for_pytest_pass",
     "tests/unit/cli/test_init.py::test_its_tests_pass_with_a_death_at_every_place",
     # Large state spaces.
+    "tests/model/test_protocol.py::test_every_kind_of_fault_was_taken",
     "tests/model/test_protocol.py::test_the_protocol_keeps_every_promise_in_every_reachable_state[deployed-bytes]",
     "tests/model/test_protocol.py::test_the_protocol_keeps_every_promise_in_every_reachable_state[deployed-twice]",
     "tests/unit/windows/test_same_windows.py::test_a_grace_that_is_one_millisecond_off_is_found",
@@ -115,8 +117,7 @@ LONG = (
 """What the core leaves out of its folders."""
 
 EACH_DAY = ("tests/simulation/", "tests/fuzz/", "tests/soak/test_soak.py")
-"""Of the rest, what runs every day because the date chooses its seeds. The fuzz tests are in the core too, there with a
-fixed seed."""
+"""Of the rest, what runs every day because the date chooses its seeds."""
 
 
 def run() -> str:
@@ -133,7 +134,7 @@ def is_core(test: str) -> bool:
 
 
 def is_rest(test: str) -> bool:
-    return not is_core(test) or test.startswith("tests/fuzz/")
+    return not is_core(test)
 
 
 def is_due(test: str, day: int) -> bool:

@@ -1,5 +1,4 @@
-"""From which numbers a run is drawn: always the same in `make test`, others each day elsewhere, and those of a seed
-that is given.
+"""The seed of a run: the date, or the seed that is given.
 
     SLUICEGATE_FUZZ_SEED=739577 python -m pytest tests/fuzz -k the_one_that_failed
 
@@ -11,9 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from random import Random
 
-from tests.selection import run, today
+from tests.selection import today
 
-SEED = int(os.environ.get("SLUICEGATE_FUZZ_SEED") or (1 if run() == "core" else today()))
+SEED = int(os.environ.get("SLUICEGATE_FUZZ_SEED") or today())
 TIMES = 10 if os.environ.get("SLUICEGATE_FUZZ") == "whole" else 1
 
 

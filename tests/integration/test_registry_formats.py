@@ -312,14 +312,16 @@ def test_check_finds_the_versions_that_lack_a_field_that_the_agent_uses(own_serv
     server = own_server(Apicurio)
     client = SchemaRegistryClient({"url": server.url})
     names = ("amount", "by", "flag")
+    types = {"amount": "long", "by": "string", "flag": "boolean"}
 
     def avro(*fields: str, **default: Any) -> str:
-        kinds = [{"name": name, "type": "boolean" if name == "flag" else "string"} for name in fields]
+        kinds = [{"name": name, "type": types[name]} for name in fields]
         given = [{**each, "default": default[each["name"]]} if default else each for each in kinds]
         return json.dumps({"type": "record", "name": "R", "fields": given})
 
     def proto(*fields: str) -> str:
-        lines = "".join(f"string {name} = {names.index(name) + 1};" for name in fields)
+        kinds = types | {"amount": "int64", "flag": "bool"}
+        lines = "".join(f"{kinds[name]} {name} = {names.index(name) + 1};" for name in fields)
         return encoded(f'syntax = "proto3"; message R {{ {lines} }}')
 
     ours = open_registry(Registry((server.url,)))
@@ -332,7 +334,7 @@ def test_check_finds_the_versions_that_lack_a_field_that_the_agent_uses(own_serv
     ]
     found = findings(versioned(server.url, "avro", "orders-value:2"))
     assert [each.text for each in found if not each.ok] == lacking
-    client.register_schema("orders-value", Schema(avro(*names, amount="", by="", flag=False), "AVRO"))
+    client.register_schema("orders-value", Schema(avro(*names, amount=0, by="", flag=False), "AVRO"))
     assert [each.text for each in findings(versioned(server.url, "avro", "orders-value:4")) if not each.ok] == []
     for fields in (("amount",), names):
         ours.id("p-value", proto(*fields), True, "PROTOBUF")
@@ -341,7 +343,9 @@ def test_check_finds_the_versions_that_lack_a_field_that_the_agent_uses(own_serv
     assert [each.text for each in found if not each.ok] == []  # records of version 1 have the defaults of version 2
     found = findings(versioned(server.url, "protobuf", "p-value:1", **protobuf))
     assert [each.text for each in found if not each.ok] == [
-        "subject p-value version 1 lacks by, flag, which agent sums uses"
+        "agents.sums.key: wants by, but p-value:1 has no such field",
+        "agents.sums.where: no field flag in p-value:1",
+        "subject p-value version 1 lacks by, flag, which agent sums uses",
     ]
     [answers, missing] = findings(versioned(server.url, "avro", "none-value:1"))
     assert (answers.ok, missing.ok) == (True, False)
