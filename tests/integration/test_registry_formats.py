@@ -308,45 +308,53 @@ def versioned(url: str, form: str, pinned: str, **keys: Any) -> App:
     return App("a", "memory://", (made,), {}, registry=Registry((url,)))
 
 
+NAMES = ("amount", "by", "flag")
+AVRO = {"amount": "long", "by": "string", "flag": "boolean"}
+PROTO = {"amount": "int64", "by": "string", "flag": "bool"}
+
+
+def avro_of(*fields: str, **default: Any) -> str:
+    kinds = [{"name": name, "type": AVRO[name]} for name in fields]
+    given = [{**each, "default": default[each["name"]]} if default else each for each in kinds]
+    return json.dumps({"type": "record", "name": "R", "fields": given})
+
+
+def proto_of(*fields: str) -> str:
+    lines = "".join(f"{PROTO[name]} {name} = {NAMES.index(name) + 1};" for name in fields)
+    return encoded(f'syntax = "proto3"; message R {{ {lines} }}')
+
+
+def problems(app: App) -> list[str]:
+    return [each.text for each in findings(app) if not each.ok]
+
+
 def test_check_finds_the_versions_that_lack_a_field_that_the_agent_uses(own_server: Callable[..., Server]) -> None:
     server = own_server(Apicurio)
     client = SchemaRegistryClient({"url": server.url})
-    names = ("amount", "by", "flag")
-    types = {"amount": "long", "by": "string", "flag": "boolean"}
-
-    def avro(*fields: str, **default: Any) -> str:
-        kinds = [{"name": name, "type": types[name]} for name in fields]
-        given = [{**each, "default": default[each["name"]]} if default else each for each in kinds]
-        return json.dumps({"type": "record", "name": "R", "fields": given})
-
-    def proto(*fields: str) -> str:
-        kinds = types | {"amount": "int64", "flag": "bool"}
-        lines = "".join(f"{kinds[name]} {name} = {names.index(name) + 1};" for name in fields)
-        return encoded(f'syntax = "proto3"; message R {{ {lines} }}')
-
-    ours = open_registry(Registry((server.url,)))
-    for fields in (("amount",), names, ("by", "flag")):
-        client.register_schema("orders-value", Schema(avro(*fields), "AVRO"))
+    for fields in (("amount",), NAMES, ("by", "flag")):
+        client.register_schema("orders-value", Schema(avro_of(*fields), "AVRO"))
         client.set_compatibility("orders-value", "NONE")
-    lacking = [
+    assert problems(versioned(server.url, "avro", "orders-value:2")) == [
         "subject orders-value version 1 lacks by, flag, which agent sums uses",
         "subject orders-value version 3 lacks amount, which agent sums uses",
     ]
-    found = findings(versioned(server.url, "avro", "orders-value:2"))
-    assert [each.text for each in found if not each.ok] == lacking
-    client.register_schema("orders-value", Schema(avro(*names, amount=0, by="", flag=False), "AVRO"))
-    assert [each.text for each in findings(versioned(server.url, "avro", "orders-value:4")) if not each.ok] == []
-    for fields in (("amount",), names):
-        ours.id("p-value", proto(*fields), True, "PROTOBUF")
-    protobuf = {"message": "R", "kind": "PROTOBUF"}
-    found = findings(versioned(server.url, "protobuf", "p-value:2", **protobuf))
-    assert [each.text for each in found if not each.ok] == []  # records of version 1 have the defaults of version 2
-    found = findings(versioned(server.url, "protobuf", "p-value:1", **protobuf))
-    assert [each.text for each in found if not each.ok] == [
-        "agents.sums.key: wants by, but p-value:1 has no such field",
-        "agents.sums.where: no field flag in p-value:1",
-        "subject p-value version 1 lacks by, flag, which agent sums uses",
-    ]
+    client.register_schema("orders-value", Schema(avro_of(*NAMES, amount=0, by="", flag=False), "AVRO"))
+    assert problems(versioned(server.url, "avro", "orders-value:4")) == []
     [answers, missing] = findings(versioned(server.url, "avro", "none-value:1"))
     assert (answers.ok, missing.ok) == (True, False)
     assert "has no schema with id none-value:1" in missing.text
+
+
+def test_check_takes_a_protobuf_version_that_lacks_newer_fields(own_server: Callable[..., Server]) -> None:
+    server = own_server(Apicurio)
+    ours = open_registry(Registry((server.url,)))
+    for fields in (("amount",), NAMES):
+        ours.id("p-value", proto_of(*fields), True, "PROTOBUF")
+    protobuf = {"message": "R", "kind": "PROTOBUF"}
+    # Records of version 1 have the defaults of version 2.
+    assert problems(versioned(server.url, "protobuf", "p-value:2", **protobuf)) == []
+    assert problems(versioned(server.url, "protobuf", "p-value:1", **protobuf)) == [
+        "agents.sums.where: no field flag in p-value:1",
+        "agents.sums.key: wants by, but p-value:1 has no such field",
+        "subject p-value version 1 lacks by, flag, which agent sums uses",
+    ]
