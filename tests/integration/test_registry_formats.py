@@ -309,18 +309,18 @@ def versioned(url: str, form: str, pinned: str, **keys: Any) -> App:
 
 
 NAMES = ("amount", "by", "flag")
-AVRO = {"amount": "long", "by": "string", "flag": "boolean"}
-PROTO = {"amount": "int64", "by": "string", "flag": "bool"}
+AVRO_TYPES = {"amount": "long", "by": "string", "flag": "boolean"}
+PROTO_TYPES = {"amount": "int64", "by": "string", "flag": "bool"}
 
 
 def avro_of(*fields: str, **default: Any) -> str:
-    kinds = [{"name": name, "type": AVRO[name]} for name in fields]
+    kinds = [{"name": name, "type": AVRO_TYPES[name]} for name in fields]
     given = [{**each, "default": default[each["name"]]} if default else each for each in kinds]
     return json.dumps({"type": "record", "name": "R", "fields": given})
 
 
 def proto_of(*fields: str) -> str:
-    lines = "".join(f"{PROTO[name]} {name} = {NAMES.index(name) + 1};" for name in fields)
+    lines = "".join(f"{PROTO_TYPES[name]} {name} = {NAMES.index(name) + 1};" for name in fields)
     return encoded(f'syntax = "proto3"; message R {{ {lines} }}')
 
 
