@@ -106,6 +106,11 @@ class Scene:
     def came(self, topic: str) -> int:
         return taken(self.readers[topic], self.found[topic])
 
+    def different(self, topic: str) -> int:
+        """Without the copies that a killed relay sends again."""
+        self.came(topic)
+        return len({message.value() for message in self.found[topic]})
+
     def pinned(self) -> list[str]:
         """The reader's schema in each version of the rule."""
         with closing(open_store("sqlite:///state.db", str(self.file.parent))) as store:
@@ -241,14 +246,14 @@ def test_json_is_validated_with_the_schema_of_its_id_and_an_id_is_looked_up(
     run.close()
     here.send(write({"amount": 1.0}, here.at))
     again = running(here)
-    wait_until(lambda: here.came("amounts") >= 2, 60, "a result of a known schema")
+    wait_until(lambda: here.different("amounts") >= 2, 60, "a result of a known schema")
     here.send(id_of_newer + b'{"amount": 2.0, "by": "ann"}')
     here.send(id_of_newer + b'{"amount": 3.0}')
     here.send(b'\0\0\1\0\0{"amount": 4.0}')
     again.wait("record.unresolved", 1, timeout=60)
-    assert (here.came("amounts"), here.came("dead")) == (2, 0)
+    assert (here.different("amounts"), here.came("dead")) == (2, 0)
     here.server.restart()
-    wait_until(lambda: here.came("amounts") >= 3 and here.came("dead") >= 2, 90, "the rest")
+    wait_until(lambda: here.different("amounts") >= 3 and here.came("dead") >= 2, 90, "the rest")
     said = [dict(letter.headers())["sluicegate-dead-error"].decode() for letter in here.found["dead"]]
     assert said[0] == "is not valid: it breaks required of the schema"
     assert "has no schema with id 65536" in said[1]
