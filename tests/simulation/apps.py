@@ -6,7 +6,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from sluicegate.streams.agent import Agent, Aggregation, Deduplication, Destination, Handler, Reducer, Until
-from tests.simulation import routed
+from tests.simulation import routed, windowed
 from tests.simulation.handlers import DEADLY
 from tests.unit.aggregation.timelines import POOL
 
@@ -28,7 +28,18 @@ KINDS = (
     "chain",
     "poison",
 )
-MORE_KINDS = ("refused", "gaps", "shared", "killer", "changed", "routed", "forwarded", "expression", "deployed")
+MORE_KINDS = (
+    "refused",
+    "gaps",
+    "shared",
+    "killer",
+    "changed",
+    "routed",
+    "forwarded",
+    "expression",
+    "deployed",
+    "windows",
+)
 """Not among those that the numbers of seeds choose, so that these go on to mean what they meant."""
 UNTIL = "done || group.total >= 150"
 KEYS = (b"a", b"b", b"c", b"d", b"e", b"f", b"\xff\x00")
@@ -81,6 +92,8 @@ def agents(kind: str, chance: Random) -> tuple[Agent, ...]:
         return (routed.agent(Aggregation(count=count, since_first=first, compute=SUM)),)
     if kind == "forwarded":
         return (routed.forwarder(),)
+    if kind == windowed.KIND:
+        return (windowed.agent(chance),)
     if kind == "dedupe":
         rule = Aggregation(count=count, since_first=first, compute=SUM)
         by = Deduplication("field", "id", on_missing=chance.choice(["accept", "dead-letter"]))
@@ -117,6 +130,8 @@ def records(kind: str, chance: Random, most: int, steps: int, partitions: int) -
         Entry(chance.randrange(steps), chance.randrange(partitions), chance.choice(KEYS), _value(kind, chance, number))
         for number in range(most)
     ]
+    if kind == windowed.KIND:
+        found = [each._replace(value=windowed.timed(each.value, each.step, chance)) for each in found]
     for at in range(0, most, 31):
         found[at] = found[at]._replace(value=chance.choice(BROKEN)) if at % 62 else found[at]._replace(key=None)
     if kind == "dedupe":

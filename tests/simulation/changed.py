@@ -62,6 +62,10 @@ class Tiled:
         self._left: dict[bytes, int] = {}
         self._findings = list(self._laid())
 
+    def at(self, offset: int) -> int:
+        """As fold.Fold."""
+        return offset
+
     def outputs(self) -> list[tuple[int, bytes | None, Any, str]]:
         """As fold.Fold; what is wrong with them is in `left`."""
         return [

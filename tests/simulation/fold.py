@@ -103,6 +103,10 @@ class Fold:
             return False
         return not identity or identity not in self._ids
 
+    def at(self, offset: int) -> int:
+        """The place, among the results of its key, of the result that begins at this offset."""
+        return offset
+
     def outputs(self) -> list[tuple[int, bytes | None, Any, str]]:
         """(offset of the first record, key, document, topic) of each; of a forwarded record its value."""
         topic = self.agent.to.topic if self.agent.to else ""

@@ -22,6 +22,7 @@ from tests.simulation.deployed import KIND, TiledByRule
 from tests.simulation.fold import Fold, loads
 from tests.simulation.process import APP
 from tests.simulation.timers import early
+from tests.simulation.windowed_fold import Windowed
 
 
 @dataclass
@@ -138,17 +139,14 @@ def _partition(
     }
     found = _crashes(world, partition, records, crashed)
     crashed |= _cut_off(world, agent, partition, records, sent)
-    fold: Fold | Tiled = Fold(agent, records, crashed, sent, identify)
-    if world.plan.files:
-        laid = TiledByRule if world.plan.kind == KIND else Tiled
-        fold = laid(world, partition, records, crashed, sent)
+    fold = _folded(world, agent, partition, records, crashed, sent)
     for offset in sorted({*crashed, *(offset for offset, _ in fold.oracle.refused), *fold.failed}):
         record = next(each for each in records if each.o == offset)
         wanted[dead_id(offset)] = Wanted("dead", record.k, record.v, (partition, "dead"), offset, raw=True)
     outputs = Counter[int]()
     for offset, key, value, topic in fold.outputs():
         id, raw = output_id(identify(offset), outputs[offset]), agent.forwards
-        wanted[id] = Wanted(topic, key, value, (partition, key), offset, raw)
+        wanted[id] = Wanted(topic, key, value, (partition, key), fold.at(offset), raw)
         outputs[offset] += 1
     found += fold.left(world, partition)
     if isinstance(fold, Fold):
@@ -160,6 +158,22 @@ def _partition(
             "or rows unsent"
         )
     return found
+
+
+def _folded(
+    world: Any,
+    agent: Agent,
+    partition: Partition,
+    records: Sequence[LogRecord],
+    crashed: set[int],
+    sent: Sequence[Seen],
+) -> Fold | Tiled | Windowed:
+    if world.plan.files:
+        laid = TiledByRule if world.plan.kind == KIND else Tiled
+        return laid(world, partition, records, crashed, sent)
+    if agent.aggregation is not None and agent.aggregation.window is not None:
+        return Windowed(agent, records, crashed)
+    return Fold(agent, records, crashed, sent, fire_ids(partition, world.log.ids[partition.topic]))
 
 
 def _received(records: Sequence[LogRecord]) -> list[LogRecord]:

@@ -45,6 +45,7 @@ from tests.simulation.taken_out_shared import (
     unmarked,
     watermark_first,
 )
+from tests.simulation.taken_out_windows import by_batch, grace_forgotten, watermark_compacted, watermark_forgotten
 from tests.simulation.taking_out import TakeOut, taken_out
 
 
@@ -138,4 +139,8 @@ MUTANTS = (
     Mutant("where-of-a-forwarder-not-asked", "forwarded", all_taken),
     Mutant("a-forwarder-sends-before-it-commits", "forwarded", "output-commit"),
     Mutant("forwarded-to-the-first-route-alone", "forwarded", first_forwarded),
+    Mutant("watermark-not-restored", "windows", watermark_forgotten),
+    Mutant("watermark-not-in-the-compacted-log", "windows", watermark_compacted, 1),
+    Mutant("records-judged-by-batch", "windows", by_batch),
+    Mutant("windows-without-grace", "windows", grace_forgotten),
 )

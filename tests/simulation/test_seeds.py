@@ -63,8 +63,9 @@ with_faults_of_its_own = pytest.mark.parametrize(
         ("killer", 12, {"shared reply lost": 5, "late call lands": 5}),
         ("routed", 24, {"kill-at": 20, "fenced": 20}),  # `where`, `having` and two routes
         ("forwarded", 24, {"kill-at": 20, "fenced": 20}),  # each record goes to its routes, once and unchanged
+        ("windows", 24, {"kill-at": 20, "fenced": 20}),  # the same windows close and the same records are late
     ],
-    ids=["refused", "gaps", "shared", "changed", "deployed", "expression", "killer", "routed", "forwarded"],
+    ids=["refused", "gaps", "shared", "changed", "deployed", "expression", "killer", "routed", "forwarded", "windows"],
 )
 
 

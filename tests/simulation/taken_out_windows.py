@@ -1,0 +1,45 @@
+"""What patches protections of windows in event time away, for `mutants.py`."""
+
+from typing import Any
+
+import pytest
+
+from sluicegate.streams.windows.groups import WindowGroups
+
+Patch = pytest.MonkeyPatch
+
+
+def watermark_forgotten(patch: Patch) -> None:
+    """A restore begins without a watermark."""
+    patch.setattr(WindowGroups, "restore_clock", lambda self, clock: None)
+
+
+def watermark_compacted(patch: Patch) -> None:
+    """A log that was compacted does not hold the watermark."""
+    clock = WindowGroups.clock
+    patch.setattr(WindowGroups, "clock", lambda self, whole: None if whole else clock(self, False))
+
+
+def by_batch(patch: Patch) -> None:
+    """The highest time of a batch judges all of its records."""
+    accept = WindowGroups.accept
+
+    def accepts(self: Any, records: Any, now: float, left_out: Any = ()) -> None:
+        for each in records:
+            time = self._readable(each)
+            if time is not None and each.key() is not None:
+                self.event.read(time)
+        accept(self, records, now, left_out)
+
+    patch.setattr(WindowGroups, "accept", accepts)
+
+
+def grace_forgotten(patch: Patch) -> None:
+    """Windows close at their end."""
+    tumbling = WindowGroups.__init__
+
+    def made(self: Any, *rest: Any, **more: Any) -> None:
+        tumbling(self, *rest, **more)
+        self.tumbling = self.tumbling._replace(grace=0)
+
+    patch.setattr(WindowGroups, "__init__", made)

@@ -1,0 +1,27 @@
+"""An agent with tumbling windows in event time, and the times of its records.
+
+Neither silence nor `at_most` closes a window here, so the windows and the late records follow from the log alone.
+"""
+
+import json
+from random import Random
+
+from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer, Window
+
+KIND = "windows"
+SIZE = 5_000  # ms
+PER_STEP = 200  # ms of event time
+BEHIND = (0, 300, 2_000, 9_000)  # ms that a record may be out of order
+
+
+def agent(chance: Random) -> Agent:
+    grace = chance.choice([0.0, 1.0, 4.0])
+    window = Window(SIZE / 1000, time="t", unit="ms", grace=grace, idle=None, max_ahead=1e9)
+    rule = Aggregation(window=window, compute=(Reducer("total", "sum", "n"),))
+    return Agent("sums", ("in",), rule, Destination("out"), "dead")
+
+
+def timed(value: bytes | None, step: int, chance: Random) -> bytes:
+    """The value of a record that is written at this step, with its time."""
+    time = 20_000 + PER_STEP * step - chance.randint(0, chance.choice(BEHIND))
+    return json.dumps(json.loads(value or b"{}") | {"t": time}).encode()
