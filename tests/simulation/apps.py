@@ -6,7 +6,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from sluicegate.streams.agent import Agent, Aggregation, Deduplication, Destination, Handler, Reducer, Until
-from tests.simulation import routed, windowed
+from tests.simulation import correlated, routed, windowed
 from tests.simulation.handlers import DEADLY
 from tests.unit.aggregation.timelines import POOL
 
@@ -39,6 +39,7 @@ MORE_KINDS = (
     "expression",
     "deployed",
     "windows",
+    "correlated",
 )
 """Not among those that the numbers of seeds choose, so that these go on to mean what they meant."""
 UNTIL = "done || group.total >= 150"
@@ -94,6 +95,8 @@ def agents(kind: str, chance: Random) -> tuple[Agent, ...]:
         return (routed.forwarder(),)
     if kind == windowed.KIND:
         return (windowed.agent(chance),)
+    if kind == correlated.KIND:
+        return (correlated.agent(4 * first),)
     if kind == "dedupe":
         rule = Aggregation(count=count, since_first=first, compute=SUM)
         by = Deduplication("field", "id", on_missing=chance.choice(["accept", "dead-letter"]))
@@ -132,6 +135,9 @@ def records(kind: str, chance: Random, most: int, steps: int, partitions: int) -
     ]
     if kind == windowed.KIND:
         found = [each._replace(value=windowed.timed(each.value, each.step, chance)) for each in found]
+    if kind == correlated.KIND:
+        legs = [correlated.leg(chance, number) for number in range(most)]
+        found = [each._replace(key=key, value=value) for each, (key, value) in zip(found, legs, strict=True)]
     for at in range(0, most, 31):
         found[at] = found[at]._replace(value=chance.choice(BROKEN)) if at % 62 else found[at]._replace(key=None)
     if kind == "dedupe":

@@ -10,10 +10,13 @@ from sluicegate.streams.agent import Agent
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.testing.log import LogRecord
 from tests.chaos.record import Seen
-from tests.simulation import handlers, routed
+from tests.simulation import correlated, handlers, routed
 from tests.simulation.apps import UNTIL, ends
 from tests.unit.aggregation.oracle import Oracle
 from tests.unit.aggregation.timelines import FUNCTIONS
+
+ENDS: dict[Any, Any] = {UNTIL: ends, correlated.COMPLETE: correlated.complete}
+"""What `until` expressions mean."""
 
 
 def loads(value: bytes | None) -> Any:
@@ -43,8 +46,8 @@ class Fold:
         self.oracle = Oracle(
             rule, functions=FUNCTIONS | {f"{handlers.__name__}:alive": _counted}, where=routed.where(agent)
         )
-        if rule is not None and rule.until == UNTIL:
-            self.oracle.ends = ends
+        if rule is not None:
+            self.oracle.ends = ENDS.get(rule.until)
         self._ids: set[str] = set()
         self.identify = identify
         timeouts = self._timeouts(sent)

@@ -15,9 +15,10 @@ from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.testing.log import LogRecord
 from tests.chaos.record import Seen
 from tests.chaos.verdict import Verdict, exact_copies
-from tests.simulation import handlers, shared
+from tests.simulation import correlated, handlers, shared
 from tests.simulation.calm import states
 from tests.simulation.changed import Tiled
+from tests.simulation.correlated_fold import Correlated
 from tests.simulation.deployed import KIND, TiledByRule
 from tests.simulation.fold import Fold, loads
 from tests.simulation.process import APP
@@ -173,7 +174,9 @@ def _folded(
         return laid(world, partition, records, crashed, sent)
     if agent.aggregation is not None and agent.aggregation.window is not None:
         return Windowed(agent, records, crashed)
-    return Fold(agent, records, crashed, sent, fire_ids(partition, world.log.ids[partition.topic]))
+    identify = fire_ids(partition, world.log.ids[partition.topic])
+    kind = Correlated if world.plan.kind == correlated.KIND else Fold
+    return kind(agent, records, crashed, sent, identify)
 
 
 def _received(records: Sequence[LogRecord]) -> list[LogRecord]:

@@ -36,6 +36,7 @@ from tests.simulation.taken_out_changed import (
     still_open,
     takes_them,
 )
+from tests.simulation.taken_out_correlated import called_absent, ends_not_kept, not_remembered
 from tests.simulation.taken_out_routed import all_sent, all_taken, first_forwarded, held_back, one_route
 from tests.simulation.taken_out_shared import (
     dead_all_the_same,
@@ -143,4 +144,7 @@ MUTANTS = (
     Mutant("watermark-not-in-the-compacted-log", "windows", watermark_compacted, 1),
     Mutant("records-judged-by-batch", "windows", by_batch),
     Mutant("windows-without-grace", "windows", grace_forgotten),
+    Mutant("ended-key-not-remembered", "correlated", not_remembered),
+    Mutant("ended-keys-not-restored", "correlated", ends_not_kept),
+    Mutant("absent-before-what-waits-was-read", "correlated", called_absent),
 )

@@ -64,8 +64,21 @@ with_faults_of_its_own = pytest.mark.parametrize(
         ("routed", 24, {"kill-at": 20, "fenced": 20}),  # `where`, `having` and two routes
         ("forwarded", 24, {"kill-at": 20, "fenced": 20}),  # each record goes to its routes, once and unchanged
         ("windows", 24, {"kill-at": 20, "fenced": 20}),  # the same windows close and the same records are late
+        ("correlated", 24, {"kill-at": 20, "fenced": 20}),  # a key ends once, and nothing that waits is called absent
     ],
-    ids=["refused", "gaps", "shared", "changed", "deployed", "expression", "killer", "routed", "forwarded", "windows"],
+    ids=[
+        "refused",
+        "gaps",
+        "shared",
+        "changed",
+        "deployed",
+        "expression",
+        "killer",
+        "routed",
+        "forwarded",
+        "windows",
+        "correlated",
+    ],
 )
 
 

@@ -1,0 +1,44 @@
+"""The judge of correlations: a key ends once, and no group times out while a record of it lay unread at the claim."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sluicegate.streams.agent import Agent
+from sluicegate.streams.contracts.values import Partition
+from sluicegate.streams.testing.log import LogRecord
+from tests.chaos.record import Seen
+from tests.simulation.fold import Fold
+
+
+class Correlated(Fold):
+    """As Fold. The records of a key that has ended are late."""
+
+    def __init__(
+        self, agent: Agent, records: Sequence[LogRecord], crashed: set[int], sent: Sequence[Seen], identify: Any
+    ) -> None:
+        self._late: list[LogRecord] = []
+        self._sent = sent
+        super().__init__(agent, records, crashed, sent, identify)
+
+    def _take(self, record: LogRecord, timeouts: dict[str, int]) -> None:
+        if record.k in self.oracle.fires and record.v is not None and record.v[-1:] == b"}":
+            self.oracle.refused.append((record.o, "late"))
+            self._late.append(record)
+        else:
+            super()._take(record, timeouts)
+
+    def left(self, world: Any, partition: Partition) -> list[str]:
+        return [*super().left(world, partition), *self._absences(world, partition)]
+
+    def _absences(self, world: Any, partition: Partition) -> Iterator[str]:
+        """Late records that were in the log before the owner claimed that called their leg absent."""
+        claims = dict(world.claims.get(partition, []))
+        fires = {self.identify(fire[2]): fire for fires in self.oracle.fires.values() for fire in fires}
+        for each in self._sent:
+            fire = fires.get(each.headers.get("sluicegate-fire", ""))
+            if fire is None or fire[0] != "timeout":
+                continue
+            claimed = claims.get(each.headers["sluicegate-shard"].rpartition("#")[2], 0.0)
+            unread = [late.o for late in self._late if late.k == each.key and late.at / 1000 < claimed]
+            if unread:
+                yield f"{partition}: {each.key!r} timed out while its records {unread} waited to be read"
