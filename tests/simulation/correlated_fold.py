@@ -39,6 +39,6 @@ class Correlated(Fold):
             if fire is None or fire[0] != "timeout":
                 continue
             claimed = claims.get(each.headers["sluicegate-shard"].rpartition("#")[2], 0.0)
-            unread = [late.o for late in self._late if late.k == each.key and late.at / 1000 < claimed]
+            unread = [late.o for late in self._late if late.k == each.key and late.at < int(claimed * 1000)]
             if unread:
                 yield f"{partition}: {each.key!r} timed out while its records {unread} waited to be read"
