@@ -89,14 +89,11 @@ def agents(kind: str, chance: Random) -> tuple[Agent, ...]:
         deadly = Handler((f"{HANDLERS}:deadly",), attempts=3, backoff_first=0.2, backoff_most=1.0)
         handler = deadly if kind == "killer" else None
         return (Agent("sums", ("in",), rule, Destination("out"), "dead", scope="shared", handler=handler),)
-    if kind == "routed":
-        return (routed.agent(Aggregation(count=count, since_first=first, compute=SUM)),)
-    if kind == "forwarded":
-        return (routed.forwarder(),)
-    if kind == windowed.KIND:
-        return (windowed.agent(chance),)
-    if kind == correlated.KIND:
-        return (correlated.agent(4 * first),)
+    if kind in ("routed", "forwarded"):
+        rule = Aggregation(count=count, since_first=first, compute=SUM)
+        return (routed.forwarder() if kind == "forwarded" else routed.agent(rule),)
+    if kind in (windowed.KIND, correlated.KIND):
+        return (windowed.agent(chance) if kind == windowed.KIND else correlated.agent(4 * first),)
     if kind == "dedupe":
         rule = Aggregation(count=count, since_first=first, compute=SUM)
         by = Deduplication("field", "id", on_missing=chance.choice(["accept", "dead-letter"]))
