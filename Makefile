@@ -4,7 +4,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 TOOLS := $(VENV)/tools
-PIP := -m pip install --quiet --disable-pip-version-check
+PIP := -m pip install --quiet --disable-pip-version-check --retries 10
 
 .PHONY: setup setup-servers demo test test-rest test-all check bench servers chaos simulate soak mutate fuzz bounds audit lock sbom clean
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import tarfile
+import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,7 @@ VERSION = "4.2.1"
 MARIADB = "11.4.5"
 POSTGRES = "17.5.0"
 APICURIO = "2.6.13.Final"
+PAUSES = (5.0, 20.0)  # seconds before Maven is asked again
 
 
 def cache() -> Path:
@@ -117,10 +119,13 @@ def _maven(what: str, goal: str, *options: str) -> None:
         raise Unavailable(
             f"{what} must be fetched and Maven is not on the PATH: install maven, then `make setup-servers`"
         )
-    done = subprocess.run(
-        [maven, "-q", "-B", f"{PLUGIN}:{goal}", *options], stdin=subprocess.DEVNULL, capture_output=True, text=True
+    command = [maven, "-q", "-B", f"{PLUGIN}:{goal}", *options]
+    for pause in (*PAUSES, None):
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        if done.returncode == 0:
+            return
+        if pause is not None:  # a name server or a registry may be away for a moment
+            time.sleep(pause)
+    raise Unavailable(
+        f"Maven could not fetch {what} (`make setup-servers` tries again):\n{(done.stdout + done.stderr)[-2000:]}"
     )
-    if done.returncode != 0:
-        raise Unavailable(
-            f"Maven could not fetch {what} (`make setup-servers` tries again):\n{(done.stdout + done.stderr)[-2000:]}"
-        )
