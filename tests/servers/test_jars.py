@@ -27,6 +27,6 @@ def test_a_fetch_that_fails_twice_succeeds(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_fetch_that_fails_three_times_says_what_maven_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = maven_that_fails(3, tmp_path, monkeypatch)
-    with pytest.raises(Unavailable, match="Maven could not fetch Kafka(.|\n)*no such host"):
+    with pytest.raises(Unavailable, match=r"Maven could not fetch Kafka(.|\n)*no such host"):
         jars._maven("Kafka", "copy")
     assert calls.read_text().count("call") == 3
