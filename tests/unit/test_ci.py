@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 RUN = Path(__file__).resolve().parents[2] / ".ci" / "run"
-PROGRAMS = ("java", "mvn", "make", "git", "openssl", "redis-server", "chromium")  # installed where they are missing
+# installed where they are missing
+PROGRAMS = ("java", "mvn", "make", "git", "openssl", "redis-server", "chromium", "prometheus")
 
 
 @pytest.mark.parametrize(("fails", "code"), [("none", 0), ("test", 1), ("test-rest", 1)])
