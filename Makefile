@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 TOOLS := $(VENV)/tools
 PIP := -m pip install --quiet --disable-pip-version-check --retries 10
 
-.PHONY: setup setup-servers demo test test-rest test-all check bench servers chaos simulate soak mutate fuzz bounds audit lock sbom clean
+.PHONY: setup setup-servers demo test test-rest test-all check bench servers docs chaos simulate soak mutate fuzz bounds audit lock sbom clean
 
 setup: $(STAMP)
 
@@ -14,7 +14,7 @@ setup: $(STAMP)
 $(STAMP): pyproject.toml
 	test -x $(RUN) || $(PYTHON) -m venv $(VENV)
 	$(if $(LOCKED),$(RUN) $(PIP) --require-hashes -r requirements.lock)
-	$(RUN) $(PIP) $(if $(LOCKED),--no-deps) --editable ".[all,test]"
+	$(RUN) $(PIP) $(if $(LOCKED),--no-deps) --editable ".[all,docs,test]"
 	touch $(STAMP)
 
 setup-servers: setup
@@ -47,6 +47,11 @@ bench: setup
 
 servers: setup setup-servers
 	@exec $(RUN) -m tests.servers
+
+# The pages of docs/ as a site: open build/site/index.html. Without --quiet, with which no warning would fail the build.
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build
+	@echo build/site/index.html
 
 # Every cell; the other targets run the chaos tests without SLUICEGATE_CHAOS.
 chaos: setup setup-servers
@@ -88,7 +93,7 @@ audit: setup
 lock: setup
 	mkdir -p .reports
 	$(RUN) -m pip freeze --exclude-editable > .reports/constraints.txt
-	$(RUN) $(PIP) --dry-run --ignore-installed --report .reports/pip.json -c .reports/constraints.txt --editable ".[all,test]"
+	$(RUN) $(PIP) --dry-run --ignore-installed --report .reports/pip.json -c .reports/constraints.txt --editable ".[all,docs,test]"
 	$(RUN) -m tests.lock requirements.lock < .reports/pip.json
 
 # What is installed, as a CycloneDX document: .reports/sbom.json. Its maker has an environment of its own, so it is not in it.
