@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 TOOLS := $(VENV)/tools
 PIP := -m pip install --quiet --disable-pip-version-check --retries 10
 
-.PHONY: setup setup-servers demo test test-rest test-all check bench servers chaos simulate soak mutate fuzz bounds audit lock sbom clean
+.PHONY: setup setup-servers demo test test-rest test-all check bench servers chaos simulate soak mutate fuzz bounds audit lock sbom dist clean
 
 setup: $(STAMP)
 
@@ -96,6 +96,13 @@ sbom: setup
 	mkdir -p .reports
 	test -x $(TOOLS)/bin/cyclonedx-py || { $(PYTHON) -m venv $(TOOLS) && $(TOOLS)/bin/python $(PIP) cyclonedx-bom; }
 	$(TOOLS)/bin/cyclonedx-py environment --output-reproducible --pyproject pyproject.toml --output-file .reports/sbom.json $(RUN)
+
+# The sdist, and the wheel that is built of it, in dist/. The version is that of the newest tag.
+dist:
+	test -x $(TOOLS)/bin/twine || { $(PYTHON) -m venv $(TOOLS) && $(TOOLS)/bin/python $(PIP) build twine; }
+	rm -rf dist
+	$(TOOLS)/bin/python -m build
+	$(TOOLS)/bin/twine check --strict dist/*
 
 clean:
 	rm -rf .server-logs .servers .reports .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info $(VENV)

@@ -4,14 +4,13 @@ from typing import Annotated
 
 import typer
 
+from sluicegate.streams import release
 from sluicegate.streams.cli.outcome import DONE
 
 
 def version() -> int:
     """The version of Sluicegate."""
-    import importlib.metadata
-
-    print(f"sluicegate {importlib.metadata.version('sluicegate')}")
+    print(f"sluicegate {release.version()}")
     return DONE
 
 

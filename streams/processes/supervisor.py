@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from types import FrameType
 
 import msgspec
@@ -33,6 +32,7 @@ from sluicegate.streams.observe.pages import pages
 from sluicegate.streams.observe.report import DISPATCHER, WorkerReport
 from sluicegate.streams.processes.child import ProcessJob, RuleChange
 from sluicegate.streams.processes.process import Ended, ProcessEvent, spawn
+from sluicegate.streams.release import version
 
 CHILD = (sys.executable, "-P", "-m", "sluicegate.streams.cli.child")
 
@@ -89,7 +89,7 @@ def run(
     log = structlog.get_logger()
     events: queue.SimpleQueue[ProcessEvent] = queue.SimpleQueue()
     board, meter = Board(time.monotonic), Meter()
-    meter.set("build_info", 1, version=_version())
+    meter.set("build_info", 1, version=version())
     with _signals(events):
         try:
             values.check(app)
@@ -319,10 +319,3 @@ def _pause(events: queue.SimpleQueue[ProcessEvent], seconds: float) -> None:
     except queue.Empty:
         return
     raise Stopped
-
-
-def _version() -> str:
-    try:
-        return version("sluicegate")
-    except PackageNotFoundError:
-        return "unknown"

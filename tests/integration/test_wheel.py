@@ -5,13 +5,15 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
 
 PROJECT = Path(__file__).resolve().parents[2]
-PACKAGED = ("sluicegate", "streams", "connectors", "schemas", "pyproject.toml", "README.md", "LICENSE")
+PACKAGED = ("sluicegate", "streams", "connectors", "schemas", "pyproject.toml", "README.md", "LICENSE", "MANIFEST.in")
+TAGGED = "9.8.7"
 PIP = ("-m", "pip", "--quiet", "--disable-pip-version-check")
 
 APP = """\
@@ -52,28 +54,35 @@ def python(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of what the distributions are made of, since a build writes into its tree."""
+    """A copy of what the distributions are made of, since a build writes into its tree; tagged in git."""
     folder = tmp_path_factory.mktemp("source")
     for name in PACKAGED:
         if (PROJECT / name).is_dir():
             shutil.copytree(PROJECT / name, folder / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(PROJECT / name, folder / name)
+    who = ("-c", "user.name=test", "-c", "user.email=test@localhost", "-c", "commit.gpgsign=false")
+    for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"], ["tag", f"v{TAGGED}"]):
+        ran("git", *who, *command, cwd=folder)
     return folder
 
 
 @pytest.fixture(scope="module")
-def built(source: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def builder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with what builds."""
+    folder = tmp_path_factory.mktemp("builder")
+    required = tomllib.loads((PROJECT / "pyproject.toml").read_text())["build-system"]["requires"]
+    ran(sys.executable, "-m", "venv", folder, cwd=folder)
+    ran(python(folder), *PIP, "install", "build", "twine", *required, cwd=folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def built(source: Path, builder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """The sdist, and the wheel that is built of it and of nothing else."""
     folder = tmp_path_factory.mktemp("dist")
-    program = f"from setuptools import build_meta; print(build_meta.build_sdist({str(folder)!r}))"
-    builder = tmp_path_factory.mktemp("builder")
-    ran(sys.executable, "-m", "venv", builder, cwd=folder)
-    ran(python(builder), *PIP, "install", "setuptools>=77", cwd=folder)
-    ran(python(builder), "-c", program, cwd=source)
-    sdist = next(folder.glob("*.tar.gz"))
-    ran(python(builder), *PIP, "wheel", "--no-deps", "--no-build-isolation", "-w", folder, sdist, cwd=folder)
-    return sdist, next(folder.glob("*.whl"))
+    ran(python(builder), "-m", "build", "--no-isolation", "--outdir", folder, cwd=source)
+    return next(folder.glob("*.tar.gz")), next(folder.glob("*.whl"))
 
 
 @pytest.fixture(scope="module")
@@ -128,3 +137,46 @@ def test_the_command_runs_beside_modules_of_the_same_names(installed: Path, proj
 def test_an_installation_takes_none_of_the_three_names(installed: Path, tmp_path: Path) -> None:
     program = "import importlib.util as u; print([n for n in ('streams', 'connectors', 'schemas') if u.find_spec(n)])"
     assert ran(python(installed), "-c", program, cwd=tmp_path).strip() == "[]"
+
+
+def test_an_index_takes_both(builder: Path, built: tuple[Path, Path]) -> None:
+    assert ran(builder / "bin" / "twine", "check", "--strict", *built, cwd=builder).count("PASSED") == 2
+
+
+def test_the_version_is_that_of_the_tag(built: tuple[Path, Path], installed: Path, tmp_path: Path) -> None:
+    assert [path.name.split("-")[1].removesuffix(".tar.gz") for path in built] == [TAGGED, TAGGED]
+    assert ran(installed / "bin" / "sluicegate", "version", cwd=tmp_path) == f"sluicegate {TAGGED}\n"
+
+
+def test_a_tree_without_tag_or_without_git_has_a_version_before_the_first_one(
+    source: Path, builder: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(source, folder, symlinks=True, ignore=shutil.ignore_patterns("*.egg-info"))
+    ran("git", "tag", "-d", f"v{TAGGED}", cwd=folder)
+    ask = ("-m", "setuptools_scm", "--root", folder)
+    assert ran(python(builder), *ask, cwd=folder).startswith(("0.1.dev1+g", "0.1.0.dev1+g"))
+    shutil.rmtree(folder / ".git")
+    assert ran(python(builder), *ask, cwd=folder) == "0.1.0.dev0\n"
+
+
+def interpreter(minor: int) -> str:
+    """The path of Python 3.`minor`. Skips the test where there is none."""
+    versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    for path in (shutil.which(f"python3.{minor}"), *sorted(versions.glob(f"3.{minor}.*/bin/python3"))):
+        if path and not subprocess.run([path, "-c", "import venv, ensurepip"], capture_output=True).returncode:
+            return str(path)
+    pytest.skip(f"no Python 3.{minor} on this machine")
+
+
+@pytest.mark.parametrize("minor", [11, 12, 13, 14])
+def test_both_are_installed_in_an_empty_environment_of_each_python(
+    built: tuple[Path, Path], minor: int, project: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "environment"
+    ran(interpreter(minor), "-m", "venv", folder, cwd=tmp_path)
+    install = (python(folder), *PIP, "install", "--no-compile", "--force-reinstall")
+    for archive, more in ((built[1], ()), (built[0], ("--no-deps",))):  # the sdist takes the place of the wheel
+        ran(*install, *more, archive, cwd=tmp_path)
+        assert ran(folder / "bin" / "sluicegate", "version", cwd=project) == f"sluicegate {TAGGED}\n"
+        assert "1 of 1 tests passed" in ran(folder / "bin" / "sluicegate", "test", "shop.yaml", cwd=project)
