@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 TOOLS := $(VENV)/tools
 PIP := -m pip install --quiet --disable-pip-version-check --retries 10
 
-.PHONY: setup setup-servers demo test test-rest test-all check bench servers docs chaos simulate soak mutate fuzz bounds audit lock sbom clean
+.PHONY: setup setup-servers demo test test-rest test-all check bench servers docs chaos simulate soak mutate fuzz bounds audit lock sbom native test-native clean
 
 setup: $(STAMP)
 
@@ -101,6 +101,15 @@ sbom: setup
 	mkdir -p .reports
 	test -x $(TOOLS)/bin/cyclonedx-py || { $(PYTHON) -m venv $(TOOLS) && $(TOOLS)/bin/python $(PIP) cyclonedx-bom; }
 	$(TOOLS)/bin/cyclonedx-py environment --output-reproducible --pyproject pyproject.toml --output-file .reports/sbom.json $(RUN)
+
+# The optional native reader of docs/native.md, for this environment. It needs cargo 1.85 or newer.
+native: setup
+	CARGO_TARGET_DIR=$(CURDIR)/build/native $(RUN) $(PIP) --no-deps --force-reinstall ./native
+
+# It is the same as Python, and the tests of Avro pass with it.
+test-native: native
+	SLUICEGATE_NATIVE=require $(RUN) -m pytest tests/native tests/unit/schemas/test_avro.py tests/unit/testing/test_avro.py \
+		tests/unit/engine/test_registry.py tests/fuzz/test_avro.py tests/integration/test_avro.py -n 2 --timeout 300
 
 clean:
 	rm -rf .server-logs .servers .reports .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info $(VENV)

@@ -16,8 +16,9 @@ import fastavro
 import msgspec
 from fastavro.types import Schema
 
-from sluicegate.schemas import frames, json
-from sluicegate.schemas.avro_reading import restoring
+from sluicegate.schemas import frames, json, native
+from sluicegate.schemas.avro_plain import kind_of
+from sluicegate.schemas.avro_reading import is_record, restoring
 from sluicegate.schemas.avro_strict import fields, walking
 from sluicegate.schemas.avro_values import fitting
 from sluicegate.schemas.codecs import Codec
@@ -33,11 +34,10 @@ def compiled(avro: SchemaOptions) -> Codec:
     quote no payload. Raises ValueError for a text that is no schema, and for an unsafe schema."""
     reader = parsed(avro.schema)
     writer = reader if avro.writer_schema is None else parsed(avro.writer_schema)
-    encode, document = json.encode, json.document
+    document = json.document
 
     def only(names: Iterable[str] | None) -> Callable[[bytes], bytes]:
-        read = _reader(avro, writer, reader, frozenset(names) if names is not None and _is_record(reader) else None)
-        return lambda value: encode(read(value))
+        return _reader(avro, writer, reader, frozenset(names) if names is not None and is_record(reader) else None)
 
     text = only(None)
     return Codec(
@@ -101,22 +101,27 @@ def has_fields(schema: Any) -> bool:
     return isinstance(schema, dict) and schema["type"] in ("record", "error", "map")
 
 
-def _is_record(schema: Any) -> bool:
-    return isinstance(schema, dict) and schema["type"] in ("record", "error")
-
-
-def _reader(avro: SchemaOptions, writer: Any, reader: Any, names: frozenset[str] | None) -> Callable[[bytes], Any]:
-    """A function that reads a message, which must be one datum and nothing else. It keeps only these fields of a record
-    (None: all), and raises msgspec.DecodeError."""
+def _reader(avro: SchemaOptions, writer: Any, reader: Any, names: frozenset[str] | None) -> Callable[[bytes], bytes]:
+    """A function that makes JSON of a message, which must be one datum and nothing else. It keeps only these fields of
+    a record (None: all), and raises msgspec.DecodeError."""
     if avro.writers is not None or avro.registry:
         return _by_id(avro, reader, names)
+    text = _in_python(avro, writer, reader, names)
+    kind = kind_of(reader, names) if writer is reader else None
+    plain = native.kernel().plain_text(kind, avro.framing == "confluent", avro.schema_id)
+    return text if plain is None else lambda value: plain(value) or text(value)
+
+
+def _in_python(avro: SchemaOptions, writer: Any, reader: Any, names: frozenset[str] | None) -> Callable[[bytes], bytes]:
+    """Reads every record that there is, and says what is wrong with the others."""
+    encode = json.encode
     read, framed = fastavro.schemaless_reader, avro.framing == "confluent"
     same = writer is reader
     schema, restore = restoring(reader, names, same)
     first, second = (schema, None) if same else (writer, reader)
     walk, begin = walking(writer, {}), FRAME.size if framed else 0
 
-    def datum(value: bytes) -> Any:
+    def text(value: bytes) -> bytes:
         if framed:
             check_id(id_of(value), avro.schema_id)
         try:
@@ -129,20 +134,22 @@ def _reader(avro: SchemaOptions, writer: Any, reader: Any, names: frozenset[str]
         stream.seek(begin)
         try:
             found = read(stream, first, second)
-            return found if restore is None else restore(found)
+            if restore is not None:
+                found = restore(found)
         except Exception as error:
             raise msgspec.DecodeError(_why(value, begin, writer, error, not same)) from None
+        return encode(found)
 
-    return datum
+    return text
 
 
-def _by_id(avro: SchemaOptions, reader: Any, names: frozenset[str] | None) -> Callable[[bytes], Any]:
+def _by_id(avro: SchemaOptions, reader: Any, names: frozenset[str] | None) -> Callable[[bytes], bytes]:
     """The schema of each id is read with its first record; a missing one is looked for again with each record. With a
     registry, whose ids begin with 1, the id 0 is that of `schema` if it has no other."""
     alone = replace(avro, writers=None, registry="")
-    known: dict[SchemaKey, Callable[[bytes], Any]] = {avro.schema_id or 0: _reader(alone, reader, reader, names)}
+    known: dict[SchemaKey, Callable[[bytes], bytes]] = {avro.schema_id or 0: _reader(alone, reader, reader, names)}
 
-    def datum(value: bytes) -> Any:
+    def text(value: bytes) -> bytes:
         id, begin = opened(value, avro)
         if begin != FRAME.size:
             value = FRAME.pack(0, 0) + value[begin:]
@@ -151,7 +158,7 @@ def _by_id(avro: SchemaOptions, reader: Any, names: frozenset[str] | None) -> Ca
             read = known[id] = _reader(replace(alone, schema_id=None), _written_with(avro, id), reader, names)
         return read(value)
 
-    return datum
+    return text
 
 
 def _written_with(avro: SchemaOptions, id: SchemaKey) -> Schema:
@@ -171,7 +178,7 @@ def _hint(value: bytes, framed: bool) -> str:
 def _broken(value: bytes, begin: int, writer: Any, error: Exception) -> str:
     """Why the bytes are no datum, with the top-level field where they stop to be one."""
     what, at = str(error) if isinstance(error, ValueError) else "ends too early", begin
-    for name, walk in fields(writer).items() if _is_record(writer) else ():
+    for name, walk in fields(writer).items() if is_record(writer) else ():
         try:
             at = walk(value, at)
         except (IndexError, ValueError):
@@ -183,7 +190,7 @@ def _why(value: bytes, begin: int, writer: Any, error: Exception, resolved: bool
     """Why a datum has no value of ours, with the first top-level field that cannot be read."""
     kinds = (words for kind, words in _WORDS.items() if isinstance(error, kind))
     what = next(kinds, f"cannot be read ({type(error).__name__})")
-    named = writer["fields"] if _is_record(writer) else []
+    named = writer["fields"] if is_record(writer) else []
     for count, field in enumerate(named, 1):
         try:
             fastavro.schemaless_reader(BytesIO(value[begin:]), {**writer, "fields": named[:count]}, None)

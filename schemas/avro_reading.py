@@ -20,7 +20,7 @@ Fix = Callable[[Any], Any]
 def restoring(schema: Any, names: frozenset[str] | None, direct: bool) -> tuple[Any, Fix | None]:
     """A schema to read with, of the same bytes, and a function that makes its records into records of `schema` with
     these fields only (None: all). `direct`: the records were written with `schema`; otherwise it is not changed."""
-    if not (isinstance(schema, dict) and schema["type"] in ("record", "error")):
+    if not is_record(schema):
         return schema, None
     fields, fixes = [], []
     for field in schema["fields"]:
@@ -64,6 +64,10 @@ def _fixed(kind: Any, wanted: bool, direct: bool) -> tuple[Any, Fix | None]:
     if not isinstance(kind, list):
         return only["type"], fix
     return [only["type"] if branch is only else branch for branch in branches], fix
+
+
+def is_record(schema: Any) -> bool:
+    return isinstance(schema, dict) and schema["type"] in ("record", "error")
 
 
 def is_text(schema: Any) -> bool:

@@ -15,6 +15,9 @@ WorkerName = tuple[str, int]
 TURN_LIMIT = 60.0
 """A worker's loop must turn within this number of seconds, which is longer than any call to a store or a broker."""
 
+SILENT = 5.0
+"""A worker reports about once a second. After this number of seconds without a report, its ages go on growing."""
+
 
 class Board:
     """The workers that should run, the time since when they should, and their newest reports. `clock` returns monotonic
@@ -51,6 +54,11 @@ class Board:
         with self._lock:
             return [self._reports[name] for name in sorted(self._reports)]
 
+    def silence(self, report: WorkerReport) -> float:
+        """The seconds since the worker's loop turned, if it has missed reports; else 0."""
+        silent = self._clock() - report.turned
+        return silent if silent > SILENT else 0.0
+
     def stuck(self) -> list[dict[str, Any]]:
         """The running workers whose loop did not turn within the limit. If there is one, the run is not alive."""
         found = []
@@ -70,6 +78,12 @@ class Board:
             for name, (pid, _) in sorted(self._expected.items()):
                 found += [_reason(name, reason) for reason in self._reasons(name, pid)]
         return found + self.stuck()
+
+    def readiness(self) -> list[tuple[WorkerName, bool]]:
+        """Each worker that should run, sorted, and whether `unready` has nothing against it."""
+        without = {(each["agent"], each["worker"]) for each in self.unready() if "agent" in each}
+        with self._lock:
+            return [(name, name not in without) for name in sorted(self._expected)]
 
     def degraded(self) -> list[dict[str, Any]]:
         """The reasons that ready workers report."""

@@ -28,10 +28,12 @@ class Collector(PrometheusCollector):
         samples: dict[str, list[tuple[list[str], float | list[float]]]] = {}
         for report in self._board.reports():
             worker = [report.agent, str(report.worker)]
-            for name, labels, value in [*report.metrics, *gauges(report)]:
+            for name, labels, value in [*report.metrics, *gauges(report, self._board.silence(report))]:
                 samples.setdefault(name, []).append(([*worker, *labels], value))
         for name, labels, value in self._own.snapshot():
             samples.setdefault(name, []).append((list(labels), value))
+        for (agent, number), ready in self._board.readiness():
+            samples.setdefault("ready", []).append(([agent, str(number)], float(ready)))
         for metric in METRICS:
             yield _family(metric, samples.get(metric.name, ()))
 
@@ -43,11 +45,11 @@ def exposition(board: Board, own: Meter) -> bytes:
     return generate_latest(registry)
 
 
-def gauges(report: WorkerReport) -> Iterator[Sample]:
-    """The gauges that are computed from a report."""
+def gauges(report: WorkerReport, silence: float) -> Iterator[Sample]:
+    """The gauges that are computed from a report that is `silence` seconds old."""
     for partition in report.partitions:
         where = (partition.topic, str(partition.number))
-        for name, value in _partition_gauges(partition):
+        for name, value in _partition_gauges(partition.later(silence)):
             if value is not None:
                 yield name, where, value
     yield "halted_partitions", (), sum(partition.state == "halted" for partition in report.partitions)

@@ -22,6 +22,7 @@ EVENTS: Mapping[str, str] = {
     "handler.traceback": "The traceback of the handler's error.",
     "http.failed": "A request to the HTTP port failed with an unexpected error.",
     "http.listening": "The HTTP port is open.",
+    "kernel.chosen": "Which code reads plain Avro records: `native`, or `python` with the reason.",
     "level.changed": "The durability that the store promises has changed.",
     "outbox.lane_lost": "A dispatcher lost a lane to another, or to an error.",
     "outbox.lanes_unchanged": "The store keeps its number of lanes, although the file says another.",

@@ -84,10 +84,21 @@ METRICS = (
     _reported("outbox_pending", "Outbox rows without a delivery report.", *PARTITION),
     _reported("outbox_oldest_pending_age_seconds", "Age of the oldest of them, as this owner knows it.", *PARTITION),
     _reported("consumer_lag_records", "Records from the committed offset to the end of the partition.", *PARTITION),
-    _reported("consumer_lag_seconds", "Age of the newest record taken, by its own time; 0 at the end.", *PARTITION),
+    _reported(
+        "consumer_lag_seconds",
+        "Age of the newest record taken, by its own time; before the first one, since the claim; 0 at the end.",
+        *PARTITION,
+    ),
     _reported("watermark_lag_seconds", "Age of the watermark of an agent with windows.", *PARTITION),
     _reported("halted_partitions", "Partitions that stopped because going on would lose or repeat."),
     _reported("level", "1 for the durability that the store really gives.", "level"),
+    Metric(
+        "ready",
+        "gauge",
+        "1 if the worker works, and 0 if not: then /readyz says why.",
+        ("agent", "worker"),
+        source="supervisor",
+    ),
     Metric(
         "worker_restarts",
         "counter",

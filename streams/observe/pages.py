@@ -2,6 +2,7 @@
 
 from http import HTTPStatus
 
+from sluicegate.schemas.native import kernel
 from sluicegate.streams.observe.board import Board
 from sluicegate.streams.observe.collector import exposition
 from sluicegate.streams.observe.http import TEXT, Answer, Page, document
@@ -10,6 +11,7 @@ from sluicegate.streams.observe.metrics import Meter
 
 def pages(board: Board, own: Meter) -> dict[str, Page]:
     """The answers by path."""
+    chosen = kernel().name
 
     def livez() -> Answer:
         stuck = board.stuck()
@@ -25,5 +27,5 @@ def pages(board: Board, own: Meter) -> dict[str, Page]:
         "/livez": livez,
         "/readyz": readyz,
         "/metrics": lambda: Answer(HTTPStatus.OK, TEXT, exposition(board, own)),
-        "/status": lambda: document(board.status()),
+        "/status": lambda: document({**board.status(), "kernel": chosen}),
     }

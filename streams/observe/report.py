@@ -4,6 +4,7 @@ Ages and lags are in seconds. `turned` is a time of the monotonic clock, which a
 """
 
 from collections.abc import Sequence
+from typing import Self
 
 import msgspec
 
@@ -11,6 +12,10 @@ from sluicegate.streams.observe.metrics import Sample
 
 DISPATCHER = "dispatcher"
 """Replaces the name of the agent in the report of the process that sends the rows of the outbox."""
+
+
+AGES = ("oldest", "unsent_age", "read_age", "watermark_lag")
+"""The fields of a PartitionReport that grow while nothing is done."""
 
 
 class PartitionReport(msgspec.Struct, frozen=True):
@@ -24,7 +29,8 @@ class PartitionReport(msgspec.Struct, frozen=True):
     - `next_deadline`: the seconds until the next deadline, negative if it is overdue.
     - `sealed`: the number of items that wait for slow handlers.
     - `unsent_age`: the age of the oldest unsent row.
-    - `read_age`: the age of the newest record taken, by the record's own time.
+    - `read_age`: the age of the newest record taken, by the record's own time; before the first one, the time since the
+      process claimed the partition.
     - `watermark_lag`: the age of the watermark, for an agent with windows that has read a time.
     """
 
@@ -54,6 +60,12 @@ class PartitionReport(msgspec.Struct, frozen=True):
     def lag_seconds(self) -> float | None:
         """The distance of the reader from the end, in seconds. 0 at the end, None if it is unknown."""
         return 0.0 if self.lag == 0 else None if self.lag is None else self.read_age
+
+    def later(self, seconds: float) -> Self:
+        """The same partition after so many seconds in which nothing was done: ages grow, the deadline nears."""
+        ages = {name: age + seconds for name in AGES if (age := getattr(self, name)) is not None}
+        due = None if self.next_deadline is None else self.next_deadline - seconds
+        return msgspec.structs.replace(self, next_deadline=due, **ages)
 
 
 class WorkerReport(msgspec.Struct, frozen=True):

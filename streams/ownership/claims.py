@@ -162,6 +162,8 @@ class Claims:
     def _begin(self, place: TopicPartition, now: float) -> None:
         partition = Partition(self._app, self._setting.agent.name, *place)
         owner = Owner(partition, self._setting, self._setting.rows(partition, self._setting.agent))
+        before = self._last.get(place)
+        owner.newest, owner.since = (before.newest, before.since) if before else (None, now)
         self._last[place] = owner
         steps = owner.take(self._token(), now, self._versions.get(partition, NOTHING))
         self._taking[place] = TakeOver(owner, steps, now)

@@ -68,7 +68,8 @@ class Owner:
         self.left = 0  # of them, those that the commit under way leaves
         self.passed_over = 0  # records that were retried for another agent, until they are counted
         self.restored_bytes = 0
-        self.newest: Record | None = None  # the last record taken
+        self.newest: Record | None = None  # the last record that this process took of the partition
+        self.since = 0.0  # the process' own time at its first claim of the partition
         self.begun = False  # the first record was taken, its crash mark stands
         self.grown = False  # the topic has more partitions than at the last commit: keys moved
         self.older = Generations(setting, (), apart=True)

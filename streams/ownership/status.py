@@ -27,7 +27,6 @@ def partition_report(owner: Owner, monotonic: float, gauge: Gauge, waits: str | 
     now = owner.now(monotonic)
     oldest = min((at for each in groups if (at := each.oldest()) is not None), default=None)
     due = min(each.next_due() for each in groups)
-    read_at = 0.0 if owner.newest is None else timestamp(owner.newest)
     return PartitionReport(
         partition.topic,
         partition.number,
@@ -41,11 +40,19 @@ def partition_report(owner: Owner, monotonic: float, gauge: Gauge, waits: str | 
         sealed=len(owner.sealed.held),
         unsent=shard.unsent,
         unsent_age=None if shard.oldest is None else monotonic - shard.oldest,
-        read_age=max(0.0, now - read_at) if read_at else None,
+        read_age=_read_age(owner, now, monotonic),
         error="decode-waits" if waits else None,
         detail=waits,
         watermark_lag=None if owner.windows is None else owner.windows.event.lag(now),
     )
+
+
+def _read_age(owner: Owner, now: float, monotonic: float) -> float | None:
+    """None if the newest record has no time."""
+    if owner.newest is None:
+        return monotonic - owner.since
+    read_at = timestamp(owner.newest)
+    return max(0.0, now - read_at) if read_at else None
 
 
 def count_receipts(owner: Owner, meter: Meter, log: structlog.typing.FilteringBoundLogger) -> None:

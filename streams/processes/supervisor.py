@@ -21,6 +21,7 @@ from types import FrameType
 import msgspec
 import structlog
 
+from sluicegate.schemas.native import kernel
 from sluicegate.streams.agent import App
 from sluicegate.streams.calling.backoff import Backoff
 from sluicegate.streams.config import values
@@ -92,7 +93,7 @@ def run(
     meter.set("build_info", 1, version=_version())
     with _signals(events):
         try:
-            values.check(app)
+            _checked(app)
             names = chosen(app, agents)
             with (
                 _port(app if http else None, board, meter, console),
@@ -319,6 +320,15 @@ def _pause(events: queue.SimpleQueue[ProcessEvent], seconds: float) -> None:
     except queue.Empty:
         return
     raise Stopped
+
+
+def _checked(app: App) -> None:
+    """Says which kernel runs, and checks the values. Raises ConfigurationError."""
+    values.check(app)
+    try:
+        structlog.get_logger().info("kernel.chosen", kernel=kernel().name)
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from None
 
 
 def _version() -> str:

@@ -218,11 +218,13 @@ def test_json_schema_is_read_validated_and_written(
     schema = json.dumps({"$schema": DIALECT, "title": "Any"})
     anything = JSONSerializer(schema, here.client, conf={"subject.name.strategy": lambda *_: "anything"})
     here.send(anything({"amount": "c4n4ry"}, here.at))
+    framed = write({"amount": 5.0}, here.at)
+    here.send(framed[5:], [("__value_schema_id", framed[:5])])
     running(here)
-    wait_until(lambda: here.came("amounts") >= 5 and here.came("dead") >= 1, 60, "the results")
+    wait_until(lambda: here.came("amounts") >= 6 and here.came("dead") >= 1, 60, "the results")
     read = JSONDeserializer(None, schema_registry_client=here.client)
     found = [read(message.value(), here.out) for message in here.found["amounts"]]
-    assert sorted(each["total"] for each in found) == [float(number) for number in range(5)]
+    assert sorted(each["total"] for each in found) == [float(number) for number in range(6)]
     [letter] = here.found["dead"]
     assert dict(letter.headers())["sluicegate-dead-error"] == (
         b"is not valid: it breaks properties.amount.type of the schema"

@@ -59,6 +59,20 @@ def test_it_is_not_ready_before_its_workers_are(start: Start) -> None:
     assert {each["agent"] for each in json.loads(body)["reasons"]} == {"crashing"}
 
 
+def test_the_log_and_status_say_which_code_reads_avro_and_a_choice_that_cannot_be_kept_exits_2(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLUICEGATE_NATIVE", "off")
+    run = start("steady")
+    wait_until(run.ready)
+    assert [line["kernel"] for line in run.events("kernel.chosen")] == ["python (SLUICEGATE_NATIVE is off)"]
+    assert json.loads(run.get("/status")[1])["kernel"] == "python (SLUICEGATE_NATIVE is off)"
+    monkeypatch.setenv("SLUICEGATE_NATIVE", "perhaps")
+    refused = start("steady")
+    assert refused.exit_code() == 2
+    assert refused.events("run.refused")[0]["error"] == "SLUICEGATE_NATIVE is 'perhaps'; write auto, off or require"
+
+
 def test_only_the_named_agents_run(start: Start) -> None:
     run = start("steady-a", "steady-b", "steady-c", only=["steady-c", "steady-a"])
     wait_until(run.ready)

@@ -1,4 +1,4 @@
-"""`.ci/run` takes the core and then the rest, and fails when either does."""
+"""`.ci/run` takes the core, then the rest, then the native reader where it can be built, and fails when any does."""
 
 import os
 import subprocess
@@ -8,25 +8,35 @@ from pathlib import Path
 import pytest
 
 RUN = Path(__file__).resolve().parents[2] / ".ci" / "run"
-PROGRAMS = ("java", "mvn", "make", "git", "openssl", "redis-server", "chromium")  # installed where they are missing
+# installed where they are missing
+PROGRAMS = ("java", "mvn", "make", "git", "openssl", "redis-server", "chromium", "prometheus")
+STAGES = ["packages", "setup", "setup-servers", "test", "test-rest", "native", "all"]
 
 
-@pytest.mark.parametrize(("fails", "code"), [("none", 0), ("test", 1), ("test-rest", 1)])
-def test_both_run_even_when_the_first_fails_and_either_failure_counts(tmp_path: Path, fails: str, code: int) -> None:
-    said = tmp_path / "said"
-    for name in PROGRAMS:
-        program = tmp_path / name
-        program.write_text(f'#!/bin/sh\necho "$2" >> {said}\n[ "$2" != {fails} ]\n')
-        program.chmod(0o755)
-    environ = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHON": sys.executable}
+def ran(folder: Path, cargo: str, fails: str = "none") -> tuple[int, list[str], list[str]]:
+    """The exit code, what `make` was called for (with SLUICEGATE_NATIVE where it is set), and the lines of the output.
+    All programs are ours."""
+    said = folder / "said"
+    call = f'#!/bin/sh\necho "$2 $SLUICEGATE_NATIVE" >> {said}\n[ "$2" != {fails} ]\n'
+    for name, text in {**dict.fromkeys(PROGRAMS, call), "cargo": f"#!/bin/sh\necho 'cargo {cargo}'\n"}.items():
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    kept = {name: value for name, value in os.environ.items() if name != "SLUICEGATE_NATIVE"}
+    environ = {**kept, "PATH": f"{folder}:{os.environ['PATH']}", "PYTHON": sys.executable}
     done = subprocess.run([RUN], env=environ, capture_output=True, text=True, timeout=60)
-    assert done.returncode == code, done.stderr
-    assert said.read_text().split() == ["setup", "setup-servers", "test", "test-rest"]
-    assert [line.split()[1].rstrip(":") for line in done.stdout.splitlines()] == [
-        "packages",
-        "setup",
-        "setup-servers",
-        "test",
-        "test-rest",
-        "all",
-    ]
+    return done.returncode, [line.strip() for line in said.read_text().splitlines()], done.stdout.splitlines()
+
+
+@pytest.mark.parametrize(("fails", "code"), [("none", 0), ("test", 1), ("test-rest", 1), ("test-native", 1)])
+def test_all_run_even_when_the_first_fails_and_each_failure_counts(tmp_path: Path, fails: str, code: int) -> None:
+    found, calls, lines = ran(tmp_path, "1.85.0 (d73d2caf9 2024-12-31)", fails)
+    assert found == code
+    assert calls == ["setup", "setup-servers", "test off", "test-rest off", "test-native"]
+    assert [line.split()[1].rstrip(":") for line in lines] == STAGES
+
+
+def test_without_a_new_cargo_the_native_reader_is_passed_over_in_one_line(tmp_path: Path) -> None:
+    code, calls, lines = ran(tmp_path, "1.63.0")
+    assert (code, calls[-1]) == (0, "test-rest off")
+    [said] = [line for line in lines if not line.startswith("stage ")]
+    assert said.startswith("native: there is no cargo 1.85 or newer")

@@ -14,7 +14,7 @@ from tests.selection import CORE, DAY, DAYS, LONG, RUN, taken
 from tests.stages import STAGES, stages
 
 PROJECT = Path(__file__).resolve().parents[2]
-WITHOUT_A_STAGE = ("tests/bounds/test_bounds.py",)  # `make bounds`
+WITHOUT_A_STAGE = ("tests/bounds/test_bounds.py", "tests/native/")  # `make bounds`, `make test-native`
 
 
 @pytest.fixture(scope="module")

@@ -54,7 +54,16 @@ def test_the_version_is_that_of_the_distribution(invoke):
     from importlib.metadata import version
 
     result = invoke("version")
-    assert (result.exit_code, result.stdout) == (0, f"sluicegate {version('sluicegate')}\n")
+    assert (result.exit_code, result.stdout.splitlines()[0]) == (0, f"sluicegate {version('sluicegate')}")
+
+
+def test_the_version_says_which_code_reads_avro_and_refuses_a_choice_that_there_is_not(invoke, monkeypatch):
+    monkeypatch.setenv("SLUICEGATE_NATIVE", "off")
+    assert invoke("version").stdout.splitlines()[1:] == ["kernel: python (SLUICEGATE_NATIVE is off)"]
+    monkeypatch.setenv("SLUICEGATE_NATIVE", "perhaps")
+    result = invoke("version")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "write auto, off or require" in result.stderr
 
 
 def test_help_names_what_is_built_and_nothing_else(invoke):

@@ -39,10 +39,17 @@ def avro(*names: str, **default: str) -> str:
     return json.dumps({"type": "record", "name": "R", "fields": fields})
 
 
+def closed(*names: str) -> str:
+    """A JSON Schema of an object that has these properties and no others."""
+    return json.dumps({"properties": {name: {} for name in names}, "additionalProperties": False})
+
+
 def reader(kind: str, read: int, where: str | None = None) -> Agent:
-    options = SchemaOptions("", None, "confluent", registry="r", pinned=f"orders-value:{read}", kind=kind)
+    options = SchemaOptions(
+        "", None, "confluent", registry="r", pinned=f"orders-value:{read}" if read else "", kind=kind
+    )
     rule = Aggregation("by", count=2, compute=(Reducer("total", "sum", "amount"),))
-    name = {"PROTOBUF": "protobuf", "AVRO": "avro"}[kind]
+    name = {"PROTOBUF": "protobuf", "AVRO": "avro", "JSON": "json-schema"}[kind]
     return Agent("sums", ("orders",), rule, Destination("out"), "dead", format=name, avro=options, where=where)
 
 
@@ -77,6 +84,12 @@ def test_an_avro_version_needs_the_field_unless_the_schema_that_is_read_with_has
         "subject orders-value version 1 lacks by, which agent sums uses"
     ]
     assert lacking("AVRO", older, avro("amount", by=""), read=2) == []
+
+
+def test_a_json_schema_without_other_properties_lacks_those_that_it_does_not_name() -> None:
+    assert lacking("JSON", closed("amount"), closed("amount", "by"), '{"properties": {}}', "true", read=0) == [
+        "subject orders-value version 1 lacks by, which agent sums uses"
+    ]
 
 
 TYPED = [("AVRO", avro("amount", "by")), ("PROTOBUF", proto("double amount = 1; string by = 2;"))]

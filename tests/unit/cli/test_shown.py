@@ -60,7 +60,7 @@ def commands() -> Iterator[tuple[str, ...]]:
 def test_the_option_version_says_what_the_command_says() -> None:
     option, command = sluicegate("--version"), sluicegate("version")
     assert (option.returncode, option.stdout, option.stderr) == (0, command.stdout, "")
-    assert re.fullmatch(r"sluicegate \d+\.\d+\.\d+\S*\n", option.stdout)
+    assert re.fullmatch(r"sluicegate \d+\.\d+\.\d+\S*\nkernel: (native|python).*\n", option.stdout)
 
 
 def test_no_help_text_is_cut_off_at_eighty_columns() -> None:

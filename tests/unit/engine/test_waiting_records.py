@@ -138,6 +138,21 @@ def test_without_the_wait_the_same_records_come_out_without_it(
     assert amounts(passing(driver, 61) and log) == [1, 2, 4]
 
 
+def test_the_lag_of_a_partition_that_waits_grows_at_each_try(store: MemoryStore, clock: ManualClock) -> None:
+    log = a_log()
+    given(log, (3, 2))
+    at = round((clock.now + 1_700_000_000) * 1000)
+    log.topics["in"][0][0] = replace(log.topics["in"][0][0], at=at)
+    driver, found = passing(Driver(counting(), store, log, clock).give(0), 1), []
+    for _ in range(3):
+        passing(driver, 61)
+        [partition] = driver.worker.describe(clock.now).partitions
+        found.append(partition.lag_seconds or 0.0)
+    assert found == sorted(found)
+    assert found[0] > 60
+    assert found[2] > 180
+
+
 def test_it_is_loud_and_only_its_partition_waits(store: MemoryStore, clock: ManualClock) -> None:
     log = a_log(partitions=2)
     given(log, (3, 2))

@@ -116,6 +116,35 @@ def test_a_deadline_to_come_is_no_lag_and_an_unknown_end_no_consumer_lag() -> No
     assert not [name for name in found if "consumer_lag" in name]
 
 
+def test_the_ages_of_a_worker_that_is_silent_go_on_and_its_deadline_passes() -> None:
+    row = PartitionReport("t", 3, "running", 90, 100, oldest=12.5, next_deadline=8.0, unsent_age=2.0, read_age=7.5)
+    report, clock = report_of(Meter(), partitions=[row]), [4.0]
+    board = Board(lambda: clock[0])
+    board.expect(("a", 0), report.pid)
+    board.put(report)
+    where = 'sluicegate_%s{agent="a",partition="3",topic="t",worker="0"}'
+    names = ("next_deadline_lag_seconds", "oldest_group_age_seconds", "outbox_oldest_pending_age_seconds")
+    names += ("consumer_lag_seconds",)
+    now = values(exposition(board, Meter()).decode())
+    assert [now[where % name] for name in names] == [0, 12.5, 2.0, 7.5]
+    clock[0] = 10.0
+    later = values(exposition(board, Meter()).decode())
+    assert [later[where % name] for name in names] == [2, 22.5, 12.0, 17.5]
+
+
+def test_a_worker_is_ready_as_readyz_says() -> None:
+    board = Board(lambda: 0.0)
+    board.phase("running")
+    for agent, ready in (("good", True), ("bad", False)):
+        board.expect((agent, 0), 7)
+        board.put(WorkerReport(agent, 0, 7, 0.0, ready))
+    board.expect(("new", 0), 8)
+    board.expect(("ended", 0), None)
+    found = values(exposition(board, Meter()).decode())
+    expected = {"good": 1, "bad": 0, "new": 0, "ended": 0}
+    assert {agent: found[f'sluicegate_ready{{agent="{agent}",worker="0"}}'] for agent in expected} == expected
+
+
 def test_at_the_end_of_its_partition_nobody_lags_however_old_the_last_record_is() -> None:
     row = PartitionReport("t", 0, "running", offset=9, high=9, read_age=500.0)
     found = values(text_of(report_of(Meter(), partitions=[row])))

@@ -53,15 +53,56 @@ STEPS = """\
 - send: {topic: orders, value_base64: AAAAAAhB}
 - expect: {topic: shop.dead, reason: undecodable}
 """
+JSON_FILE = """\
+app: shop
+kafka: {bootstrap.servers: "localhost:9092"}
+store: memory://
+schema_registry: {url: "http://localhost:1"}
+agents:
+  totals:
+    from: orders
+    format: json-schema
+    framing: confluent
+    writer_schemas: ids
+    validate: true
+    aggregate: {count: 1, compute: {total: {sum: amount}}}
+    to: {topic: totals}
+tests:
+  it:
+"""
+JSON_STEPS = """\
+- send: {topic: orders, key: ann, value: {amount: 1}}
+- expect: {topic: totals, key: ann, value: {total: 1}}
+- send: {topic: orders, key: ann, value_base64: GOOD}
+- expect: {topic: totals, key: ann, value: {total: 2}}
+- send: {topic: orders, key: ann, value_base64: WRONG}
+- expect: {topic: shop.dead, reason: undecodable}
+- send: {topic: orders, key: ann, value_base64: UNKNOWN}
+- expect: {topic: shop.dead, reason: undecodable}
+"""
 
 
-def test_records_are_read_by_writer_schemas_and_by_what_the_file_writes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture(autouse=True)
+def nobody_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: Any, **__: Any) -> None:
         raise AssertionError("a test of a file opens no connection")
 
     monkeypatch.setattr(socket, "create_connection", refused)
+
+
+def test_json_is_validated_by_the_files_of_writer_schemas(tmp_path: Path) -> None:
+    (tmp_path / "ids").mkdir()
+    schema = {"properties": {"amount": {"type": "number"}}, "required": ["amount"]}
+    (tmp_path / "ids/0.json").write_text(json.dumps({"title": "Order"}))
+    (tmp_path / "ids/7.json").write_text(json.dumps(schema))
+    values = {"GOOD": b'\0\0\0\0\7{"amount": 2}', "WRONG": b"\0\0\0\0\7{}", "UNKNOWN": b'\0\0\0\0\x08{"amount": 3}'}
+    steps = JSON_STEPS
+    for name, value in values.items():
+        steps = steps.replace(name, base64.b64encode(value).decode())
+    assert played(tmp_path, steps, JSON_FILE) is None
+
+
+def test_records_are_read_by_writer_schemas_and_by_what_the_file_writes(tmp_path: Path) -> None:
     older = ORDER.replace("message Order", "message First {}\nmessage Order")
     (tmp_path / "ids").mkdir()
     for name, text in (("order", ORDER), ("result", RESULT), ("ids/7", older)):

@@ -1,0 +1,77 @@
+"""The native reader beside Python: each message gives the same bytes in both, or is declined."""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from random import Random
+from typing import Any, NamedTuple
+
+import msgspec
+
+from sluicegate.schemas import Avro, codec, native
+from sluicegate.schemas.avro import parsed
+from sluicegate.schemas.avro_plain import kind_of
+
+REFUSED, DECLINED, TAKEN = "refused by Python and declined", "declined", "taken"
+ODD = (b"\x00", b"\x01", b"\x02", b"\x03", b"\xff", b"\x80\x00", b"\x80\x80\x80\x80\x10", b"\x80" * 10 + b"\x01")
+ODD += (b"\xff\xff\xff\xff\x0f", b"\xc3", b"\x02\xc3", b"\x02\xff", b'\x02"', b"\x02\x1f", b"\x01\x02")
+"""Pieces that are often no datum: indexes that do not exist, numbers of too many bits, text that is not UTF-8."""
+
+
+class Both(NamedTuple):
+    """A schema's readers. `plain` is None where every message would be declined."""
+
+    python: Callable[[bytes], bytes]
+    plain: native.PlainText | None
+
+    def judge(self, value: bytes) -> str:
+        """What became of the message. Raises AssertionError if the native reader gives other bytes than Python."""
+        try:
+            wanted = self.python(value)
+        except msgspec.DecodeError:
+            wanted = None
+        found = None if self.plain is None else self.plain(value)
+        assert found is None or found == wanted, f"{value!r}: native {found!r}, Python {wanted!r}"
+        return TAKEN if found else REFUSED if wanted is None else DECLINED
+
+
+@contextmanager
+def switched(word: str) -> Iterator[None]:
+    known = os.environ.get(native.SWITCH)
+    os.environ[native.SWITCH] = word
+    try:
+        yield
+    finally:
+        del os.environ[native.SWITCH]
+        os.environ |= {} if known is None else {native.SWITCH: known}
+
+
+def both(schema: Any, names: frozenset[str] | None, **options: Any) -> Both:
+    text = json.dumps(schema)
+    with switched("off"):
+        form = codec("avro", Avro(text, **options))
+        python = form.text if names is None else form.only(names)  # type: ignore[misc]
+    with switched("require"):
+        framed = options.get("framing") == "confluent"
+        plain = native.kernel().plain_text(kind_of(parsed(text), names), framed, options.get("schema_id"))
+    assert python is not None
+    return Both(python, plain)
+
+
+def mutated(written: bytes, random: Random) -> bytes:
+    """One or two places of the message changed, cut out or filled with something odd."""
+    for _ in range(random.randint(1, 2)):
+        at = random.randint(0, len(written))
+        end = min(len(written), at + random.choice((0, 0, 1, 1, 2, 8)))
+        what = random.choice((b"", random.choice(ODD), random.randbytes(random.randint(1, 9))))
+        written = written[:at] + what + written[end:]
+    return written
+
+
+def judged(readers: Both, written: bytes, random: Random, times: int) -> Counter[str]:
+    """Of a message and of so many mutations of it."""
+    found = Counter([f"whole {readers.judge(written)}"])
+    found.update(readers.judge(mutated(written, random)) for _ in range(times))
+    return found
