@@ -15,7 +15,7 @@ from pathlib import Path
 PRODUCT = "sluicegate"  # the one top-level package of an installation; it links to the folders below
 PACKAGES = ("streams", "connectors", "schemas")
 MAX_FUNCTION_LINES = 40
-MAX_README_LINES = 150
+MAX_README_LINES = 125
 
 SKIPPED_FOLDERS = {"__pycache__", "build", "dist", "target"}
 FORBIDDEN_WORDS = {"manager", "helper", "helpers", "base", "abstract", "mixin", "util", "utils"}

@@ -159,9 +159,8 @@ def _of_writers(
             f"name the folder of the schema files (ID{form}), relative to the folder of this file",
             (at,),
         )
-    wanted: tuple[str, ...] = ("schema",) if asked else ("schema", "schema_id")
-    if form == ".json":  # JSON is read without a schema
-        wanted = ()
+    # JSON is read without a schema, and a registry has one for each topic.
+    wanted = () if asked or form == ".json" else ("schema", "schema_id")
     for key in [key for key in wanted if key not in given] + ["framing"] * (given.get("framing") != "confluent"):
         hint = {"schema_id": "write schema_id: NUMBER, the id of `schema`", "framing": "write framing: confluent"}
         yield FileFinding(

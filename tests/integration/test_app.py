@@ -42,7 +42,7 @@ async def calls(call: dict[str, int], send: Send, schedule: Schedule) -> None:
 
 def example() -> str:
     """The README's example."""
-    _tests, code = blocks("python")
+    (code,) = blocks("python")
     return code
 
 

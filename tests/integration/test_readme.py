@@ -88,7 +88,7 @@ def _run(command: list[str], folder: Path, environ: dict[str, str], kafka: str, 
 
 
 def test_its_python_has_at_most_twelve_lines_and_does_what_it_says(tmp_path: Path) -> None:
-    _driven, code = blocks("python")
+    (code,) = blocks("python")
     assert len([line for line in code.splitlines() if line.strip()]) <= 12
     (tmp_path / "shop.py").write_text(code, encoding="utf-8")
     program = (
@@ -109,8 +109,9 @@ def test_its_python_has_at_most_twelve_lines_and_does_what_it_says(tmp_path: Pat
     assert done.returncode == 0, done.stderr
 
 
-def test_its_test_passes_on_its_file(tmp_path: Path) -> None:
-    driven, _code = blocks("python")
+def test_the_first_test_for_pytest_of_the_guide_passes_on_its_file(tmp_path: Path) -> None:
+    guide = (PROJECT / "docs" / "testing.md").read_text(encoding="utf-8")
+    driven = re.findall(r"```python\n(.*?)```", guide, re.S)[0]
     (tmp_path / "shop.yaml").write_text("".join(blocks("yaml")), encoding="utf-8")
     (tmp_path / "test_shop.py").write_text(driven, encoding="utf-8")
     command = [

@@ -204,8 +204,8 @@ def test_a_file_a_function_and_a_readme_may_have_just_so_many_lines(tree):
         == 1
     )
     assert house.sizes(tree("streams/a.py", "")) == []
-    assert house.sizes(tree("README.md", "line\n" * 150)) == []
-    assert len(house.sizes(tree("README.md", "line\n" * 151))) == 1
+    assert house.sizes(tree("README.md", "line\n" * 125)) == []
+    assert len(house.sizes(tree("README.md", "line\n" * 126))) == 1
 
 
 def test_large_files_and_classes_are_reported_and_refuse_nothing(tree):

@@ -6,12 +6,14 @@
 - `diff`: lines of a file that go, stay and come; its first line names the file.
 - `yaml` and `python` whose first line is `# FILE` or `# at the end of FILE`: a file, or lines to add to it.
 - `<!-- exit N -->` before `sh`: its last command ends with N.
+- `<!-- server -->` before `sh`: the commands need servers. They are not run; each command and option must exist.
 - `<!-- again -->` before `text`: the commands are repeated until they print it.
 """
 
 import os
 import pty
 import re
+import shlex
 import signal
 import subprocess
 import threading
@@ -19,9 +21,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from typer.main import get_command
+
+from sluicegate.streams.cli import main
+from tests.docs_reference import each_command
 from tests.waiting import wait_until
 
-BLOCK = re.compile(r"(?:^<!-- (exit \d|again) -->\n)?^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+BLOCK = re.compile(r"(?:^<!-- (exit \d|again|server) -->\n)?^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 # What differs from run to run, and what may stand for it.
 VOLATILE = (
@@ -60,6 +66,16 @@ def shows(shown: str, printed: str) -> bool:
     return re.fullmatch(pattern, "\n".join(steady(printed))) is not None
 
 
+def _exist(text: str) -> None:
+    """Every line is a command of Sluicegate that there is, with options that it has."""
+    known = dict(each_command(get_command(main), "sluicegate"))
+    for line in text.splitlines():
+        name = max((name for name in known if line.startswith(f"{name} ")), key=len, default="")
+        assert name, line
+        options = {option for parameter in known[name].params for option in parameter.opts}
+        assert {word for word in shlex.split(line) if word.startswith("--")} <= options, line
+
+
 class Walk:
     """A reader in a folder. `exchanges` are texts of the page and what the reader has in their place."""
 
@@ -72,7 +88,9 @@ class Walk:
         self.log: list[str] = []
 
     def does(self, block: Block) -> None:
-        if block.kind == "sh":
+        if block.note == "server":
+            _exist(block.text)
+        elif block.kind == "sh":
             self._run(block)
         elif block.kind == "text" and block.note == "again":
             wait_until(lambda: shows(block.text, self._print(self.commands)), 60, block.text)

@@ -148,6 +148,13 @@ def test_a_schema_may_be_a_version_of_a_subject(folder: Path) -> None:
     assert rule_of(made).document["schema"] == "orders-value:3"
 
 
+@pytest.mark.parametrize("schema", ["schema: orders-value:3\n", "schema: orders-value:latest\n", ""])
+def test_schemas_of_writers_stand_in_for_a_version_in_tests(folder: Path, schema: str) -> None:
+    text = f"from: orders\nformat: avro\n{schema}framing: confluent\nwriter_schemas: ids\n{COUNT}to: {{topic: t}}"
+    (folder / "ids").mkdir(exist_ok=True)
+    assert loaded(folder, agent(text) + ONE).problems == ()
+
+
 @pytest.mark.parametrize(
     ("text", "pinned"),
     [
