@@ -42,8 +42,10 @@ check: setup
 	$(VENV)/bin/mypy
 	$(RUN) -m tests.house_report
 
+# `PEERS=1`: job J1 next to Kafka Streams, Quix Streams, Bytewax and Faust, which the first run installs (Maven, a JDK and a network
+# are needed); about half of an hour. `ROUNDS=5 RECORDS=1000000`.
 bench: setup
-	$(RUN) -m tests.bench
+	$(RUN) -m tests.bench$(if $(PEERS),.peers) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(RECORDS),--records $(RECORDS))
 
 servers: setup setup-servers
 	@exec $(RUN) -m tests.servers
