@@ -17,7 +17,7 @@ import msgspec
 from fastavro.types import Schema
 
 from sluicegate.schemas import frames, json, native
-from sluicegate.schemas.avro_plain import kind_of
+from sluicegate.schemas.avro_plain import kind_of, resolved_kind
 from sluicegate.schemas.avro_reading import is_record, restoring
 from sluicegate.schemas.avro_strict import fields, walking
 from sluicegate.schemas.avro_values import fitting
@@ -33,7 +33,7 @@ def compiled(avro: SchemaOptions) -> Codec:
     """The codec of a schema. Its `decode`, `text` and `only` raise msgspec.DecodeError, its `encode` Unwritable; errors
     quote no payload. Raises ValueError for a text that is no schema, and for an unsafe schema."""
     reader = parsed(avro.schema)
-    writer = reader if avro.writer_schema is None else parsed(avro.writer_schema)
+    writer = reader if avro.writer_schema in (None, avro.schema) else parsed(avro.writer_schema)
     document = json.document
 
     def only(names: Iterable[str] | None) -> Callable[[bytes], bytes]:
@@ -107,7 +107,7 @@ def _reader(avro: SchemaOptions, writer: Any, reader: Any, names: frozenset[str]
     if avro.writers is not None or avro.registry:
         return _by_id(avro, reader, names)
     text = _in_python(avro, writer, reader, names)
-    kind = kind_of(reader, names) if writer is reader else None
+    kind = kind_of(reader, names) if writer is reader else resolved_kind(writer, reader, names)
     plain = native.kernel().plain_text(kind, avro.framing == "confluent", avro.schema_id)
     return text if plain is None else lambda value: plain(value) or text(value)
 
@@ -155,7 +155,9 @@ def _by_id(avro: SchemaOptions, reader: Any, names: frozenset[str] | None) -> Ca
             value = FRAME.pack(0, 0) + value[begin:]
         read = known.get(id)
         if read is None:
-            read = known[id] = _reader(replace(alone, schema_id=None), _written_with(avro, id), reader, names)
+            written = _written_with(avro, id)
+            same = reader if written == reader else written
+            read = known[id] = _reader(replace(alone, schema_id=None), same, reader, names)
         return read(value)
 
     return text

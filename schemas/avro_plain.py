@@ -17,11 +17,11 @@ from sluicegate.schemas.avro_reading import is_record, is_text
 
 Kind = tuple[Any, ...]
 ODD: Kind = ("odd",)
+MOST_DIGITS = 1_000  # of a decimal
 _PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 _BARE = ("int", "long", "bytes", "string")  # read without their logical type in a top-level field that is not wanted
 _INNER = {"array": "items", "map": "values"}
 _LOGICAL: dict[tuple[str, str], Kind] = {
-    ("bytes", "decimal"): ("decimal",),
     ("int", "date"): ("date",),
     ("int", "time-millis"): ("clock", 32, 1_000),
     ("long", "time-micros"): ("clock", 64, 1_000_000),
@@ -49,6 +49,46 @@ def kind_of(schema: Any, names: frozenset[str] | None) -> Kind | None:
             return None
         fields.append((_key(field["name"]) if wanted else None, kind))
     return _record(schema, fields)
+
+
+def resolved_kind(writer: Any, reader: Any, names: frozenset[str] | None) -> Kind | None:
+    """The kind of the messages of `writer` that are read as `reader`. None as above, and where `reader` does more than
+    to drop fields of `writer` and to have others, which are not wanted, with a default."""
+    if not (is_record(writer) and is_record(reader)) or writer["name"] != reader["name"]:
+        return None
+    types = {field["name"]: field["type"] for field in writer["fields"]}
+    kept = [field["name"] for field in reader["fields"] if field["name"] in types]
+    for field in reader["fields"]:
+        name = field["name"]
+        if field.get("aliases") or (
+            name in types and (types[name] != field["type"] or not _is_one_type(field["type"]))
+        ):
+            return None
+        if name not in types and ("default" not in field or names is None or name in names):
+            return None
+    if [name for name in types if name in kept] != kept:
+        return None  # the order of what is written
+    named: dict[str, Kind] = {}
+    fields = []
+    for name, schema in types.items():
+        wanted = name in kept and (names is None or name in names)
+        kind = _field(schema, True, named) if wanted else _kind(schema, named)
+        if _is_declined(kind, wanted):
+            return None
+        fields.append((_key(name) if wanted else None, kind))
+    return _record(writer, fields)
+
+
+def _is_one_type(schema: Any) -> bool:
+    """Whether no union in it has several branches besides null, of which resolution takes the first that fits."""
+    if isinstance(schema, list):
+        others = [branch for branch in schema if branch != "null"]
+        return len(others) < 2 and all(map(_is_one_type, others))
+    if isinstance(schema, str):
+        return True
+    if is_record(schema):
+        return all(_is_one_type(field["type"]) and not field.get("aliases") for field in schema["fields"])
+    return _is_one_type(schema[_INNER[schema["type"]]]) if schema["type"] in _INNER else True
 
 
 def _record(schema: Any, fields: list[tuple[bytes | None, Kind]]) -> Kind | None:
@@ -86,8 +126,11 @@ def _field(schema: Any, wanted: bool, named: dict[str, Kind]) -> Kind:
 
 def _bare(schema: Any) -> Kind:
     """As fastavro sees it without its logical type; what `avro_strict.py` checks of that type is checked."""
-    kind = _LOGICAL.get((schema["type"], str(schema.get("logicalType"))), ())
-    return kind if kind[:1] in (("clock",), ("decimal",)) else (schema["type"],)
+    logical = (schema["type"], str(schema.get("logicalType")))
+    if logical == ("bytes", "decimal"):
+        return ("decimal",)
+    kind = _LOGICAL.get(logical, ODD)
+    return kind if kind[0] == "clock" else (schema["type"],)
 
 
 def _kind(schema: Any, named: dict[str, Kind]) -> Kind:
@@ -101,8 +144,15 @@ def _kind(schema: Any, named: dict[str, Kind]) -> Kind:
     return made
 
 
+def _is_readable(precision: Any, scale: Any) -> bool:
+    """Whether fastavro makes a decimal of any bytes, if these are not many."""
+    return type(precision) is int and type(scale) is int and 0 < precision <= MOST_DIGITS and 0 <= scale <= precision
+
+
 def _made(schema: Any, named: dict[str, Kind]) -> Kind:
     kind = schema["type"]
+    if (kind, schema.get("logicalType")) == ("bytes", "decimal"):
+        return ("decimal",) if _is_readable(schema["precision"], schema.get("scale", 0)) else ODD
     if schema.get("logicalType") is not None:
         return _LOGICAL.get((kind, str(schema["logicalType"])), ODD)
     if is_record(schema):

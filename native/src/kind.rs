@@ -16,7 +16,7 @@ pub enum Kind {
     Text,
     /// A length and so many bytes; not to be written.
     Bytes,
-    /// The same, with at least one byte.
+    /// The same, with at least one byte and not too many.
     Decimal,
     /// So many bytes; not to be written.
     Fixed(usize),

@@ -4,6 +4,7 @@ use crate::kind::{Field, Kind};
 use crate::text::{self, Out, put};
 
 const MOST_KEYS: usize = 64; // of a map that is written: each is compared with those before it
+const MOST_OF_DECIMAL: usize = 1_024; // bytes: Python refuses a decimal whose exponent is too large
 const INT: u32 = 32; // bits
 const LONG: u32 = 64;
 
@@ -103,7 +104,7 @@ pub fn read(kind: &Kind, datum: &mut Cursor, out: Out) -> Option<()> {
             put(out, |json| text::quoted(json, found))
         }
         Kind::Bytes => unwritten(datum.sized()?, out),
-        Kind::Decimal => unwritten(datum.sized().filter(|found| !found.is_empty())?, out),
+        Kind::Decimal => unwritten(datum.sized().filter(|found| (1..=MOST_OF_DECIMAL).contains(&found.len()))?, out),
         Kind::Fixed(size) => unwritten(datum.take(*size)?, out),
         Kind::Date => text::date(datum.number(INT)?, out),
         Kind::Clock { bits, unit } => text::clock(datum.number(*bits)?, *unit, out),

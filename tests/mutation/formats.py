@@ -13,8 +13,65 @@ PINNED = ("tests/unit/engine/test_pinned_schema.py",)
 LATEST = ("tests/unit/cli/test_newest.py",)
 LOGIN = ("tests/unit/config/test_registry.py",)
 VERSIONS = ("tests/unit/cli/test_registry_versions.py",)
+NATIVE = ("tests/unit/schemas/test_native.py",)
 
 GUARDS = (
+    Guard(
+        "a record that the native reader declines is read in Python",
+        "schemas/avro.py",
+        "lambda value: plain(value) or text(value)",
+        "lambda value: plain(value) or b'{}'",
+        NATIVE,
+    ),
+    Guard(
+        "the native reader reads a record by the schema that it was written with",
+        "schemas/avro.py",
+        "    kind = kind_of(reader, names) if writer is reader else resolved_kind(writer, reader, names)",
+        "    kind = kind_of(reader, names)",
+        NATIVE,
+    ),
+    Guard(
+        "a native reader of another contract is not used",
+        "schemas/native.py",
+        "    if contract != CONTRACT:",
+        f"    {NEVER}",
+        NATIVE,
+    ),
+    Guard(
+        "nothing starts without the native reader that is required",
+        "schemas/native.py",
+        '    if wanted == "require":',
+        f"    {NEVER}",
+        NATIVE,
+    ),
+    Guard(
+        "a choice of the native reader that there is not is refused",
+        "schemas/native.py",
+        '    if wanted not in ("auto", "off", "require"):',
+        f"    {NEVER}",
+        NATIVE,
+    ),
+    Guard(
+        "JSON text that is wanted is not left to the native reader",
+        "schemas/avro_plain.py",
+        '        return ODD if is_text(only) or is_text(only.get("items")) else _kind(schema, named)',
+        "        return _kind(schema, named)",
+        NATIVE,
+    ),
+    Guard(
+        "a logical type that the native reader does not know is not plain",
+        "schemas/avro_plain.py",
+        '        return _LOGICAL.get((kind, str(schema["logicalType"])), ODD)',
+        '        return _LOGICAL.get((kind, str(schema["logicalType"])), (kind,))',
+        NATIVE,
+    ),
+    Guard(
+        "what is checked of a field that is not wanted is checked by the native reader",
+        "schemas/avro_plain.py",
+        '    return kind if kind[0] == "clock" else (schema["type"],)',
+        '    return (schema["type"],)',
+        NATIVE,
+    ),
     Guard(
         "a restart keeps the version that the deployment chose",
         "streams/cli/newest.py",

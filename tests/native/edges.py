@@ -35,7 +35,7 @@ PADDED = [
     b"\xff" * 9 + b"\x01",
     b"\xff" * 9 + b"\x03",
 ]
-TEXTS = ("", "ann", "é👍\u2028", "".join(map(chr, range(0x20))), '"\\/\x7f', "x" * 300)
+TEXTS = ("", "ann", '"', "\\", "\x1f", "\x7f", "é👍\u2028", "".join(map(chr, range(0x20))), '"\\/\x7f', "x" * 300)
 NO_TEXTS = (b"\xff", b"a\xc3", b"\xed\xa0\x80", b"\xc0\x80", b"\xf4\x90\x80\x80")
 UUIDS = (
     "6f3bd0a2-7a5c-4f0e-9d2e-0a1b2c3d4e5f",
@@ -90,7 +90,7 @@ DATA: list[tuple[Any, list[bytes]]] = [
     ),
     (
         {"type": "array", "items": "int"},
-        [b"\x00", b"\x04\x02\x04\x00", b"\x03\x04\x02\x04\x00", b"\x03\x7f\x02\x04\x00"],
+        [b"\x00", b"\x04\x02\x04\x00", b"\x03\x04\x02\x04\x00", b"\x03\x7f\x02\x04\x00", b"\x03\x7e\x02\x04\x00"],
     ),
     ({"type": "array", "items": "int"}, [b"\x03\x01\x02\x04\x00", number(-(2**63)) + b"\x00\x00", number(2**62)]),
     (["null", "int", "string"], [b"\x00", b"\x02\x02", b"\x04\x02a", b"\x01\x02", b"\x06", *PADDED]),
@@ -135,5 +135,5 @@ def edges() -> Iterator[tuple[Any, frozenset[str] | None, bytes]]:
             for datum in data:
                 schema, names, value = placed(place, kind, datum)
                 yield schema, names, value
-                if place == "optional":  # without being wanted
+                if place in ("optional", "items", "inner"):  # without being wanted
                     yield schema, frozenset({"beside"}), value

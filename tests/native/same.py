@@ -9,10 +9,11 @@ from random import Random
 from typing import Any, NamedTuple
 
 import msgspec
+from hypothesis import strategies as st
 
 from sluicegate.schemas import Avro, codec, native
 from sluicegate.schemas.avro import parsed
-from sluicegate.schemas.avro_plain import kind_of
+from sluicegate.schemas.avro_plain import kind_of, resolved_kind
 
 REFUSED, DECLINED, TAKEN = "refused by Python and declined", "declined", "taken"
 ODD = (b"\x00", b"\x01", b"\x02", b"\x03", b"\xff", b"\x80\x00", b"\x80\x80\x80\x80\x10", b"\x80" * 10 + b"\x01")
@@ -55,9 +56,28 @@ def both(schema: Any, names: frozenset[str] | None, **options: Any) -> Both:
         python = form.text if names is None else form.only(names)  # type: ignore[misc]
     with switched("require"):
         framed = options.get("framing") == "confluent"
-        plain = native.kernel().plain_text(kind_of(parsed(text), names), framed, options.get("schema_id"))
+        kind = kind_of(parsed(text), names)
+        if (written := options.get("writer_schema")) is not None:
+            kind = resolved_kind(parsed(written), parsed(text), names)
+        plain = native.kernel().plain_text(kind, framed, options.get("schema_id"))
     assert python is not None
     return Both(python, plain)
+
+
+NEW = {"name": "new", "type": "int", "default": 3}
+
+
+def drawn(data: st.DataObject, schema: Any) -> Both:
+    """The readers of messages of the schema, with some of its fields, or with a reader's schema that has some of them
+    and perhaps another one."""
+    options: dict[str, Any] = {}
+    if data.draw(st.booleans()):
+        kept = [field for field in schema["fields"] if data.draw(st.booleans())]
+        options["writer_schema"] = json.dumps(schema)
+        schema = {**schema, "fields": kept + [NEW] * data.draw(st.booleans())}
+    names = [field["name"] for field in schema["fields"]]
+    some = st.frozensets(st.sampled_from(names)) if names else st.just(frozenset[str]())
+    return both(schema, data.draw(st.none() | some), **options)
 
 
 def mutated(written: bytes, random: Random) -> bytes:

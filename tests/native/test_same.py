@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from sluicegate.schemas import Avro, codec, native
 from tests.fuzz.seeds import SEED, TIMES, replayable
 from tests.native.edges import edges
-from tests.native.same import DECLINED, REFUSED, TAKEN, Both, both, judged, switched
-from tests.unit.schemas.avros import SHOP, cases
+from tests.native.same import DECLINED, NEW, REFUSED, TAKEN, Both, both, drawn, judged, switched
+from tests.unit.schemas.avros import SHOP, by, cases
 from tests.unit.schemas.test_avro import ORDER
 
 pytest.importorskip("sluicegate_native", reason="make native")
@@ -29,15 +29,13 @@ def test_random_records_and_mutations_of_them_give_the_bytes_of_python_or_are_de
     @seed(SEED)
     @settings(database=None, deadline=None, max_examples=RECORDS, suppress_health_check=[*HealthCheck])
     @given(cases(), st.data())
-    def drawn(case: tuple[Any, Any], data: st.DataObject) -> None:
+    def tried(case: tuple[Any, Any], data: st.DataObject) -> None:
         schema, value = case
-        fields = st.sampled_from([field["name"] for field in schema["fields"]])
-        readers = both(schema, data.draw(st.none() | st.frozensets(fields)))
-        random = Random(data.draw(st.integers(0, 2**32)))
-        total.update(judged(readers, codec("avro", Avro(json.dumps(schema))).encode(value), random, MUTATIONS))
+        written, random = by(schema).encode(value), Random(data.draw(st.integers(0, 2**32)))
+        total.update(judged(drawn(data, schema), written, random, MUTATIONS))
 
     with replayable():
-        drawn()
+        tried()
     record_property("judged", dict(total))
     assert total[f"whole {TAKEN}"] > RECORDS / 4
     assert total[TAKEN] > RECORDS
@@ -57,13 +55,30 @@ def test_data_at_the_edges_of_each_type_in_each_place_give_the_bytes_of_python_o
     assert found[DECLINED] < found[TAKEN] / 2
 
 
+@pytest.mark.parametrize("change", ["a field less", "a field more", "none"])
+def test_records_of_another_schema_give_the_bytes_of_python_or_are_declined(change: str) -> None:
+    known: dict[str, Both] = {}
+    found: Counter[str] = Counter()
+    for schema, names, value in edges():
+        if isinstance(schema, dict) and schema.get("name") == "R":
+            fields = {"a field less": schema["fields"][:1], "a field more": [*schema["fields"], NEW]}
+            read = {**schema, "fields": fields.get(change, schema["fields"])}
+            names = frozenset({"v"}) if names is None and change == "a field more" else names
+            name = repr((schema, names))
+            if name not in known:
+                known[name] = both(read, names, writer_schema=json.dumps(schema))
+            found[known[name].judge(value)] += 1
+    assert found[TAKEN] > 700
+    assert found[REFUSED] > 400
+
+
 NOT_PLAIN = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
 
 
 @pytest.mark.parametrize("names", [None, {"customer"}, {"at", "note", "items"}, set()])
 def test_a_plain_record_is_taken_with_any_fields(names: set[str] | None) -> None:
     readers = both(SHOP, None if names is None else frozenset(names))
-    value = codec("avro", Avro(json.dumps(SHOP))).encode(ORDER)
+    value = by(SHOP).encode(ORDER)
     assert readers.judge(value) == TAKEN
     assert readers.plain is not None
     assert json.loads(readers.plain(value) or b"") == {
@@ -73,7 +88,7 @@ def test_a_plain_record_is_taken_with_any_fields(names: set[str] | None) -> None
 
 def test_a_field_that_is_not_plain_is_in_nobody_s_way_unless_it_is_wanted() -> None:
     schema = {**SHOP, "fields": [*SHOP["fields"], {"name": "price", "type": NOT_PLAIN}]}
-    value = codec("avro", Avro(json.dumps(schema))).encode({**ORDER, "price": "1.50"})
+    value = by(schema).encode({**ORDER, "price": "1.50"})
     assert both(schema, frozenset({"customer"})).judge(value) == TAKEN
     assert both(schema, frozenset({"price"})).plain is None
 
@@ -81,7 +96,7 @@ def test_a_field_that_is_not_plain_is_in_nobody_s_way_unless_it_is_wanted() -> N
 @pytest.mark.parametrize("wanted", [None, 7])
 @pytest.mark.parametrize("frame", [b"", b"\0", b"\0\0\0\0\7", b"\0\0\0\0\6", b"\0\0\0\7\0", b"\1\0\0\0\7", b"\0" * 6])
 def test_frames_are_taken_as_python_takes_them(frame: bytes, wanted: int | None) -> None:
-    value = codec("avro", Avro(json.dumps(SHOP))).encode(ORDER)
+    value = by(SHOP).encode(ORDER)
     readers = both(SHOP, frozenset({"customer"}), framing="confluent", schema_id=wanted)
     fits = len(frame) == 5 and frame[0] == 0 and wanted in (None, frame[4])
     assert not fits or readers.judge(frame + value) == TAKEN

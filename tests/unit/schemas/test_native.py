@@ -10,7 +10,7 @@ import pytest
 
 from sluicegate.schemas import Avro, codec, native
 from sluicegate.schemas.avro import parsed
-from sluicegate.schemas.avro_plain import kind_of
+from sluicegate.schemas.avro_plain import kind_of, resolved_kind
 from tests.unit.schemas.avros import SHOP
 
 ABSENT = "sluicegate-native is not installed"
@@ -95,10 +95,40 @@ def test_what_it_takes_is_used_and_what_it_declines_python_reads(installed: type
         read(plain[:-1])
 
 
-def test_records_of_another_schema_are_read_in_python(installed: type[Given]) -> None:
-    older = {**SHOP, "fields": SHOP["fields"][:2]}
-    codec("avro", Avro(json.dumps(SHOP), writer_schema=json.dumps(older)))
+def fields_of(schema: Any, **more: Any) -> Any:
+    return {**SHOP, "fields": schema, **more}
+
+
+@pytest.mark.parametrize(
+    ("written", "read", "names"),
+    [
+        (SHOP["fields"], [*reversed(SHOP["fields"])], {"customer"}),
+        (SHOP["fields"], [{**SHOP["fields"][0], "aliases": ["amount"]}], {"customer"}),
+        (SHOP["fields"], [{**SHOP["fields"][0], "type": ["null", "string"]}], {"customer"}),
+        (SHOP["fields"][:2], SHOP["fields"], {"note"}),
+        (SHOP["fields"][1:], SHOP["fields"], {"amount"}),
+        ([{"name": "v", "type": ["double", "int"]}], [{"name": "v", "type": ["double", "int"]}], {"v"}),
+    ],
+)
+def test_a_resolution_that_changes_values_or_may_fail_is_left_to_python(
+    installed: type[Given], written: Any, read: Any, names: set[str]
+) -> None:
+    writer, reader = parsed(json.dumps(fields_of(written))), parsed(json.dumps(fields_of(read)))
+    assert resolved_kind(writer, reader, frozenset(names)) is None
+    assert resolved_kind(writer, {**reader, "name": "shop.Other"}, frozenset()) is None
     assert installed.made == []
+
+
+def test_fields_that_only_one_of_two_schemas_has_are_skipped_or_not_wanted(installed: type[Given]) -> None:
+    older = fields_of([SHOP["fields"][0], {"name": "gone", "type": "int"}, SHOP["fields"][1]])
+    form = codec("avro", Avro(json.dumps(SHOP), writer_schema=json.dumps(older)))
+    assert installed.made == []  # all fields: some have only their default
+    assert form.only is not None
+    form.only({"amount"})
+    [(kind, _, _)] = installed.made
+    assert kind == ("record", ((None, ("string",)), (None, ("int",)), (b'"amount":', ("double",))))
+    form.only({"amount", "note"})
+    assert len(installed.made) == 1
 
 
 def test_the_reader_is_told_what_to_write_and_what_to_check() -> None:
