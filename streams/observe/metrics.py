@@ -85,6 +85,9 @@ METRICS = (
     _reported("outbox_oldest_pending_age_seconds", "Age of the oldest of them, as this owner knows it.", *PARTITION),
     _reported("consumer_lag_records", "Records from the committed offset to the end of the partition.", *PARTITION),
     _reported("consumer_lag_seconds", "Age of the newest record taken, by its own time; 0 at the end.", *PARTITION),
+    _reported(
+        "origin_lag_seconds", "Age of the highest time of an input partition that is re-keyed for windows.", *PARTITION
+    ),
     _reported("watermark_lag_seconds", "Age of the watermark of an agent with windows.", *PARTITION),
     _reported("halted_partitions", "Partitions that stopped because going on would lose or repeat."),
     _reported("level", "1 for the durability that the store really gives.", "level"),

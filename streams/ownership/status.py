@@ -44,6 +44,7 @@ def partition_report(owner: Owner, monotonic: float, gauge: Gauge, waits: str | 
         read_age=max(0.0, now - read_at) if read_at else None,
         error="decode-waits" if waits else None,
         detail=waits,
+        origin_lag=None if owner.origin is None else owner.origin.event.lag(now),
         watermark_lag=None if owner.windows is None else owner.windows.event.lag(now),
     )
 
