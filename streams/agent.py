@@ -44,6 +44,7 @@ class Window:
     A window closes when the watermark is `grace` past its end. A record of a closed window is late, and `late` is the
     action. `idle` is the silence after which the owner's clock closes windows, and `at_most` the longest time that a
     group may be open by that clock; None means never. A record more than `max_ahead` ahead of that clock is refused.
+    `origins` are the agents that re-key for the windows, and the topics that they read, as AGENT/TOPIC.
     """
 
     size: float
@@ -55,6 +56,7 @@ class Window:
     at_most: float | None = None
     late: Literal["dead-letter", "skip"] = "dead-letter"
     max_ahead: float = 3600.0
+    origins: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +243,7 @@ class Agent:
     - `receive`: the input topics that Sluicegate agents write. Their repeats are dropped by shard and number.
     - `rekeys`: the name of the agent whose `repartition` this agent performs. It forwards each record to `to` under the
       key of `aggregation`, and does nothing else.
+    - `times`: the windows for which this agent re-keys. It writes the time of each record, and time marks.
     - `leg`: the leg of a correlation that this agent re-keys. It writes each message as the field of this name.
     - `avro`: the schemas of a format that has them.
     - `scope`: with `shared`, the groups of all partitions are in one buffer of the store. All workers fill and fire it.
@@ -273,6 +276,7 @@ class Agent:
     handler: Handler | None = None
     rekeys: str = ""
     leg: str = ""
+    times: Window | None = None
     dedupe: Deduplication | None = None
     on_error: OnError = OnError()
     avro: SchemaOptions | None = None
@@ -313,7 +317,7 @@ class Agent:
     @property
     def awaits_end(self) -> bool:
         """Whether the agent asks where a partition ends: its clock ends no group before what waits has been read."""
-        return self.windowed or self.correlates
+        return self.windowed or self.correlates or self.times is not None
 
     @property
     def forwards(self) -> bool:

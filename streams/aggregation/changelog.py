@@ -96,7 +96,7 @@ class Changelog:
         unchanged = not states and not senders and not ids and sealed.empty and not parts and clock is None
         if unchanged and self._queue is None:
             return [], None
-        entry = ChangelogEntry(
+        entry = parts[self.generation] = ChangelogEntry(
             self.last + 1,
             now,
             states,
@@ -109,8 +109,8 @@ class Changelog:
             sealed,
             generation=self.generation,
             clock=clock,
+            origins=groups.origins(whole=False),
         )
-        parts[self.generation] = entry
         if self._queue is None and self.size > GROWTH * self._live + SLACK:
             self._queue = deque((number, deque(each.states)) for number, each in self._every().items())
             self._boundary, self._refreshed = self.last + 1, 0
@@ -128,6 +128,7 @@ class Changelog:
         self.amended = dict.fromkeys(entry.amended)
         entry.sealed = entry.sealed if self._sealed is None else _all(self._sealed, entry.sealed)
         entry.clock = self.groups.clock(whole=True)
+        entry.origins = self.groups.origins(whole=True)
 
     def _every(self) -> dict[int, Groups]:
         """The groups of all generations, by its number."""
@@ -211,7 +212,7 @@ class Changelog:
                 blobs.append(blob)
             else:
                 parts = halves(part)
-                parts[-1].clock = part.clock
+                parts[-1].clock, parts[-1].origins = part.clock, part.origins
                 waiting += reversed(parts)
         return blobs
 
@@ -249,6 +250,8 @@ class Changelog:
                 _apply(groups, entry)
                 if entry.clock is not None:
                     groups.restore_clock(entry.clock)
+                if entry.origins:
+                    groups.restore_origins(entry.origins)
             for groups in every.values():  # the offset of its first record names a group in any generation
                 groups.asked |= entry.asked
             self.amended.update(dict.fromkeys(entry.amended))

@@ -48,6 +48,8 @@ class Amendment(msgspec.Struct, frozen=True, array_like=True):
 
 
 ClockState = tuple[int, int, int, int, float, str]
+OriginState = tuple[int, str, int]
+"""The highest time of an origin, its state, and when it said so (sluicegate.streams.windows.merged)."""
 
 
 class ChangelogEntry(msgspec.Struct, array_like=True):
@@ -69,6 +71,7 @@ class ChangelogEntry(msgspec.Struct, array_like=True):
     amended: list[Amendment] = []
     generation: int = 0  # of states, added and whole (sluicegate.streams.contracts.values.Generation)
     clock: ClockState | None = None  # of a rule with windows, if it changed (sluicegate.streams.windows.clock)
+    origins: dict[str, OriginState] = {}  # of a partition with several origins: those that changed
 
 
 def _ext(code: int, data: memoryview) -> Any:

@@ -140,6 +140,18 @@ class Cancelled(msgspec.Struct, frozen=True, gc=False):
     reason: str = "cancelled"
 
 
+class TimeMark(msgspec.Struct, gc=False):
+    """How far an input partition is whose records are re-keyed for event time: a message for each partition of the
+    topic that they go to. `time` is the highest time of a record, `said` the owner's time, both in milliseconds since
+    1970 (-1: no record had a time). `offset` is the next one to read, `state` behind, at-end or idle."""
+
+    time: int = -1
+    state: str = "behind"
+    said: int = 0
+    offset: int = -1
+    reason: str = "mark"
+
+
 Decided = Refused | Unhandled | GroupEnded
 """What a group or a record may become without a handler."""
-Event = Fire | Decided | BadItem | Sent | Scheduled | Cancelled
+Event = Fire | Decided | TimeMark | BadItem | Sent | Scheduled | Cancelled

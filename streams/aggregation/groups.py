@@ -6,7 +6,7 @@ from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Any
 
-from sluicegate.streams.aggregation.entry import ClockState
+from sluicegate.streams.aggregation.entry import ClockState, OriginState
 from sluicegate.streams.aggregation.events import COUNT_LOWERED, DROPPED, Closing, Decided, Fire, GroupEnded, Refused
 from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, LAST, OPENED, TRACE, Bags, GroupState
 from sluicegate.streams.aggregation.reducers import apply
@@ -74,6 +74,13 @@ class Groups:
 
     def restore_clock(self, clock: ClockState) -> None:
         """Only windows have one."""
+
+    def origins(self, whole: bool) -> dict[str, OriginState]:
+        """The origins for the next changelog entry: those that changed since the last one, or all."""
+        return {}
+
+    def restore_origins(self, origins: dict[str, OriginState]) -> None:
+        """Only windows over a re-keyed topic have them."""
 
     def open(self, key: bytes | None, record: Record, now: float) -> GroupState | None:
         """A new group for this record, or None when the record was refused."""

@@ -27,7 +27,7 @@ class Rule:
     results as they came; `grouped` that there is an aggregation, which has its own words for null values and missing
     fields. `where` is None when the agent takes every record, `results` when every result goes as a whole to the one
     destination, and when rows are looked up first. `time_of` finds the event time in what was read; None where no field
-    holds it.
+    holds it. `times` is the window for which records are re-keyed.
     """
 
     __slots__ = (
@@ -49,6 +49,7 @@ class Rule:
         "results",
         "shared",
         "time_of",
+        "times",
         "until",
         "utf8",
         "valid",
@@ -84,6 +85,7 @@ class Rule:
         self.key_of = _key_of(getters[aggregation.key]) if aggregation.key else None
         window, until = aggregation.window, aggregation.until
         self.time_of = getters[window.time] if window is not None and window.time is not None else None
+        self.times = agent.times
         self.until = _until(until, getters) if isinstance(until, Until) else None
         self.ending = (
             Ending(until, aggregation.compute, agent.let, codec, self.plan, _legs(aggregation, lenient))

@@ -88,6 +88,9 @@ def _agents(file: FileModel, name: str, agent: AgentModel, written: set[str], fo
         history="",
     )
     own = None if made.aggregation is None else replace(made.aggregation, key=None)
+    if own is not None and own.window is not None:
+        origins = tuple(f"{first.name}/{topic}" for topic in first.topics)
+        first, own = replace(first, times=own.window), replace(own, window=replace(own.window, origins=origins))
     return [
         first,
         replace(

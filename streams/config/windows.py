@@ -177,7 +177,6 @@ def findings(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
         ((*aggregate, "on_missing"), rule.on_missing == "ignore", "a record without its fields cannot move time"),
         ((*aggregate, "compute", WINDOW), WINDOW in rule.compute, "the result of a window has a field of this name"),
         ((*path, "scope"), agent.scope == "shared", "windows need scope: partition"),
-        ((*path, "repartition"), agent.repartition is not None, "windows over a repartitioned topic are not built yet"),
         ((*path, "on_change"), agent.on_change == "finish", "open windows cannot finish beside a changed rule yet"),
     ]
     for place, wrong, why in left_out:
@@ -228,17 +227,16 @@ def meaning(window: Window, letters: str) -> list[str]:
     """When windows close, and what becomes of late records: one sentence each."""
     time = "the record's timestamp" if window.time is None else window.time
     grace = f"{spoken_duration(window.grace)} past" if window.grace else "at or past"
-    ends = []
+    ends, silent = [], "all input partitions" if window.origins else "the partition"
     if window.idle is not None:
-        ends.append(
-            f"{spoken_duration(window.idle)} after the partition fell silent and the window with its grace ended"
-        )
+        ends.append(f"{spoken_duration(window.idle)} after {silent} fell silent and the window with its grace ended")
     if window.at_most is not None:
         ends.append(f"at the latest {spoken_duration(window.at_most)} after the group's first record")
     late = "is only counted" if window.late == "skip" else f"goes to {letters} with the reason late"
+    whose = "a record of its partition is" if not window.origins else "records of all input partitions are"
     return [
         f"groups by windows of {spoken_duration(window.size)} of {time}",
-        f"closes a window when a record of its partition is {grace} its end",
+        f"closes a window when {whose} {grace} its end",
         f"closes it by the worker's clock {', or '.join(ends)}",
         f"a record of a window that is closed {late}",
     ]

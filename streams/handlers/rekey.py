@@ -9,7 +9,7 @@ from typing import Any
 from sluicegate.schemas import Codec
 from sluicegate.schemas.codecs import as_json
 from sluicegate.streams.aggregation.accept import refuse
-from sluicegate.streams.aggregation.events import Event, Refused, Sent
+from sluicegate.streams.aggregation.events import Event, Refused, Sent, TimeMark
 from sluicegate.streams.aggregation.groups import LONGEST_KEY, Groups
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record, passed_on
@@ -17,6 +17,7 @@ from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.errors import ConfigurationError, ProduceStopped
 from sluicegate.streams.handlers.processor import Item, RecordProcessor
 from sluicegate.streams.handlers.values import OVERHEAD, Message
+from sluicegate.streams.windows.origins import OriginGroups
 
 Wrap = Callable[[bytes], bytes]
 
@@ -32,6 +33,18 @@ def wrapped(leg: str, codec: Codec) -> Wrap:
         return begin + text(value) + b"}"
 
     return wrap
+
+
+def _refused(groups: Groups) -> list[Item]:
+    """The refused records. A time mark stays for its commit."""
+    found: list[Item] = [event for event in groups.events if isinstance(event, Refused)]
+    groups.events = [event for event in groups.events if not isinstance(event, Refused)]
+    return found
+
+
+def _stands_last(item: object) -> bool:
+    """A time mark speaks of all records of its commit, so no record may come behind it."""
+    return isinstance(item, TimeMark)
 
 
 class Repartitioning(RecordProcessor):
@@ -57,22 +70,28 @@ class Repartitioning(RecordProcessor):
                     raise OverflowError
                 if key is None:
                     groups.refuse_key(record, key, LONGEST_KEY)
-                    items += [event for event in groups.drain() if isinstance(event, Refused)]
+                    items += _refused(groups)
+                    continue
+                wrapped_value = value if wrap is None else wrap(value or b"")
+                stamp = groups.stamped(record) if isinstance(groups, OriginGroups) else ()
+                if stamp is None:
+                    items += _refused(groups)
                 else:
-                    items.append(Message((key, value if wrap is None else wrap(value or b"")), record))
+                    items.append(Message((key, wrapped_value, stamp), record))
             except Exception as error:
                 refuse(groups, record, error)
-                items += [event for event in groups.drain() if isinstance(event, Refused)]
+                items += _refused(groups)
         return items
 
     def run(
         self, items: Sequence[Item], identify: Callable[[int], str], session: Any, place: TopicPartition
     ) -> list[Event]:
-        return [self._sent(item, identify) if isinstance(item, Message) else item for item in items]
+        ordered = sorted(items, key=_stands_last)
+        return [self._sent(item, identify) if isinstance(item, Message) else item for item in ordered]
 
     def _sent(self, message: Message, identify: Callable[[int], str]) -> Event:
-        record, (key, value) = message.record, message.value
-        kept = passed_on(record)
+        record, (key, value, stamp) = message.record, message.value
+        kept = [*passed_on(record), *stamp]
         size = len(value or b"") + len(key) + sum(len(name) + len(value or b"") for name, value in kept)
         if size + OVERHEAD <= self._max_bytes:
             return Sent(identify(record.offset()), 0, self._topic, key, value, kept, None)

@@ -69,6 +69,7 @@ def _partition_gauges(partition: PartitionReport) -> Iterable[tuple[str, float |
         ("outbox_oldest_pending_age_seconds", partition.unsent_age or 0.0),
         ("consumer_lag_records", partition.lag),
         ("consumer_lag_seconds", partition.lag_seconds),
+        ("origin_lag_seconds", partition.origin_lag),
         ("watermark_lag_seconds", partition.watermark_lag),
     )
 

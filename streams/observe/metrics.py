@@ -89,6 +89,9 @@ METRICS = (
         "Age of the newest record taken, by its own time; before the first one, since the claim; 0 at the end.",
         *PARTITION,
     ),
+    _reported(
+        "origin_lag_seconds", "Age of the highest time of an input partition that is re-keyed for windows.", *PARTITION
+    ),
     _reported("watermark_lag_seconds", "Age of the watermark of an agent with windows.", *PARTITION),
     _reported("halted_partitions", "Partitions that stopped because going on would lose or repeat."),
     _reported("level", "1 for the durability that the store really gives.", "level"),

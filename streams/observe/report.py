@@ -31,6 +31,7 @@ class PartitionReport(msgspec.Struct, frozen=True):
     - `unsent_age`: the age of the oldest unsent row.
     - `read_age`: the age of the newest record taken, by the record's own time; before the first one, the time since the
       process claimed the partition.
+    - `origin_lag`: the age of the highest event time of an input partition that is re-keyed for windows.
     - `watermark_lag`: the age of the watermark, for an agent with windows that has read a time.
     """
 
@@ -50,6 +51,7 @@ class PartitionReport(msgspec.Struct, frozen=True):
     error: str | None = None
     detail: str | None = None
     watermark_lag: float | None = None
+    origin_lag: float | None = None
 
     @property
     def lag(self) -> int | None:

@@ -30,10 +30,12 @@ from sluicegate.streams.reading.receive import ReceivedShards
 from sluicegate.streams.rules.classes import REWIND
 from sluicegate.streams.rules.identity import SHOWN
 from sluicegate.streams.versions import catalogue
+from sluicegate.streams.windows.merged import UNKNOWN
 from sluicegate.streams.windows.opening import groups_of
-from sluicegate.streams.windows.standing import OpenWindow, open_window, plain_key
+from sluicegate.streams.windows.standing import OpenWindow, Origin, open_window, plain_key
 
 Key = bytes
+SHOWN_ORIGINS = 3
 
 
 class OpenGroup(NamedTuple):
@@ -200,16 +202,29 @@ def _deadline(fires_in: float | None) -> str:
 def _why_open(window: OpenWindow) -> Iterator[str]:
     """What each of the three ways to close the window waits for."""
     yield f"closes at watermark {_time(window.closes)}"
+    held = _held_back(window.held_back_by)
     if window.watermark < 0:
-        yield "no record has moved the watermark yet"
+        yield f"no record has moved the watermark yet{held}"
     elif window.watermark >= window.closes:
         yield "the watermark has passed it: its owner closes it as soon as it runs"
     else:
-        yield f"the watermark is {_time(window.watermark)}, the highest time of a record of this partition"
+        yield f"the watermark is {_time(window.watermark)}{held or ', the highest time of a record of this partition'}"
     if window.silent < inf:
         yield f"if no record follows at {_time(1000 * window.silent)}"
     if window.latest < inf:
         yield f"at the latest {_time(1000 * window.latest)}"
+
+
+def _held_back(origins: Sequence[Origin]) -> str:
+    """Which input partitions have the least time, the first three of them."""
+    said = [
+        f"{each.partition} ({each.agent} has said nothing of it)"
+        if not each.said and each.state == UNKNOWN
+        else f"{each.partition} ({each.agent} said at {_time(each.said)} that it is {each.state})"
+        for each in origins[:SHOWN_ORIGINS]
+    ]
+    more = [f"{len(origins) - SHOWN_ORIGINS} more"] if len(origins) > SHOWN_ORIGINS else []
+    return f", held back by {' and '.join([*said, *more])}" if said else ""
 
 
 def _time(milliseconds: float) -> str:

@@ -11,7 +11,17 @@ from sluicegate.schemas import codec as named_codec
 from sluicegate.schemas.codecs import Unwritable
 from sluicegate.streams import formats
 from sluicegate.streams.agent import Agent, EventEnvelope
-from sluicegate.streams.aggregation.events import BadItem, Closing, Event, Fire, GroupEnded, Refused, Sent, Unhandled
+from sluicegate.streams.aggregation.events import (
+    BadItem,
+    Closing,
+    Event,
+    Fire,
+    GroupEnded,
+    Refused,
+    Sent,
+    TimeMark,
+    Unhandled,
+)
 from sluicegate.streams.aggregation.results import document, rfc3339
 from sluicegate.streams.causes import cause
 from sluicegate.streams.contracts.ids import dead_ids, fire_ids, history_id, output_id
@@ -25,6 +35,7 @@ from sluicegate.streams.outbox.connect_headers import connect_headers
 from sluicegate.streams.outbox.history import untold
 from sluicegate.streams.release import version
 from sluicegate.streams.rules import rule_of
+from sluicegate.streams.windows.marks import of_mark
 
 LONGEST_WHERE = 300  # characters of a position in the user's code
 LONGEST_ERROR = 1000  # characters of an error text
@@ -125,6 +136,8 @@ class Rows:
                 rows.append(self._fire(event.fire, why))
             elif isinstance(event, BadItem):
                 rows.append(self._bad_item(event))
+            elif isinstance(event, TimeMark):
+                rows += self._marks(event)
             elif isinstance(event, Refused):
                 rows.append(self._dead(event))
             elif isinstance(event, GroupEnded) and event.fire.first in untold_ends:
@@ -219,6 +232,15 @@ class Rows:
             headers.append(("traceparent", fire.trace.encode("ascii", "replace")))
         return headers
 
+    def _marks(self, mark: TimeMark) -> list[OutboxRow]:
+        """One for each partition of the topic."""
+        topic, identify = self._agent.outputs[0].topic, self.fire_id
+        headers: list[Header] = [*of_mark(mark, *self._partition[2:]), ("sluicegate-agent", self._name)]
+        return [
+            self._row(output_id(identify(mark.offset), -1 - self.number), topic, None, None, headers, place)
+            for place in range(self._facts.partitions(topic))
+        ]
+
     def _bad_item(self, bad: BadItem) -> OutboxRow:
         """A message of a group, whose key and offset are unknown: the row has those of the group, and the message's
         index."""
@@ -300,14 +322,21 @@ class Rows:
         return ours
 
     def _row(
-        self, identity: str, topic: str, key: bytes | None, value: bytes | None, headers: list[Header]
+        self,
+        identity: str,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        headers: list[Header],
+        place: int | None = None,
     ) -> OutboxRow:
+        """`place` None: the partition of the key, or without one a partition that stays the same."""
         self.number += 1
         shard = self._shards.get(topic) or self._shard(topic)
-        count = self._facts.partitions(topic)
-        place = (
-            self._facts.partition_of(key, count) if key is not None else zlib.crc32(shard.partition(b">")[0]) % count
-        )
+        if place is None:
+            count = self._facts.partitions(topic)
+            alone = zlib.crc32(shard.partition(b">")[0]) % count
+            place = alone if key is None else self._facts.partition_of(key, count)
         ours: list[Header] = [
             ("sluicegate-id", identity.encode()),
             ("sluicegate-shard", shard),

@@ -39,6 +39,7 @@ from sluicegate.streams.ownership.windowed import windows_of
 from sluicegate.streams.reading.addressed import for_us
 from sluicegate.streams.reading.dedupe import DuplicateFilter
 from sluicegate.streams.reading.receive import ReceivedShards
+from sluicegate.streams.windows.marks import without_marks
 from sluicegate.streams.windows.opening import groups_of
 
 SLICE = 1_000  # groups that one expiry fires at most, entries that one slice of a restore reads
@@ -53,7 +54,7 @@ class Owner:
         self.partition, self._setting, self._rows = partition, setting, rows
         self.groups = groups_of(setting.rule, bool(setting.agent.history))
         self.windows = windows_of(self.groups)
-        self.awaits = windowed.awaiting(self.groups)
+        self.origin, self.awaits = windowed.origin_of(self.groups), windowed.awaiting(self.groups)
         self.senders = ReceivedShards(partition.topic)
         self.dedupe = DuplicateFilter(setting.ids) if setting.ids else None
         self.marks = CrashMarks(setting.process)
@@ -166,6 +167,7 @@ class Owner:
             self.groups.rearm()
         self._rows.begin(claim.token, claim.number, self._source.name)
         self.marks.found(claim.trying, self.offset)
+        windowed.expect_origins(self.windows, setting.input)
         if self.awaits is not None:
             self.awaits.begin(self.facts.high, self._clock.last)
         self.sealed.settle(setting.slow is not None)
@@ -242,6 +244,8 @@ class Owner:
         self.passed_over += len(records) - len(fresh)
         if self.partition.topic in self._setting.agent.receive:
             fresh = self.senders.drop_repeats(fresh, now)
+            if self.windows is None or self.windows.merged is None:
+                fresh = without_marks(fresh)
         if self.older:
             fresh = self.older.take(as_read(self.groups, self.older.again(fresh)), now, self.dedupe, self._inbox)
         if self.windows is None:
@@ -253,7 +257,7 @@ class Owner:
         self.epoch = -1 if (epoch := last.leader_epoch()) is None else epoch
 
     def _take(self, fresh: Sequence[Record], now: float) -> None:
-        fresh = taken(self.groups, fresh)
+        fresh = taken(self.groups, fresh) if self.origin is None else windowed.stamping(self.origin, fresh, now)
         processor = self._setting.processor
         for run in self.dedupe.runs(fresh, now, self.groups, self._inbox) if self.dedupe else (fresh,):
             if processor.batches:

@@ -43,6 +43,7 @@ def partition_report(owner: Owner, monotonic: float, gauge: Gauge, waits: str | 
         read_age=_read_age(owner, now, monotonic),
         error="decode-waits" if waits else None,
         detail=waits,
+        origin_lag=None if owner.origin is None else owner.origin.event.lag(now),
         watermark_lag=None if owner.windows is None else owner.windows.event.lag(now),
     )
 

@@ -7,9 +7,12 @@ from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.seen import KnownIds
 from sluicegate.streams.aggregation.taking import divided
 from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.contracts.stores import InputFacts
 from sluicegate.streams.correlation.groups import CorrelatedGroups
 from sluicegate.streams.reading.dedupe import DuplicateFilter
 from sluicegate.streams.windows.groups import WindowGroups
+from sluicegate.streams.windows.marks import is_mark
+from sluicegate.streams.windows.origins import OriginGroups
 
 
 def windows_of(groups: Groups) -> WindowGroups | None:
@@ -17,9 +20,32 @@ def windows_of(groups: Groups) -> WindowGroups | None:
     return groups if isinstance(groups, WindowGroups) else None
 
 
-def awaiting(groups: Groups) -> WindowGroups | CorrelatedGroups | None:
+def origin_of(groups: Groups) -> OriginGroups | None:
+    """The groups, if records are re-keyed for event time; else None."""
+    return groups if isinstance(groups, OriginGroups) else None
+
+
+def awaiting(groups: Groups) -> WindowGroups | CorrelatedGroups | OriginGroups | None:
     """The groups, if they ask where the owner stands in the log; else None."""
-    return groups if isinstance(groups, WindowGroups | CorrelatedGroups) else None
+    return groups if isinstance(groups, WindowGroups | CorrelatedGroups | OriginGroups) else None
+
+
+def expect_origins(windows: WindowGroups | None, facts: InputFacts) -> None:
+    """Which origins the windows wait for: all partitions that the topics of the re-keying agents have now. Raises
+    SystemNotReady."""
+    if windows is not None and windows.merged is not None:
+        topics = windows.window.origins
+        counts = {each: facts.facts(each.partition("/")[2], 0).partitions for each in topics}
+        windows.merged.expect([f"{each}/{n}" for each in topics for n in range(counts[each])], topics)
+
+
+def stamping(origin: OriginGroups, records: Sequence[Record], now: float) -> Sequence[Record]:
+    """The records that `where` takes. The others only move the clock of their origin."""
+    origin.saw(now)
+    kept, left_out = divided(origin, records)
+    for record in left_out:
+        origin.passed(record)
+    return kept
 
 
 def known(groups: Groups, dedupe: DuplicateFilter | None) -> KnownIds | None:
@@ -41,6 +67,8 @@ def take(windows: WindowGroups, records: Sequence[Record], now: float, dedupe: D
     watermark in its place in the log. A record that is refused, and a duplicate, do not move it. Raises Halt."""
     windows.event.saw(now)
     kept, others = divided(windows, records)
+    if windows.merged is not None:
+        kept, others = [each for each in kept if not is_mark(each)], [each for each in kept if is_mark(each)]
     left_out = deque(others)
     for run in dedupe.runs(kept, now, windows) if dedupe else (kept,):
         between = []

@@ -36,6 +36,17 @@ class EventClock:
         self.seen = now
         self.changed = True
 
+    def quiet_since(self) -> float:
+        """The owner's time since which no record came."""
+        return self.seen
+
+    def ended_since(self, claimed: float) -> bool:
+        """Whether all that is read on the way to this partition was read to its end since this time of the owner."""
+        return True
+
+    def look(self, now: float) -> None:
+        """The owner stands at its time `now`, before windows may close."""
+
     def silent(self, to: int, at: int) -> None:
         """The partition is silent before the record at offset `at`, and windows that close at `to` or before are over
         in real time."""

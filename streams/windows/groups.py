@@ -15,7 +15,7 @@ from typing import Any
 
 from sluicegate.streams.agent import Window
 from sluicegate.streams.aggregation.accept import parsed, put, refuse
-from sluicegate.streams.aggregation.entry import ClockState
+from sluicegate.streams.aggregation.entry import ClockState, OriginState
 from sluicegate.streams.aggregation.events import WINDOW, Closing, Fire
 from sluicegate.streams.aggregation.groups import LONGEST_KEY, SLICE_BYTES, STALE, Groups, fired
 from sluicegate.streams.aggregation.layout import FIRST, OPENED, Bags, GroupState
@@ -23,8 +23,10 @@ from sluicegate.streams.aggregation.results import rfc3339
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.errors import Halt
-from sluicegate.streams.windows.clock import EventClock
+from sluicegate.streams.windows.clock import NEVER, EventClock
 from sluicegate.streams.windows.fold import fold, folds
+from sluicegate.streams.windows.marks import stamp
+from sluicegate.streams.windows.merged import MergedClock
 from sluicegate.streams.windows.times import NoTime, milliseconds, reader, source
 from sluicegate.streams.windows.tumbling import key_of, name, start_of, tumbling
 
@@ -52,6 +54,7 @@ class WindowGroups(Groups):
         "at_end",
         "caught_up",
         "event",
+        "merged",
         "tumbling",
         "window",
     )
@@ -59,14 +62,15 @@ class WindowGroups(Groups):
     def __init__(self, rule: Rule, window: Window, notes: bool = False) -> None:
         super().__init__(rule, notes)
         self.window, self.tumbling, self._time = window, tumbling(window), reader(window, rule.message)
-        self.event = EventClock(source(window))
+        self.merged = MergedClock(source(window), window.idle) if window.origins else None
+        self.event = self.merged or EventClock(source(window))
         self.caught_up = self.at_end = False
         self._high, self._claimed, self._next_offset = -1, inf, -1
         self.counts |= {"late": 0}
         self._order: list[tuple[int, int, bytes]] = []  # a heap of (start, first offset, name): the next to close first
         self._starts: Counter[int] = Counter()  # open groups by the start of their window
         self._closing = ""  # what closes the groups that are being fired
-        self._folds = folds(rule)
+        self._folds = folds(rule) and self.merged is None
 
     def begin(self, high: int, now: float) -> None:
         """A claim begins at the owner's time `now`. The partition ends before the offset `high`."""
@@ -77,7 +81,9 @@ class WindowGroups(Groups):
         self._next_offset, self.at_end = offset, at_end
         if not self.caught_up:
             waited = self.window.at_most is not None and now - self._claimed >= self.window.at_most
-            self.caught_up = at_end or waited or 0 <= self._high <= offset
+            read = at_end or 0 <= self._high <= offset
+            self.caught_up = waited or (read and self.event.ended_since(self._claimed))
+        self.event.look(now)
 
     def accept(self, records: Sequence[Record], now: float, left_out: Collection[int] = ()) -> None:
         """Take records of this partition, in order, at the owner's time `now`. `left_out` are the offsets of those that
@@ -90,6 +96,8 @@ class WindowGroups(Groups):
         for record in records:
             if record.offset() not in left_out:
                 most -= self.take(record, now, most)
+            elif self.merged is not None:
+                most -= self._heard(self.merged, record, now, most)
             elif (time := self._readable(record)) is not None and not self._ahead(time, now):
                 most -= self._passed(time, now, most)
 
@@ -97,7 +105,7 @@ class WindowGroups(Groups):
         """One record that `where` takes. It closes up to `most` windows; returns how many. Raises Halt."""
         try:
             key, read, items = parsed(self, record)
-            time = self._time(record) if self.rule.time_of is None else self._field(self.rule.time_of(read))
+            time = self._event_time(record, read)
         except NoTime as error:
             self._untimed(record, error)
             return 0
@@ -124,6 +132,23 @@ class WindowGroups(Groups):
         group = self._next()
         return inf if group is None else self.tumbling.closes(start_of(group))
 
+    def _heard(self, clock: MergedClock, record: Record, now: float, most: int) -> int:
+        """A time mark. It closes up to `most` windows; returns how many."""
+        found = stamp(record)
+        return self._close(now, most) if found is not None and clock.hear(found) else 0
+
+    def _event_time(self, record: Record, read: Any) -> int:
+        """Raises NoTime."""
+        if self.merged is None:
+            return self._time(record) if self.rule.time_of is None else self._field(self.rule.time_of(read))
+        found = stamp(record)
+        if found is None or found.time == NEVER:
+            raise NoTime(
+                "no-time", "it has no sluicegate-time: the agent that re-keys for these windows did not write it"
+            )
+        self.merged.reading = found.origin
+        return found.time
+
     def _field(self, value: Any) -> int:
         return milliseconds(value, self.window.unit, self.window.time or "")
 
@@ -137,7 +162,8 @@ class WindowGroups(Groups):
             return None
 
     def _ahead(self, time: int, now: float) -> bool:
-        return time > (now + self.window.max_ahead) * 1000
+        """Where records are re-keyed, the agent that does it has looked."""
+        return self.merged is None and time > (now + self.window.max_ahead) * 1000
 
     def _untimed(self, record: Record, error: NoTime) -> None:
         if self.rule.aggregation.on_missing == "skip":
@@ -195,9 +221,10 @@ class WindowGroups(Groups):
     def _silence_due(self) -> float:
         """The owner's time at which silence closes a window; infinity for never."""
         idle = self.window.idle
-        if idle is None or not (self.caught_up and self.at_end):
+        ready = self.caught_up or self.merged is not None  # origins say it themselves, and their word must be fresh
+        if idle is None or not (ready and self.at_end):
             return inf
-        return idle + max(self.event.seen, self.next_close() / 1000)
+        return idle + max(self.event.quiet_since(), self.next_close() / 1000)
 
     def _silence(self, now: float) -> None:
         """Move the watermark to the latest close of an open window that has been over for `idle` in real time, and no
@@ -287,3 +314,10 @@ class WindowGroups(Groups):
 
     def restore_clock(self, clock: ClockState) -> None:
         self.event.restore(clock)
+
+    def origins(self, whole: bool) -> dict[str, OriginState]:
+        return {} if self.merged is None else self.merged.unsaved(whole)
+
+    def restore_origins(self, origins: dict[str, OriginState]) -> None:
+        if self.merged is not None:
+            self.merged.restore_origins(origins)

@@ -8,6 +8,7 @@ from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.correlation.groups import CorrelatedGroups
 from sluicegate.streams.windows.groups import WindowGroups
+from sluicegate.streams.windows.origins import OriginGroups
 from sluicegate.streams.windows.times import reader
 from sluicegate.streams.windows.tumbling import tumbling
 
@@ -39,6 +40,8 @@ def window_of(rule: Rule) -> Callable[[Record], int | None]:
 
 def groups_of(rule: Rule, notes: bool = False) -> Groups:
     """The groups of one partition under this rule, with none open. `notes` as in Groups."""
+    if rule.times is not None:
+        return OriginGroups(rule, rule.times, notes)
     window, correlation = rule.aggregation.window, rule.aggregation.correlation
     if correlation is not None:
         return CorrelatedGroups(rule, correlation, notes)

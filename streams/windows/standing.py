@@ -1,19 +1,32 @@
 """What an open window waits for, as values for people and tests."""
 
+from collections.abc import Iterator
 from math import inf
 from typing import NamedTuple
 
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import OPENED, GroupState
 from sluicegate.streams.windows.groups import WindowGroups
+from sluicegate.streams.windows.merged import MergedClock
 from sluicegate.streams.windows.tumbling import key_of, start_of
+
+
+class Origin(NamedTuple):
+    """An origin that holds the watermark back: the agent that re-keys it, its partition as TOPIC/NUMBER, its state, and
+    when the agent said so, in milliseconds since 1970."""
+
+    agent: str
+    partition: str
+    state: str
+    said: int
 
 
 class OpenWindow(NamedTuple):
     """`name` is the group's name in the changelog. `start`, `end`, `closes` and `watermark` are event times in
     milliseconds since 1970; the watermark is -1 before the first record. Event time closes the window when the
     watermark is at `closes`. `silent` and `latest` are times of the owner's clock in seconds (infinity: never): when
-    silence closes the window if no record comes from now on, and when its group ends at the latest."""
+    silence closes the window if no record comes from now on, and when its group ends at the latest. `held_back_by` are
+    the origins with the least time, where records come from several."""
 
     name: bytes
     start: int
@@ -22,6 +35,7 @@ class OpenWindow(NamedTuple):
     watermark: int
     silent: float
     latest: float
+    held_back_by: tuple[Origin, ...] = ()
 
 
 def plain_key(groups: Groups, name: bytes) -> bytes:
@@ -37,4 +51,11 @@ def open_window(groups: Groups, name: bytes, state: GroupState) -> OpenWindow | 
     closes = kind.closes(start)
     silent = inf if window.idle is None else window.idle + max(groups.event.seen, closes / 1000)
     latest = inf if window.at_most is None else float(state[OPENED]) + window.at_most
-    return OpenWindow(name, start, start + kind.size, closes, groups.event.watermark, silent, latest)
+    held = () if groups.merged is None else tuple(_origins(groups.merged))
+    return OpenWindow(name, start, start + kind.size, closes, groups.event.watermark, silent, latest, held)
+
+
+def _origins(clock: MergedClock) -> Iterator[Origin]:
+    for name, (_, state, said) in clock.held_back_by().items():
+        agent, _, partition = name.partition("/")
+        yield Origin(agent, partition, state, said)

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from tests.model import changed, deploying, lanes, promises, protocol, sealed, shared, timeouts, transactional
+from tests.model import changed, deploying, lanes, origins, promises, protocol, sealed, shared, timeouts, transactional
 from tests.model.calls import Trouble
 from tests.model.explore import Rules
 from tests.model.values import Budget, Setup
@@ -16,6 +16,7 @@ AnySetup = (
     | transactional.Setup
     | changed.Setup
     | deploying.Setup
+    | origins.Setup
 )
 
 
@@ -23,6 +24,7 @@ def rules(setup: AnySetup) -> Rules:
     """The model that this is a setup of."""
     models = {Setup: protocol, sealed.Setup: sealed, timeouts.Setup: timeouts, lanes.Setup: lanes, shared.Setup: shared}
     more = {transactional.Setup: transactional, changed.Setup: changed, deploying.Setup: deploying}
+    more |= {origins.Setup: origins}
     return (models | more)[type(setup)].RULES
 
 
@@ -295,6 +297,21 @@ KAFKA_LINEAGES = KAFKA._replace(
     most=1,
 )
 
+ORIGINS = origins.Setup("origins", "two origins, their marks in every order", ((1, 3), (2,)), origins.Budget(marks=2))
+ORIGINS_CRASH = origins.Setup(
+    "origins-crash", "the owner crashes anywhere", ((1,), (2,)), origins.Budget(marks=2, crashes=1)
+)
+ORIGINS_COPY = origins.Setup("origins-copy", "a row is sent again", ((1,), (2,)), origins.Budget(marks=2, copies=1))
+ORIGINS_CLAIM = origins.Setup(
+    "origins-claim", "a re-keyer claims anew", ((1,), (2,)), origins.Budget(marks=2, claims=1)
+)
+ORIGINS_REWIND = origins.Setup(
+    "origins-rewind", "the owner's store goes back", ((1,), (2,)), origins.Budget(marks=2, rewinds=1)
+)
+ORIGINS_TIME = origins.Setup(
+    "origins-time", "time passes, the owner crashes", ((1,), (2,)), origins.Budget(marks=2, ticks=2, crashes=1)
+)
+
 SETUPS: tuple[AnySetup, ...] = (
     OWNERSHIP,
     CRASH,
@@ -330,6 +347,12 @@ SETUPS: tuple[AnySetup, ...] = (
     DEPLOYED_REWIND_DROP,
     DEPLOYED_REWIND_FLUSH,
     DEPLOYED_REWIND_TWICE,
+    ORIGINS,
+    ORIGINS_CRASH,
+    ORIGINS_COPY,
+    ORIGINS_CLAIM,
+    ORIGINS_REWIND,
+    ORIGINS_TIME,
     TIMEOUTS,
     MOVES,
     REPEATS,
@@ -439,6 +462,17 @@ MUTANTS = (
     Mutant("rewound-while-groups-wait", DEPLOYED_REWIND_TWICE, deploying.DELIVERED),
     Mutant("rewound-before-the-first-claim", DEPLOYED_REWIND_TWICE, deploying.DELIVERED),
     Mutant("rewound-without-reading", DEPLOYED_REWIND_TWICE, deploying.DELIVERED),
+    Mutant("mark-before-its-records", ORIGINS, origins.LATE),
+    Mutant("unknown-origin-holds-nothing", ORIGINS, origins.HOLDS),
+    Mutant("idle-origin-stays-idle", ORIGINS, origins.HOLDS),
+    Mutant("watermark-over-one-leg", ORIGINS, origins.HOLDS),
+    Mutant("silence-before-the-end", ORIGINS, origins.HOLDS),
+    Mutant("repeated-mark-taken", ORIGINS_COPY, origins.HOLDS),
+    Mutant("origins-not-in-the-entry", ORIGINS_CRASH, origins.ENDS),
+    Mutant("watermark-not-in-the-entry", ORIGINS_CRASH, origins.BACK),
+    Mutant("watermark-not-in-the-entry", ORIGINS_REWIND, origins.ALIKE),
+    Mutant("idle-is-never-doubted", ORIGINS_TIME, origins.HOLDS),
+    Mutant("doubted-by-its-own-clock", ORIGINS_TIME, origins.ALIKE),
     Mutant("due-by-the-dispatchers-clock", TIMEOUTS, timeouts.EARLY),
     Mutant("removed-before-the-row", TIMEOUTS, timeouts.DELIVERED),
     Mutant("row-before-the-removal", TIMEOUTS, timeouts.ONCE),

@@ -3,7 +3,10 @@
 from tests.mutation.guard import NEVER, Guard
 
 RUNS = "        for run in self.dedupe.runs(fresh, now, self.groups, self._inbox) if self.dedupe else (fresh,):\n"
-TAKEN, PROCESSOR = "        fresh = taken(self.groups, fresh)\n", "        processor = self._setting.processor\n"
+TAKEN = (
+    "        fresh = taken(self.groups, fresh) if self.origin is None else windowed.stamping(self.origin, fresh, now)\n"
+)
+PROCESSOR = "        processor = self._setting.processor\n"
 WHERE = ("tests/unit/engine/test_where.py",)
 FILES = ("tests/unit/testing/test_expressions.py",)
 UNTIL = ("tests/unit/aggregation/test_until.py",)

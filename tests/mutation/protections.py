@@ -57,6 +57,13 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     # -- windows -------------------------------------------------------------------------------------------------------
+    "origins": (
+        Edit(
+            "streams/windows/merged.py",
+            "        least = min(times, default=NEVER)\n        if least <= self.watermark:",
+            "        least = max(times, default=NEVER)\n        if least <= self.watermark:",
+        ),
+    ),
     "window-end": (
         Edit(
             "streams/engine/event_clock.py",

@@ -5,6 +5,7 @@ from tests.mutation.guard import NEVER, Guard
 ENGINE = ("tests/unit/engine/test_windows.py",)
 PURE = ("tests/unit/windows/test_same_windows.py",)
 ENDS = ("tests/unit/kafka/test_ends.py",)
+ORIGINS = ("tests/unit/engine/test_origins.py",)
 
 GUARDS = (
     Guard(
@@ -52,7 +53,7 @@ GUARDS = (
     Guard(
         "windows: no clock closes before the backlog of the claim was read",
         "streams/windows/groups.py",
-        "            self.caught_up = at_end or waited or 0 <= self._high <= offset\n",
+        "            self.caught_up = waited or (read and self.event.ended_since(self._claimed))\n",
         "            self.caught_up = True\n",
         ENGINE,
     ),
@@ -118,5 +119,75 @@ GUARDS = (
         "            self._doubted.update(self._ends)\n",
         "            pass\n",
         ENDS,
+    ),
+    Guard(
+        "windows: a time mark stands behind the records of its commit",
+        "streams/handlers/rekey.py",
+        "        ordered = sorted(items, key=_stands_last)\n",
+        "        ordered = items\n",
+        ORIGINS,
+    ),
+    Guard(
+        "windows: an origin that said nothing holds the watermark back",
+        "streams/windows/merged.py",
+        "                self._note(name, (NEVER, UNKNOWN, 0))\n",
+        "                pass\n",
+        ORIGINS,
+    ),
+    Guard(
+        "windows: a record ends the idleness of its origin",
+        "streams/windows/merged.py",
+        "BEHIND if state in (UNKNOWN, IDLE) else state, said))",
+        "BEHIND if state == UNKNOWN else state, said))",
+        ORIGINS,
+    ),
+    Guard(
+        "windows: the word that an origin is idle counts while it is repeated",
+        "streams/windows/merged.py",
+        "self._newest - said > self._fresh\n",
+        "False\n",
+        ORIGINS,
+    ),
+    Guard(
+        "windows: silence asks whether the word of the origins is fresh",
+        "streams/windows/merged.py",
+        " and said >= since",
+        "",
+        ORIGINS,
+    ),
+    Guard(
+        "windows: the watermark is the least over the origins",
+        "streams/windows/merged.py",
+        "        least = min(times, default=NEVER)\n        if least <= self.watermark:",
+        "        least = max(times, default=NEVER)\n        if least <= self.watermark:",
+        ORIGINS,
+    ),
+    Guard(
+        "windows: the entry holds the origins that changed",
+        "streams/aggregation/changelog.py",
+        "            origins=groups.origins(whole=False),\n",
+        "",
+        ORIGINS,
+    ),
+    Guard(
+        "windows: the compacted log holds the origins",
+        "streams/aggregation/changelog.py",
+        "        entry.origins = self.groups.origins(whole=True)\n",
+        "",
+        ORIGINS,
+    ),
+    Guard(
+        "windows: time marks go to every partition",
+        "streams/outbox/rows.py",
+        "            for place in range(self._facts.partitions(topic))\n",
+        "            for place in range(1)\n",
+        ORIGINS,
+    ),
+    Guard(
+        "windows: other agents do not see time marks",
+        "streams/ownership/owner.py",
+        "                fresh = without_marks(fresh)\n",
+        "                pass\n",
+        ORIGINS,
     ),
 )

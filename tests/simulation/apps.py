@@ -6,7 +6,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from sluicegate.streams.agent import Agent, Aggregation, Deduplication, Destination, Handler, Reducer, Until
-from tests.simulation import correlated, routed, windowed
+from tests.simulation import correlated, merged, routed, windowed
 from tests.simulation.handlers import DEADLY
 from tests.unit.aggregation.timelines import POOL
 
@@ -40,6 +40,7 @@ MORE_KINDS = (
     "deployed",
     "windows",
     "correlated",
+    "origins",
 )
 """Not among those that the numbers of seeds choose, so that these go on to mean what they meant."""
 UNTIL = "done || group.total >= 150"
@@ -92,6 +93,8 @@ def agents(kind: str, chance: Random) -> tuple[Agent, ...]:
     if kind in ("routed", "forwarded"):
         rule = Aggregation(count=count, since_first=first, compute=SUM)
         return (routed.forwarder() if kind == "forwarded" else routed.agent(rule),)
+    if kind == merged.KIND:
+        return merged.agents(chance)
     if kind in (windowed.KIND, correlated.KIND):
         return (windowed.agent(chance) if kind == windowed.KIND else correlated.agent(4 * first),)
     if kind == "dedupe":
@@ -130,7 +133,7 @@ def records(kind: str, chance: Random, most: int, steps: int, partitions: int) -
         Entry(chance.randrange(steps), chance.randrange(partitions), chance.choice(KEYS), _value(kind, chance, number))
         for number in range(most)
     ]
-    if kind == windowed.KIND:
+    if kind in (windowed.KIND, merged.KIND):
         found = [each._replace(value=windowed.timed(each.value, each.step, chance)) for each in found]
     if kind == correlated.KIND:
         legs = [correlated.leg(chance, number) for number in range(most)]

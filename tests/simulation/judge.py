@@ -15,12 +15,13 @@ from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.testing.log import LogRecord
 from tests.chaos.record import Seen
 from tests.chaos.verdict import Verdict, exact_copies
-from tests.simulation import correlated, handlers, shared
+from tests.simulation import correlated, handlers, merged, shared
 from tests.simulation.calm import states
 from tests.simulation.changed import Tiled
 from tests.simulation.correlated_fold import Correlated
 from tests.simulation.deployed import KIND, TiledByRule
 from tests.simulation.fold import Fold, loads
+from tests.simulation.merged_fold import Merged, Rekeyed, is_mark
 from tests.simulation.process import APP
 from tests.simulation.timers import early
 from tests.simulation.windowed_fold import Windowed
@@ -68,7 +69,12 @@ def copies(world: Any) -> list[str]:
 def judge(world: Any) -> list[str]:
     """What is wrong, a line each; empty when every promise held."""
     found = list(world.findings)
-    sent = [seen(message) for topic in ("mid", "out", "dead") for message in world.log.order.get(topic, [])]
+    sent = [
+        seen(message)
+        for topic in ("mid", "out", "dead")
+        for message in world.log.order.get(topic, [])
+        if not is_mark(message.h)
+    ]
     halted = {
         Partition(APP, name, *place): why for name, stopped in states(world).items() for place, why in stopped.items()
     }
@@ -146,7 +152,7 @@ def _partition(
         wanted[dead_id(offset)] = Wanted("dead", record.k, record.v, (partition, "dead"), offset, raw=True)
     outputs = Counter[int]()
     for offset, key, value, topic in fold.outputs():
-        id, raw = output_id(identify(offset), outputs[offset]), agent.forwards
+        id, raw = output_id(identify(offset), outputs[offset]), agent.forwards or bool(agent.rekeys)
         wanted[id] = Wanted(topic, key, value, (partition, key), fold.at(offset), raw)
         outputs[offset] += 1
     found += fold.left(world, partition)
@@ -168,10 +174,14 @@ def _folded(
     records: Sequence[LogRecord],
     crashed: set[int],
     sent: Sequence[Seen],
-) -> Fold | Tiled | Windowed:
+) -> Fold | Tiled | Windowed | Rekeyed:
     if world.plan.files:
         laid = TiledByRule if world.plan.kind == KIND else Tiled
         return laid(world, partition, records, crashed, sent)
+    if agent.rekeys:
+        return Rekeyed(records, crashed)
+    if world.plan.kind == merged.KIND:
+        return Merged(agent, records, crashed, world.plan.partitions)
     if agent.aggregation is not None and agent.aggregation.window is not None:
         return Windowed(agent, records, crashed)
     identify = fire_ids(partition, world.log.ids[partition.topic])

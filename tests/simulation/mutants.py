@@ -46,7 +46,17 @@ from tests.simulation.taken_out_shared import (
     unmarked,
     watermark_first,
 )
-from tests.simulation.taken_out_windows import by_batch, grace_forgotten, watermark_compacted, watermark_forgotten
+from tests.simulation.taken_out_windows import (
+    by_batch,
+    grace_forgotten,
+    highest_origin,
+    idle_for_ever,
+    mark_first,
+    origins_forgotten,
+    unknown_ignored,
+    watermark_compacted,
+    watermark_forgotten,
+)
 from tests.simulation.taking_out import TakeOut, taken_out
 
 
@@ -144,6 +154,11 @@ MUTANTS = (
     Mutant("watermark-not-in-the-compacted-log", "windows", watermark_compacted, 1),
     Mutant("records-judged-by-batch", "windows", by_batch),
     Mutant("windows-without-grace", "windows", grace_forgotten),
+    Mutant("origins-not-restored", "origins", origins_forgotten),
+    Mutant("mark-before-its-records", "origins", mark_first, 1),
+    Mutant("highest-origin-judges", "origins", highest_origin),
+    Mutant("unknown-origin-holds-nothing", "origins", unknown_ignored),
+    Mutant("idle-origin-stays-idle", "origins", idle_for_ever, 31),
     Mutant("ended-key-not-remembered", "correlated", not_remembered),
     Mutant("ended-keys-not-restored", "correlated", ends_not_kept),
     Mutant("absent-before-what-waits-was-read", "correlated", called_absent),

@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
+from sluicegate.streams.handlers import rekey
 from sluicegate.streams.windows.groups import WindowGroups
+from sluicegate.streams.windows.merged import BEHIND, NEVER, UNKNOWN, MergedClock
 
 Patch = pytest.MonkeyPatch
 
@@ -43,3 +45,40 @@ def grace_forgotten(patch: Patch) -> None:
         self.tumbling = self.tumbling._replace(grace=0)
 
     patch.setattr(WindowGroups, "__init__", made)
+
+
+def origins_forgotten(patch: Patch) -> None:
+    """A restore knows nothing of the origins."""
+    patch.setattr(WindowGroups, "restore_origins", lambda self, origins: None)
+
+
+def mark_first(patch: Patch) -> None:
+    """A time mark stands before the records of its commit."""
+    patch.setattr(rekey, "_stands_last", lambda item: not isinstance(item, rekey.TimeMark))
+
+
+def highest_origin(patch: Patch) -> None:
+    """The watermark is the highest time of any origin."""
+
+    def advanced(self: Any) -> bool:
+        highest = max(time for time, _, _ in self.origins.values())
+        moved, self.watermark = highest > self.watermark, max(highest, self.watermark)
+        return moved
+
+    patch.setattr(MergedClock, "_advanced", advanced)
+
+
+def unknown_ignored(patch: Patch) -> None:
+    """An origin that has said nothing holds nothing back."""
+    patch.setattr(MergedClock, "expect", lambda self, names, topics: None)
+
+
+def idle_for_ever(patch: Patch) -> None:
+    """A record of an idle origin leaves it idle."""
+
+    def read(self: Any, time: int) -> bool:
+        known, state, said = self.origins.get(self.reading, (NEVER, UNKNOWN, 0))
+        self._note(self.reading, (max(known, time), BEHIND if state == UNKNOWN else state, said))
+        return bool(self._advanced())
+
+    patch.setattr(MergedClock, "read", read)

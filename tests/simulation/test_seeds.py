@@ -64,6 +64,7 @@ with_faults_of_its_own = pytest.mark.parametrize(
         ("routed", 24, {"kill-at": 20, "fenced": 20}),  # `where`, `having` and two routes
         ("forwarded", 24, {"kill-at": 20, "fenced": 20}),  # each record goes to its routes, once and unchanged
         ("windows", 24, {"kill-at": 20, "fenced": 20}),  # the same windows close and the same records are late
+        ("origins", 12, {"kill-at": 10, "fenced": 10}),  # windows over a re-keyed topic, by its marks
         ("correlated", 24, {"kill-at": 20, "fenced": 20}),  # a key ends once, and nothing that waits is called absent
     ],
     ids=[
@@ -77,6 +78,7 @@ with_faults_of_its_own = pytest.mark.parametrize(
         "routed",
         "forwarded",
         "windows",
+        "origins",
         "correlated",
     ],
 )

@@ -22,12 +22,15 @@ class Windowed:
         assert rule is not None
         assert rule.window is not None
         self.failed: list[int] = []
-        self.oracle = Oracle(SIZE, 0, round(rule.window.grace * 1000), inf, inf, inf, len(records) + 1)
+        self.oracle = self._oracle(SIZE, 0, round(rule.window.grace * 1000), inf, inf, inf, len(records) + 1)
         self._topic = agent.to.topic if agent.to else ""
         for record in records:
             if record.o not in crashed:
                 self._take(record)
         self._order = {each.first: at for at, each in enumerate(self.oracle.results)}
+
+    def _oracle(self, *given: Any) -> Oracle:
+        return Oracle(*given)
 
     def _take(self, record: LogRecord) -> None:
         value = loads(record.v)

@@ -114,7 +114,6 @@ def test_a_mistake_is_one_line(tmp_path: Path, text: str, more: str, aggregate: 
     ("more", "problem"),
     [
         ("scope: shared", "scope: does not go together"),
-        ("key: shop\n        repartition: by-shop", "repartition: does not go together"),
         ("on_change: finish", "on_change: does not go together"),
         ("let: {at: amount}", "aggregate.window.time: names a computed field"),
     ],
@@ -180,3 +179,14 @@ def test_open_windows_never_finish_beside_a_changed_rule(tmp_path: Path) -> None
 
 def test_every_key_is_known_to_the_hints() -> None:
     assert "max_ahead" in loading._keys()["agents.*.aggregate.window"]
+
+
+def test_with_repartition_the_first_half_reads_the_times_and_the_second_knows_its_origins(tmp_path: Path) -> None:
+    found = loaded(tmp_path, windowed("{tumbling: 5m, time: at}", "key: shop\n        repartition: by-shop"))
+    assert found.app is not None, found.problems
+    first, second = found.app.agents
+    assert second.aggregation is not None
+    assert first.times == Window(300.0, time="at", at_most=3900.0)
+    assert second.aggregation.window == replace(first.times, origins=("a.repartition/orders",))
+    assert "closes a window when records of all input partitions are at or past its end" in words.meaning(second)
+    values.check(found.app)

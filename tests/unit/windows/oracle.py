@@ -62,9 +62,7 @@ class Oracle:
             if not step.left_out:
                 self.refused.append((offset, "time-ahead"))
             return
-        if step.time > self.watermark:
-            self.watermark = step.time
-            self.close("event")
+        self.passed(step.time)
         if step.left_out:
             return
         start = next(
@@ -78,6 +76,12 @@ class Oracle:
         group.amounts.append(step.amount)
         if len(group.amounts) == self.count:
             self.end((start, step.key), "count", "")
+
+    def passed(self, time: int) -> None:
+        """Event time is at least `time`."""
+        if time > self.watermark:
+            self.watermark = time
+            self.close("event")
 
     def look(self, now: float) -> None:
         """The owner's clock: windows that are over since `idle` in a silent partition, groups that are too old."""

@@ -1,0 +1,64 @@
+"""What rows of a re-keying agent say about event time, in their headers.
+
+A re-keyed record says from which origin it is, and its time. An origin is an input partition as one agent reads it. A
+time mark is a record with neither key nor value: how far its origin is.
+"""
+
+from collections.abc import Sequence
+from operator import methodcaller
+from typing import NamedTuple
+
+from sluicegate.streams.aggregation.events import TimeMark
+from sluicegate.streams.contracts.record import Header, Headers, Record, headers
+from sluicegate.streams.windows.clock import NEVER
+
+ORIGIN, TIME, STATE = "sluicegate-origin", "sluicegate-time", "sluicegate-state"
+AGENT = "sluicegate-agent"
+_LONGEST = 18  # digits of a number in a header
+_value = methodcaller("value")
+
+
+class Stamp(NamedTuple):
+    """`origin` is AGENT/TOPIC/PARTITION, `time` in milliseconds since 1970 (NEVER: the origin has read no time). A mark
+    has a `state`, and `said`, the time of its writing by its writer's clock in milliseconds. A record has neither."""
+
+    origin: str
+    time: int
+    state: str = ""
+    said: int = 0
+
+
+def of_record(record: Record, time: int) -> list[Header]:
+    """The headers of a re-keyed record."""
+    origin = f"{record.topic()}/{record.partition()}/{record.offset()}"
+    return [(ORIGIN, origin.encode()), (TIME, b"%d" % time)]
+
+
+def of_mark(mark: TimeMark, topic: str, partition: int) -> Headers:
+    """The headers of a mark of this input partition."""
+    return [
+        (ORIGIN, f"{topic}/{partition}/{mark.offset}".encode()),
+        *([] if mark.time == NEVER else [(TIME, b"%d" % mark.time)]),
+        (STATE, f"{mark.state}/{mark.said}".encode()),
+    ]
+
+
+def stamp(record: Record) -> Stamp | None:
+    """What the record says of its origin. None: no re-keying agent wrote it, or it says nothing of time."""
+    found = {name: value or b"" for name, value in headers(record) if name in (AGENT, ORIGIN, TIME, STATE)}
+    try:
+        agent, (origin, _, _) = found[AGENT].decode(), found[ORIGIN].decode().rpartition("/")
+        state, _, said = found.get(STATE, b"/0").decode().partition("/")
+        time = int(found[TIME][:_LONGEST]) if TIME in found else NEVER
+        return Stamp(f"{agent}/{origin}", time, state, int(said[:_LONGEST])) if state or TIME in found else None
+    except (KeyError, ValueError):
+        return None
+
+
+def is_mark(record: Record) -> bool:
+    return record.value() is None and any(name == STATE for name, _ in headers(record))
+
+
+def without_marks(records: Sequence[Record]) -> Sequence[Record]:
+    """The records that are no time marks: for agents that do not ask for event time."""
+    return [record for record in records if not is_mark(record)] if None in map(_value, records) else records

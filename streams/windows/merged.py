@@ -1,0 +1,113 @@
+"""The event clock of a partition whose records come from several origins: the watermark is the least of their times."""
+
+from collections.abc import Collection, Mapping
+
+from sluicegate.streams.aggregation.entry import OriginState
+from sluicegate.streams.windows.clock import NEVER, EventClock
+from sluicegate.streams.windows.marks import Stamp
+
+UNKNOWN, BEHIND, AT_END, IDLE = "unknown", "behind", "at-end", "idle"
+MOST_BEAT = 10.0  # seconds
+FRESH = 3  # beats for which the word of an origin counts that it is idle
+
+
+def beat(idle: float | None) -> float:
+    """The seconds after which an origin at its end repeats its mark."""
+    return MOST_BEAT if idle is None else min(MOST_BEAT, max(1.0, idle / 2))
+
+
+class MergedClock(EventClock):
+    """An origin that has said nothing holds the watermark back. One that is idle does not, as long as it repeats it: a
+    worker that is down repeats nothing. Whether its word is fresh is judged by the newest mark of any origin, so that
+    the watermark is a function of the log.
+
+    `origins` has, by name, the highest time, the state, and when the origin said it, in milliseconds. `reading` is the
+    origin of the record that is taken.
+    """
+
+    __slots__ = ("_ended", "_fresh", "_newest", "_quiet", "_unsaved", "origins", "reading")
+
+    def __init__(self, source: str, idle: float | None) -> None:
+        super().__init__(source)
+        self.origins: dict[str, OriginState] = {}
+        self.reading = ""
+        self._fresh = round(1000 * FRESH * beat(idle))
+        self._unsaved: set[str] = set()
+        self._ended: dict[str, int] = {}  # when it said under this claim that it is at its end
+        self._newest, self._quiet = 0, False
+
+    def expect(self, names: Collection[str], topics: Collection[str]) -> None:
+        """A claim begins: these origins must be heard. Those of other topics than `topics`, AGENT/TOPIC, are gone."""
+        for name in [name for name in self.origins if name.rpartition("/")[0] not in topics]:
+            del self.origins[name]
+        for name in names:
+            if name not in self.origins:
+                self._note(name, (NEVER, UNKNOWN, 0))
+        self._ended.clear()
+
+    def follow(self, earlier: EventClock) -> None:
+        super().follow(earlier)
+        if isinstance(earlier, MergedClock) and earlier.source == self.source:
+            self.restore_origins(earlier.origins)
+            self._unsaved.update(earlier.origins)
+
+    def read(self, time: int) -> bool:
+        """As in EventClock, for a record of `reading`, which is not idle any more."""
+        known, state, said = self.origins.get(self.reading, (NEVER, UNKNOWN, 0))
+        if time <= known and state not in (UNKNOWN, IDLE):
+            return False
+        self._note(self.reading, (max(known, time), BEHIND if state in (UNKNOWN, IDLE) else state, said))
+        return self._advanced()
+
+    def hear(self, stamp: Stamp) -> bool:
+        """A mark. Returns whether it moved the watermark."""
+        known = self.origins.get(stamp.origin, (NEVER, UNKNOWN, 0))
+        self._note(stamp.origin, (max(known[0], stamp.time), stamp.state, stamp.said))
+        self._newest = max(self._newest, stamp.said)
+        if stamp.state != BEHIND:
+            self._ended[stamp.origin] = stamp.said
+        return self._advanced()
+
+    def _note(self, name: str, state: OriginState) -> None:
+        self.origins[name] = state
+        self._unsaved.add(name)
+        self.changed = True
+
+    def _advanced(self) -> bool:
+        times = [
+            time for time, state, said in self.origins.values() if state != IDLE or self._newest - said > self._fresh
+        ]
+        least = min(times, default=NEVER)
+        if least <= self.watermark:
+            return False
+        self.watermark = least
+        return True
+
+    def look(self, now: float) -> None:
+        """The owner stands at its time `now`: is every origin idle?"""
+        since = 1000 * now - self._fresh
+        self._quiet = all(state == IDLE and said >= since for _, state, said in self.origins.values())
+
+    def quiet_since(self) -> float:
+        """As in EventClock. The silence is that of the origins, which they have waited for."""
+        return float("-inf") if self._quiet else float("inf")
+
+    def ended_since(self, claimed: float) -> bool:
+        """As in EventClock: every origin has said it under this claim."""
+        return all(self._ended.get(name, -1) >= 1000 * claimed for name in self.origins)
+
+    def held_back_by(self) -> dict[str, OriginState]:
+        """The origins that hold the watermark where it is."""
+        active = {
+            name: each for name, each in self.origins.items() if self._newest - each[2] > self._fresh or each[1] != IDLE
+        }
+        least = min((time for time, _, _ in active.values()), default=NEVER)
+        return {name: each for name, each in sorted(active.items()) if each[0] == least}
+
+    def unsaved(self, whole: bool) -> dict[str, OriginState]:
+        names, self._unsaved = self._unsaved, set()
+        return dict(self.origins) if whole else {name: self.origins[name] for name in names if name in self.origins}
+
+    def restore_origins(self, origins: Mapping[str, OriginState]) -> None:
+        self.origins.update(origins)
+        self._newest = max((self._newest, *(said for _, _, said in origins.values())))

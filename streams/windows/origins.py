@@ -1,0 +1,142 @@
+"""The groups of an agent that re-keys records for event time: none, but the clock of each input partition (an origin),
+and its time marks.
+
+A mark is the only thing that is ever due. It goes through the outbox behind the records that it speaks of, so no mark
+overtakes a record.
+"""
+
+from collections.abc import Iterator
+from math import inf
+
+from sluicegate.streams.agent import Window
+from sluicegate.streams.aggregation.entry import ClockState
+from sluicegate.streams.aggregation.events import Decided, Fire, TimeMark
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.results import rfc3339
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.contracts.record import Header, Record
+from sluicegate.streams.windows.clock import EventClock
+from sluicegate.streams.windows.marks import of_record
+from sluicegate.streams.windows.merged import AT_END, BEHIND, IDLE, beat
+from sluicegate.streams.windows.times import NoTime, reader, source
+
+LEAST = 1.0  # seconds between two marks
+
+
+class OriginGroups(Groups):
+    """A mark is written at each claim; then at most once in LEAST seconds, when time or state changed; and once in a
+    beat at the end of the partition. `event` is the clock of the partition."""
+
+    __slots__ = (
+        "_at_end",
+        "_beat",
+        "_mark",
+        "_now",
+        "_offset",
+        "_said",
+        "_time",
+        "_told",
+        "_was_at_end",
+        "event",
+        "window",
+    )
+
+    def __init__(self, rule: Rule, window: Window, notes: bool = False) -> None:
+        super().__init__(rule, notes)
+        self.window, self._time = window, reader(window, rule.message)
+        self.event = EventClock(source(window))
+        self._beat = beat(window.idle)
+        self._now, self._said, self._offset = 0.0, -inf, -1
+        self._told = "", -1  # the state and the time of the last mark
+        self._at_end = self._was_at_end = False
+        self._mark: TimeMark | None = None  # the one that waits for its commit
+
+    def begin(self, high: int, now: float) -> None:
+        """As WindowGroups. A partition that was never read is silent since now."""
+        self._now = now
+        if not self.event.seen:
+            self.event.saw(now)
+
+    def stands(self, offset: int, at_end: bool, now: float) -> None:
+        """As WindowGroups."""
+        self._offset, self._now, self._at_end = offset, now, at_end
+        self._was_at_end = self._was_at_end or at_end
+
+    def saw(self, now: float) -> None:
+        """Records came. A mark that waits for its commit stands behind them, and speaks of them."""
+        self._now, self._at_end = now, False
+        self.event.saw(now)
+
+    def stamped(self, record: Record) -> list[Header] | None:
+        """The headers of the re-keyed record; None if it is refused, because its time cannot be used. Raises what
+        decoders raise."""
+        try:
+            time = self._time(record)
+        except NoTime as error:
+            if self.rule.aggregation.on_missing == "skip":
+                self.counts["skipped"] += 1
+            else:
+                self.refuse(record, "decode", error.reason, str(error))
+            return None
+        if self._ahead(time):
+            text = f"its time {rfc3339(time / 1000)} is more than max_ahead after the worker's clock"
+            self.refuse(record, "aggregate", "time-ahead", text)
+            return None
+        self.event.read(time)
+        self._offset = record.offset() + 1
+        return of_record(record, time)
+
+    def passed(self, record: Record) -> None:
+        """A record that `where` leaves out: only its time counts, if it can be read."""
+        try:
+            time = self._time(record)
+        except Exception:
+            return
+        if not self._ahead(time):
+            self.event.read(time)
+
+    def _ahead(self, time: int) -> bool:
+        return time > (self._now + self.window.max_ahead) * 1000
+
+    def _state(self) -> str:
+        if self._at_end and self._now >= self._idle_from():
+            return IDLE
+        return AT_END if self._was_at_end else BEHIND
+
+    def _idle_from(self) -> float:
+        """The owner's time from which the partition is idle, if no record comes."""
+        return inf if self.window.idle is None else self.event.seen + self.window.idle
+
+    def next_due(self) -> float:
+        if self._mark is not None:
+            return inf
+        state = self._state()
+        if (state, self.event.watermark) != self._told:
+            return self._said + LEAST
+        due = self._said + self._beat if state != BEHIND else inf
+        return max(self._said + LEAST, min(due, self._idle_from() if self._at_end and state != IDLE else inf))
+
+    def expire(self, now: float, most: int) -> int:
+        self._now = now
+        if self.next_due() > now:
+            return 0
+        self._mark = TimeMark()
+        self.events.append(self._mark)  # type: ignore[arg-type]  # the groups of all other agents decide no marks
+        return 1
+
+    def drain(self) -> Iterator[Fire | Decided]:
+        """As in Groups, for a commit. The mark speaks of all records of the commit, and stands behind them."""
+        if (mark := self._mark) is not None:
+            mark.state, mark.time = self._told = self._state(), self.event.watermark
+            mark.offset, mark.said = self._offset, round(1000 * self._now)
+            self._said, self._mark, self._was_at_end = self._now, None, self._at_end
+        return super().drain()
+
+    def clock(self, whole: bool) -> ClockState | None:
+        if not self.event.changed and not whole:
+            return None
+        self.event.changed = False
+        return self.event.state()
+
+    def restore_clock(self, clock: ClockState) -> None:
+        self.event.restore(clock)

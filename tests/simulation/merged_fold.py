@@ -1,0 +1,102 @@
+"""The judge of windows over a re-keyed topic.
+
+The log of the re-keyed topic has the time marks. The watermark is folded from it here once more, in plain Python.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sluicegate.streams.agent import Agent
+from sluicegate.streams.contracts.values import Partition
+from sluicegate.streams.testing.log import LogRecord
+from tests.simulation import windowed
+from tests.simulation.fold import loads
+from tests.simulation.windowed_fold import Windowed
+from tests.unit.windows.oracle import Oracle
+
+STATE = "sluicegate-state"
+FRESH = 30_000  # ms for which the word of an origin counts that it is idle
+
+
+def is_mark(headers: Any) -> bool:
+    return any(name == STATE for name, _ in headers or ())
+
+
+class Rekeyed:
+    """As fold.Fold, for the agent that re-keys."""
+
+    def __init__(self, records: Sequence[LogRecord], crashed: set[int]) -> None:
+        self.failed: list[int] = []
+        self.oracle = Oracle(windowed.SIZE, 0, 0, 0.0, 0.0, 0.0, 1)  # for what is refused
+        self._kept = []
+        for record in records:
+            value = loads(record.v)
+            if record.o in crashed:
+                continue
+            if isinstance(value, dict) and {"s", "t"} <= value.keys():
+                self._kept.append((record, value["s"].encode()))
+            else:
+                self.oracle.refused.append((record.o, "unusable"))
+
+    def at(self, offset: int) -> int:
+        return offset
+
+    def outputs(self) -> list[tuple[int, bytes | None, Any, str]]:
+        return [(record.o, key, record.v, "mid") for record, key in self._kept]
+
+    def left(self, world: Any, partition: Partition) -> list[str]:
+        return []
+
+
+class Least(Oracle):
+    """The watermark is moved by `heard` only."""
+
+    def passed(self, time: int) -> None:
+        return
+
+    def heard(self, time: int) -> None:
+        super().passed(time)
+
+
+class Merged(Windowed):
+    """As Windowed; `partitions` is how many origins there are."""
+
+    def __init__(self, agent: Agent, records: Sequence[LogRecord], crashed: set[int], partitions: int) -> None:
+        self._origins = {f"in/{number}": (-1, "unknown", 0) for number in range(partitions)}
+        self._late: list[tuple[int, int, int]] = []  # number and offset of the input, and the close of the window
+        self._silent: set[str] = set()  # origins that have said that they are idle
+        super().__init__(agent, records, crashed)
+
+    def _oracle(self, *given: Any) -> Oracle:
+        return Least(*given)
+
+    def _take(self, record: LogRecord) -> None:
+        said = {name: (value or b"").decode() for name, value in record.h or ()}
+        origin, time = said["sluicegate-origin"].rpartition("/")[0], int(said.get("sluicegate-time", -1))
+        known, state, at = self._origins[origin]
+        if STATE in said:
+            state, _, written = said[STATE].partition("/")
+            at = int(written)
+            self._silent |= {origin} if state == "idle" else set()
+        elif state in ("idle", "unknown"):
+            state = "behind"
+        self._origins[origin] = max(known, time), state, at
+        newest = max(each[2] for each in self._origins.values())
+        active = [time for time, state, at in self._origins.values() if state != "idle" or newest - at > FRESH]
+        self.oracle.heard(min(active, default=-1))  # type: ignore[attr-defined]
+        if STATE not in said:
+            refused = len(self.oracle.refused)
+            super()._take(record)
+            if len(self.oracle.refused) > refused and origin not in self._silent:
+                number, offset = said["sluicegate-origin"].split("/")[1:]
+                self._late.append((int(number), int(offset), time - time % windowed.SIZE + windowed.SIZE))
+
+    def left(self, world: Any, partition: Partition) -> list[str]:
+        return [*super().left(world, partition), *self._too_late(world, partition)]
+
+    def _too_late(self, world: Any, partition: Partition) -> Iterator[str]:
+        """A record is late only against its own origin, unless that one has said that it is idle."""
+        for number, offset, closes in self._late:
+            before = [loads(each.v) for each in world.log.topics["in"][number] if each.o < offset]
+            if not any(value["t"] >= closes for value in before if isinstance(value, dict) and "t" in value):
+                yield f"{partition}: record {offset} of in/{number} was late against another origin"
