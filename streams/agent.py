@@ -37,13 +37,16 @@ class Reducer:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Tumbling windows over the records' own time. Durations are in seconds; windows begin at multiples of `size` since
-    1970 UTC, plus `offset`.
+    """Windows over the records' own time. Durations are in seconds.
+
+    Tumbling windows begin at multiples of `size` since 1970 UTC, plus `offset`. A session ends `size` after its last
+    record.
 
     The time of a record is its Kafka timestamp, or the field at the path `time`: a number in `unit`, or RFC 3339 text.
     A window closes when the watermark is `grace` past its end. A record of a closed window is late, and `late` is the
     action. `idle` is the silence after which the owner's clock closes windows, and `at_most` the longest time that a
-    group may be open by that clock; None means never. A record more than `max_ahead` ahead of that clock is refused.
+    group may be open by that clock since its first record, of a session since its last one; None means never. A record
+    more than `max_ahead` ahead of that clock is refused.
     """
 
     size: float
@@ -55,6 +58,7 @@ class Window:
     at_most: float | None = None
     late: Literal["dead-letter", "skip"] = "dead-letter"
     max_ahead: float = 3600.0
+    kind: Literal["tumbling", "session"] = "tumbling"
 
 
 @dataclass(frozen=True, slots=True)

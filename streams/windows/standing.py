@@ -4,9 +4,9 @@ from math import inf
 from typing import NamedTuple
 
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.layout import OPENED, GroupState
+from sluicegate.streams.aggregation.layout import GroupState
 from sluicegate.streams.windows.groups import WindowGroups
-from sluicegate.streams.windows.tumbling import key_of, start_of
+from sluicegate.streams.windows.tumbling import key_of
 
 
 class OpenWindow(NamedTuple):
@@ -33,8 +33,7 @@ def open_window(groups: Groups, name: bytes, state: GroupState) -> OpenWindow | 
     """The window of a group; None without windows."""
     if not isinstance(groups, WindowGroups):
         return None
-    start, window, kind = start_of(name), groups.window, groups.tumbling
-    closes = kind.closes(start)
-    silent = inf if window.idle is None else window.idle + max(groups.event.seen, closes / 1000)
-    latest = inf if window.at_most is None else float(state[OPENED]) + window.at_most
-    return OpenWindow(name, start, start + kind.size, closes, groups.event.watermark, silent, latest)
+    window, span = groups.window, groups.span(name, state)
+    silent = inf if window.idle is None else window.idle + max(groups.event.seen, span.closes / 1000)
+    latest = inf if window.at_most is None else groups.since(state) + window.at_most
+    return OpenWindow(name, *span, groups.event.watermark, silent, latest)

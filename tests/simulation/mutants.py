@@ -46,7 +46,13 @@ from tests.simulation.taken_out_shared import (
     unmarked,
     watermark_first,
 )
-from tests.simulation.taken_out_windows import by_batch, grace_forgotten, watermark_compacted, watermark_forgotten
+from tests.simulation.taken_out_windows import (
+    by_batch,
+    grace_forgotten,
+    merged_kept_twice,
+    watermark_compacted,
+    watermark_forgotten,
+)
 from tests.simulation.taking_out import TakeOut, taken_out
 
 
@@ -141,9 +147,10 @@ MUTANTS = (
     Mutant("a-forwarder-sends-before-it-commits", "forwarded", "output-commit"),
     Mutant("forwarded-to-the-first-route-alone", "forwarded", first_forwarded),
     Mutant("watermark-not-restored", "windows", watermark_forgotten),
-    Mutant("watermark-not-in-the-compacted-log", "windows", watermark_compacted, 1),
+    Mutant("watermark-not-in-the-compacted-log", "windows", watermark_compacted),
     Mutant("records-judged-by-batch", "windows", by_batch),
-    Mutant("windows-without-grace", "windows", grace_forgotten),
+    Mutant("windows-without-grace", "windows", grace_forgotten, 3),
+    Mutant("merged-session-kept-twice", "windows", merged_kept_twice, 2),
     Mutant("ended-key-not-remembered", "correlated", not_remembered),
     Mutant("ended-keys-not-restored", "correlated", ends_not_kept),
     Mutant("absent-before-what-waits-was-read", "correlated", called_absent),

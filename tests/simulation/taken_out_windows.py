@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from sluicegate.streams.windows.groups import WindowGroups
+from sluicegate.streams.windows.sessions import SessionGroups
 
 Patch = pytest.MonkeyPatch
 
@@ -43,3 +44,15 @@ def grace_forgotten(patch: Patch) -> None:
         self.tumbling = self.tumbling._replace(grace=0)
 
     patch.setattr(WindowGroups, "__init__", made)
+
+
+def merged_kept_twice(patch: Patch) -> None:
+    """The changelog entry of a merge does not end the sessions that went into another one."""
+    join = SessionGroups._join
+
+    def joined(self: Any, group: bytes, state: Any, others: list[bytes], now: float) -> None:
+        join(self, group, state, others, now)
+        for each in others:
+            self.touched.pop(each, None)
+
+    patch.setattr(SessionGroups, "_join", joined)

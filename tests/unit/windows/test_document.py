@@ -12,7 +12,7 @@ from sluicegate.streams.testing.play import play_with_crashes
 DOCUMENT = (Path(__file__).resolve().parents[3] / "docs" / "windows.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("number", range(5))
 def test_its_file_passes_its_own_tests_with_a_death_at_every_place(tmp_path: Path, number: int) -> None:
     [file] = re.findall(r"```yaml\n(.*?)```", DOCUMENT, re.S)
     (tmp_path / "shop.yaml").write_text(file, encoding="utf-8")
