@@ -37,14 +37,17 @@ class Reducer:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Tumbling windows over the records' own time. Durations are in seconds; windows begin at multiples of `size` since
-    1970 UTC, plus `offset`.
+    """Windows over the records' own time. Durations are in seconds.
+
+    Tumbling windows begin at multiples of `size` since 1970 UTC, plus `offset`. A session ends `size` after its last
+    record.
 
     The time of a record is its Kafka timestamp, or the field at the path `time`: a number in `unit`, or RFC 3339 text.
     A window closes when the watermark is `grace` past its end. A record of a closed window is late, and `late` is the
     action. `idle` is the silence after which the owner's clock closes windows, and `at_most` the longest time that a
-    group may be open by that clock; None means never. A record more than `max_ahead` ahead of that clock is refused.
-    `origins` are the agents that re-key for the windows, and the topics that they read, as AGENT/TOPIC.
+    group may be open by that clock since its first record, of a session since its last one; None means never. A record
+    more than `max_ahead` ahead of that clock is refused. `origins` are the agents that re-key for the windows, and the
+    topics that they read, as AGENT/TOPIC.
     """
 
     size: float
@@ -57,6 +60,7 @@ class Window:
     late: Literal["dead-letter", "skip"] = "dead-letter"
     max_ahead: float = 3600.0
     origins: tuple[str, ...] = ()
+    kind: Literal["tumbling", "session"] = "tumbling"
 
 
 @dataclass(frozen=True, slots=True)

@@ -196,11 +196,16 @@ def _with_care(groups: Groups, records: Sequence[Record], now: float) -> None:
 
 def put(groups: Groups, key: bytes | None, record: Record, read: Any, items: list[Any], now: float) -> None:
     """Add a record that was read to the group of this name, which is opened or makes room if necessary."""
-    if key in groups.full and not groups.relieve(record, now, f"max_items {groups.rule.aggregation.max_items}"):
-        return
-    state = _make_room(groups, key, record, groups.growth(key, items), now)
+    state = admitted(groups, key, record, items, now)
     if key is not None and state is not None:
-        _add(groups, key, state, record, read, items, now)
+        add_to(groups, key, state, record, read, items, now)
+
+
+def admitted(groups: Groups, key: bytes | None, record: Record, items: list[Any], now: float) -> GroupState | None:
+    """The group of this name, with room for the record. None: the record was refused."""
+    if key in groups.full and not groups.relieve(record, now, f"max_items {groups.rule.aggregation.max_items}"):
+        return None
+    return _make_room(groups, key, record, groups.growth(key, items), now)
 
 
 def parsed(groups: Groups, record: Record) -> tuple[bytes | None, Any, list[Any]]:
@@ -215,7 +220,7 @@ def parsed(groups: Groups, record: Record) -> tuple[bytes | None, Any, list[Any]
     return key, read, [bag.item(read, value) for bag in rule.plan.bags]  # type: ignore[arg-type]
 
 
-def _add(
+def add_to(
     groups: Groups, key: bytes, state: GroupState, record: Record, read: Any, items: list[Any], now: float
 ) -> None:
     """All of the record, or nothing: the user's reducers and an `until` expression can refuse it, and that one sees

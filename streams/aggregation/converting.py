@@ -21,7 +21,9 @@ class Conversion:
     def __init__(self, old: Groups, new: Groups) -> None:
         self._old, self._new = old, new
         before, after = old.rule.aggregation, new.rule.aggregation
-        slots, bags = places(before.compute, before.on_missing == "ignore")
+        session = before.window is not None and before.window.kind == "session"
+        slots, bags = places(before.compute, before.on_missing == "ignore", session)
+        self._end = COLUMNS + sum(map(len, slots.values()))  # what windows keep beside the reducers follows
         try:
             self._slots = [slot for each in _owners(after.compute, bags=False) for slot in slots[kept_as(each)]]
             self._bags = [bags[kept_as(each)] for each in _owners(after.compute, bags=True)]
@@ -32,7 +34,7 @@ class Conversion:
         """Take the group out of the old ones and put it into the new ones. Returns its size in bytes."""
         state, bags = self._old.drop(key)
         kept: Bags = [bags[index].copy() for index in self._bags]
-        moved: GroupState = [*state[:COLUMNS], *(state[slot] for slot in self._slots)]
+        moved: GroupState = [*state[:COLUMNS], *(state[slot] for slot in self._slots), *state[self._end :]]
         moved[BYTES] = sum(_size(bag, made.weight) for bag, made in zip(kept, self._new.rule.plan.bags, strict=True))
         new = self._new
         new.states[key] = new.touched[key] = moved

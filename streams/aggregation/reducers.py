@@ -14,7 +14,7 @@ import msgspec
 from sluicegate.schemas.codecs import base64_text
 from sluicegate.schemas.json import canonical, encode, is_number
 from sluicegate.streams.agent import Reducer
-from sluicegate.streams.aggregation.layout import COLUMNS, COUNT, Bags, GroupState
+from sluicegate.streams.aggregation.layout import COLUMNS, COUNT, LAST, Bags, GroupState
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.importing import loaded
 
@@ -67,30 +67,30 @@ def plan(
     lenient: bool,
     shown: Callable[[bytes], Any],
     kept: Kept = None,
+    merged: bool = False,
 ) -> Plan:
     """Compile the reducers. `getters` read the fields. With `lenient` (on_missing: ignore) a field may be missing.
-    `shown` makes the result's part of a collected message. `kept` is the kept form of a message; None: its bytes."""
+    `shown` makes the result's part of a collected message. `kept` is the kept form of a message; None: its bytes. With
+    `merged` (merging.py) each first and last value has the offset of its record in the next slot."""
     blank: list[Any] = []
     adders: list[Add] = []
     bags: list[Bag] = []
     folds: list[Fold] = []
     reads: list[tuple[str, ReadReducer]] = []
     stats: dict[str, int] = {}
-    # the order of the file may change while groups are open; the slots may not
-    for reducer in sorted(compute, key=lambda r: r.name):
+    for reducer in sorted(compute, key=lambda r: r.name):  # the order of the file may change under open groups
         slot = COLUMNS + len(blank)
         get = getters.get(reducer.field or "", _nothing)
         if reducer.kind == "count":
             reads.append((reducer.name, _count))
         elif reducer.kind in STATS:
-            first = stats.setdefault(str(reducer.field), slot)
-            if first == slot:
+            if stats.setdefault(str(reducer.field), slot) == slot:
                 blank += [0, None, None, 0] if lenient else [0, None, None]
                 adders.append(_lenient_stats(slot, get) if lenient else _stats(slot, get))
-            reads.append((reducer.name, _stat(reducer.kind, first, lenient)))
+            reads.append((reducer.name, _stat(reducer.kind, stats[str(reducer.field)], lenient)))
         elif reducer.kind in ("first", "last"):
-            blank.append(None)
-            adders.append(_first(slot, get) if reducer.kind == "first" else _last(slot, get))
+            blank += [None, -1] if merged else [None]
+            adders.append((_first if reducer.kind == "first" else _last)(slot, get, merged))
             reads.append((reducer.name, _slot(slot)))
         elif reducer.kind == "reduce":
             blank.append(b"\xc0")
@@ -103,7 +103,9 @@ def plan(
     return Plan(tuple(blank), inline, tuple(adders), tuple(bags), tuple(folds), _in_order_of_the_file(compute, reads))
 
 
-def places(compute: Sequence[Reducer], lenient: bool) -> tuple[dict[object, range], dict[object, int]]:
+def places(
+    compute: Sequence[Reducer], lenient: bool, merged: bool = False
+) -> tuple[dict[object, range], dict[object, int]]:
     """Where `plan` keeps the parts of each reducer: its slots, and the index of its bag. Reducers that keep the same
     have the same name here: the numbers of a field, or all else by kind, field and function."""
     slots: dict[object, range] = {}
@@ -116,7 +118,7 @@ def places(compute: Sequence[Reducer], lenient: bool) -> tuple[dict[object, rang
         if reducer.kind in BAGS:
             bags[name], many = many, many + 1
             continue
-        width = (4 if lenient else 3) if reducer.kind in STATS else 1
+        width = (4 if lenient else 3) if reducer.kind in STATS else 1 + (merged and reducer.kind != "reduce")
         slots[name], end = range(end, end + width), end + width
     return slots, bags
 
@@ -218,21 +220,29 @@ def _mean(total: Any, many: int) -> float:
         return _as_float(total)
 
 
-def _first(slot: int, get: Getter) -> Add:
+def _first(slot: int, get: Getter, merged: bool) -> Add:
     def add(state: GroupState, record: Any) -> None:
         if state[slot] is None:
             state[slot] = get(record)
 
-    return add
+    def add_with_offset(state: GroupState, record: Any) -> None:
+        if state[slot] is None and (value := get(record)) is not None:
+            state[slot : slot + 2] = value, state[LAST]
+
+    return add_with_offset if merged else add
 
 
-def _last(slot: int, get: Getter) -> Add:
+def _last(slot: int, get: Getter, merged: bool) -> Add:
     def add(state: GroupState, record: Any) -> None:
         value = get(record)
         if value is not None:
             state[slot] = value
 
-    return add
+    def add_with_offset(state: GroupState, record: Any) -> None:
+        if (value := get(record)) is not None:
+            state[slot : slot + 2] = value, state[LAST]
+
+    return add_with_offset if merged else add
 
 
 def _items(reducer: Reducer, get: Getter, shown: Callable[[bytes], Any], kept: Kept) -> Bag:

@@ -61,9 +61,8 @@ class Rule:
         self.completion: Completion = completion(aggregation)
         self.max_record_bytes, self.on_error = agent.max_record_bytes, agent.on_error
         self.grouped = agent.aggregation is not None
-        self.header_ids = agent.avro is not None and bool(
-            agent.avro.registry
-        )  # may records carry their schema id there?
+        # may records carry their schema id there?
+        self.header_ids = agent.avro is not None and bool(agent.avro.registry)
         self.events = frozenset(agent.events)
         self.message = codec.decode
         self.valid = decode_any if codec.name == "json" else codec.decode  # can anything read it?
@@ -79,7 +78,9 @@ class Rule:
         self.lets = Lets(agent.let, lets, codec, {field.path.partition(".")[0] for field in fields}) if lets else None
         self._parse = bounded(want.decode)
         getters = {field.path: get for field, get in zip(fields, want.getters, strict=True)}
-        self.plan: Plan = plan(aggregation.compute, getters, lenient, codec.shown, _kept(codec, want))
+        session = aggregation.window is not None and aggregation.window.kind == "session"
+        made: Plan = plan(aggregation.compute, getters, lenient, codec.shown, _kept(codec, want), session)
+        self.plan = made._replace(blank=(*made.blank, 0, 0)) if session else made  # times: windows/sessions.py
         if self.plan.inline and want.attributes[0] != "f0":
             self.plan = self.plan._replace(inline=False)
         self.key_of = _key_of(getters[aggregation.key]) if aggregation.key else None
@@ -127,7 +128,8 @@ def fingerprint(agent: Agent) -> str:
     if agent.events:
         more.append({"events": sorted(agent.events)})
     if (window := rule.window) is not None:  # `grace` and the like may change under open windows
-        more.append({"size": window.size, "offset": window.offset, "time": window.time, "unit": window.unit})
+        shape = {"size": window.size, "offset": window.offset, "time": window.time, "unit": window.unit}
+        more.append(shape if window.kind == "tumbling" else {**shape, "kind": window.kind})
     return canonical([rule.key, compute, agent.format, rule.on_missing == "ignore", *more]).decode()
 
 
@@ -158,7 +160,7 @@ def earlier_agent(agent: Agent, earlier: str) -> Agent:
     reducers = tuple(Reducer(*each) for each in compute)
     shape = next((each for each in others if isinstance(each, dict) and "size" in each), None)
     known = agent.aggregation.window if agent.aggregation else None
-    window = None if shape is None else replace(known or Window(**shape), **shape)
+    window = None if shape is None else replace(known or Window(**shape), **{"kind": "tumbling", **shape})
     on_missing: Literal["ignore", "dead-letter"] = "ignore" if lenient else "dead-letter"
     aggregation = replace(
         agent.aggregation or Aggregation(), key=key, compute=reducers, on_missing=on_missing, until=None, window=window

@@ -19,7 +19,6 @@ _EXAMPLES = {
     "equals": "write the value that completes the group",
     "from": "write the topic it reads",
     "window": "write {tumbling: 5m, time: FIELD, grace: 30s}",
-    "tumbling": "write the size of the windows, such as 5m",
     "http": "write {port: 9464, host: 127.0.0.1}, or false",
     "kafka": "write bootstrap.servers: host:9092 below it",
     "key": "write message, a field path, or {field: PATH}",

@@ -24,10 +24,12 @@ if TYPE_CHECKING:
     from sluicegate.streams.config.models_agent import AgentModel
 
 _CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
+Kind = Literal["tumbling", "session"]
 SLACK = 3600.0
 """Seconds that `at_most` is longer than a window and its grace if the file does not say it."""
 WINDOW = "window"
 TIMESTAMP = "timestamp"
+KINDS: tuple[Kind, ...] = ("tumbling", "session")
 UNITS = ("s", "ms", "us", "rfc3339")
 Unit = Annotated[Literal["s", "ms", "us", "rfc3339"], unless_unknown("rfc3339")]
 Late = Annotated[Literal["dead-letter", "skip"], unless_unknown("dead-letter")]
@@ -73,11 +75,22 @@ _TIME_SCHEMA = {
 TimeField = Annotated[TimeModel, BeforeValidator(_as_time), WithJsonSchema(_TIME_SCHEMA)]
 
 
+def _one_kind(schema: dict[str, Any]) -> None:
+    schema["oneOf"] = [{"required": [kind]} for kind in KINDS]
+
+
 class WindowModel(BaseModel):
     """`at_most` None: the default, which depends on the size and on `grace`. A limit is infinite for `never`."""
 
-    model_config = _CLOSED
-    tumbling: Duration = Field(description="The size of a window. Windows do not overlap.", examples=["5m"])
+    model_config = ConfigDict(**_CLOSED, json_schema_extra=_one_kind)
+    tumbling: Duration | None = Field(
+        default=None, description="The size of a window. Windows do not overlap.", examples=["5m"]
+    )
+    session: Duration | None = Field(
+        default=None,
+        description="The longest time between two records of a window. It ends this long after its last record.",
+        examples=["30m"],
+    )
     offset: DurationOrZero = Field(
         default=0.0,
         description=(
@@ -106,8 +119,8 @@ class WindowModel(BaseModel):
     at_most: DurationOrNever | None = Field(
         default=None,
         description=(
-            "The longest time that a window stays open after its first record, or `never`. Unless it is written, "
-            "the size, `grace` and one hour."
+            "The longest time that a window stays open after its first record (a session: after its last one), or "
+            "`never`. Unless it is written, the size, `grace` and one hour."
         ),
         examples=["2h"],
     )
@@ -121,18 +134,33 @@ class WindowModel(BaseModel):
     )
 
     @property
+    def kinds(self) -> list[str]:
+        """The kinds of windows that the file names: one, unless it is wrong."""
+        return [kind for kind in KINDS if getattr(self, kind) is not None]
+
+    @property
+    def kind(self) -> Kind:
+        return next((kind for kind in KINDS if getattr(self, kind) is not None), "tumbling")
+
+    @property
+    def size(self) -> float:
+        """In seconds; the gap of a session."""
+        found: float | None = getattr(self, self.kind)
+        return found or 0.0
+
+    @property
     def least(self) -> float:
-        """Seconds from the start of a window until event time may close it."""
-        return self.tumbling + self.grace
+        """Seconds from the start of a window, or from the last record of a session, until event time may close it."""
+        return self.size + self.grace
 
 
-WindowField = Annotated[WindowModel, unless_unknown(lambda: WindowModel.model_construct(tumbling=60.0))]
+WindowField = Annotated[WindowModel, unless_unknown(lambda: WindowModel(tumbling=60.0))]
 
 
 def built(window: WindowModel) -> Window:
     at_most = window.least + SLACK if window.at_most is None else window.at_most
     return Window(
-        window.tumbling,
+        window.size,
         window.offset,
         window.time.field,
         window.time.unit,
@@ -141,6 +169,7 @@ def built(window: WindowModel) -> Window:
         _or_none(at_most),
         window.late,
         window.max_ahead,
+        kind=window.kind,
     )
 
 
@@ -152,8 +181,8 @@ def written(window: Window) -> dict[str, Any]:
     """The keys of the file that say the same."""
     limits = {"idle": window.idle, "at_most": window.at_most}
     return {
-        "tumbling": Native(window.size),
-        "offset": Native(window.offset),
+        window.kind: Native(window.size),
+        **({} if window.kind == "session" else {"offset": Native(window.offset)}),
         "time": TIMESTAMP if window.time is None else {"field": window.time, "unit": window.unit},
         "grace": Native(window.grace),
         **{name: "never" if limit is None else Native(limit) for name, limit in limits.items()},
@@ -168,6 +197,7 @@ def findings(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
     if rule is None or rule.window is None:
         return
     window, at = rule.window, (*path, "aggregate", WINDOW)
+    yield from _kinds(window, at)
     yield from _limits(window, at)
     yield from _times(agent, window, at)
     aggregate = (*path, "aggregate")
@@ -179,22 +209,42 @@ def findings(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
         ((*path, "scope"), agent.scope == "shared", "windows need scope: partition"),
         ((*path, "on_change"), agent.on_change == "finish", "open windows cannot finish beside a changed rule yet"),
     ]
+    if window.kind == "session":
+        folds = any(each.kind == "reduce" for each in rule.compute.values())
+        left_out += [
+            ((*aggregate, "count"), rule.count is not None, "a session ends with its pause, or at a limit"),
+            ((*aggregate, "until"), rule.until is not None, "a session ends with its pause, or at a limit"),
+            ((*aggregate, "compute"), folds, "sessions are merged, and a reducer of yours cannot be merged yet"),
+        ]
     for place, wrong, why in left_out:
         if wrong:
             yield FileFinding(place, f"does not go together with a window: {why}", "leave one out", (place, at))
 
 
+def _kinds(window: WindowModel, at: Path) -> Iterator[FileFinding]:
+    """One kind of windows, and what only some kinds have."""
+    places = tuple((*at, kind) for kind in window.kinds)
+    if not places:
+        yield FileFinding(at, "names no kind of windows", f"write one of {', '.join(KINDS)}", (at,))
+    if len(places) > 1:
+        what = f"names {' and '.join(window.kinds)}: a window is of one kind"
+        yield FileFinding(at, what, "leave one out", places)
+    if window.kind == "session" and window.offset:
+        needs = ((*at, "offset"), (*at, "session"))
+        yield FileFinding(needs[0], "does not go together with session", "leave it out", needs)
+
+
 def _limits(window: WindowModel, at: Path) -> Iterator[FileFinding]:
     never = float("inf")
-    needs: tuple[Path, ...] = ((*at, "at_most"), (*at, "tumbling"), (*at, "grace"))
+    needs: tuple[Path, ...] = ((*at, "at_most"), (*at, window.kind), (*at, "grace"))
     if window.at_most is not None and window.at_most < window.least:
         what = f"is below the size and grace of the window, {spoken_duration(window.least)}: it would cut windows short"
         yield FileFinding(needs[0], what, "raise it, or leave it out", needs)
     if window.idle == never and window.at_most == never:
         what = "is never, and so is idle: the last windows of a silent partition would stay open for ever"
         yield FileFinding((*at, "at_most"), what, "give one of the two a time", ((*at, "at_most"), (*at, "idle")))
-    if window.offset >= window.tumbling:
-        needs = ((*at, "offset"), (*at, "tumbling"))
+    if window.kind != "session" and window.kinds and window.offset >= window.size:
+        needs = ((*at, "offset"), (*at, window.kind))
         yield FileFinding(needs[0], "is not below the size of the window", "write less than the size", needs)
 
 
@@ -216,7 +266,8 @@ def warnings(window: Window, at: Path) -> Iterator[FileFinding]:
     """Limits without which a window may stay open for long."""
     if window.idle is None:
         limit = spoken_duration(window.at_most or 0.0)
-        what = f"is never: in a silent partition a window stays open for {limit} since its first record"
+        since = "last" if window.kind == "session" else "first"
+        what = f"is never: in a silent partition a window stays open for {limit} since its {since} record"
         yield FileFinding((*at, "idle"), what, "write a time, such as 1m", ((*at, "idle"),))
     if window.at_most is None:
         what = "is never: a producer whose clock stands still holds its windows open"
@@ -227,16 +278,21 @@ def meaning(window: Window, letters: str) -> list[str]:
     """When windows close, and what becomes of late records: one sentence each."""
     time = "the record's timestamp" if window.time is None else window.time
     grace = f"{spoken_duration(window.grace)} past" if window.grace else "at or past"
+    size, session = spoken_duration(window.size), window.kind == "session"
     ends, silent = [], "all input partitions" if window.origins else "the partition"
     if window.idle is not None:
         ends.append(f"{spoken_duration(window.idle)} after {silent} fell silent and the window with its grace ended")
     if window.at_most is not None:
-        ends.append(f"at the latest {spoken_duration(window.at_most)} after the group's first record")
+        since = "last" if session else "first"
+        ends.append(f"at the latest {spoken_duration(window.at_most)} after the group's {since} record")
     late = "is only counted" if window.late == "skip" else f"goes to {letters} with the reason late"
     whose = "a record of its partition is" if not window.origins else "records of all input partitions are"
+    past = f"more than {spoken_duration(window.grace)} past" if session and window.grace else "past"
     return [
-        f"groups by windows of {spoken_duration(window.size)} of {time}",
-        f"closes a window when {whose} {grace} its end",
+        f"groups by sessions of {time}: one ends {size} after its last record"
+        if session
+        else f"groups by windows of {size} of {time}",
+        f"closes a window when {whose} {past if session else grace} its end",
         f"closes it by the worker's clock {', or '.join(ends)}",
         f"a record of a window that is closed {late}",
     ]

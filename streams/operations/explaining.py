@@ -23,6 +23,7 @@ from sluicegate.streams.outbox.rows import timestamp
 from sluicegate.streams.reading.addressed import for_us
 from sluicegate.streams.reading.dedupe import DuplicateFilter, IdRule
 from sluicegate.streams.reading.receive import ReceivedShards
+from sluicegate.streams.units import moment
 from sluicegate.streams.windows.opening import window_of
 
 
@@ -36,7 +37,8 @@ class OffsetSpan(NamedTuple):
 
 class ExplainedOutput(NamedTuple):
     """The headers of an output. `place` is its topic/partition/offset. `span` None: the headers do not name it, since a
-    message of a handler has only the fire."""
+    message of a handler has only the fire. `window` is the start and end of the group's window in milliseconds since
+    1970."""
 
     place: str
     id: str
@@ -46,6 +48,7 @@ class ExplainedOutput(NamedTuple):
     counted: int | None
     key: bytes | None
     span: OffsetSpan | None
+    window: tuple[int, int] | None = None
 
 
 class Explained(NamedTuple):
@@ -74,7 +77,11 @@ def output(records: Iterable[Record], id: str) -> ExplainedOutput | None:
 def told(sent: ExplainedOutput, history: Iterable[Record]) -> ExplainedOutput:
     """The message that a handler sent about a group, with the records that the history names for the group."""
     group = output(history, sent.fire)
-    return sent if group is None else sent._replace(counted=group.counted, key=group.key, span=group.span)
+    return (
+        sent
+        if group is None
+        else sent._replace(counted=group.counted, key=group.key, span=group.span, window=group.window)
+    )
 
 
 def _output(record: Record, said: Mapping[str, bytes | None]) -> ExplainedOutput:
@@ -102,7 +109,13 @@ def _output(record: Record, said: Mapping[str, bytes | None]) -> ExplainedOutput
         number,
         record.key(),
         span,
+        _window(text.get("sluicegate-window", "")),
     )
+
+
+def _window(text: str) -> tuple[int, int] | None:
+    start, end = (moment(each) for each in (*text.split("/"), "")[:2])
+    return None if start is None or end is None else (round(1000 * start), round(1000 * end))
 
 
 def _place(text: str) -> OffsetSpan | None:
@@ -125,7 +138,8 @@ def explained(
     (topic, number), first, last = span
     if first == last:
         return Explained([first], [])
-    reader = GroupHistory(Partition(app, agent.name, topic, number), agent, first, None if low <= first else found.key)
+    key = None if low <= first else found.key
+    reader = GroupHistory(Partition(app, agent.name, topic, number), agent, first, key, found.window)
     offsets = [record.offset() for record in records if reader.takes(record)]
     notes = []
     if low > first:
@@ -145,13 +159,15 @@ def looks_back(agent: Agent) -> bool:
 
 class GroupHistory:
     """Applies the rule from the group's first record on, for one key (None: the key of the first record). `left_out`
-    counts the records of that key which `where` left out since."""
+    counts the records of that key which `where` left out since. `window` is as in ExplainedOutput."""
 
-    def __init__(self, partition: Partition, agent: Agent, first: int, key: bytes | None) -> None:
+    def __init__(
+        self, partition: Partition, agent: Agent, first: int, key: bytes | None, window: tuple[int, int] | None = None
+    ) -> None:
         codec = reads(agent)
         self._rule = Rule(agent, codec)
         self._groups = Groups(self._rule)
-        self._window_of = window_of(self._rule)
+        self._window_of = window_of(self._rule, window)
         self._start: int | None = None
         self._dedupe = DuplicateFilter(IdRule(agent, codec)) if agent.dedupe else None
         self._senders = ReceivedShards(partition.topic) if partition.topic in agent.receive else None

@@ -86,7 +86,7 @@ def _aggregate(rule: Aggregation) -> AgentDocument:
 
 def _window(window: Window) -> AgentDocument:
     """`never` is written, because another time is the default."""
-    found: AgentDocument = {"tumbling": _number(window.size)}
+    found: AgentDocument = {window.kind: _number(window.size)}
     found |= {name: _number(each) for name in ("offset", "grace") if (each := getattr(window, name))}
     if window.time is not None:
         found["time"] = {"field": window.time, "unit": window.unit}

@@ -7,9 +7,8 @@ about what is closed by event time.
 See docs/protocol.md, Windows.
 """
 
-from collections import Counter
 from collections.abc import Collection, Sequence
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, heapreplace
 from math import inf
 from typing import Any
 
@@ -18,7 +17,7 @@ from sluicegate.streams.aggregation.accept import parsed, put, refuse
 from sluicegate.streams.aggregation.entry import ClockState, OriginState
 from sluicegate.streams.aggregation.events import WINDOW, Closing, Fire
 from sluicegate.streams.aggregation.groups import LONGEST_KEY, SLICE_BYTES, STALE, Groups, fired
-from sluicegate.streams.aggregation.layout import FIRST, OPENED, Bags, GroupState
+from sluicegate.streams.aggregation.layout import FIRST, OPENED, GroupState
 from sluicegate.streams.aggregation.results import rfc3339
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record
@@ -28,14 +27,15 @@ from sluicegate.streams.windows.fold import fold, folds
 from sluicegate.streams.windows.marks import stamp
 from sluicegate.streams.windows.merged import MergedClock
 from sluicegate.streams.windows.times import NoTime, milliseconds, reader, source
-from sluicegate.streams.windows.tumbling import key_of, name, start_of, tumbling
+from sluicegate.streams.windows.tumbling import Span, key_of, name, start_of, tumbling
 
 SLICE = 1_000  # windows that the records of one batch close at most; the others wait for `expire`
 AT_MOST = "at_most"
 
 
 class WindowGroups(Groups):
-    """Groups by window and key. `event` is the event clock.
+    """Groups by window and key: tumbling windows, and what all kinds of windows have in common. `event` is the event
+    clock.
 
     The owner says where it stands (`begin`, `stands`), and two facts follow. `caught_up`: it has read what waited at
     its claim; before that its own clock closes nothing. `at_end`: it stands at the end of the partition, intake is not
@@ -49,7 +49,6 @@ class WindowGroups(Groups):
         "_high",
         "_next_offset",
         "_order",
-        "_starts",
         "_time",
         "at_end",
         "caught_up",
@@ -67,8 +66,8 @@ class WindowGroups(Groups):
         self.caught_up = self.at_end = False
         self._high, self._claimed, self._next_offset = -1, inf, -1
         self.counts |= {"late": 0}
-        self._order: list[tuple[int, int, bytes]] = []  # a heap of (start, first offset, name): the next to close first
-        self._starts: Counter[int] = Counter()  # open groups by the start of their window
+        # A heap of (when it closes, first offset, name). A window that closes later by now stands where it was.
+        self._order: list[tuple[int, int, bytes]] = []
         self._closing = ""  # what closes the groups that are being fired
         self._folds = folds(rule) and self.merged is None
 
@@ -120,17 +119,32 @@ class WindowGroups(Groups):
             self.refuse(record, "aggregate", "time-ahead", text)
             return 0
         closed = self._passed(time, now, most)
-        start = self.tumbling.start(time)
-        if self.tumbling.closes(start) <= self.event.watermark:
-            self._late(record, start)
-        else:
-            put(self, name(start, key), record, read, items, now)
+        self._count(record, key, time, read, items, now)
         return closed
+
+    def span(self, group: bytes, state: GroupState) -> Span:
+        """The window of an open group."""
+        start = start_of(group)
+        return Span(start, start + self.tumbling.size, self.tumbling.closes(start))
+
+    def since(self, state: GroupState) -> float:
+        """The owner's time from which `at_most` counts."""
+        opened: float = state[OPENED]
+        return opened
 
     def next_close(self) -> float:
         """The event time at which the next open window closes; infinity without one."""
-        group = self._next()
-        return inf if group is None else self.tumbling.closes(start_of(group))
+        found = self._next()
+        return inf if found is None else found[0]
+
+    def _count(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> None:
+        """The watermark is where the record moved it: the record counts in its window, or is late."""
+        start = self.tumbling.start(time)
+        closes = self.tumbling.closes(start)
+        if closes <= self.event.watermark:
+            self._late(record, Span(start, start + self.tumbling.size, closes))
+        else:
+            put(self, name(start, key), record, read, items, now)
 
     def _heard(self, clock: MergedClock, record: Record, now: float, most: int) -> int:
         """A time mark. It closes up to `most` windows; returns how many."""
@@ -171,15 +185,13 @@ class WindowGroups(Groups):
         else:
             self.refuse(record, "decode", error.reason, str(error))
 
-    def _late(self, record: Record, start: int) -> None:
+    def _late(self, record: Record, span: Span) -> None:
         self.counts["late"] += 1
         if self.window.late == "dead-letter":
-            behind = (self.event.watermark - self.tumbling.closes(start)) / 1000
-            text = f"its window {self._named(start)} closed {behind:g} s before the watermark"
+            behind = (self.event.watermark - span.closes) / 1000
+            named = f"{rfc3339(span.start / 1000)} to {rfc3339(span.end / 1000)}"
+            text = f"its window {named} closed {behind:g} s before the watermark"
             self.refuse(record, "aggregate", "late", text)
-
-    def _named(self, start: int) -> str:
-        return f"{rfc3339(start / 1000)} to {rfc3339((start + self.tumbling.size) / 1000)}"
 
     def _passed(self, time: int, now: float, most: int) -> int:
         """Move the watermark, and close up to `most` windows that it passed. Returns how many."""
@@ -188,23 +200,26 @@ class WindowGroups(Groups):
     def _close(self, now: float, most: int) -> int:
         """Fire groups whose windows the watermark closed, by (end, first offset)."""
         fired, enough = 0, self.bytes - SLICE_BYTES
-        while (group := self._next()) is not None and fired < most and self.bytes >= enough:
-            closes = self.tumbling.closes(start_of(group))
+        while (found := self._next()) is not None and fired < most and self.bytes >= enough:
+            closes, group = found
             if closes > self.event.watermark:
                 break
             self._end(group, self.event.closed_by(closes), now)
             fired += 1
         return fired
 
-    def _next(self) -> bytes | None:
-        """The open group whose window closes next."""
+    def _next(self) -> tuple[int, bytes] | None:
+        """The open group whose window closes next, and the watermark that closes it."""
         order, states = self._order, self.states
         while order:
-            _, first, group = order[0]
+            known, first, group = order[0]
             state = states.get(group)
-            if state is not None and state[FIRST] == first:
-                return group
-            heappop(order)
+            if state is None or state[FIRST] != first:
+                heappop(order)
+            elif (closes := self.span(group, state).closes) != known:
+                heapreplace(order, (closes, first, group))
+            else:
+                return closes, group
         return None
 
     def _end(self, group: bytes, by: str, now: float) -> None:
@@ -232,16 +247,23 @@ class WindowGroups(Groups):
         if now < self._silence_due():
             return
         over = (now - (self.window.idle or 0.0)) * 1000
-        ended = [closes for start in self._starts if (closes := self.tumbling.closes(start)) <= over]
-        to = max(ended, default=round(self.next_close()))  # fractions of a millisecond may be rounded away in `over`
+        to, ended = round(self.next_close()), []  # fractions of a millisecond may be rounded away in `over`
+        while (found := self._next()) is not None and found[0] <= over:
+            to = found[0]
+            ended.append(heappop(self._order))
+        for each in ended:
+            heappush(self._order, each)
         self.event.silent(to, self._next_offset)
 
     def _age_due(self) -> float:
         """The owner's time at which the oldest group has been open for `at_most`; infinity for never."""
         if self.window.at_most is None or not self.caught_up or not self.states:
             return inf
-        opened: float = next(iter(self.states.values()))[OPENED]
-        return opened + self.window.at_most
+        return self.since(next(iter(self.states.values()))) + self.window.at_most
+
+    def _aged(self, now: float) -> bytes | None:
+        """A group that has been open for `at_most`."""
+        return next(iter(self.states)) if self._age_due() <= now else None
 
     def next_due(self) -> float:
         """As in Groups. At once if a closed window waits for its result."""
@@ -255,8 +277,8 @@ class WindowGroups(Groups):
         if not self._due():
             self._silence(now)
             fired += self._close(now, most - fired)
-        while not self._due() and fired < most and self.bytes >= enough and self._age_due() <= now:
-            self._end(next(iter(self.states)), AT_MOST, now)
+        while not self._due() and fired < most and self.bytes >= enough and (aged := self._aged(now)) is not None:
+            self._end(aged, AT_MOST, now)
             fired += 1
         self.behind = self.next_due() <= now
         return fired
@@ -264,32 +286,19 @@ class WindowGroups(Groups):
     def open(self, key: bytes | None, record: Record, now: float) -> GroupState | None:
         state = super().open(key, record, now)
         if state is not None and key is not None:
-            start = start_of(key)
-            self._starts[start] += 1
-            heappush(self._order, (start, state[FIRST], key))
+            self._opened(state, now)
+            heappush(self._order, (self.span(key, state).closes, state[FIRST], key))
             if len(self._order) > 2 * len(self.states) + STALE:
                 self.rearm()
         return state
 
-    def drop(self, key: bytes) -> tuple[GroupState, Bags]:
-        self._left(key)
-        return super().drop(key)
-
-    def unopen(self, key: bytes, state: GroupState) -> None:
-        super().unopen(key, state)
-        if key not in self.states:
-            self._left(key)
-
-    def _left(self, group: bytes) -> None:
-        start = start_of(group)
-        self._starts[start] -= 1
-        if not self._starts[start]:
-            del self._starts[start]
+    def _opened(self, state: GroupState, now: float) -> None:
+        """A group was opened: other kinds of windows keep more in its state."""
 
     def fired(self, key: bytes, state: GroupState, reason: str, now: float, values: dict[str, Any]) -> Fire:
-        start, by = start_of(key), self._closing
+        span, by = self.span(key, state), self._closing
         at = self.event.silent_at if by == "idle" else self._next_offset if by == AT_MOST else -1
-        window = Closing(start, start + self.tumbling.size, by, self.event.watermark, next=at)
+        window = Closing(span.start, span.end, by, self.event.watermark, next=at)
         return fired(key_of(key), state, reason, now, values, window)
 
     def fire_oldest(self, now: float) -> None:
@@ -297,13 +306,12 @@ class WindowGroups(Groups):
         nothing about its result."""
         if self._due():
             self._close(now, 1)
-        elif (group := self._next()) is not None:
-            self.fire(group, "limit", now)
+        elif (found := self._next()) is not None:
+            self.fire(found[1], "limit", now)
 
     def rearm(self) -> None:
-        self._order = [(start_of(group), state[FIRST], group) for group, state in self.states.items()]
+        self._order = [(self.span(group, each).closes, each[FIRST], group) for group, each in self.states.items()]
         heapify(self._order)
-        self._starts = Counter(start_of(group) for group in self.states)
 
     def clock(self, whole: bool) -> ClockState | None:
         """What the next changelog entry says: the watermark stands in the entry of the state that it judged."""

@@ -9,6 +9,7 @@ from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.correlation.groups import CorrelatedGroups
 from sluicegate.streams.windows.groups import WindowGroups
 from sluicegate.streams.windows.origins import OriginGroups
+from sluicegate.streams.windows.sessions import SessionGroups
 from sluicegate.streams.windows.times import reader
 from sluicegate.streams.windows.tumbling import tumbling
 
@@ -21,19 +22,22 @@ def accept_into(groups: Groups, records: Sequence[Record], now: float) -> None:
         accept(groups, records, now)
 
 
-def window_of(rule: Rule) -> Callable[[Record], int | None]:
+def window_of(rule: Rule, span: tuple[int, int] | None = None) -> Callable[[Record], int | None]:
     """The function that finds the start of a record's window, in milliseconds. It returns None without windows, and for
-    a record without a time."""
+    a record without a time. `span` is the start and end of one window: of sessions no other one can be found."""
     window = rule.aggregation.window
-    if window is None:
+    if window is None or (window.kind == "session" and span is None):
         return lambda record: None
     time, kind = reader(window, rule.message), tumbling(window)
 
     def start(record: Record) -> int | None:
         try:
-            return kind.start(time(record))
+            at = time(record)
         except Exception:
             return None
+        if span is None or window.kind == "tumbling":
+            return kind.start(at)
+        return span[0] if span[0] <= at <= span[1] - kind.size else None
 
     return start
 
@@ -45,4 +49,6 @@ def groups_of(rule: Rule, notes: bool = False) -> Groups:
     window, correlation = rule.aggregation.window, rule.aggregation.correlation
     if correlation is not None:
         return CorrelatedGroups(rule, correlation, notes)
-    return Groups(rule, notes) if window is None else WindowGroups(rule, window, notes)
+    if window is None:
+        return Groups(rule, notes)
+    return (SessionGroups if window.kind == "session" else WindowGroups)(rule, window, notes)

@@ -5,10 +5,10 @@ from math import inf
 from typing import NamedTuple
 
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.layout import OPENED, GroupState
+from sluicegate.streams.aggregation.layout import GroupState
 from sluicegate.streams.windows.groups import WindowGroups
 from sluicegate.streams.windows.merged import MergedClock
-from sluicegate.streams.windows.tumbling import key_of, start_of
+from sluicegate.streams.windows.tumbling import key_of
 
 
 class Origin(NamedTuple):
@@ -47,12 +47,11 @@ def open_window(groups: Groups, name: bytes, state: GroupState) -> OpenWindow | 
     """The window of a group; None without windows."""
     if not isinstance(groups, WindowGroups):
         return None
-    start, window, kind = start_of(name), groups.window, groups.tumbling
-    closes = kind.closes(start)
-    silent = inf if window.idle is None else window.idle + max(groups.event.seen, closes / 1000)
-    latest = inf if window.at_most is None else float(state[OPENED]) + window.at_most
+    window, span = groups.window, groups.span(name, state)
+    silent = inf if window.idle is None else window.idle + max(groups.event.seen, span.closes / 1000)
+    latest = inf if window.at_most is None else groups.since(state) + window.at_most
     held = () if groups.merged is None else tuple(_origins(groups.merged))
-    return OpenWindow(name, start, start + kind.size, closes, groups.event.watermark, silent, latest, held)
+    return OpenWindow(name, *span, groups.event.watermark, silent, latest, held)
 
 
 def _origins(clock: MergedClock) -> Iterator[Origin]:

@@ -1,10 +1,18 @@
-"""Tumbling windows: which window holds a time, when it closes, and how its groups are named."""
+"""Tumbling windows: which window holds a time, when it closes, and how groups of windows are named."""
 
 from typing import NamedTuple
 
 from sluicegate.streams.agent import Window
 
 _NAME = 8  # bytes of the start before the key
+
+
+class Span(NamedTuple):
+    """A window in milliseconds since 1970. `closes` is the watermark that closes it."""
+
+    start: int
+    end: int
+    closes: int
 
 
 class Tumbling(NamedTuple):

@@ -4,12 +4,13 @@
 import pytest
 
 from tests.servers.program import Unavailable
-from tests.unit.windows.kafka_streams import asked, logs, read, recorded
+from tests.unit.windows.kafka_streams import KINDS, asked, logs, read, recorded
 
 
-def test_the_recorded_answers_are_those_of_kafka_streams() -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_recorded_answers_are_those_of_kafka_streams(kind: str) -> None:
     try:
-        answers = asked(logs())
+        answers = asked(logs(kind))
     except Unavailable as error:
         pytest.skip(str(error))
-    assert [read(line) for line in answers] == recorded()
+    assert [read(line) for line in answers] == recorded(kind)

@@ -4,15 +4,16 @@ The log of the re-keyed topic has the time marks. The watermark is folded from i
 """
 
 from collections.abc import Iterator, Sequence
+from math import inf
 from typing import Any
 
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.testing.log import LogRecord
-from tests.simulation import windowed
 from tests.simulation.fold import loads
 from tests.simulation.windowed_fold import Windowed
 from tests.unit.windows.oracle import Oracle
+from tests.unit.windows.session_oracle import SessionOracle
 
 STATE = "sluicegate-state"
 FRESH = 30_000  # ms for which the word of an origin counts that it is idle
@@ -27,7 +28,7 @@ class Rekeyed:
 
     def __init__(self, records: Sequence[LogRecord], crashed: set[int]) -> None:
         self.failed: list[int] = []
-        self.oracle = Oracle(windowed.SIZE, 0, 0, 0.0, 0.0, 0.0, 1)  # for what is refused
+        self.oracle = Oracle(1, 0, 0, 0.0, 0.0, 0.0, 1)  # for what is refused
         self._kept = []
         for record in records:
             value = loads(record.v)
@@ -58,6 +59,16 @@ class Least(Oracle):
         super().passed(time)
 
 
+class LeastOfSessions(SessionOracle):
+    """The watermark is moved by `heard` only."""
+
+    def passed(self, time: int) -> None:
+        return
+
+    def heard(self, time: int) -> None:
+        super().passed(time)
+
+
 class Merged(Windowed):
     """As Windowed; `partitions` is how many origins there are."""
 
@@ -67,8 +78,11 @@ class Merged(Windowed):
         self._silent: set[str] = set()  # origins that have said that they are idle
         super().__init__(agent, records, crashed)
 
-    def _oracle(self, *given: Any) -> Oracle:
-        return Least(*given)
+    def _oracle(self, many: int) -> Least | LeastOfSessions:
+        size, grace = (round(1000 * each) for each in (self.window.size, self.window.grace))
+        if self.window.kind == "session":
+            return LeastOfSessions(size, grace, inf, inf, inf, many)
+        return Least(size, 0, grace, inf, inf, inf, many)
 
     def _take(self, record: LogRecord) -> None:
         said = {name: (value or b"").decode() for name, value in record.h or ()}
@@ -89,7 +103,12 @@ class Merged(Windowed):
             super()._take(record)
             if len(self.oracle.refused) > refused and origin not in self._silent:
                 number, offset = said["sluicegate-origin"].split("/")[1:]
-                self._late.append((int(number), int(offset), time - time % windowed.SIZE + windowed.SIZE))
+                self._late.append((int(number), int(offset), self._end(time)))
+
+    def _end(self, time: int) -> int:
+        """The end of the window of a record at this time."""
+        size = round(1000 * self.window.size)
+        return time + size if self.window.kind == "session" else time - time % size + size
 
     def left(self, world: Any, partition: Partition) -> list[str]:
         return [*super().left(world, partition), *self._too_late(world, partition)]

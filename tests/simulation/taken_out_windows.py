@@ -7,6 +7,7 @@ import pytest
 from sluicegate.streams.handlers import rekey
 from sluicegate.streams.windows.groups import WindowGroups
 from sluicegate.streams.windows.merged import BEHIND, NEVER, UNKNOWN, MergedClock
+from sluicegate.streams.windows.sessions import SessionGroups
 
 Patch = pytest.MonkeyPatch
 
@@ -82,3 +83,15 @@ def idle_for_ever(patch: Patch) -> None:
         return bool(self._advanced())
 
     patch.setattr(MergedClock, "read", read)
+
+
+def merged_kept_twice(patch: Patch) -> None:
+    """The changelog entry of a merge does not end the sessions that went into another one."""
+    join = SessionGroups._join
+
+    def joined(self: Any, group: bytes, state: Any, others: list[bytes], now: float) -> None:
+        join(self, group, state, others, now)
+        for each in others:
+            self.touched.pop(each, None)
+
+    patch.setattr(SessionGroups, "_join", joined)

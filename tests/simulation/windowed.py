@@ -1,4 +1,4 @@
-"""An agent with tumbling windows in event time, and the times of its records.
+"""An agent with windows in event time, and the times of its records.
 
 Neither silence nor `at_most` closes a window here, so the windows and the late records follow from the log alone.
 """
@@ -9,14 +9,14 @@ from random import Random
 from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer, Window
 
 KIND = "windows"
-SIZE = 5_000  # ms
+SIZES = {"tumbling": 5_000, "session": 1_000}  # ms
 PER_STEP = 200  # ms of event time
 BEHIND = (0, 300, 2_000, 9_000)  # ms that a record may be out of order
 
 
 def agent(chance: Random) -> Agent:
-    grace = chance.choice([0.0, 1.0, 4.0])
-    window = Window(SIZE / 1000, time="t", unit="ms", grace=grace, idle=None, max_ahead=1e9)
+    grace, kind = chance.choice([0.0, 1.0, 4.0]), chance.choice(list(SIZES))
+    window = Window(SIZES[kind] / 1000, time="t", unit="ms", grace=grace, idle=None, max_ahead=1e9, kind=kind)
     rule = Aggregation(window=window, compute=(Reducer("total", "sum", "n"),))
     return Agent("sums", ("in",), rule, Destination("out"), "dead")
 

@@ -51,6 +51,7 @@ def an_agent(folder: Path, text: str, more: str = "") -> Agent:
             Window(86400.0, 21600.0, idle=None, at_most=90000.0, late="skip"),
         ),
         ("{tumbling: 5m, at_most: never, max_ahead: 10s}", Window(300.0, at_most=None, max_ahead=10.0)),
+        ("{session: 30m, grace: 1m}", Window(1800.0, grace=60.0, at_most=1800 + 60 + 3600.0, kind="session")),
     ],
 )
 def test_a_file_says_which_windows_there_are(tmp_path: Path, text: str, window: Window) -> None:
@@ -63,6 +64,7 @@ def test_a_file_says_which_windows_there_are(tmp_path: Path, text: str, window: 
         "{tumbling: 5m, time: a.b, grace: 0s, offset: 1m}",
         "{tumbling: 5m, idle: never}",
         "{tumbling: 5m, at_most: never}",
+        "{session: 30m, grace: 1m}",
     ],
 )
 def test_the_same_windows_built_in_python_pass_the_same_checks(tmp_path: Path, text: str) -> None:
@@ -81,7 +83,12 @@ PAIR = "does not go together with a window"
 @pytest.mark.parametrize(
     ("text", "more", "aggregate", "problem"),
     [
-        ("{}", "", "", "window.tumbling: is missing; write the size of the windows, such as 5m"),
+        ("{}", "", "", "window: names no kind of windows; write one of tumbling, session"),
+        ("{tumbling: 5m, session: 1m}", "", "", "window: names tumbling and session: a window is of one kind"),
+        ("{session: 5m, offset: 1m}", "", "", "window.offset: does not go together with session"),
+        ("{session: 5m}", "", ", count: 5", f"count: {PAIR}: a session ends with its pause, or at a limit"),
+        ("{session: 5m}", "", ", until: {field: a, equals: 1}", f"until: {PAIR}"),
+        ("{session: 5m, grace: 1m, at_most: 5m}", "", "", "window.at_most: is below the size and grace of the window"),
         (
             "{tumbling: 5}",
             "",
@@ -147,6 +154,15 @@ def test_a_file_in_words(tmp_path: Path) -> None:
     ]
 
 
+def test_sessions_in_words(tmp_path: Path) -> None:
+    said = words.meaning(an_agent(tmp_path, "{session: 30m, grace: 1m, time: at, idle: never}"))
+    assert said[1:4] == [
+        "groups by sessions of at: one ends 30 min after its last record",
+        "closes a window when a record of its partition is more than 1 min past its end",
+        "closes it by the worker's clock at the latest 91 min after the group's last record",
+    ]
+
+
 def test_expressions_of_results_know_the_window(tmp_path: Path) -> None:
     good = windowed("{tumbling: 5m}", 'having: window.closed_by == "event"')
     assert loaded(tmp_path, good).problems == ()
@@ -162,6 +178,7 @@ def test_expressions_of_results_know_the_window(tmp_path: Path) -> None:
         ("{tumbling: 1m, time: at}", ("flush", "drop")),
         ("{tumbling: 5m, time: {field: at, unit: ms}}", ("flush", "drop")),
         ("{tumbling: 5m, time: other}", ("flush", "drop")),
+        ("{session: 5m, time: at}", ("flush", "drop")),
     ],
 )
 def test_what_a_change_means_for_open_windows(tmp_path: Path, changed: str, policies: tuple[str, ...]) -> None:

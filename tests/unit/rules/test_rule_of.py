@@ -92,6 +92,7 @@ WINDOW = {
     "at_most": 4000.0,
     "late": "skip",
     "max_ahead": 5.0,
+    "kind": "session",
 }
 DESTINATION = {
     "topic": "others",

@@ -22,6 +22,7 @@ class Step(NamedTuple):
 class Result(NamedTuple):
     key: bytes
     start: int
+    end: int
     reason: str
     closed_by: str
     first: int
@@ -101,4 +102,8 @@ class Oracle:
     def end(self, name: tuple[int, bytes], reason: str, by: str) -> None:
         group = self.open.pop(name)
         amounts = group.amounts
-        self.results.append(Result(name[1], name[0], reason, by, group.first, group.last, len(amounts), sum(amounts)))
+        self.results.append(
+            Result(
+                name[1], name[0], name[0] + self.size, reason, by, group.first, group.last, len(amounts), sum(amounts)
+            )
+        )

@@ -19,6 +19,13 @@ def test_explain_names_the_records_of_the_window_and_of_no_other() -> None:
     assert [offset for offset, second in seconds if reader.takes(record(offset, b"k", 0, second))] == [1, 3, 5]
 
 
+def test_explain_names_the_records_of_a_session_and_of_no_other() -> None:
+    sessions = an_agent(Window(60.0, time="amount", unit="s", kind="session"))
+    reader = GroupHistory(Partition("app", "sums", "in", 0), sessions, 1, b"k", (41_000, 180_000))
+    seconds = [(0, 41), (1, 61), (2, 300), (3, 119), (4, 120), (5, 121), (6, 41), (7, 40)]
+    assert [offset for offset, second in seconds if reader.takes(record(offset, b"k", 0, second))] == [1, 3, 4, 6]
+
+
 def test_a_record_is_judged_without_a_clock() -> None:
     assert becomes("app", MINUTE, record(0, b"k", 0, 4_000_000_000)).outcome == "taken"
     late = becomes("app", MINUTE, LogRecord("in", 0, 0, b"k", b'{"amount":"yesterday"}'))

@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from sluicegate.streams.agent import Window
+from sluicegate.streams.agent import Reducer, Window
+from sluicegate.streams.aggregation.converting import Conversion
 from sluicegate.streams.aggregation.events import Fire
 from sluicegate.streams.aggregation.rule import earlier_agent, fingerprint
 from sluicegate.streams.handlers.packing import pack, unpack
-from tests.unit.windows.turning import an_agent, open_windows, record
+from tests.unit.windows.turning import TOTAL, an_agent, open_windows, record
 
 USUAL = Window(300.0, time="at", unit="ms")
 
@@ -28,6 +29,30 @@ def test_what_gives_a_record_its_window_must_not_change_under_open_groups(change
 def test_when_a_window_closes_may_change_under_open_groups(change: dict[str, object]) -> None:
     changed = an_agent(replace(USUAL, **change))  # type: ignore[arg-type]
     assert fingerprint(changed) == fingerprint(an_agent(USUAL))
+
+
+def test_sessions_are_other_windows() -> None:
+    session = replace(USUAL, kind="session")
+    for one, other in ((session, USUAL), (USUAL, session)):
+        assert fingerprint(an_agent(one)) != fingerprint(an_agent(other))
+        again = earlier_agent(an_agent(one), fingerprint(an_agent(other))).aggregation
+        assert again is not None
+        assert again.window == other
+
+
+def test_a_session_that_is_converted_keeps_its_times() -> None:
+    window = Window(60.0, kind="session")
+    stats = (Reducer("least", "min", "amount"), Reducer("entry", "first", "amount"), *TOTAL)
+    old, new = open_windows(window, compute=stats), open_windows(replace(window, grace=5.0), compute=TOTAL)
+    old.accept([record(0, b"k", 1_000, 3), record(1, b"k", 50_000, 4)], 100.0)
+    [(name, state)] = old.states.items()
+    span = old.span(name, state)
+    Conversion(old, new).move(name)
+    new.rearm()
+    assert (span.start, span.end) == (1_000, 110_000)
+    assert new.span(name, new.states[name])[:2] == span[:2]
+    new.accept([record(2, b"k", 110_000, 5)], 100.0)
+    assert new.rule.values(new.states[name], []) == {"total": 12}
 
 
 def test_groups_from_before_the_windows_have_none() -> None:

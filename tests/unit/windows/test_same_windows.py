@@ -68,7 +68,10 @@ def expected(window: Window, steps: list[Step], count: int) -> Oracle:
 
 def turned(window: Window, steps: list[Step], count: int, chance: random.Random) -> Turned:
     """Batches of records of one moment, commits and crashes by chance. After a crash all of it comes again."""
-    partition = Turned(window, count=None if count > 100 else count)
+    return played(Turned(window, count=None if count > 100 else count), steps, chance)
+
+
+def played(partition: Turned, steps: list[Step], chance: random.Random) -> Turned:
     at = crashes = 0
     while at < len(steps) or partition.committed < at:
         if at < len(steps) and steps[at].key is None:

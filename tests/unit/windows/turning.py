@@ -1,6 +1,6 @@
 """A partition with windows turned by hand: batches, commits into a log in memory, crashes and restores from it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sluicegate.schemas import codec
@@ -11,18 +11,21 @@ from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.reading.receive import ReceivedShards
 from sluicegate.streams.testing.log import LogRecord
 from sluicegate.streams.windows.groups import WindowGroups
+from sluicegate.streams.windows.opening import groups_of
 from tests.unit.windows.oracle import Result, Step
 
 TOTAL = (Reducer("total", "sum", "amount"),)
 
 
 def an_agent(window: Window, **more: Any) -> Agent:
-    return Agent("sums", ("in",), Aggregation(compute=TOTAL, window=window, **more), Destination("out"), "dead")
+    rule = Aggregation(**{"compute": TOTAL, **more}, window=window)
+    return Agent("sums", ("in",), rule, Destination("out"), "dead")
 
 
 def open_windows(window: Window, **more: Any) -> WindowGroups:
-    agent = an_agent(window, **more)
-    return WindowGroups(Rule(agent, codec("json")), window)
+    groups = groups_of(Rule(an_agent(window, **more), codec("json")))
+    assert isinstance(groups, WindowGroups)
+    return groups
 
 
 def record(offset: int, key: bytes | None, at: int, amount: int = 0) -> LogRecord:
@@ -30,14 +33,15 @@ def record(offset: int, key: bytes | None, at: int, amount: int = 0) -> LogRecor
 
 
 class Turned:
-    """`results` and `refused` hold only what was committed. A record's offset is the index of its step."""
+    """`results` and `refused` hold only what was committed. A record's offset is the index of its step. `told` is what
+    is compared of a result."""
 
-    def __init__(self, window: Window, **more: Any) -> None:
-        self.window, self.more = window, more
+    def __init__(self, window: Window, told: Callable[[Fire], Any] | None = None, **more: Any) -> None:
+        self.window, self.more, self.told = window, more, told or _told
         self.log: dict[int, bytes] = {}
         self.first, self.last = 1, 0
         self.committed = 0  # steps
-        self.results: list[Result] = []
+        self.results: list[Any] = []
         self.refused: list[tuple[int, str]] = []
         self.restore()
 
@@ -66,7 +70,7 @@ class Turned:
     def commit(self, now: float, done: int) -> None:
         for event in self.groups.drain():
             if isinstance(event, Fire):
-                self.results.append(told(event))
+                self.results.append(self.told(event))
             elif isinstance(event, Refused):
                 self.refused.append((event.record.offset(), event.reason))
         entries, keep_from = self.changelog.entries(self.senders.changes(), lambda: self.senders.whole(now), now)
@@ -79,9 +83,17 @@ class Turned:
         self.committed = done
 
 
-def told(fire: Fire) -> Result:
+def _told(fire: Fire) -> Result:
     assert fire.window is not None
     window = fire.window
     return Result(
-        fire.key, window.start, fire.reason, window.by, fire.first, fire.last, fire.count, fire.values["total"]
+        fire.key,
+        window.start,
+        window.end,
+        fire.reason,
+        window.by,
+        fire.first,
+        fire.last,
+        fire.count,
+        fire.values["total"],
     )

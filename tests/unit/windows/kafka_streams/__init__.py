@@ -1,6 +1,7 @@
 """What Kafka Streams decides about windows, for logs out of order that a seed makes.
 
-`answers.txt.gz` holds the answers of its TopologyTestDriver, one line for each log:
+`tumbling.txt.gz`, `hopping.txt.gz` and `session.txt.gz` hold the answers of its TopologyTestDriver, one line for each
+log:
 
     python -m tests.unit.windows.kafka_streams
 
@@ -18,23 +19,28 @@ from tests.servers import jars
 from tests.servers.program import Unavailable
 
 HERE = Path(__file__).parent
-ANSWERS = HERE / "answers.txt.gz"
+KINDS = ("tumbling", "hopping", "session")
 LOGS = 1_000
+MANY = {"tumbling": LOGS, "hopping": LOGS, "session": 1_600}
+"""A third of the logs of sessions cannot be compared (test_same_as_kafka_streams.py)."""
 FLUSH = 1_000_000  # ms: the last record closes every window
 GRACES = (0, 1, 500, 3_000, 10_000)
 
 
 class Log(NamedTuple):
-    """Times in ms. A record is time, key and amount."""
+    """Times in ms; `size` is the gap of a session, and `every` the time between two windows. A record is time, key and
+    amount."""
 
     size: int
     grace: int
     records: tuple[tuple[int, str, int], ...]
+    every: int
+    kind: str
 
     def line(self) -> str:
-        return f"window {self.size} {self.size} {self.grace} " + " ".join(
-            f"{t}:{key}:{n}" for t, key, n in self.records
-        )
+        kind = "session" if self.kind == "session" else "window"
+        records = " ".join(f"{time}:{key}:{amount}" for time, key, amount in self.records)
+        return f"{kind} {self.size} {self.every} {self.grace} {records}"
 
 
 class Closed(NamedTuple):
@@ -52,22 +58,28 @@ class Answer(NamedTuple):
     windows: list[Closed]
 
 
-def log(seed: int) -> Log:
+def log(seed: int, kind: str) -> Log:
     """Up to 60 records of three keys that are up to 12 s out of order. Many times lie at the edge of a window."""
-    chance = random.Random(f"kafka-streams/{seed}")
+    chance = random.Random(f"kafka-streams/{seed}" if kind == "tumbling" else f"kafka-streams/{kind}/{seed}")
     size, grace = chance.choice([1_000, 5_000, 7_500]), chance.choice(GRACES)
+    every = size // chance.choice([2, 5]) if kind == "hopping" else size
     now, records = 12_000, []
     for _ in range(chance.randint(1, 60)):
         now += chance.choice([0, 1, 100, 400, 2_000, 9_000])
         time = now - chance.randint(0, chance.choice([0, 200, 1_000, 4_000, 12_000]))
         if chance.random() < 0.3:
-            time = max(0, time // size * size + chance.choice([-1, 0, 1]))
+            edge = records[-1][0] + size if kind == "session" and records else time // every * every
+            time = max(0, edge + chance.choice([-1, 0, 1]))
         records.append((time, chance.choice("abc"), chance.randint(-5, 5)))
-    return Log(size, grace, (*records, (FLUSH, "flush", 0)))
+    return Log(size, grace, (*records, (FLUSH, "flush", 0)), every, kind)
 
 
-def logs() -> list[Log]:
-    return [log(seed) for seed in range(LOGS)]
+def logs(kind: str) -> list[Log]:
+    return [log(seed, kind) for seed in range(MANY[kind])]
+
+
+def answers(kind: str) -> Path:
+    return HERE / f"{kind}.txt.gz"
 
 
 def asked(logs: list[Log]) -> list[str]:
@@ -88,5 +100,5 @@ def read(line: str) -> Answer:
     return Answer([int(each) for each in late.split()], sorted(Closed(c[0], *map(int, c[1:])) for c in closed))
 
 
-def recorded() -> list[Answer]:
-    return [read(line) for line in gzip.decompress(ANSWERS.read_bytes()).decode().splitlines()]
+def recorded(kind: str) -> list[Answer]:
+    return [read(line) for line in gzip.decompress(answers(kind).read_bytes()).decode().splitlines()]

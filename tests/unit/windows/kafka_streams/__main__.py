@@ -2,7 +2,9 @@
 
 import gzip
 
-from tests.unit.windows.kafka_streams import ANSWERS, asked, logs
+from tests.unit.windows.kafka_streams import KINDS, answers, asked, logs
 
-ANSWERS.write_bytes(gzip.compress("\n".join(asked(logs())).encode(), mtime=0))
-print(f"{ANSWERS.name}: {ANSWERS.stat().st_size:,} bytes")
+for kind in KINDS:
+    file = answers(kind)
+    file.write_bytes(gzip.compress("\n".join(asked(logs(kind))).encode(), mtime=0))
+    print(f"{file.name}: {file.stat().st_size:,} bytes")

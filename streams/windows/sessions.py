@@ -1,0 +1,153 @@
+"""Session windows: the records of a key without a pause between them that is longer than the gap.
+
+A session lasts from the time of its first record to the time of its last one + the gap. A record joins the session that
+it touches, extends it, or makes one session of several. The merged one keeps the lower first offset; the others end in
+the same changelog entry.
+"""
+
+from heapq import heapify, heappop, heappush, heapreplace
+from typing import Any
+
+from sluicegate.streams.agent import Window
+from sluicegate.streams.aggregation.accept import add_to, admitted
+from sluicegate.streams.aggregation.groups import STALE
+from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, LAST, SEEN, Bags, GroupState
+from sluicegate.streams.aggregation.merging import merging
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.windows.groups import WindowGroups
+from sluicegate.streams.windows.tumbling import Span, key_of, name
+
+BEGIN, END = -2, -1
+"""The last two slots of a state: the times of the first and the last record, in milliseconds since 1970."""
+
+
+class SessionGroups(WindowGroups):
+    """The open sessions of one partition. The name of a group is the offset of the record that opened it, and its
+    key."""
+
+    __slots__ = ("_ages", "_at", "_gap", "_lasts", "_merge", "_sessions")
+
+    def __init__(self, rule: Rule, window: Window, notes: bool = False) -> None:
+        super().__init__(rule, window, notes)
+        self._folds = False
+        self._gap = round(1_000 * window.size)
+        self._lasts = self._gap + round(1_000 * window.grace) + 1  # from the last record to the close
+        self._merge = merging(rule.aggregation.compute, rule.aggregation.on_missing == "ignore")
+        self._sessions: dict[bytes, list[bytes]] = {}  # names by key
+        self._ages: list[tuple[float, int, bytes]] = []  # a heap of (owner's time of a record, first offset, name)
+        self._at = 0  # the time of the record that is being counted
+
+    def span(self, group: bytes, state: GroupState) -> Span:
+        return Span(state[BEGIN], state[END] + self._gap, state[END] + self._lasts)
+
+    def since(self, state: GroupState) -> float:
+        seen: float = state[SEEN]
+        return seen
+
+    def _count(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> None:
+        touched = self._touched(key, time)
+        if not touched and time + self._lasts <= self.event.watermark:
+            self._late(record, Span(time, time + self._gap, time + self._lasts))
+            return
+        self._at = time
+        group = touched[0] if touched else name(record.offset(), key)
+        state = admitted(self, group, record, items, now)
+        if state is None:
+            return
+        before = state[BEGIN], state[END], state[SEEN]
+        state[BEGIN], state[END], state[SEEN] = min(before[0], time), max(before[1], time), now
+        add_to(self, group, state, record, read, items, now)
+        if self.states.get(group) is not state:
+            return
+        if state[LAST] != record.offset():  # the record was refused
+            state[BEGIN], state[END], state[SEEN] = before
+        elif len(touched) > 1:
+            self._join(group, state, touched[1:], now)
+
+    def _touched(self, key: bytes, time: int) -> list[bytes]:
+        """The open sessions that a record at this time belongs to, the lowest first offset first."""
+        found, gap, states = [], self._gap, self.states
+        for group in self._sessions.get(key, ()):
+            state = states[group]
+            closes = state[END] + self._lasts
+            if state[BEGIN] - gap <= time <= state[END] + gap and closes > self.event.watermark:
+                found.append(group)
+        return sorted(found, key=lambda group: states[group][FIRST]) if len(found) > 1 else found
+
+    def _join(self, group: bytes, state: GroupState, others: list[bytes], now: float) -> None:
+        """Make one session of them: the record that was just counted touches each."""
+        for each in others:
+            if each not in self.states:  # it made room for the record
+                continue
+            other, bags = self.drop(each)
+            self._merge(state, other)
+            state[BEGIN], state[END] = min(state[BEGIN], other[BEGIN]), max(state[END], other[END])
+            self._collect_all(group, state, bags)
+        self.touched[group] = state
+        bounds = self.rule.aggregation
+        if state[COUNT] >= self.rule.completion.most:
+            self.limit(group, now)
+        elif state[BYTES] > bounds.max_bytes and bounds.on_full == "fire-oldest":
+            self.fire(group, "limit", now)
+
+    def _collect_all(self, group: bytes, state: GroupState, bags: Bags) -> None:
+        """The items of another session follow those of this one."""
+        for index, bag in enumerate(bags):
+            for item in bag:
+                self.collect(group, state, [item if at == index else None for at in range(len(bags))])
+
+    def open(self, key: bytes | None, record: Record, now: float) -> GroupState | None:
+        state = super().open(key, record, now)
+        if state is not None and key is not None:
+            self._sessions.setdefault(key_of(key), []).append(key)
+            heappush(self._ages, (now, state[FIRST], key))
+            if len(self._ages) > 2 * len(self.states) + STALE:
+                self.rearm()
+        return state
+
+    def _opened(self, state: GroupState, now: float) -> None:
+        state[BEGIN], state[END], state[SEEN] = self._at, self._at, now
+
+    def drop(self, key: bytes) -> tuple[GroupState, Bags]:
+        self._left(key)
+        return super().drop(key)
+
+    def unopen(self, key: bytes, state: GroupState) -> None:
+        super().unopen(key, state)
+        if key not in self.states:
+            self._left(key)
+
+    def _left(self, group: bytes) -> None:
+        key = key_of(group)
+        names = self._sessions[key]
+        names.remove(group)
+        if not names:
+            del self._sessions[key]
+
+    def _age_due(self) -> float:
+        """As in WindowGroups, but early while the oldest entry is of an earlier record of its session."""
+        if self.window.at_most is None or not self.caught_up or not self._ages:
+            return float("inf")
+        return self._ages[0][0] + self.window.at_most
+
+    def _aged(self, now: float) -> bytes | None:
+        ages = self._ages
+        while self._age_due() <= now:
+            seen, first, group = ages[0]
+            state = self.states.get(group)
+            if state is None or state[FIRST] != first:
+                heappop(ages)
+            elif state[SEEN] > seen:
+                heapreplace(ages, (state[SEEN], first, group))
+            else:
+                return group
+        return None
+
+    def rearm(self) -> None:
+        super().rearm()
+        self._ages = [(state[SEEN], state[FIRST], group) for group, state in self.states.items()]
+        heapify(self._ages)
+        self._sessions = {}
+        for group in self.states:
+            self._sessions.setdefault(key_of(group), []).append(group)

@@ -1,0 +1,145 @@
+"""What session windows must decide, record by record, in plain Python: lists and dictionaries, no engine code."""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from tests.unit.windows.oracle import Step
+
+
+class SessionResult(NamedTuple):
+    """`values` are those of the records in order of their offsets: how many, sum, least, greatest, first, last, how
+    many different ones, and all of them, sorted."""
+
+    key: bytes
+    start: int
+    end: int
+    reason: str
+    closed_by: str
+    first: int
+    last: int
+    values: tuple[Any, ...]
+
+    @property
+    def count(self) -> int:
+        return int(self.values[0])
+
+    @property
+    def total(self) -> int:
+        return int(self.values[1])
+
+
+@dataclass
+class Session:
+    """`records` are (offset, time, amount); `seen` is the owner's time of the last one."""
+
+    seen: float
+    records: list[tuple[int, int, int]] = field(default_factory=list)
+
+    @property
+    def begin(self) -> int:
+        return min(time for _, time, _ in self.records)
+
+    @property
+    def end(self) -> int:
+        return max(time for _, time, _ in self.records)
+
+    def result(self, key: bytes, gap: int, reason: str, by: str) -> SessionResult:
+        records = sorted(self.records)
+        amounts = [amount for *_, amount in records]
+        values = (
+            len(amounts),
+            sum(amounts),
+            min(amounts),
+            max(amounts),
+            amounts[0],
+            amounts[-1],
+            len(set(amounts)),
+            sorted(amounts),
+        )
+        return SessionResult(key, self.begin, self.end + gap, reason, by, records[0][0], records[-1][0], values)
+
+
+@dataclass
+class SessionOracle:
+    """`gap` and `grace` in ms; `idle`, `at_most`, `ahead` in seconds; a session of `most` records ends.
+
+    `reopened` tells whether a record that is not late touched a session that was closed already."""
+
+    gap: int
+    grace: int
+    idle: float
+    at_most: float
+    ahead: float
+    most: int
+    watermark: int = -1
+    seen: float = 0.0
+    results: list[SessionResult] = field(default_factory=list)
+    refused: list[tuple[int, str]] = field(default_factory=list)
+    open: dict[bytes, list[Session]] = field(default_factory=dict)
+    reopened: bool = False
+
+    def closes(self, session: Session) -> int:
+        return session.end + self.gap + self.grace + 1
+
+    def take(self, offset: int, step: Step) -> None:
+        assert step.key is not None
+        self.seen = step.now
+        if step.time > (step.now + self.ahead) * 1000:
+            if not step.left_out:
+                self.refused.append((offset, "time-ahead"))
+            return
+        self.passed(step.time)
+        if step.left_out:
+            return
+        sessions = self.open.setdefault(step.key, [])
+        touched = [each for each in sessions if each.begin - self.gap <= step.time <= each.end + self.gap]
+        if not touched and step.time + self.gap + self.grace < self.watermark:
+            self.refused.append((offset, "late"))
+            return
+        self.reopened |= any(
+            each.key == step.key and each.start - self.gap <= step.time <= each.end for each in self.results
+        )
+        if not touched:
+            touched = [Session(step.now)]
+            sessions += touched
+        touched.sort(key=lambda each: min(each.records, default=(0,)))
+        self.add(step, offset, touched)
+
+    def passed(self, time: int) -> None:
+        """Event time is at least `time`."""
+        if time > self.watermark:
+            self.watermark = time
+            self.close("event")
+
+    def add(self, step: Step, offset: int, touched: list[Session]) -> None:
+        assert step.key is not None
+        one, *others = touched
+        one.records.append((offset, step.time, step.amount))
+        one.seen = step.now
+        if len(one.records) < self.most:
+            for each in others:
+                one.records += each.records
+                self.open[step.key].remove(each)
+        if len(one.records) >= self.most:
+            self.end(step.key, one, "limit", "")
+
+    def look(self, now: float) -> None:
+        """The owner's clock: sessions that are over since `idle` in a silent partition, and those that are too old."""
+        over = [self.closes(each) for sessions in self.open.values() for each in sessions]
+        over = [closes for closes in over if closes <= (now - self.idle) * 1000]
+        if over and now >= self.seen + self.idle:
+            self.watermark = max(over)
+            self.close("idle")
+        for key, sessions in self.open.items():
+            for each in [each for each in sessions if each.seen + self.at_most <= now]:
+                self.end(key, each, "window", "at_most")
+
+    def close(self, by: str) -> None:
+        over = [(key, each) for key, sessions in self.open.items() for each in sessions]
+        for key, each in sorted(over, key=lambda one: (one[1].end, min(one[1].records))):
+            if self.closes(each) <= self.watermark:
+                self.end(key, each, "window", by)
+
+    def end(self, key: bytes, session: Session, reason: str, by: str) -> None:
+        self.open[key].remove(session)
+        self.results.append(session.result(key, self.gap, reason, by))

@@ -1,0 +1,138 @@
+"""However a log out of order is cut into batches, and wherever the process dies, the same sessions close with the same
+records, and the same records are late: compared with a naive oracle over 1,000 random logs."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from sluicegate.streams.agent import Reducer, Window
+from sluicegate.streams.aggregation import changelog as log_module
+from sluicegate.streams.aggregation.events import Fire
+from sluicegate.streams.windows import groups as groups_module
+from sluicegate.streams.windows import sessions as sessions_module
+from sluicegate.streams.windows.sessions import SessionGroups
+from tests.unit.windows.oracle import Step
+from tests.unit.windows.session_oracle import SessionOracle, SessionResult
+from tests.unit.windows.test_same_windows import a_log, a_window, played
+from tests.unit.windows.turning import Turned
+
+LOGS = 1_000
+VALUES = ("count", "sum", "min", "max", "first", "last", "distinct", "collect")
+COMPUTE = tuple(Reducer(kind, kind, None if kind == "count" else "amount") for kind in VALUES)
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A log that compacts all the time, and closings that are cut into small slices."""
+    monkeypatch.setattr(log_module, "SLACK", 150)
+    monkeypatch.setattr(log_module, "SLICE", 60)
+    monkeypatch.setattr(log_module, "GROWTH", 1)
+    monkeypatch.setattr(log_module, "ENTRY_LIMIT", 1500)
+    monkeypatch.setattr(groups_module, "STALE", 3)
+    monkeypatch.setattr(sessions_module, "STALE", 3)
+    monkeypatch.setattr(groups_module, "SLICE", 2)
+    return iter([None])
+
+
+def told(fire: Fire) -> SessionResult:
+    assert fire.window is not None
+    values = fire.values | {"collect": sorted(fire.values["collect"])}
+    window = (fire.window.start, fire.window.end, fire.reason, fire.window.by)
+    return SessionResult(fire.key, *window, fire.first, fire.last, tuple(values[name] for name in VALUES))
+
+
+def a_session(chance: random.Random) -> Window:
+    size, grace = chance.choice([0.3, 1.0, 3.0]), chance.choice([0.0, 3.0, 10.0, 10.0])
+    return replace(a_window(chance), kind="session", size=size, grace=grace, offset=0.0)
+
+
+def crowded(steps: list[Step], chance: random.Random) -> list[Step]:
+    """Half of the logs have one key, and much disorder: records between two sessions make one of them."""
+    if chance.random() < 0.5:
+        return steps
+    return [
+        step if step.key is None else step._replace(key=b"a", time=max(0, step.time - chance.randint(0, 6_000)))
+        for step in steps
+    ]
+
+
+def expected(window: Window, steps: list[Step], most: int) -> SessionOracle:
+    assert window.idle is not None
+    assert window.at_most is not None
+    gap, grace = round(1000 * window.size), round(1000 * window.grace)
+    oracle = SessionOracle(gap, grace, window.idle, window.at_most, window.max_ahead, most)
+    for offset, step in enumerate(steps):
+        if step.key is None:
+            oracle.look(step.now)
+        else:
+            oracle.take(offset, step)
+    return oracle
+
+
+def outcomes(seed: int) -> tuple[SessionOracle, Turned]:
+    chance = random.Random(seed)
+    window, steps, most = a_session(chance), crowded(a_log(chance), chance), chance.choice([4, 10_000, 10_000])
+    oracle = expected(window, steps, most)
+    return oracle, played(Turned(window, told, compute=COMPUTE, max_items=most), steps, chance)
+
+
+def differences(logs: int = LOGS) -> int:
+    """In how many logs the sessions, or the records that were refused, differ from those of the oracle."""
+    found = 0
+    for seed in range(logs):
+        oracle, partition = outcomes(seed)
+        same = sorted(partition.results) == sorted(oracle.results) and partition.refused == oracle.refused
+        found += not (same and not partition.groups.states)
+    return found
+
+
+def test_any_cut_and_any_crash_give_the_sessions_of_the_oracle() -> None:
+    assert differences() == 0
+
+
+def test_the_logs_have_every_kind_of_closing_and_of_refusal() -> None:
+    kinds: set[str] = set()
+    for seed in range(100):
+        oracle, _ = outcomes(seed)
+        kinds |= {each.closed_by or each.reason for each in oracle.results} | {why for _, why in oracle.refused}
+    assert kinds == {"event", "idle", "at_most", "limit", "late", "time-ahead"}
+
+
+def test_a_merged_session_that_is_kept_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    drop = SessionGroups.drop
+
+    def kept(self: SessionGroups, key: bytes):  # type: ignore[no-untyped-def]
+        found = drop(self, key)
+        if self.merging:
+            self.touched.pop(key)
+        return found
+
+    join = SessionGroups._join
+    monkeypatch.setattr(SessionGroups, "merging", False, raising=False)
+
+    def joining(self: SessionGroups, *rest: object) -> None:
+        monkeypatch.setattr(SessionGroups, "merging", True)
+        join(self, *rest)  # type: ignore[arg-type]
+        monkeypatch.setattr(SessionGroups, "merging", False)
+
+    monkeypatch.setattr(SessionGroups, "drop", kept)
+    monkeypatch.setattr(SessionGroups, "_join", joining)
+    assert differences(200)
+
+
+def test_sessions_that_a_record_joins_and_that_stay_apart_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SessionGroups, "_join", lambda self, *rest: None)
+    assert differences(100)
+
+
+def test_a_gap_that_is_one_millisecond_off_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    init = SessionGroups.__init__
+
+    def made(self: SessionGroups, *rest: object, **more: object) -> None:
+        init(self, *rest, **more)  # type: ignore[arg-type]
+        self._gap -= 1
+
+    monkeypatch.setattr(SessionGroups, "__init__", made)
+    assert differences(300)
