@@ -137,6 +137,11 @@ class MemoryStore:
             if left != row.claim.trying or row.claim.token == token:
                 row.claim = msgspec.structs.replace(row.claim, trying=left, token="")
 
+    def forget(self, claim: Claim) -> None:
+        with self._lock:
+            self._held(claim)
+            del self._rows[claim.partition]
+
     def read(self, partition: Partition) -> PartitionView | None:
         with self._lock:
             if (row := self._rows.get(partition)) is None:

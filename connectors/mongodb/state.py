@@ -192,6 +192,18 @@ class MongoStore:
                     return
         raise PersistenceError(f"mongodb: {_key(partition)} changed too often to take a crash mark out")
 
+    def forget(self, claim: Claim) -> None:
+        key = _key(claim.partition)
+
+        def work(session: ClientSession) -> None:
+            if not self._data[CLAIM].delete_one(_held(claim), session=session).deleted_count:
+                raise Fenced(f"{key}: a newer claim or commit exists")
+            for collection in (CHANGELOG, OUTBOX, DEAD):
+                self._data[collection].delete_many({"_id": chunks.between(key)}, session=session)
+
+        self._transact(work, key, claim.token)
+        self._sessions.pop(key, None)
+
     def read(self, partition: Partition) -> PartitionView | None:
         key = _key(partition)
 

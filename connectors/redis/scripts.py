@@ -95,6 +95,14 @@ redis.call('HSET', KEYS[1], 'token', '', 'trying', #left > 0 and cmsgpack.pack({
 return 1
 """
 
+FORGET = """
+-- ARGV: token, version
+local held = redis.call('HMGET', KEYS[1], 'token', 'version')
+if held[1] ~= ARGV[1] or held[2] ~= ARGV[2] then return {'fenced'} end
+redis.call('DEL', unpack(KEYS))
+return {'good'}
+"""
+
 READ = """
 return {redis.call('HGETALL', KEYS[1]), redis.call('LRANGE', KEYS[2], 0, -1), redis.call('ZCARD', KEYS[3]),
   redis.call('ZCARD', KEYS[4]), redis.call('TIME')}

@@ -159,6 +159,11 @@ class RedisStore:
     def clear_crash_mark(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
         self._run(scripts.CLEAR_CRASH_MARK, _keys(partition), [token, *processes])
 
+    def forget(self, claim: Claim) -> None:
+        _check_answer(claim, self._run(scripts.FORGET, _keys(claim.partition), [claim.token, claim.version]))
+        with connection.translated():
+            self._server().srem(_index(claim.partition.app), _member(claim.partition))
+
     def read(self, partition: Partition) -> PartitionView | None:
         held, entries, unsent, dead, now = self._run(scripts.READ, _keys(partition), [])
         return PartitionView(_claim(partition, held, now), entries, unsent, dead) if held else None

@@ -203,6 +203,19 @@ class SqlStore:
 
         self._database.run(work, self._product.begin)
 
+    def forget(self, claim: Claim) -> None:
+        key = _key(claim.partition)
+
+        def work(db: StoreSession) -> bool:
+            if not db.rows(statements.HELD + self._product.locking, (key, claim.token, claim.version)):
+                return False
+            for delete in statements.FORGET:
+                db.run(delete, (key,))
+            return True
+
+        if not self._database.run(work, self._product.begin):
+            raise _fenced(claim)
+
     def read(self, partition: Partition) -> PartitionView | None:
         key = _key(partition)
 

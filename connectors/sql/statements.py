@@ -57,6 +57,13 @@ DEAD_ROWS = (
 )
 COUNT_DEAD = "select count(*) from sluicegate_dead where partition_key = %s"
 
+FORGET = (
+    "delete from sluicegate_changelog where partition_key = %s",
+    "delete from sluicegate_outbox where partition_key = %s",
+    "delete from sluicegate_dead where partition_key = %s",
+    "delete from sluicegate_claim where partition_key = %s",
+)
+
 
 def dropping(runs: int) -> str:
     """DROP_UNSENT for that many runs of numbers."""

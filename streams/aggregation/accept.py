@@ -95,7 +95,7 @@ def _gather(groups: Groups, records: Sequence[Record], now: float) -> None:
     rule, bags = groups.rule, groups.bags
     decode, key_of, until, most, adders = rule.decode, rule.key_of, rule.until, rule.completion.most, rule.plan.adders
     bounds = rule.aggregation
-    largest, largest_group, room = rule.max_record_bytes, bounds.max_bytes, bounds.max_buffered_bytes
+    largest, largest_group, room = rule.max_record_bytes, bounds.max_bytes, groups.most_bytes
     (item_of, _, whole, weight), utf8, idle = rule.plan.bags[0], rule.utf8, rule.completion.since_last < inf
     touched, added, get = groups.touched, groups.added, groups.states.get
     for record in records:
@@ -137,7 +137,7 @@ def _gather_once(groups: Groups, records: Sequence[Record], now: float) -> None:
     rule, bags = groups.rule, groups.bags
     decode, key_of, until, most, adders = rule.decode, rule.key_of, rule.until, rule.completion.most, rule.plan.adders
     bounds = rule.aggregation
-    largest, largest_group, room = rule.max_record_bytes, bounds.max_bytes, bounds.max_buffered_bytes
+    largest, largest_group, room = rule.max_record_bytes, bounds.max_bytes, groups.most_bytes
     (item_of, _, _, weight), utf8, idle = rule.plan.bags[0], rule.utf8, rule.completion.since_last < inf
     touched, added, get = groups.touched, groups.added, groups.states.get
     for record in records:

@@ -29,8 +29,9 @@ class Groups:
     `touched` holds the newest state (None: closed) of every key since the last commit, `added` the new bag items;
     `events` the fires and refused records in order; `counts` what the metrics want to know, `outcomes` how often
     each clause was true, false or failed; `asked` the groups that a person wants fired, with the offset of their first
-    record; `idle` the moment since which the time of the last record
-    is kept (see Completion.due). With `notes`, each group that ends is an event, too.
+    record; `elders` the groups of earlier versions of the rule that finish beside these, oldest first: the limits of
+    the partition hold for all together; `idle` the moment since which the time of the last record is kept (see
+    Completion.due). With `notes`, each group that ends is an event, too.
     """
 
     __slots__ = (
@@ -40,6 +41,7 @@ class Groups:
         "behind",
         "bytes",
         "counts",
+        "elders",
         "events",
         "full",
         "heap",
@@ -59,6 +61,7 @@ class Groups:
         self.added: dict[bytes, Bags] = {}
         self.heap: list[tuple[float, bytes]] = []
         self.events: list[Fire | Decided] = []
+        self.elders: Sequence[Groups] = ()
         self.full: set[bytes] = set()
         self.asked: dict[bytes, int] = {}
         self.bytes = 0
@@ -88,9 +91,8 @@ class Groups:
             self.refuse_key(record, key, LONGEST_KEY)
             return None
         aggregation = self.rule.aggregation
-        if len(self.states) >= aggregation.max_groups and not self.relieve(
-            record, now, f"max_groups {aggregation.max_groups}"
-        ):
+        held = len(self.states) + (sum(len(each.states) for each in self.elders) if self.elders else 0)
+        if held >= aggregation.max_groups and not self.relieve(record, now, f"max_groups {aggregation.max_groups}"):
             return None
         offset = record.offset()
         state: GroupState = [0, offset, offset, now, None, traceparent(record), 0, *self.rule.plan.blank]
@@ -217,7 +219,7 @@ class Groups:
             if aggregation.on_full != "fire-oldest":
                 return self.relieve(record, now, f"max_bytes {aggregation.max_bytes}")
             self.fire(key, "limit", now)
-        while self.bytes + size > aggregation.max_buffered_bytes:
+        while self.bytes + size > self.most_bytes:
             if not self.relieve(record, now, f"max_buffered_bytes {aggregation.max_buffered_bytes}"):
                 return False
         return True
@@ -236,8 +238,15 @@ class Groups:
         return True
 
     def fire_oldest(self, now: float) -> None:
-        """Make room: fire the group that was opened first."""
-        self.fire(next(iter(self.states)), "limit", now)
+        """Make room: fire the group that was opened first, of the earliest version that has one."""
+        groups = next((each for each in self.elders if each.states), self)
+        groups.fire(next(iter(groups.states)), "limit", now)
+
+    @property
+    def most_bytes(self) -> int:
+        """What the bags may hold, beside those of `elders`."""
+        most = self.rule.aggregation.max_buffered_bytes
+        return most - sum(each.bytes for each in self.elders) if self.elders else most
 
     def fold(self, key: bytes, state: GroupState, record: Record, value: bytes) -> bool:
         """The user's reducers: all of them, or none when one raises (then the record is refused)."""

@@ -11,6 +11,7 @@ from sluicegate.streams.cli.shadow import ReadingPace, progress
 from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from sluicegate.streams.operations.replays import Replay
     from sluicegate.streams.operations.rewinding import Rewinding
     from sluicegate.streams.operations.shadowing import ShadowRange
 
@@ -43,9 +44,16 @@ def rewound(
         print_json({"format": 1, "agent": name, "replay": replay.number, "into": into, "partitions": partitions})
     else:
         print_table(COLUMNS, [astuple(each) for each in replay.corrected])
-        corrections = sum(each.corrections for each in replay.corrected)
-        print(f"replay {replay.number} of {name}: {corrections:,} corrections in {into}")
+        print("\n".join(told(replay, name)))
     return DONE
+
+
+def told(replay: "Replay", name: str) -> "Iterator[str]":
+    """What the command says of a replay that has ended, beside the table."""
+    if refused := sum(each.refused for each in replay.corrected):
+        yield f"{refused:,} records were refused by the rule. They are not written to {replay.live.dead_letters} again"
+    corrections = sum(each.corrections for each in replay.corrected)
+    yield f"replay {replay.number} of {name}: {corrections:,} corrections in {replay.into}"
 
 
 def abandoned(file: str, name: str, number: int, why: str) -> int:

@@ -120,6 +120,15 @@ class Reader(Protocol):
         """Every partition of the app that has a row, sorted. Raises PersistenceError."""
 
 
+class Retirement(Protocol):
+    """Removes partitions that are needed no more."""
+
+    def forget(self, claim: Claim) -> None:
+        """Remove the row of the partition, its entries, and its unsent and dead rows, if (token, version) are still the
+        row's, and else nothing. Only for a partition that no worker claims: a later claim would begin a new row at
+        version 0. Raises Fenced (nothing changed) or PersistenceError (the result is unknown)."""
+
+
 class Durability(Protocol):
     """The store's real durability and schema."""
 
@@ -146,6 +155,7 @@ class Store(
     DeadRows,
     CrashMarkStore,
     Reader,
+    Retirement,
     Durability,
     Leased,
     Transactions,

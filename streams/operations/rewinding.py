@@ -151,9 +151,14 @@ class Rewinding:
         written |= {each.dead_letters: each.name for each in self._app.agents}
         written |= {each.history: each.name for each in self._app.agents if each.history}
         if into in read:
-            raise ConfigurationError(f"--into {into}: agent {read[into]} reads this topic, and would count both")
+            raise ConfigurationError(
+                f"--into {into}: agent {read[into]} reads this topic, and would count both; name a topic of its own"
+            )
         if into in written:
-            raise ConfigurationError(f"--into {into}: agent {written[into]} writes to this topic; name another one")
+            raise ConfigurationError(
+                f"--into {into}: agent {written[into]} writes to this topic, and its readers would take a correction "
+                "for another result; name a topic of its own"
+            )
         self._output.partitions(into)
 
     def _freeze(self, claim: Claim, entries: Sequence[bytes]) -> None:
@@ -171,12 +176,9 @@ class Rewinding:
         return replay
 
     def _delete(self, replay: Replay) -> None:
-        """Delete the rows and the entries that the replay needs no more."""
+        """Remove the partitions of the replay from the store."""
         for source in replay.sources:
-            claim = self._claim(replay, source)
-            while left := [row.number for row in self._store.pending(claim.partition, 0, COMMIT_ROWS)]:
-                claim = self._store.commit(claim, Changes(claim.offset, dispatched=left))
-            self._store.commit(claim, Changes(claim.offset, keep_from=claim.last + 1))
+            self._store.forget(self._claim(replay, source))
 
     def _claim(self, replay: Replay, source: ReplaySource) -> Claim:
         place = replays.private(self._app.name, self._rule.name, replay.number, source)
@@ -199,6 +201,7 @@ class Rewinding:
 
     def _correct(self, replay: Replay, source: ReplaySource, published: Published) -> Corrected:
         claim = self._claim(replay, source)
+        self._check_runs(replay, claim)
         view = self._store.read(claim.partition)
         witness = _witness(source, published, () if view is None else view.entries)
         codecs = Codecs(formats.reads(self._rule), formats.writes(self._rule), self._most)
@@ -227,6 +230,13 @@ class Rewinding:
             corrections.refused,
             counted,
         )
+
+    def _check_runs(self, replay: Replay, claim: Claim) -> None:
+        """Another command may have ended the replay, and removed this partition, before this one claimed it."""
+        known = replays.read(self._store, self._app.name, self._rule.name)
+        if not any(each.number == replay.number and each.state == "running" for each in known):
+            self._store.forget(claim)
+            raise Fenced("another command ended this replay")
 
     def _run_up(self, source: ReplaySource) -> Iterator[Sequence[Record]]:
         if not self._rule.receive:

@@ -92,6 +92,10 @@ class Generations:
     def __iter__(self) -> Iterator[Older]:
         return iter(self._all)
 
+    def finishing(self) -> list[Groups]:
+        """The groups that finish under their own rule."""
+        return [each.groups for each in self._all if each.known.policy == FINISH]
+
     def by_number(self) -> dict[int, Groups]:
         return {each.known.number: each.groups for each in self._all}
 

@@ -186,6 +186,7 @@ class Owner:
             check_scope(groups.rule, self.partition, self._setting, left.policy)
             refuse_left(left, len(groups.states), self.partition)
         offset = self.older.begin(self.claim, before.name if before is not None else "")
+        self.groups.elders = self.older.finishing()
         older = self.older.by_number()
         generation = self._switch.generation
         if left is not None and left.number not in older:
@@ -424,7 +425,14 @@ class Owner:
         changes = self._settled(self._changes(rows, monotonic), events)
         if failpoints.armed and (self.pending or events):
             failpoints.hit("before-commit")
+        if failpoints.armed and self._has_earlier_groups:
+            failpoints.hit("earlier-decided")
         return PreparedCommit(changes, found, items)
+
+    @property
+    def _has_earlier_groups(self) -> bool:
+        """Whether the row names groups of an earlier version of the rule."""
+        return bool(self.claim.source and self.claim.source.older)
 
     def _items(self) -> list[Item]:
         """The items to process: refused records, fires and messages."""
@@ -478,6 +486,7 @@ class Owner:
 
     def committed(self, claim: Claim, ready: PreparedCommit, monotonic: float) -> Sequence[Event]:
         """The store took the changes and gave the next claim; returns the events."""
+        earlier = failpoints.armed and self._has_earlier_groups
         self.claim, (changes, events, items) = claim, ready
         if self.dedupe and (ids := self.dedupe.given_up(events)):
             self._changelog.withdrawn(changes.entries[-1], ids)
@@ -487,6 +496,8 @@ class Owner:
             failpoints.hit("after-commit")
             if any(isinstance(event, Fire) and event.reason in ("timeout", WINDOW) for event in events):
                 failpoints.hit("expire-committed")
+        if earlier:
+            failpoints.hit("earlier-committed")
         if changes.trying is None:
             self.marks.clear()
         self._source, self.pending = None, self.left

@@ -279,17 +279,26 @@ def left_out(whole: bool = WHOLE) -> list[Cell]:
     return every if whole else [every[3 * n + n % 3] for n in range(len(stores))]
 
 
-# A change of the rule: before and after the commit of a worker that switches a partition to another version.
-SWITCH_POINTS = ("switch-decided", "switch-sent")
+# A change of the rule: before and after the commit of a worker that switches a partition to another version, and before
+# and after its commits while the row names groups of an earlier one: slices that end them, records that are read again.
+SWITCH_POINTS = ("switch-decided", "switch-sent", "earlier-decided", "earlier-committed")
+POLICIES = ("finish", "convert", "flush", "rewind", "drop")
+
+
+def changes(whole: bool = WHOLE) -> list[tuple[str, Cell]]:
+    """For `sluicegate deploy` under load, of a worker: the policy for open groups, and the cell. A short run takes
+    three policies for each store, at places in turn."""
+    places = [(point, kind) for kind in KINDS for point in SWITCH_POINTS]
+    stores = (*STORES, *SERVERS)
+    if whole:
+        return [(policy, Cell(*place, store, 1)) for store in stores for policy in POLICIES for place in places]
+    turns = [(POLICIES[turn % 5], places[7 * turn % len(places)], stores[turn // 3]) for turn in range(15)]
+    return [(policy, Cell(*place, store, 1)) for policy, place, store in turns]
 
 
 def switches(whole: bool = WHOLE) -> list[Cell]:
-    """For `sluicegate deploy` under load, of a worker. A short run takes three places for each store, in turn."""
-    places = [(point, kind) for kind in KINDS for point in SWITCH_POINTS]
-    every = [[Cell(*place, store, 1) for place in places] for store in (*STORES, *SERVERS)]
-    if whole:
-        return [cell for cells in every for cell in cells]
-    return [cells[(row + turn) % len(places)] for row, cells in enumerate(every) for turn in (0, 3, 6)]
+    """The cells of `changes`."""
+    return list(dict.fromkeys(cell for _, cell in changes(whole)))
 
 
 def commands(whole: bool = WHOLE) -> list[Cell]:

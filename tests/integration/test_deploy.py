@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -184,8 +184,8 @@ def test_rules_are_deployed_while_workers_are_killed(changing: Changing) -> None
         assert progress.finishing == 0
 
 
-CHANGES = (1, 2, 4, 5)
-"""Versions that are deployed with finish, convert, flush and rewind."""
+CHANGES = {"finish": 1, "convert": 2, "flush": 4, "rewind": 5, "drop": 1}
+"""The version that is deployed with each policy."""
 PARAMETERS = dict(zip(("sqlite", "redis", "postgresql", "mariadb", "mongodb"), STORES, strict=True))
 
 
@@ -211,40 +211,67 @@ class Waking(threading.Thread):
         self.join()
 
 
-def failing(chosen: list[cells.Cell]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Run a test once for each cell, on the cell's store."""
-    places = [pytest.param(PARAMETERS[cell.store], cell, id=str(cell)) for cell in chosen]
-    return pytest.mark.parametrize(("changing", "cell"), places, indirect=["changing"])
+def on(cell: cells.Cell, *more: str) -> Any:
+    """The parameters of a test at this cell, on its store."""
+    return pytest.param(PARAMETERS[cell.store], *more, cell, id="-".join((*more, str(cell))))
 
 
-@failing(cells.switches())
+def dropped(times: Mapping[int, int], given: int, count: int) -> list[int]:
+    """The records that are in no result, if they can be one open group of each key that a deployment dropped."""
+    found = []
+    for key in range(17):
+        of_key = list(range(key, given, 17))
+        gone = [place for place, each in enumerate(of_key) if each not in times]
+        if gone != list(range(gone[0], gone[0] + len(gone)) if gone else ()) or len(gone) >= count:
+            return []
+        found += [of_key[place] for place in gone]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("changing", "policy", "cell"), [on(cell, each) for each, cell in cells.changes()], indirect=["changing"]
+)
 def test_a_worker_fails_while_a_partition_changes(
-    changing: Changing, cell: cells.Cell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    changing: Changing, policy: str, cell: cells.Cell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Three workers; one of them goes on with the earlier file."""
     monkeypatch.setenv("SLUICEGATE_FAILPOINTS", f"{cell.point}={cell.kind}")
     monkeypatch.setenv("SLUICEGATE_FAILPOINT_LOG", str(tmp_path / "failed"))
-    version = CHANGES[cells.switches(True).index(cell) % len(CHANGES)]
-    before = changing.files[version - 1]
-    run = Run(SLUICEGATE, "run", str(before), "--workers", "2")
+    version = CHANGES[policy]
+    runs = [Run(SLUICEGATE, "run", str(changing.files[version - 1]))]
     waking = Waking(tmp_path / "failed") if cell.kind == "stop" else None
     try:
         changing.give()
         wait_until(lambda: changing.taken(), 60, "a result")
-        assert deploy(changing.files[version], "--open", str(VERSIONS[version][1])).returncode == 0
+        assert deploy(changing.files[version], "--open", policy, "--no-wait").returncode == 0
+        runs.append(Run(SLUICEGATE, "run", str(changing.files[version]), "--workers", "2"))
+        changing.give()
+        assert deploy(changing.files[version]).returncode == 0
+        wait_until(lambda: (tmp_path / "failed").exists(), 60, "the fault")
         changing.give()
         last = changing.files[1 if version == 5 else 5]
         assert deploy(last, "--open", "flush").returncode == 0
-        wait_until(lambda: len(changing.taken()) == changing.given, 90, "all records in results")
+        newest = set(range(changing.given - 17, changing.given))
+        wait_until(lambda: newest <= changing.taken().keys(), 90, "the last records in results")
+        wait_until(lambda: complete(changing, policy, version), 30, "all records in results")
     finally:
         if waking is not None:
             waking.close()
-        run.close()
+        for run in runs:
+            run.close()
     assert (tmp_path / "failed").read_text().startswith(f"{cell.point} {cell.kind} ")
     assert max(changing.taken().values()) == 1
     assert problems(changing) == []
 
 
-@failing(cells.commands())
+def complete(changing: Changing, policy: str, version: int) -> bool:
+    """Whether each record is in a result, or in an open group that the policy dropped."""
+    times = changing.taken()
+    gone = dropped(times, changing.given, int(VERSIONS[version - 1][0]["COUNT"])) if policy == "drop" else []
+    return len(times) + len(gone) == changing.given and (policy != "drop" or bool(gone))
+
+
+@pytest.mark.parametrize(("changing", "cell"), [on(cell) for cell in cells.commands()], indirect=["changing"])
 def test_a_command_that_fails_after_its_commit_is_repeated(changing: Changing, cell: cells.Cell) -> None:
     run = Run(SLUICEGATE, "run", str(changing.files[0]))
     try:

@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from confluent_kafka import Message, Producer
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from msgspec import structs
 
 from sluicegate.connectors import open_store
 from sluicegate.streams.cli.files import loaded
+from sluicegate.streams.contracts.values import PartitionView
 from tests.bench.load import create
 from tests.bench.results import reader
 from tests.chaos.cells import WHOLE
@@ -25,7 +27,7 @@ from tests.integration.supervised.run import Run
 from tests.waiting import wait_until
 
 RECORDS, KILLS = (1_000_000, 10) if WHOLE else (24_000, 6)
-TIMES = (1, 5, 15) if WHOLE else (1, 1, 2)  # how many commits of a process the kill waits for
+TIMES = (1, 20, 60) if WHOLE else (1, 1, 2)  # how many commits of a process the kill waits for
 LIMIT = 90 + RECORDS / 4_000  # seconds for the live run, and for one command
 FILE = """\
 app: NS
@@ -144,16 +146,19 @@ class Published:
         return process.returncode, output, errors
 
     def state(self) -> list[Any]:
-        """All that the store has of the live agent."""
+        """All that the store, the topics and the consumer group have of the live agent."""
+        sent = [(each.offset(), each.key(), each.value(), each.headers()) for each in self.all_of("out")]
         with closing(open_store(loaded(str(self.live)).store)) as store:
             rows = [each for each in store.partitions(self.ns) if each.agent == "sums"]
-            views = [store.read(row) for row in rows]
-            assert all(views)
-            return [
-                (row, view.claim.version, view.claim.offset, view.claim.number, view.entries, view.claim.source)
-                for row, view in zip(rows, views, strict=True)
-                if view is not None
-            ]
+            views = [_timeless(store.read(row)) for row in rows]
+            waiting = [list(store.pending(row, 0, RECORDS)) for row in rows]
+        assert rows
+        places = [TopicPartition(row.topic, row.number) for row in rows]
+        group = Consumer({"bootstrap.servers": self.kafka, "group.id": f"{self.ns}.sums"})
+        committed = [each.offset for each in group.committed(places, timeout=10)]
+        group.close()
+        assert min(committed) > 0
+        return [sent, views, waiting, committed]
 
     def close(self) -> None:
         for consumer in self._consumers.values():
@@ -168,6 +173,12 @@ def published(request: pytest.FixtureRequest, tmp_path: Path, kafka: str, ns: st
     made.publish()
     yield made
     made.close()
+
+
+def _timeless(view: PartitionView | None) -> PartitionView:
+    """The view without the time at which it was read."""
+    assert view is not None
+    return structs.replace(view, claim=structs.replace(view.claim, store_time=0.0))
 
 
 def headers(message: Message) -> dict[str, str]:
@@ -222,6 +233,7 @@ def judge(published: Published, count: int, least: int = 0) -> None:
     assert set(found.values()) == wanted
 
 
+@pytest.mark.timeout(3_600 if WHOLE else 180)
 @pytest.mark.parametrize("published", STORES.values(), indirect=True, ids=STORES)
 def test_a_replay_that_is_killed_again_and_again_sends_each_correction_once(published: Published) -> None:
     before, mended = published.state(), published.file("mended", SHORTER)

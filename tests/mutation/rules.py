@@ -13,6 +13,27 @@ CALLED = ("tests/unit/shadow/test_call_handlers.py",)
 
 GUARDS = (
     Guard(
+        "groups that finish count for max_groups",
+        "streams/aggregation/groups.py",
+        "len(self.states) + (sum(len(each.states) for each in self.elders) if self.elders else 0)",
+        "len(self.states)",
+        DEPLOYED,
+    ),
+    Guard(
+        "groups that finish count for max_buffered_bytes",
+        "streams/aggregation/groups.py",
+        "return most - sum(each.bytes for each in self.elders) if self.elders else most",
+        "return most",
+        DEPLOYED,
+    ),
+    Guard(
+        "the oldest group of the earliest version makes room",
+        "streams/aggregation/groups.py",
+        "next((each for each in self.elders if each.states), self)",
+        "self",
+        DEPLOYED,
+    ),
+    Guard(
         "a worker with an earlier version of the rule does not take the partition",
         "streams/ownership/switching.py",
         "    if before.version > deployed.number:",
@@ -234,6 +255,20 @@ GUARDS = (
         "streams/operations/rewinding.py",
         "[row for row in rows if row.number not in sent]",
         "rows",
+        CORRECTIONS,
+    ),
+    Guard(
+        "a command whose replay another one has ended sends nothing",
+        "streams/operations/rewinding.py",
+        "        self._check_runs(replay, claim)\n",
+        "",
+        CORRECTIONS,
+    ),
+    Guard(
+        "a replay that has ended leaves no partition in the store",
+        "streams/operations/rewinding.py",
+        "            self._store.forget(self._claim(replay, source))\n",
+        "            self._claim(replay, source)\n",
         CORRECTIONS,
     ),
     Guard(

@@ -5,6 +5,7 @@ from tests.mutation.guard import NEVER, Guard
 
 C = "tests/contracts/"
 FENCING = (f"{C}test_fencing.py",)
+FORGETTING = (f"{C}test_forgetting.py",)
 KILLED = (f"{C}test_killed_inside.py::test_a_transaction_of_a_process_that_lives_is_ended_only_when_its_time_is_over",)
 MEMORY, SQLITE, REDIS = "memory", "sqlite", "redis and not cluster"
 BUFFER = (
@@ -19,6 +20,38 @@ UPDATE = '\nwhere partition_key = %s and token = %s and version = %s"""\n\n#'
 REDIS_HELD = "if held[1] ~= ARGV[1] or held[2] ~= ARGV[2] then return {'fenced'} end\nlocal kinds"
 
 GUARDS = (
+    Guard(
+        "memory: only the owner removes a partition",
+        "connectors/memory/state.py",
+        "            self._held(claim)\n            del",
+        "            del",
+        FORGETTING,
+        MEMORY,
+    ),
+    Guard(
+        "SQL: only the owner removes a partition",
+        "connectors/sql/state.py",
+        "(key, claim.token, claim.version)):\n                return False",
+        "(key, claim.token, claim.version)) and claim.offset > 10**9:\n                return False",
+        FORGETTING,
+        SQLITE,
+    ),
+    Guard(
+        "Redis: only the owner removes a partition",
+        "connectors/redis/scripts.py",
+        "if held[1] ~= ARGV[1] or held[2] ~= ARGV[2] then return {'fenced'} end\nredis.call('DEL'",
+        "redis.call('DEL'",
+        FORGETTING,
+        REDIS,
+    ),
+    Guard(
+        "MongoDB: only the owner removes a partition",
+        "connectors/mongodb/state.py",
+        "self._data[CLAIM].delete_one(_held(claim), session=session)",
+        'self._data[CLAIM].delete_one({"_id": key}, session=session)',
+        FORGETTING,
+        "mongodb",
+    ),
     Guard(
         "memory: only the last claim commits",
         "connectors/memory/state.py",

@@ -23,7 +23,7 @@ from sluicegate.streams.rules import rule_of
 from sluicegate.streams.rules.versions import Deployed
 from tests.unit.engine.deployments import RewindRun, deployed, failing
 from tests.unit.engine.driver import Driver, Log, ManualClock, distinct, header
-from tests.unit.engine.scene import an_agent, feed, totals
+from tests.unit.engine.scene import an_agent, dead, feed, shown, totals
 
 PLACE = Partition("app", "sums", "in", 0)
 Patch = pytest.MonkeyPatch
@@ -299,3 +299,54 @@ def test_a_partition_without_open_groups_has_one_generation(log: Log, store: Mem
     Driver(V2, store, log, clock, deployed=deployed((V1, "refuse"), (V2, "finish"))).give(0).turns()
     found = source(store)
     assert (found.version, found.generation, found.older) == (2, 0, ())
+
+
+def bounded(log: Log, store: MemoryStore, clock: ManualClock, **limits: Any) -> Driver:
+    """Groups a and b finish under version 1, which permits as much as version 2."""
+    items = (Reducer("items", "collect", "amount"),)
+    old, new = an_agent(count=8, compute=items, **limits), an_agent(count=9, compute=items, **limits)
+    feed(log, ("a", "." * 40), ("b", "." * 40))
+    Driver(old, store, log, clock, deployed=deployed((old, "refuse"))).give(0).turns()
+    both = deployed((old, "refuse"), (new, "finish"))
+    Driver(new, store, log, clock, deployed=both).give(0).turns()
+    return Driver(new, store, log, clock, deployed=both).give(0).turns()  # also after another claim
+
+
+LIMITS = {"max_groups": 3, "max_buffered_bytes": 140}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_limits_hold_for_all_versions_together(name: str, log: Log, store: MemoryStore, clock: ManualClock) -> None:
+    driver = bounded(log, store, clock, **{name: LIMITS[name]})
+    for key, ended in (("c", 0), ("d", 1), ("e", 2), ("f", 3)):
+        feed(log, (key, "." * 40))
+        driver.turns()
+        assert [each[0] for each in totals(log)] == ["a", "b", "c"][:ended]
+    assert {each[1] for each in totals(log)} == {"limit"}
+    rules = [header(each, "sluicegate-rule") for each in distinct(log, "out")]
+    assert rules[0] == rules[1] != rules[2]
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_twin_a_version_that_counts_by_itself_holds_more(
+    name: str, log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: Patch
+) -> None:
+    monkeypatch.setattr(Generations, "finishing", lambda self: [])
+    driver = bounded(log, store, clock, **{name: LIMITS[name]})
+    feed(log, ("c", "." * 40), ("d", "." * 40))
+    driver.turns()
+    assert totals(log) == []
+
+
+@pytest.mark.parametrize("policy", ["dead-letter", "stop"])
+def test_a_limit_of_all_versions_together_refuses_as_on_full_says(
+    policy: str, log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    driver = bounded(log, store, clock, max_groups=3, on_full=policy)
+    feed(log, ("c", 1), ("d", 1))
+    driver.turns()
+    assert totals(log) == []
+    if policy == "dead-letter":
+        assert [reason for _, reason in dead(log)] == ["limit"]
+    else:
+        assert shown(driver)[0] == ["halted in/0: buffer-full"]

@@ -12,6 +12,7 @@ import jsonschema
 import pytest
 
 from sluicegate.streams.agent import Agent, App, Reducer
+from sluicegate.streams.cli.rewind import told
 from sluicegate.streams.contracts.values import Changes, Claim, Partition
 from sluicegate.streams.errors import ConfigurationError, Fenced
 from sluicegate.streams.journal.amending import Person
@@ -187,6 +188,7 @@ def test_each_record_of_a_result_is_in_one_correction_whatever_kills_the_command
     assert [(view.claim.version, view.entries) for view in after if view] == [
         (view.claim.version, view.entries) for view in before if view
     ]
+    assert own_partitions(scene) == []
 
 
 def test_the_judge_of_these_tests_finds_a_result_that_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,10 +239,15 @@ def test_rows_that_were_sent_and_not_marked_are_not_sent_again() -> None:
         assert len(ids) == len(set(ids)) > 20
 
 
+def own_partitions(scene: Scene) -> list[Partition]:
+    """The partitions of replays in the store."""
+    return [each for each in scene.store.partitions("app") if each.agent.startswith("sums~")]
+
+
 def numbers(corrector: Corrector) -> list[int]:
     """How many corrections are committed, by partition."""
-    rows = [each for each in corrector.scene.store.partitions("app") if each.agent == "sums~1"]
-    return [view.claim.number for view in map(corrector.scene.store.read, rows) if view is not None]
+    views = map(corrector.scene.store.read, own_partitions(corrector.scene))
+    return [view.claim.number for view in views if view is not None]
 
 
 def test_a_replay_whose_results_have_changed_ends() -> None:
@@ -286,6 +293,42 @@ def test_two_at_once_fence_each_other() -> None:
     assert list(problems(corrector)) == []
 
 
+def late(corrector: Corrector) -> MortalStore:
+    """A command that claims its first partition when another one has ended the replay."""
+    done: list[Replay] = []
+
+    class Late(MortalStore):
+        def claim(self, partition: Partition, token: str, member: str) -> Claim:
+            if partition.agent == "sums~1" and not done:
+                done.append(corrector.run())
+            return corrector.scene.store.claim(partition, token, member)
+
+    return Late(corrector.scene.store, 0, True)
+
+
+def copies(corrector: Corrector) -> int:
+    return len(corrector.sent()) - len(corrector.documents())
+
+
+def test_a_command_that_is_late_sends_nothing_again_and_leaves_nothing() -> None:
+    corrector = Corrector(play(rule(7), 4), rule(4))
+    with pytest.raises(Killed):
+        corrector.run(store=MortalStore(corrector.scene.store, 7, True))
+    with pytest.raises(Fenced, match="another command ended this replay"):
+        corrector.run(store=late(corrector))
+    assert copies(corrector) == 0
+    assert own_partitions(corrector.scene) == []
+
+
+def test_twin_without_a_look_at_the_list_it_sends_all_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Rewinding, "_check_runs", lambda self, replay, claim: None)
+    corrector = Corrector(play(rule(7), 4), rule(4))
+    with pytest.raises(Killed):
+        corrector.run(store=MortalStore(corrector.scene.store, 7, True))
+    corrector.run(store=late(corrector))
+    assert copies(corrector) > 0
+
+
 def test_corrections_keep_to_the_schemas_of_results() -> None:
     corrector = Corrector(play(rule(7), 1), rule(3, None, where="amount >= 6"))
     corrector.run()
@@ -312,11 +355,21 @@ def test_an_abandoned_replay_leaves_no_rows_and_the_next_one_has_its_own_ids() -
     with pytest.raises(ConfigurationError, match="it has 1"):
         corrector.rewinding().abandon(2)
     corrector.rewinding().abandon(1)
-    rows = [each for each in corrector.scene.store.partitions("app") if each.agent == "sums~1"]
-    assert all(not corrector.scene.store.pending(each, 0, 9) for each in rows)
+    assert own_partitions(corrector.scene) == []
     for part in corrector.scene.log.topics["mended"]:
         part.clear()
     corrector.run()
     assert [each.state for each in replays.read(corrector.scene.store, "app", "sums")] == ["abandoned", "done"]
     assert first.isdisjoint(corrector.documents())
     assert list(problems(corrector)) == []
+
+
+def test_the_command_says_how_many_records_are_refused() -> None:
+    scene = play(rule(7), 1)
+    scene.feed("a", b"no JSON")
+    corrector = Corrector(scene, rule(7, where="amount.less >= 4"))
+    [refused, last] = told(corrector.run(), "sums")
+    counted = sum(each.refused for each in replays.read(scene.store, "app", "sums")[0].corrected)
+    assert counted > 0
+    assert refused == f"{counted} records were refused by the rule. They are not written to dead again"
+    assert last.startswith("replay 1 of sums: ")

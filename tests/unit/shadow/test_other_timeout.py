@@ -10,9 +10,12 @@ import pytest
 from sluicegate.streams.agent import Agent, Aggregation
 from sluicegate.streams.shadow.fold import ShadowFold
 from sluicegate.streams.shadow.judge import ShadowJudge
+from sluicegate.streams.shadow.verdicts import Shadowed
 from tests.unit.engine.scene import an_agent
+from tests.unit.shadow.bounded import Result, Taken, figures, seconds
 from tests.unit.shadow.scene import Scene
 
+VERDICTS = ("identical", "changed", "missing", "extra", "uncertain")
 Ended = dict[int, tuple[int, int, str, float]]
 
 
@@ -144,3 +147,41 @@ def test_twin_a_guess_that_is_called_certain_is_found(monkeypatch: pytest.Monkey
     monkeypatch.setattr(ShadowFold, "_is_unsure", lambda self, key, first: False)
     expected, _ = compared("a shorter timeout", 0)
     assert wrong(expected, said)
+
+
+def published(scene: Scene) -> list[Result]:
+    found = []
+    for record in scene.log.topics["out"][0]:
+        said, value = dict(record.headers()), json.loads(record.value())
+        first, last = (int(said[f"sluicegate-{name}"].rpartition(b"/")[2]) for name in ("first", "last"))
+        times = seconds(value["opened_at"]), seconds(value["closed_at"])
+        found.append(Result(first, last, value["count"], value["reason"], *times))
+    return found
+
+
+def plans(seed: int, after: float = 3.0, new: float = 1.0) -> tuple[Shadowed, list[int]]:
+    """What the shadow says of another timeout, and what the program says that shares no code with the engine."""
+    scene = Scene(an_agent_of(6, after), seed=seed)
+    scene.play(300, kill=0.15, lag=2.0)
+    scene.driver.later(10.0)
+    scene.settle()
+    records = [
+        Taken(each.o, each.k, each.timestamp()[1] / 1000)
+        for each in scene.log.topics["in"][0]
+        if json.loads(each.v)["amount"] is not None
+    ]
+    return scene.shadow(an_agent_of(6, new)), figures(records, published(scene), 6, new)
+
+
+@pytest.mark.parametrize("timeouts", [(3.0, 1.0), (1.0, 3.0)])
+@pytest.mark.parametrize("seed", range(4))
+def test_every_figure_of_another_timeout_is_that_of_another_program(timeouts: tuple[float, float], seed: int) -> None:
+    found, expected = plans(seed, *timeouts)
+    assert [found.results.counts[verdict] for verdict in VERDICTS] == expected
+    assert min(expected[0], expected[1], expected[4]) > 0
+
+
+def test_twin_a_guess_that_is_called_certain_changes_the_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ShadowFold, "_is_unsure", lambda self, key, first: False)
+    found, expected = plans(0)
+    assert [found.results.counts[verdict] for verdict in VERDICTS] != expected
