@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 TOOLS := $(VENV)/tools
 PIP := -m pip install --quiet --disable-pip-version-check --retries 10
 
-.PHONY: setup setup-servers demo test test-rest test-all check bench servers docs chaos simulate soak mutate fuzz bounds audit lock sbom native test-native clean
+.PHONY: setup setup-servers demo test test-rest test-all check bench servers docs chaos simulate soak mutate fuzz bounds audit lock sbom dist native test-native clean
 
 setup: $(STAMP)
 
@@ -42,8 +42,10 @@ check: setup
 	$(VENV)/bin/mypy
 	$(RUN) -m tests.house_report
 
+# `PEERS=1`: job J1 next to Kafka Streams, Quix Streams, Bytewax and Faust, which the first run installs (Maven, a JDK and a network
+# are needed); about half of an hour. `ROUNDS=5 RECORDS=1000000`.
 bench: setup
-	$(RUN) -m tests.bench
+	$(RUN) -m tests.bench$(if $(PEERS),.peers) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(RECORDS),--records $(RECORDS))
 
 servers: setup setup-servers
 	@exec $(RUN) -m tests.servers
@@ -110,6 +112,13 @@ native: setup
 test-native: native
 	SLUICEGATE_NATIVE=require $(RUN) -m pytest tests/native tests/unit/schemas/test_avro.py tests/unit/testing/test_avro.py \
 		tests/unit/engine/test_registry.py tests/fuzz/test_avro.py tests/integration/test_avro.py -n 2 --timeout 300
+
+# The sdist, and the wheel that is built of it, in dist/. The version is that of the newest tag.
+dist:
+	test -x $(TOOLS)/bin/twine || { $(PYTHON) -m venv $(TOOLS) && $(TOOLS)/bin/python $(PIP) build twine; }
+	rm -rf dist
+	$(TOOLS)/bin/python -m build
+	$(TOOLS)/bin/twine check --strict dist/*
 
 clean:
 	rm -rf .server-logs .servers .reports .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info $(VENV)

@@ -13,5 +13,3 @@ __all__ = [
     "PersistenceError",
     "Timeout",
 ]
-
-__version__ = "0.1.0"

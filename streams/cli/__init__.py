@@ -4,6 +4,7 @@ from sluicegate.streams.cli import early  # noqa: F401 - first: it handles signa
 
 # isort: split
 from sluicegate.streams.cli.accept_gap import accept_gap
+from sluicegate.streams.cli.asyncapi import asyncapi
 from sluicegate.streams.cli.audit import audit
 from sluicegate.streams.cli.check import check
 from sluicegate.streams.cli.commands import Commands
@@ -38,7 +39,7 @@ main = Commands(
 main.callback()(options)
 for command in (init, run, check, plan, deploy, topics, migrate, status, explain, accept_gap, audit, replay):
     main.command()(command)
-for more in (docs, schema, demo, version):
+for more in (docs, schema, asyncapi, demo, version):
     main.command()(more)
 main.command("test")(play_tests)
 main.command("eval")(evaluate)

@@ -4,21 +4,20 @@ from typing import Annotated
 
 import typer
 
+from sluicegate.streams import release
 from sluicegate.streams.cli.outcome import DONE
 from sluicegate.streams.errors import ConfigurationError
 
 
 def version() -> int:
     """The version of Sluicegate, and which code reads plain Avro records."""
-    import importlib.metadata
-
     from sluicegate.schemas.native import kernel
 
     try:
         chosen = kernel().name
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
-    print(f"sluicegate {importlib.metadata.version('sluicegate')}\nkernel: {chosen}")
+    print(f"sluicegate {release.version()}\nkernel: {chosen}")
     return DONE
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from sluicegate.schemas import Codec, cloud_events, json
 from sluicegate.schemas import codec as named_codec
 from sluicegate.schemas.codecs import Unwritable
-from sluicegate.streams import __version__, formats
+from sluicegate.streams import formats
 from sluicegate.streams.agent import Agent, EventEnvelope
 from sluicegate.streams.aggregation.events import BadItem, Closing, Event, Fire, GroupEnded, Refused, Sent, Unhandled
 from sluicegate.streams.aggregation.results import document, rfc3339
@@ -23,6 +23,7 @@ from sluicegate.streams.errors import ProduceStopped
 from sluicegate.streams.outbox.connect_headers import PREFIX as CONNECT
 from sluicegate.streams.outbox.connect_headers import connect_headers
 from sluicegate.streams.outbox.history import untold
+from sluicegate.streams.release import version
 from sluicegate.streams.rules import rule_of
 
 LONGEST_WHERE = 300  # characters of a position in the user's code
@@ -288,7 +289,7 @@ class Rows:
             "timestamp": rfc3339(at),
             "app": self._partition.app,
             "agent": self._partition.agent,
-            "version": __version__,
+            "version": version(),
         }
         ours: list[Header] = [
             (f"sluicegate-dead-{name}", text.encode("ascii", "replace")) for name, text in says.items()

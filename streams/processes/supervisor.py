@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from types import FrameType
 
 import msgspec
@@ -34,6 +33,7 @@ from sluicegate.streams.observe.pages import pages
 from sluicegate.streams.observe.report import DISPATCHER, WorkerReport
 from sluicegate.streams.processes.child import ProcessJob, RuleChange
 from sluicegate.streams.processes.process import Ended, ProcessEvent, spawn
+from sluicegate.streams.release import version
 
 CHILD = (sys.executable, "-P", "-m", "sluicegate.streams.cli.child")
 
@@ -90,7 +90,7 @@ def run(
     log = structlog.get_logger()
     events: queue.SimpleQueue[ProcessEvent] = queue.SimpleQueue()
     board, meter = Board(time.monotonic), Meter()
-    meter.set("build_info", 1, version=_version())
+    meter.set("build_info", 1, version=version())
     with _signals(events):
         try:
             _checked(app)
@@ -329,10 +329,3 @@ def _checked(app: App) -> None:
         structlog.get_logger().info("kernel.chosen", kernel=kernel().name)
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
-
-
-def _version() -> str:
-    try:
-        return version("sluicegate")
-    except PackageNotFoundError:
-        return "unknown"

@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from functools import partial
 
 from tests.bench import failing, handled, jobs, latency, load, sendings, shared, table
-from tests.bench.systems import LOOP, STORES, TIGHT, Work
+from tests.bench.systems import LOOP, STORES, Work
 from tests.servers import Kafka, Postgres, Unavailable
 from tests.servers.shared import open_server
 
@@ -96,8 +96,7 @@ def throughput(bootstrap: str, topic: str, options: argparse.Namespace) -> Itera
     jobs.once(LOOP, Work(bootstrap, topic), options.records, expected)
     for name in names:
         found: dict[str, list[jobs.Outcome]] = {}
-        loops = (LOOP, TIGHT) if name == "J1" else (LOOP,)
-        for turn, system in alternating((*loops, *options.stores), options.rounds):
+        for turn, system in alternating((LOOP, *options.stores), options.rounds):
             ending = {"ending": ENDINGS[name]} if name in ENDINGS else {}
             work = Work(bootstrap, topic, rows=name == "J2", where=WHERES.get(name, ""), **ending)
             outcome = jobs.once(system, work, options.records, expected)

@@ -2,7 +2,7 @@
 
 The clock starts when the system's first record is at hand: the loop says so itself, for the product it is the log event
 of its first claimed partition, before any record (so claiming the others counts, too). It stops when the last expected
-result is visible to a read_committed consumer. CPU time is that of the worker process, all threads, between these two
+result is visible to a read_committed consumer. CPU time is that of the worker processes, all threads, between these two
 moments.
 """
 
@@ -11,20 +11,18 @@ import urllib.request
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from confluent_kafka import Consumer
-
 from tests.bench.load import Expected
-from tests.bench.processes import peak_mib
-from tests.bench.results import await_results, judge, reader, written
-from tests.bench.systems import LOOP, TIGHT, Running, Work, running
+from tests.bench.processes import tree_seconds
+from tests.bench.results import await_results, committed, judge, reader
+from tests.bench.systems import LOOP, Running, Work, running
 from tests.waiting import wait_until
 
 TIMEOUT = 300.0
 
 
 class Outcome(NamedTuple):
-    """One run. Seconds of wall time, and of CPU time of the worker and of the supervisor; peak memory of the worker in
-    MiB; the share of the machine that others used meanwhile."""
+    """One run. Seconds of wall time, and of CPU time of the workers and of the supervisor; peak memory of the workers
+    in MiB; the share of the machine that others used meanwhile; CPU seconds of the store's server, 0 without one."""
 
     seconds: float
     worker: float
@@ -32,35 +30,42 @@ class Outcome(NamedTuple):
     peak: float
     others: float
     problems: list[str]
+    server: float = 0.0
 
 
 def once(system: str, work: Work, records: int, expected: Mapping[str, Expected]) -> Outcome:
     """Run it. Raises RuntimeError when it gives no results at all."""
     with running(system, work) as run:
-        consumer = reader(work.bootstrap, run.out)
-        try:
-            end, values = await_results(consumer, len(expected), run.process, TIMEOUT)
-            begin = run.process.begun
-            assert begin is not None, "results without a first record"
-            peak = peak_mib(run.process.worker)
-            problems = judge(values, expected, work.rows)
-            if system not in (LOOP, TIGHT):
-                problems += _metrics(run, records)
-            problems += _extra(consumer, run, len(expected))
-        finally:
-            consumer.close()
+        outcome = measured(run, work, expected)
+        if system != LOOP:
+            outcome.problems.extend(_metrics(run, records))
+        outcome.problems.extend(extra(run, work, len(expected)))
+    return outcome
+
+
+def measured(run: Running, work: Work, expected: Mapping[str, Expected]) -> Outcome:
+    """Until the last result is there."""
+    consumer = reader(work.bootstrap, run.out)
+    spent = tree_seconds(run.server) if run.server else 0.0
+    try:
+        end, values = await_results(consumer, len(expected), run.process, TIMEOUT)
+    finally:
+        consumer.close()
+    begin = run.process.begun
+    assert begin is not None, "results without a first record"
+    spent = tree_seconds(run.server) - spent if run.server else 0.0
     seconds = end.at - begin.at
-    others = (end.others - begin.others) / seconds / (os.cpu_count() or 1)
-    return Outcome(
-        seconds, end.worker - begin.worker, end.supervisor - begin.supervisor, peak, max(0.0, others), problems
-    )
+    others = max(0.0, (end.others - begin.others) / seconds / (os.cpu_count() or 1))
+    worker, supervisor = end.worker - begin.worker, end.supervisor - begin.supervisor
+    problems = judge(values, expected, work.rows)
+    return Outcome(seconds, worker, supervisor, run.process.peak_mib(), others, problems, spent)
 
 
-def _extra(consumer: Consumer, run: Running, many: int) -> list[str]:
+def extra(run: Running, work: Work, many: int) -> list[str]:
     """After a clean end nothing more comes."""
     if code := run.process.stop():
         return [f"it ended with {code}"]
-    found = written(consumer, run.out), written(consumer, run.dead)
+    found = committed(work.bootstrap, run.out), committed(work.bootstrap, run.dead)
     return (
         [] if found == (many, 0) else [f"{found[0]} results and {found[1]} dead letters were written, not {many} and 0"]
     )

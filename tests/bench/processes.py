@@ -22,7 +22,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Mark(NamedTuple):
-    """A moment (monotonic seconds) and the CPU seconds until then of the worker, of the process above it, and of
+    """A moment (monotonic seconds) and the CPU seconds until then of the workers, of the process above them, and of
     everything on this machine that is not of this bench."""
 
     at: float
@@ -111,16 +111,25 @@ class Measured:
         elif event == "loop.assigned":
             self.claims = PARTITIONS
         elif event == "loop.first":
-            self.begun = Mark(said["at"], said["cpu"], 0.0, others_seconds())
+            self.begun = self.begun or self._first(**said)
         elif event == "partition.claimed":
             self.claims += 1
             self.begun = self.begun or self.mark()
         elif event == "handler.last":
             self.ended, self.total = self.mark()._replace(at=said["at"], worker=said["cpu"]), said["total"]
 
+    def _first(self, pid: int, at: float, cpu: float, event: str) -> Mark:
+        """The worker `pid` said when its first record was at hand, and its own CPU seconds then."""
+        rest = sum(cpu_seconds(each) for each in self.workers if each != pid)
+        return self.mark()._replace(at=at, worker=cpu + rest)
+
     def mark(self) -> Mark:
-        above = 0.0 if self.pid == self.worker else cpu_seconds(self.pid)
-        return Mark(time.monotonic(), cpu_seconds(self.worker), above, others_seconds())
+        above = 0.0 if self.pid in self.workers else cpu_seconds(self.pid)
+        return Mark(time.monotonic(), sum(map(cpu_seconds, self.workers)), above, others_seconds())
+
+    def peak_mib(self) -> float:
+        """The sum of the workers' peaks."""
+        return sum(map(peak_mib, self.workers))
 
     def check(self) -> None:
         """Raises RuntimeError with the end of its log when it ended by itself."""

@@ -8,7 +8,7 @@ from hashlib import blake2b
 from typing import Any
 
 import msgspec
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from tests.bench.load import PARTITIONS, PER_KEY, Expected
 from tests.bench.processes import Mark, Measured
@@ -32,6 +32,10 @@ class Rows(msgspec.Struct):
 
 def reader(bootstrap: str, topic: str) -> Consumer:
     """A consumer of all committed results of the topic, from its beginning."""
+    return _reader(bootstrap, topic)
+
+
+def _reader(bootstrap: str, topic: str, **more: object) -> Consumer:
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -40,6 +44,7 @@ def reader(bootstrap: str, topic: str) -> Consumer:
             "enable.auto.commit": False,
             "fetch.wait.max.ms": 50,
             "fetch.queue.backoff.ms": 5,
+            **more,
         }
     )
     consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
@@ -75,6 +80,23 @@ def written(consumer: Consumer, topic: str) -> int:
         return []
 
     return sum(wait_until(ends, 20, f"the ends of {topic}"))
+
+
+def committed(bootstrap: str, topic: str) -> int:
+    """How many committed records the topic has: its offsets also count the markers of transactions."""
+    consumer = _reader(bootstrap, topic, **{"enable.partition.eof": True})
+    found, ends, deadline = 0, set[int](), time.monotonic() + 60
+    while len(ends) < PARTITIONS:
+        for each in consumer.consume(1000, 0.2):
+            error = each.error()
+            if error is None:
+                found += 1
+            elif error.code() == KafkaError._PARTITION_EOF:
+                ends.add(each.partition())
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"the end of {topic} was not reached in 60 s")
+    consumer.close()
+    return found
 
 
 def judge(values: Sequence[bytes], expected: Mapping[str, Expected], rows: bool) -> list[str]:

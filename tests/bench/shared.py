@@ -18,7 +18,7 @@ from sluicegate.connectors import open_store
 from tests.bench.load import Expected
 from tests.bench.processes import cpu_seconds, others_seconds
 from tests.bench.results import await_results, judge, reader, written
-from tests.bench.systems import FILE, NUMBERS, Running, product, started
+from tests.bench.systems import Running, Work, file_of, product, started
 from tests.servers import Valkey
 from tests.servers.shared import open_server
 from tests.waiting import wait_until
@@ -53,9 +53,8 @@ def once(bootstrap: str, broker: int, topic: str, records: int, expected: Mappin
         store = open_store(str(server.url))
         store.migrate()
         cleaning.callback(store.close)
-        file = FILE.replace("    aggregate:", "    scope: shared\n    aggregate:")
-        compute = "\n".join(f"        {name}: {reducer}" for name, reducer in NUMBERS.items())
-        text = file.format(app=app, bootstrap=bootstrap, store=server.url, topic=topic, count=100, compute=compute)
+        text = file_of(Work(bootstrap, topic), app, str(server.url))
+        text = text.replace("    aggregate:", "    scope: shared\n    aggregate:")
 
         def command(out: str, folder: Path) -> list[str]:
             return [*product(text, folder), "--workers", str(WORKERS)]

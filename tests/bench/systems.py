@@ -1,4 +1,4 @@
-"""What is measured: the tuned loop (`tight`: inside a function), and `sluicegate run FILE` with each store."""
+"""What is measured: the tuned loop, and `sluicegate run FILE` with each store."""
 
 import shutil
 import sys
@@ -6,16 +6,17 @@ import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sluicegate.connectors import open_store
+from tests.bench import several
 from tests.bench.load import create, delete
 from tests.bench.processes import Measured
 from tests.servers import Mariadb, MongoDB, Postgres, Program, Valkey
 from tests.servers.shared import open_server
 
-LOOP, TIGHT = "loop", "tight"
+LOOP = "loop"
 SERVERS: dict[str, type[Program]] = {"redis": Valkey, "postgresql": Postgres, "mariadb": Mariadb, "mongodb": MongoDB}
 STORES = ("memory", "sqlite", *SERVERS)
 
@@ -33,7 +34,7 @@ agents:
 FILE = (
     HEAD
     + """\
-{where}    aggregate:
+{where}{delivery}    aggregate:
       count: {count}
       {ending}
       compute:
@@ -58,31 +59,34 @@ class Work:
     low_latency: bool = False
     where: str = ""
     ending: str = "timeout: {after: 10m, since: first}"
+    delivery: str = ""
+    workers: int = 1
 
 
 @dataclass(frozen=True)
 class Running:
-    """A system at work; its results come in `out`, its dead letters, if any, in `dead`."""
+    """A system at work; its results come in `out`, its dead letters, if any, in `dead`. `server` is the process of its
+    store, 0 for none."""
 
     process: Measured
     out: str
     dead: str
+    server: int = 0
 
 
 @contextmanager
 def running(system: str, work: Work) -> Iterator[Running]:
     """Start the system with topics and store of its own; see `started`."""
     app = f"bench-{system}-{uuid.uuid4().hex[:8]}"
+    with ExitStack() as cleaning:
+        store, server = ("", 0) if system == LOOP else opened(system, cleaning)
 
-    def command(out: str, folder: Path) -> list[str]:
-        return (
-            _loop(system, work, out, app)
-            if system in (LOOP, TIGHT)
-            else _product(work, app, _store(system, cleaning), folder)
-        )
+        def command(out: str, folder: Path) -> list[str]:
+            if system == LOOP:
+                return loop(work, out, app)
+            return [*product(file_of(work, app, store), folder), "--workers", str(work.workers)]
 
-    with ExitStack() as cleaning, started(system, work.bootstrap, app, command) as run:
-        yield run
+        yield replace(cleaning.enter_context(started(system, work.bootstrap, app, command)), server=server)
 
 
 @contextmanager
@@ -107,26 +111,20 @@ def started(
             raise RuntimeError(f"{system} ended with {code}:\n{process.tail()}")
 
 
-def _loop(system: str, work: Work, out: str, group: str) -> list[str]:
-    command = [
-        sys.executable,
-        "-m",
-        "tests.bench.loop",
-        work.bootstrap,
-        work.topic,
-        out,
-        group,
-        "--count",
-        str(work.count),
-    ]
-    return command + ["--tight"] * (system == TIGHT) + ["--rows"] * work.rows + ["--low-latency"] * work.low_latency
+def loop(work: Work, out: str, group: str) -> list[str]:
+    """The command that runs the loop."""
+    command = [sys.executable, "-m", "tests.bench.loop", work.bootstrap, work.topic, out, group]
+    command += ["--count", str(work.count), *["--rows"] * work.rows, *["--low-latency"] * work.low_latency]
+    return command if work.workers == 1 else several.command([command] * work.workers)
 
 
-def _product(work: Work, app: str, store: str, folder: Path) -> list[str]:
+def file_of(work: Work, app: str, store: str) -> str:
+    """The file of the product for this work."""
     compute = "\n".join(f"        {name}: {reducer}" for name, reducer in (ROWS if work.rows else NUMBERS).items())
     where = f"    where: {work.where}\n" if work.where else ""
+    delivery = f"    delivery: {work.delivery}\n" if work.delivery else ""
     given = {"bootstrap": work.bootstrap, "topic": work.topic, "count": work.count, "ending": work.ending}
-    return product(FILE.format(app=app, store=store, compute=compute, where=where, **given), folder)
+    return FILE.format(app=app, store=store, compute=compute, where=where, delivery=delivery, **given)
 
 
 def product(text: str, folder: Path) -> list[str]:
@@ -136,13 +134,14 @@ def product(text: str, folder: Path) -> list[str]:
     return [str(Path(sys.executable).with_name("sluicegate")), "run", str(file)]
 
 
-def _store(system: str, cleaning: ExitStack) -> str:
-    """The store's URL, migrated; a server of this run's own, which syncs before every reply, ends with it."""
+def opened(system: str, cleaning: ExitStack) -> tuple[str, int]:
+    """The store's URL, migrated, and its process; a server of this run's own, which syncs before every reply, ends with
+    it."""
     if system in SERVERS:
         server = open_server(SERVERS[system]())
         cleaning.callback(server.destroy)
         store = open_store(str(server.url))
         store.migrate()
         store.close()
-        return str(server.url)
-    return {"memory": "memory://", "sqlite": "sqlite:///bench.db"}[system]
+        return str(server.url), int(getattr(server, "pid", 0))
+    return {"memory": "memory://", "sqlite": "sqlite:///bench.db"}[system], 0

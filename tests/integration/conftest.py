@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.conftest import missing
-from tests.integration.wheels import built, source_tree  # noqa: F401
+from tests.integration.wheels import builder, built, source_tree  # noqa: F401
 from tests.servers import Unavailable
 from tests.servers.cluster import Cluster
 from tests.servers.shared import own_folder

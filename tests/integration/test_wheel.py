@@ -1,5 +1,8 @@
 """An installation has one top-level name, so that a project may have folders and files that are named as ours are."""
 
+import os
+import shutil
+import subprocess
 import sys
 import tarfile
 import zipfile
@@ -7,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.wheels import PIP, python, ran
+from tests.integration.wheels import PIP, TAGGED, python, ran
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -87,3 +90,46 @@ def test_the_command_runs_beside_modules_of_the_same_names(installed: Path, proj
 def test_an_installation_takes_none_of_the_three_names(installed: Path, tmp_path: Path) -> None:
     program = "import importlib.util as u; print([n for n in ('streams', 'connectors', 'schemas') if u.find_spec(n)])"
     assert ran(python(installed), "-c", program, cwd=tmp_path).strip() == "[]"
+
+
+def test_an_index_takes_both(builder: Path, built: tuple[Path, Path]) -> None:
+    assert ran(builder / "bin" / "twine", "check", "--strict", *built, cwd=builder).count("PASSED") == 2
+
+
+def test_the_version_is_that_of_the_tag(built: tuple[Path, Path], installed: Path, tmp_path: Path) -> None:
+    assert [path.name.split("-")[1].removesuffix(".tar.gz") for path in built] == [TAGGED, TAGGED]
+    assert ran(installed / "bin" / "sluicegate", "version", cwd=tmp_path).splitlines()[0] == f"sluicegate {TAGGED}"
+
+
+def test_a_tree_without_tag_or_without_git_has_a_version_before_the_first_one(
+    source_tree: Path, builder: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(source_tree, folder, symlinks=True, ignore=shutil.ignore_patterns("*.egg-info"))
+    ran("git", "tag", "-d", f"v{TAGGED}", cwd=folder)
+    ask = ("-m", "setuptools_scm", "--root", folder)
+    assert ran(python(builder), *ask, cwd=folder).startswith(("0.1.dev1+g", "0.1.0.dev1+g"))
+    shutil.rmtree(folder / ".git")
+    assert ran(python(builder), *ask, cwd=folder) == "0.1.0.dev0\n"
+
+
+def interpreter(minor: int) -> str:
+    """The path of Python 3.`minor`. Skips the test where there is none."""
+    versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    for path in (shutil.which(f"python3.{minor}"), *sorted(versions.glob(f"3.{minor}.*/bin/python3"))):
+        if path and not subprocess.run([path, "-c", "import venv, ensurepip"], capture_output=True).returncode:
+            return str(path)
+    pytest.skip(f"no Python 3.{minor} on this machine")
+
+
+@pytest.mark.parametrize("minor", [11, 12, 13, 14])
+def test_both_are_installed_in_an_empty_environment_of_each_python(
+    built: tuple[Path, Path], minor: int, project: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "environment"
+    ran(interpreter(minor), "-m", "venv", folder, cwd=tmp_path)
+    install = (python(folder), *PIP, "install", "--no-compile", "--force-reinstall")
+    for archive, more in ((built[1], ()), (built[0], ("--no-deps",))):  # the sdist takes the place of the wheel
+        ran(*install, *more, archive, cwd=tmp_path)
+        assert ran(folder / "bin" / "sluicegate", "version", cwd=project).splitlines()[0] == f"sluicegate {TAGGED}"
+        assert "1 of 1 tests passed" in ran(folder / "bin" / "sluicegate", "test", "shop.yaml", cwd=project)

@@ -4,13 +4,15 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 PROJECT = Path(__file__).resolve().parents[2]
-PACKAGED = ("sluicegate", "streams", "connectors", "schemas", "pyproject.toml", "README.md", "LICENSE")
-PIP = ("-m", "pip", "--quiet", "--disable-pip-version-check")
+PACKAGED = ("sluicegate", "streams", "connectors", "schemas", "pyproject.toml", "README.md", "LICENSE", "MANIFEST.in")
+TAGGED = "9.8.7"
+PIP = ("-m", "pip", "--quiet", "--disable-pip-version-check", "--retries", "10")
 
 
 def ran(*command: str | Path, cwd: Path) -> str:
@@ -27,25 +29,32 @@ def python(folder: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def source_tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of what the distributions are made of, since a build writes into its tree."""
+    """A copy of what the distributions are made of, since a build writes into its tree; tagged in git."""
     folder = tmp_path_factory.mktemp("source")
     for name in PACKAGED:
         if (PROJECT / name).is_dir():
             shutil.copytree(PROJECT / name, folder / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(PROJECT / name, folder / name)
+    who = ("-c", "user.name=test", "-c", "user.email=test@localhost", "-c", "commit.gpgsign=false")
+    for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"], ["tag", f"v{TAGGED}"]):
+        ran("git", *who, *command, cwd=folder)
     return folder
 
 
 @pytest.fixture(scope="session")
-def built(source_tree: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def builder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with what builds."""
+    folder = tmp_path_factory.mktemp("builder")
+    required = tomllib.loads((PROJECT / "pyproject.toml").read_text())["build-system"]["requires"]
+    ran(sys.executable, "-m", "venv", folder, cwd=folder)
+    ran(python(folder), *PIP, "install", "build", "twine", *required, cwd=folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def built(source_tree: Path, builder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """The sdist, and the wheel that is built of it and of nothing else."""
     folder = tmp_path_factory.mktemp("dist")
-    program = f"from setuptools import build_meta; print(build_meta.build_sdist({str(folder)!r}))"
-    builder = tmp_path_factory.mktemp("builder")
-    ran(sys.executable, "-m", "venv", builder, cwd=folder)
-    ran(python(builder), *PIP, "install", "setuptools>=77", cwd=folder)
-    ran(python(builder), "-c", program, cwd=source_tree)
-    sdist = next(folder.glob("*.tar.gz"))
-    ran(python(builder), *PIP, "wheel", "--no-deps", "--no-build-isolation", "-w", folder, sdist, cwd=folder)
-    return sdist, next(folder.glob("*.whl"))
+    ran(python(builder), "-m", "build", "--no-isolation", "--outdir", folder, cwd=source_tree)
+    return next(folder.glob("*.tar.gz")), next(folder.glob("*.whl"))

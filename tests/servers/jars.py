@@ -30,39 +30,37 @@ def cache() -> Path:
 
 def kafka() -> Path:
     """The folder of Kafka's jars, fetched now if need be; many processes may ask at once. Raises Unavailable."""
-    return _kept(
-        f"kafka-{VERSION}",
-        lambda folder: _maven("Kafka's jars", "copy-dependencies", "-f", str(POM), f"-DoutputDirectory={folder}"),
-    )
+    return from_pom("Kafka's jars", f"kafka-{VERSION}", POM)
 
 
 def kafka_streams() -> Path:
     """The folder of Kafka Streams' jars, fetched now if need be. Raises Unavailable."""
-    return _kept(
-        f"kafka-streams-{VERSION}",
-        lambda folder: _maven(
-            "Kafka Streams", "copy-dependencies", "-f", str(STREAMS_POM), f"-DoutputDirectory={folder}"
-        ),
-    )
+    return from_pom("Kafka Streams", f"kafka-streams-{VERSION}", STREAMS_POM)
+
+
+def from_pom(what: str, name: str, pom: Path) -> Path:
+    """The folder `name` with the jars that the pom names, fetched now if need be. Raises Unavailable."""
+    return kept(name, lambda folder: _maven(what, "copy-dependencies", "-f", str(pom), f"-DoutputDirectory={folder}"))
 
 
 def mariadb() -> Path:
     """The folder of MariaDB's programs, fetched now if need be. Raises Unavailable."""
-    return _kept(f"mariadb-{MARIADB}", _fetch_mariadb)
+    return kept(f"mariadb-{MARIADB}", _fetch_mariadb)
 
 
 def postgres() -> Path:
     """The folder of a PostgreSQL that is built with TLS, fetched now if need be; every user can read it. Raises
     Unavailable."""
-    return _kept(f"postgres-{POSTGRES}", _fetch_postgres)
+    return kept(f"postgres-{POSTGRES}", _fetch_postgres)
 
 
 def apicurio() -> Path:
     """The folder of Apicurio Registry, fetched now if need be. Raises Unavailable."""
-    return _kept(f"apicurio-{APICURIO}", _fetch_apicurio)
+    return kept(f"apicurio-{APICURIO}", _fetch_apicurio)
 
 
-def _kept(name: str, fetch: Callable[[Path], None]) -> Path:
+def kept(name: str, fetch: Callable[[Path], None]) -> Path:
+    """The folder of this name, which `fetch` fills (called with another name of it) if it is not there."""
     folder = cache() / name
     if folder.exists():
         return folder

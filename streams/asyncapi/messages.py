@@ -1,0 +1,159 @@
+"""The messages of an agent's topics: content type, headers and payload.
+
+A payload that is JSON has a JSON Schema of draft 7, as AsyncAPI takes it. For Avro it is the schema itself, with its
+`schemaFormat`. Nothing is said about the payload of what a handler sends, or of records without a schema.
+"""
+
+import json
+from copy import deepcopy
+from importlib.resources import files
+from typing import Any
+
+from sluicegate.schemas import SchemaOptions
+from sluicegate.schemas.avro_values import CONTENT
+from sluicegate.streams import formats
+from sluicegate.streams.agent import Agent, Destination
+
+JsonObject = dict[str, Any]
+
+CONTENT_TYPES = {
+    "json": "application/json",
+    "json-schema": "application/json",
+    "avro": "application/vnd.apache.avro",
+    "protobuf": "application/vnd.google.protobuf",
+}
+AVRO = "application/vnd.apache.avro+json;version=1.9.0"
+JSON_SCHEMA = "application/schema+json;version=draft-07"
+STRUCTURED = "application/cloudevents+json"
+_TYPES = {"long": "integer", "int": "integer", "float": "number", "double": "number", "boolean": "boolean"}
+_WINDOW = {
+    "type": "object",
+    "properties": {
+        "start": {"type": "string", "format": "date-time"},
+        "end": {"type": "string", "format": "date-time"},
+        "closed_by": {"enum": ["event", "idle", "at_most"]},
+        "revision": {"type": "integer"},
+    },
+    "required": ["start", "end", "revision"],
+}
+
+
+def record(agent: Agent, topic: str) -> JsonObject:
+    """The message that the agent reads from the topic."""
+    made: JsonObject = {"title": f"A record of {topic}", **_content(agent.format)}
+    if (payload := _schema(agent.avro)) is not None:
+        made["payload"] = payload
+    return made
+
+
+def result(agent: Agent, to: Destination) -> JsonObject:
+    """The message that the agent sends to the output. Raises ValueError for an Avro output that has no schema."""
+    kind = agent.format if agent.forwards_unchanged(to) else to.format
+    made: JsonObject = {"title": f"What {agent.name} sends to {to.topic}", **_content(kind)}
+    if agent.aggregation is not None and agent.handler is None and not agent.rekeys:
+        made["headers"] = headers("result-headers")
+    payload = _payload(agent, to)
+    if to.envelope is not None and to.envelope.mode == "structured":
+        made["contentType"], payload = STRUCTURED, _event(payload)
+    if payload is not None:
+        made["payload"] = payload
+    return made
+
+
+def dead_letter(agent: Agent) -> JsonObject:
+    """A record or group that the agent could not use: its bytes are unchanged, the headers say why."""
+    return {"title": f"A dead letter of {agent.name}", "headers": headers("dead-letter-headers")}
+
+
+def ended(agent: Agent) -> JsonObject:
+    """The message of a group that ended without a result."""
+    made = {"title": f"A group of {agent.name} that ended without a result", "contentType": "application/json"}
+    return {**made, "headers": headers("result-headers")}
+
+
+def headers(name: str) -> JsonObject:
+    """A schema of `schemas/documents`, without references, which AsyncAPI would look up in its own document."""
+    read = json.loads((files("sluicegate.schemas") / "documents" / f"{name}.schema.json").read_text(encoding="utf-8"))
+    known = read.pop("$defs", {})
+    del read["$schema"]
+    inlined: JsonObject = _inlined(read, known)
+    return inlined
+
+
+def _inlined(schema: Any, known: JsonObject) -> Any:
+    if isinstance(schema, list):
+        return [_inlined(each, known) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    own = {name: _inlined(each, known) for name, each in schema.items() if name != "$ref"}
+    return {**_inlined(known[schema["$ref"].rpartition("/")[2]], known), **own} if "$ref" in schema else own
+
+
+def _content(format: str) -> JsonObject:
+    kind = CONTENT_TYPES.get(format)
+    return {"contentType": kind} if kind else {}
+
+
+def _schema(options: SchemaOptions | None) -> JsonObject | None:
+    """The schema of a format that has one in the file; that of a registry is not known."""
+    if options is None or not options.schema or options.kind == "PROTOBUF":
+        return None
+    form = AVRO if options.kind == "AVRO" else JSON_SCHEMA
+    return {"schemaFormat": form, "schema": json.loads(options.schema)}
+
+
+def _payload(agent: Agent, to: Destination) -> JsonObject | None:
+    if agent.forwards_unchanged(to):
+        return _schema(agent.avro)
+    if to.format == "avro" and (to.avro is None or not to.avro.pinned):
+        schema = to.avro.schema if to.avro is not None and to.avro.schema else formats.result_schema(agent)
+        return {"schemaFormat": AVRO, "schema": json.loads(schema)}
+    if to.format != "json":
+        return _schema(to.avro)
+    if to.select:
+        known = _fields(agent)
+        return {
+            "type": "object",
+            "properties": {each.name: _selected(each.expression, each.name, known) for each in to.select},
+        }
+    if agent.aggregation is None or agent.handler is not None or agent.rekeys:
+        return None
+    made = headers("result")
+    made["properties"] = _fields(agent)
+    if agent.windowed:
+        made["required"] = [*made["required"], "window"]
+    return made
+
+
+def _selected(expression: str, name: str, known: JsonObject) -> JsonObject:
+    found: JsonObject = {} if expression else known.get(name, {})
+    return found
+
+
+def _fields(agent: Agent) -> JsonObject:
+    """The fields of a result. Empty for what is no result."""
+    if agent.aggregation is None:
+        return {}
+    types = formats.FieldTypes(agent)
+    computed = {reducer.name: _json_type(types.of(reducer)["type"]) for reducer in agent.aggregation.compute}
+    return {**headers("result")["properties"], **({"window": deepcopy(_WINDOW)} if agent.windowed else {}), **computed}
+
+
+def _json_type(avro: Any) -> JsonObject:
+    """The JSON Schema of a value of this Avro type. Empty: any value."""
+    if isinstance(avro, list):
+        each = [_json_type(part) for part in avro]
+        return {"type": [part["type"] for part in each]} if all("type" in part for part in each) else {}
+    if isinstance(avro, dict):
+        if avro.get(CONTENT):
+            return {}
+        return {"type": "array", "items": _json_type(avro["items"])}
+    return {"type": _TYPES.get(avro, avro if avro in ("null", "string") else "string")}
+
+
+def _event(payload: JsonObject | None) -> JsonObject:
+    """A CloudEvent in structured mode around a payload. A payload in another schema language is left out."""
+    required = ["specversion", "id", "source", "type"]
+    fields: JsonObject = {name: {"type": "string"} for name in (*required, "time", "datacontenttype", "partitionkey")}
+    fields["data"] = {} if payload is None or "schemaFormat" in payload else payload
+    return {"type": "object", "properties": fields, "required": required}

@@ -1,0 +1,101 @@
+"""`make bench PEERS=1`: J1 on the product with each store, on the loop, and on Kafka Streams, Quix Streams, Bytewax and
+Faust, alternating, with one and with two workers.
+
+    python -m tests.bench.peers [--records 1000000] [--rounds 3] [--workers 1,2] [--only sqlite,Kafka] [--without Faust]
+
+Prints tables in Markdown. Ends with 1 when a result was wrong. All read the same topic of one broker (a peer that is
+slow reads one with a tenth of the records, see peers.py), write their results to a topic of their own, and every result
+is compared with what must come out. What each guarantees is in the table: compare what guarantees the same.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+from tests.bench import load
+from tests.bench.__main__ import alternating, say, verdict
+from tests.bench.jobs import Outcome
+from tests.bench.peers import contest, environment, report
+from tests.bench.peers.peers import PEERS, Tools
+from tests.servers import Kafka, Unavailable
+from tests.servers.shared import open_server
+
+TOPIC = "orders"
+BROKER = {
+    "group.initial.rebalance.delay.ms": "3000"
+}  # the default: two workers that start together share from the start
+
+
+def arguments(argv: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.peers")
+    parser.add_argument("--records", type=int, default=1_000_000, help="a multiple of 1,000")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--workers", default="1,2", type=lambda text: tuple(int(each) for each in text.split(",")))
+    parser.add_argument("--only", default="", help="begins of names, with commas; the loop always runs")
+    parser.add_argument("--without", default="", help="begins of names, with commas")
+    options = parser.parse_args(argv)
+    if options.rounds < 1 or options.records < 1000 or options.records % 1000:
+        parser.error("at least one round, and a multiple of 1,000 records")
+    return options
+
+
+def chosen(only: str, without: str) -> tuple[str, ...]:
+    """The systems, the loop first."""
+    wanted = tuple(only.split(","))
+    refused = tuple(without.split(",")) if without else ()
+    first, *others = contest.SYSTEMS
+    return (first, *(each for each in others if each.startswith(wanted) and not each.startswith(refused)))
+
+
+def main(argv: list[str] | None = None) -> int:
+    options = arguments(argv)
+    systems = chosen(options.only, options.without)
+    with ExitStack() as opened:
+        classes = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="sluicegate-")))
+        try:
+            tools = Tools(str(environment.python()), environment.kafka_streams(classes))
+            os.environ["_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=4"  # see tests.bench
+            server = open_server(Kafka(BROKER, heap="512m"))
+            del os.environ["_JAVA_OPTIONS"]
+        except (Unavailable, RuntimeError) as error:
+            print(error, file=sys.stderr)
+            return 3
+        opened.callback(server.destroy)
+        print(f"{report.machine()}; " + ", ".join(f"{n} {v}" for n, v in environment.versions().items()), flush=True)
+        return verdict(list(compared(server.url, systems, options, tools)))
+
+
+def compared(bootstrap: str, systems: tuple[str, ...], options: argparse.Namespace, tools: Tools) -> Iterator[str]:
+    """Tables; yields what was wrong. Makes and fills the topics."""
+    say(f"sending {options.records} records")
+    inputs = {part: _input(bootstrap, options.records // part) for part in {1, *map(_part, systems)}}
+    for workers in options.workers:
+        found: dict[str, list[Outcome]] = {system: [] for system in systems}
+        for turn, system in alternating(systems, options.rounds):
+            outcome = contest.once(system, workers, bootstrap, inputs[_part(system)], tools)
+            found[system].append(outcome)
+            say(
+                f"{workers} worker(s), round {turn + 1}: {system} {outcome.seconds:.2f} s, {outcome.worker:.2f} CPU-s, "
+                f"{outcome.peak:.0f} MiB"
+            )
+            yield from (f"{system}: {problem}" for problem in outcome.problems)
+        records = {system: inputs[_part(system)].records for system in systems}
+        title = f"J1, {options.records} records, {workers} worker{'s' * (workers > 1)}, {options.rounds} rounds"
+        print(report.throughput(title, records, found), flush=True)
+
+
+def _input(bootstrap: str, records: int) -> contest.Input:
+    topic = f"{TOPIC}-{records}"
+    return contest.Input(topic, records, load.fill(bootstrap, topic, records))
+
+
+def _part(system: str) -> int:
+    return PEERS[system].part if system in PEERS else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
