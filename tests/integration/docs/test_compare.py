@@ -1,4 +1,4 @@
-"""The other side of the comparisons: Faust's app does the job on a real Kafka, Java's is compiled, and all of Python's parses."""
+"""The other side of the comparisons: Faust's app does the job on a real Kafka, Java's compiles, and Python's parses."""
 
 import ast
 import json
