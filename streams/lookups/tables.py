@@ -17,7 +17,7 @@ from sluicegate.streams.contracts.stores import LookupKey, RowFields, TableFeed
 from sluicegate.streams.errors import LookupFailed, SystemNotReady
 from sluicegate.streams.observe.metrics import Meter
 
-ROW_OVERHEAD = 180  # bytes of memory that CPython needs for a row besides its key and its fields
+ROW_OVERHEAD = 240  # bytes of memory that CPython needs for a row besides its key and its fields
 PAUSE = 2.0  # seconds between two tries to read a topic that cannot be read
 SAY_EVERY = 60.0  # seconds between two log lines about records that are no rows
 SLICE = 0.1  # seconds of one turn while a table is being read
