@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,13 +11,15 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ConfigResource
 from confluent_kafka.cimpl import NewTopic
 
+from sluicegate.connectors.kafka.admin import existing
 from sluicegate.connectors.kafka.table import KafkaTable
 from tests.bench.load import create
 from tests.bench.results import reader
 from tests.integration.supervised.run import Run
+from tests.integration.test_avro import command
 from tests.mutation import twins
 from tests.waiting import wait_until
 
@@ -55,6 +58,8 @@ class Shop:
     def make_items(self, partitions: int) -> None:
         topic = NewTopic(f"{self.ns}-items", partitions, 1, config={"cleanup.policy": "compact"})
         self.admin.create_topics([topic])[f"{self.ns}-items"].result(30)
+        there = lambda: existing({"bootstrap.servers": self.kafka}, [topic.topic])[topic.topic]  # noqa: E731
+        wait_until(there, 30, "the topic")
 
     def rows(self, price: int, count: int = ROWS) -> None:
         for number in range(count):
@@ -145,6 +150,26 @@ def test_changes_and_tombstones_are_followed(shop: Shop) -> None:
     shop.orders(10, 10)
     prices = shop.all_came()[10:]
     assert sorted(prices, key=str) == [*[2] * 9, None]
+
+
+def test_topics_makes_it_compacted_and_check_warns_of_one_that_is_not(shop: Shop) -> None:
+    name = f"{shop.ns}-items"
+
+    def said(*words: str) -> str:
+        done = subprocess.run(command(*words), capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done
+        return done.stdout
+
+    check = ("check", str(shop.path), "--connect")
+    assert f"topic {name} is looked up: it is compacted" in said(*check)
+    shop.admin.delete_topics([name])[name].result(30)
+    wait_until(lambda: name not in shop.admin.list_topics(timeout=5).topics, 30, "the end of the topic")
+    said("topics", str(shop.path), "--create")
+    assert f"topic {name} is looked up: it is compacted" in said(*check)
+    plain = ConfigResource(ConfigResource.Type.TOPIC, name, set_config={"cleanup.policy": "delete"})
+    shop.admin.alter_configs([plain])[plain].result(30)
+    wait_until(lambda: f"topic {name} is looked up: it is not compacted" in said(*check), 30, "the warning")
+    assert "set cleanup.policy to compact" in said(*check)
 
 
 def test_a_topic_that_is_made_anew_is_read_anew(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
