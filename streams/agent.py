@@ -214,12 +214,13 @@ class Let:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """A row of the store that is added, as the field `name`, to what is written. It is read in the transaction of the
-    commit.
+    """A row that is added, as the field `name`, to what is written.
 
-    `kind` and `source` say where it is: a table, a collection, or a Redis hash whose name is `source` with the key in
-    place of `{key}`. It is the row whose `column` equals `key`, an expression of the message or of the result; the text
-    `key` alone is the key of the message or of the group. `fields` are the fields of the row that are added.
+    `kind` and `source` say where it is: in the store, which is read in the transaction of the commit, a table, a
+    collection, or a Redis hash whose name is `source` with the key in place of `{key}`; or a topic, whose newest record
+    with that key is the row. It is the row whose `column` equals `key`, an expression of the message or of the
+    result; the text `key` alone is the key of the message or of the group. `fields` are the fields of the row that are
+    added. A process keeps at most `max_rows` rows and `max_table_bytes` bytes of a topic.
 
     `missing` is the action without such a row: null in its place, a dead letter, or `wait`: the partition waits for it
     up to `wait` seconds, and then it is a dead letter. With `lock`, a row that was found cannot change before the
@@ -227,7 +228,7 @@ class Lookup:
     """
 
     name: str
-    kind: Literal["table", "collection", "hash"]
+    kind: Literal["table", "collection", "hash", "topic"]
     source: str
     key: str
     fields: tuple[str, ...]
@@ -235,6 +236,8 @@ class Lookup:
     missing: Literal["null", "dead-letter", "wait"] = "null"
     wait: float = 0.0
     lock: bool = False
+    max_rows: int = 1_000_000
+    max_table_bytes: int = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,6 +305,11 @@ class Agent:
     def outputs(self) -> tuple[Destination, ...]:
         """The outputs of the file: all topics it writes except dead letters and those that a handler names."""
         return self.routes if self.to is None else (self.to, *self.routes)
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The topics that are looked up."""
+        return tuple(dict.fromkeys(each.source for each in self.lookups if each.kind == "topic"))
 
     @property
     def grouped(self) -> bool:

@@ -40,11 +40,13 @@ def reads(agent: Agent) -> Codec:
     return codec(agent.format, agent.avro)
 
 
-def record_value(agent: Agent, value: object) -> bytes | None:
-    """The value of a record that the agent can read; bytes as they are. Raises ConfigurationError, and what the
-    format's `encode` raises."""
+def record_value(agent: Agent | None, value: object) -> bytes | None:
+    """The value of a record that the agent can read; bytes as they are. JSON without an agent. Raises
+    ConfigurationError, and what the format's `encode` raises."""
     if value is None or isinstance(value, bytes):
         return value
+    if agent is None:
+        return encode(value)
     if agent.format == "raw" and isinstance(value, str):
         return value.encode()
     written = encode(value) if agent.format in ("json", "raw") else reads(agent).encode(value)

@@ -1,7 +1,7 @@
 """Describes and creates topics through Kafka's admin protocol. Describing a topic never creates it."""
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import inf
 from typing import Any, NamedTuple
 
@@ -46,7 +46,7 @@ def described(admin: Any, names: Sequence[str], timeout: float = TIMEOUT) -> dic
     for name, future in admin.describe_topics(TopicCollection(list(names)), request_timeout=timeout).items():
         doing = f"describing topic {name}"
         topic = problems.answer(future, timeout + 1, doing, admin.turned_away, problems.MISSING)
-        found[name] = None if topic is None else _topic(topic)
+        found[name] = None if topic is None else topic_of(topic)
     return found
 
 
@@ -57,7 +57,9 @@ def existing(kafka: settings.Settings, names: Sequence[str], timeout: float = TI
     return {name: None if topic is None else topic.partitions for name, topic in topics.items()}
 
 
-def create(kafka: settings.Settings, wanted: Mapping[str, int], timeout: float = 30.0) -> list[str]:
+def create(
+    kafka: settings.Settings, wanted: Mapping[str, int], compacted: Collection[str] = (), timeout: float = 30.0
+) -> list[str]:
     """Create the topics that do not exist, with the brokers' default replication; returns their names. Raises
     SystemNotReady."""
     admin = open_admin(kafka)
@@ -65,7 +67,9 @@ def create(kafka: settings.Settings, wanted: Mapping[str, int], timeout: float =
     missing = [name for name in wanted if there[name] is None]
     if not missing:
         return []
-    futures = admin.create_topics([NewTopic(name, wanted[name]) for name in missing], request_timeout=timeout)
+    futures = admin.create_topics(
+        [_new(name, wanted[name], name in compacted) for name in missing], request_timeout=timeout
+    )
     made = []
     for name, future in futures.items():
         try:
@@ -75,6 +79,10 @@ def create(kafka: settings.Settings, wanted: Mapping[str, int], timeout: float =
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise problems.not_ready(f"creating topic {name} failed", error) from error
     return made
+
+
+def _new(name: str, partitions: int, compacted: bool) -> Any:
+    return NewTopic(name, partitions, config={"cleanup.policy": "compact"} if compacted else {})
 
 
 def durability(
@@ -111,7 +119,7 @@ def _setting(admin: Any, topic: str, name: str, timeout: float) -> int | None:
         return None
 
 
-def _topic(description: Any) -> TopicDescription:
+def topic_of(description: Any) -> TopicDescription:
     text = "" if description.topic_id is None else str(description.topic_id)
     known = "" if set(text) <= {"A"} else text  # 22 times A: the id of no topic
     partitions = description.partitions

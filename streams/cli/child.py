@@ -8,7 +8,7 @@ import time
 import uuid
 from collections.abc import Callable
 from datetime import timedelta
-from functools import cache
+from functools import cache, partial
 
 from sluicegate.connectors import open_store
 from sluicegate.streams.agent import Agent, App, Outbox, Timeouts
@@ -83,6 +83,7 @@ def make_worker(place: WorkerPlan, report: ReportStatus) -> Runner:
     """A worker with its own store connection and Kafka clients. Raises ConfigurationError and SystemNotReady."""
     from sluicegate.connectors.kafka.consumer import open_input
     from sluicegate.connectors.kafka.producer import open_producer
+    from sluicegate.connectors.kafka.table import KafkaTable
 
     app, agent = place.app, place.agent
     name = member(agent.name, place.worker)
@@ -98,6 +99,7 @@ def make_worker(place: WorkerPlan, report: ReportStatus) -> Runner:
         report=report,
         pool=Threads,
         transactions=transactions(app, agent),
+        table=partial(KafkaTable, app.kafka),
     )
     return FollowingWorker(app, agent, place.worker, name, place.on_rule_change, parts)
 

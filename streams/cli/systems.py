@@ -1,17 +1,18 @@
 """The checks of the systems that a file names, and the limits that they must keep."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 from sluicegate.connectors.kafka import admin
+from sluicegate.connectors.kafka.history import KafkaHistory
 from sluicegate.connectors.kafka.transactions import open_transactions
 from sluicegate.streams.agent import App, Lookup
 from sluicegate.streams.cli import duplicates, registry
 from sluicegate.streams.cli.files import connected
 from sluicegate.streams.cli.finding import SystemFinding
-from sluicegate.streams.cli.topics import needed, written
+from sluicegate.streams.cli.topics import needed, tables, written
 from sluicegate.streams.cli.waiting import System, kafka_of, store_of, within
 from sluicegate.streams.config import redacted
 from sluicegate.streams.config.fields import REDIS
@@ -121,8 +122,20 @@ def _kafka(app: App) -> list[SystemFinding]:
         text = f"topic {topic}: {counted(there[topic] or 0, 'partition')}, replication {replicas}, min.insync.replicas "
         hint = SAFER if topic in written(app.agents) and fragile(replicas, insync) else ""
         found.append(SystemFinding("kafka", True, f"{text}{insync or 'unknown'}", hint))
-    found += _transactions(app)
+    found += [*_tables(app, [topic for topic in sorted(tables(app)) if there[topic]]), *_transactions(app)]
     return found + duplicates.findings(app, app.agents, there, time.time(), timeout)
+
+
+def _tables(app: App, topics: Sequence[str]) -> Iterator[SystemFinding]:
+    """Topics that are looked up must keep the newest record of each key."""
+    if not topics:
+        return
+    with closing(KafkaHistory(app.kafka, f"{app.name}.check")) as history:
+        kept = history.compacted(topics)
+    for topic in topics:
+        text = f"topic {topic} is looked up: it is {'' if topic in kept else 'not '}compacted"
+        hint = "" if topic in kept else "set cleanup.policy to compact, or rows disappear with their records"
+        yield SystemFinding("kafka", True, text, hint)
 
 
 def _transactions(app: App) -> list[SystemFinding]:

@@ -12,7 +12,7 @@ from sluicegate.streams.cli.output import print_json, print_table
 from sluicegate.streams.cli.parameters import AsJson, FileArgument
 
 Roles = tuple[tuple[str, str], ...]
-"""(role, agent); a role is input, output, history or dead letters."""
+"""(role, agent); a role is input, table, output, history or dead letters."""
 
 
 class Need(NamedTuple):
@@ -35,12 +35,19 @@ def needed(app: App) -> list[Need]:
     for agent in app.agents:
         for topic in agent.topics:
             uses.setdefault(topic, []).append(("input", agent.name))
+        for topic in agent.tables:
+            uses.setdefault(topic, []).append(("table", agent.name))
         for to in agent.outputs:
             uses.setdefault(to.topic, []).append(("output", agent.name))
         if agent.history:
             uses.setdefault(agent.history, []).append(("history", agent.name))
         uses.setdefault(agent.dead_letters, []).append(("dead letters", agent.name))
     return [Need(topic, tuple(roles)) for topic, roles in uses.items()]
+
+
+def tables(app: App) -> set[str]:
+    """The topics that are looked up. They are made compacted."""
+    return {topic for agent in app.agents for topic in agent.tables}
 
 
 def planned(app: App, there: Mapping[str, int | None], default: int) -> dict[str, int]:
@@ -99,7 +106,7 @@ def _look(app: App, create: bool, partitions: int) -> tuple[dict[str, int | None
     if not create:
         return there, []
     wanted = planned(app, there, partitions)
-    made = admin.create(app.kafka, {name: wanted[name] for name in names if there[name] is None})
+    made = admin.create(app.kafka, {name: wanted[name] for name in names if there[name] is None}, tables(app))
     return {name: there[name] or wanted[name] for name in names}, made
 
 

@@ -115,8 +115,8 @@ def judge_registry(agents: Sequence[Agent]) -> None:
 
 
 def topics_of(agents: Sequence[Agent]) -> list[str]:
-    """Every topic that these agents read or write, sorted."""
-    return sorted(written(agents).union(*(agent.topics for agent in agents)))
+    """Every topic that these agents read, look up or write, sorted."""
+    return sorted(written(agents).union(*((*agent.topics, *agent.tables) for agent in agents)))
 
 
 def judge_topics(found: Mapping[str, int | None]) -> None:

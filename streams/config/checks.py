@@ -53,7 +53,9 @@ def _tests(file: FileModel) -> Iterator[FileFinding]:
     writes = {each.topic for agent in agents for each in agent.outputs.values()}
     writes |= {dead_letters(file, agent) for agent in agents}
     writes |= {topic for agent in agents for topic in (agent.repartition, agent.history) if topic}
-    rows = {each.source for agent in agents for each in (agent.lookup or {}).values()}
+    looked_up = [each for agent in agents for each in (agent.lookup or {}).values()]
+    rows = {each.source for each in looked_up if each.kind != "topic"}
+    reads |= {each.source for each in looked_up if each.kind == "topic"}
     yield from cases.findings(file.tests, reads, None if any(agent.handler for agent in agents) else writes, rows)
 
 

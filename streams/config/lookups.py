@@ -8,7 +8,16 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSche
 
 from sluicegate.streams.agent import Lookup
 from sluicegate.streams.config.described import described
-from sluicegate.streams.config.fields import REDIS, Duration, Expression, Text, refused, unless_unknown
+from sluicegate.streams.config.fields import (
+    REDIS,
+    Duration,
+    Expression,
+    SizeField,
+    Text,
+    TopicField,
+    refused,
+    unless_unknown,
+)
 from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean, printable
 from sluicegate.streams.config.scalars import Unknown
 from sluicegate.streams.expressions.faults import ExpressionError
@@ -23,13 +32,13 @@ _CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
 COLUMN = r"[A-Za-z_][A-Za-z0-9_$]*"
 TABLE = rf"{COLUMN}(\.{COLUMN})?"
 PLACEHOLDER = "{key}"
-KINDS = ("table", "collection", "hash")
+KINDS = ("table", "collection", "hash", "topic")
 STORES: Mapping[str, tuple[str, ...]] = {
     "table": ("sqlite", "postgresql", "mysql", "mariadb", "memory"),
     "collection": ("mongodb", "mongodb+srv", "memory"),
     "hash": (*(scheme for scheme in REDIS if "cluster" not in scheme), "memory"),
 }
-"""The stores that have each kind of rows. The memory store has all of them, for tests."""
+"""The stores that have each kind of rows. The memory store has all of them, for tests. A topic is in Kafka."""
 _IN_WORDS = {"table": "SQLite, PostgreSQL, MySQL or MariaDB", "collection": "MongoDB", "hash": "Redis without cluster"}
 MOST_LOOKUPS = 8
 RESERVED = ("message", "group")
@@ -78,7 +87,7 @@ _COLUMNS_SCHEMA = {"type": "array", "minItems": 1, "items": {"type": "string"}}
 
 
 class LookupModel(BaseModel):
-    """Exactly one of `table`, `collection` and `hash` says where the row is."""
+    """Exactly one of `table`, `collection`, `hash` and `topic` says where the row is."""
 
     model_config = _CLOSED
     table: Text | None = Field(
@@ -89,6 +98,11 @@ class LookupModel(BaseModel):
     )
     hash: Text | None = Field(
         default=None, description="The name of the Redis hash, with `{key}` for the key.", examples=["customer:{key}"]
+    )
+    topic: TopicField | None = Field(
+        default=None,
+        description="A compacted topic. The newest record of each key is a row, which every process keeps in memory.",
+        examples=["items"],
     )
     column: Text | None = Field(
         default=None, description="The column or field that is compared with `key`.", examples=["id"]
@@ -106,21 +120,33 @@ class LookupModel(BaseModel):
     lock: Annotated[Literal["share"], unless_unknown("share")] | None = Field(
         default=None, description="`share` keeps the row unchanged until the commit.", examples=["share"]
     )
+    max_rows: Annotated[int, Field(ge=1, le=100_000_000), unless_unknown(1)] = Field(
+        default=1_000_000,
+        description="The most rows of a topic that a process keeps. Beyond it the agent halts.",
+        examples=[1_000_000],
+    )
+    max_table_bytes: SizeField = Field(
+        default=256 * 1024 * 1024,
+        description="The most memory that the rows of a topic may take in a process. Beyond it the agent halts.",
+        examples=["256MiB"],
+    )
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
         if len([kind for kind in KINDS if getattr(self, kind) is not None]) != 1:
-            hint = "write one of table: NAME, collection: NAME and hash: 'customer:{key}'"
+            hint = "write one of table: NAME, collection: NAME, hash: 'customer:{key}' and topic: NAME"
             raise refused("does not say where the row is, or says it twice", hint)
         return self
 
     @property
-    def kind(self) -> Literal["table", "collection", "hash"]:
+    def kind(self) -> Literal["table", "collection", "hash", "topic"]:
+        if self.topic is not None:
+            return "topic"
         return "table" if self.table is not None else "collection" if self.collection is not None else "hash"
 
     @property
     def source(self) -> str:
-        return self.table or self.collection or self.hash or ""
+        return self.table or self.collection or self.hash or self.topic or ""
 
 
 _UNKNOWN_LOOKUP = unless_unknown(lambda: LookupModel.model_construct(table="unknown", key="true", fields=[]))
@@ -143,6 +169,8 @@ def built(lookups: Mapping[str, LookupModel] | None) -> tuple[Lookup, ...]:
             missing=each.missing.then,
             wait=each.missing.wait,
             lock=each.lock is not None,
+            max_rows=each.max_rows,
+            max_table_bytes=each.max_table_bytes,
         )
         for name, each in (lookups or {}).items()
     )
@@ -191,7 +219,7 @@ def _of_agent(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
 
 def _of_store(file: "FileModel", found: LookupModel, path: Path) -> Iterator[FileFinding]:
     scheme = file.store.partition("://")[0]
-    if scheme not in STORES[found.kind]:
+    if found.kind != "topic" and scheme not in STORES[found.kind]:
         known = next((kind for kind, schemes in STORES.items() if scheme in schemes), None)
         hint = f"write {known}: NAME" if known else "a Redis cluster has no lookups: its rows lie on other servers"
         what = f"is of {_IN_WORDS[found.kind]}, but the store is {scheme}"
@@ -199,6 +227,9 @@ def _of_store(file: "FileModel", found: LookupModel, path: Path) -> Iterator[Fil
     if found.lock is not None and found.kind != "table":
         hint = "leave it out: the transaction of the store has its own promise"
         yield FileFinding((*path, "lock"), "is for tables", hint, (path,))
+    for limit in ("max_rows", "max_table_bytes"):
+        if found.kind != "topic" and limit in found.model_fields_set:
+            yield FileFinding((*path, limit), "is for topics, which are kept in memory", "leave it out", (path,))
 
 
 def _of_source(found: LookupModel, path: Path) -> Iterator[FileFinding]:
@@ -207,13 +238,21 @@ def _of_source(found: LookupModel, path: Path) -> Iterator[FileFinding]:
     if found.hash is not None and found.hash.count(PLACEHOLDER) != 1:
         hint = "write {key} once in it, as in hash: 'customer:{key}'"
         yield FileFinding((*path, "hash"), "does not say where the key stands", hint)
-    if found.hash is not None and found.column is not None:
-        yield FileFinding((*path, "column"), "is not for a hash, whose name has the key", "leave it out", (path,))
-    if found.hash is None and found.column is None:
+    without = {
+        "hash": "is not for a hash, whose name has the key",
+        "topic": "is not for a topic, whose records have keys",
+    }
+    if found.kind in without and found.column is not None:
+        yield FileFinding((*path, "column"), without[found.kind], "leave it out", (path,))
+    if found.kind not in without and found.column is None:
         hint = "write the column that is compared with `key`, such as column: id"
         yield FileFinding((*path, "column"), "is missing", hint, (path,))
     for at, name in [("column", found.column or "id"), *(("fields", each) for each in found.fields)]:
-        if not re.fullmatch(COLUMN, name) if found.kind == "table" else not name or name.startswith("$"):
+        if (
+            not re.fullmatch(COLUMN, name)
+            if found.kind == "table"
+            else not name or (name.startswith("$") and found.kind != "topic")
+        ):
             yield FileFinding((*path, at), f"has {printable(name)}, which is no name of a column", "correct it")
     if found.missing.then == "wait" and found.missing.wait <= 0:
         yield FileFinding((*path, "missing"), "waits for no time", "write {wait: 30s}")

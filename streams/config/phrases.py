@@ -30,6 +30,10 @@ def _lookup(lookup: Lookup, what: str) -> str:
     where = f"the row of {lookup.source} whose {lookup.column} is its {key}"
     if lookup.kind == "hash":
         where = f"the hash {lookup.source}, with its {key} as the key"
+    read = "read in the transaction of the commit"
+    if lookup.kind == "topic":
+        where = f"the newest record of {lookup.source} whose key is its {key}"
+        read = "as far as this process has read that topic"
     kept = ", until which the row cannot change" if lookup.lock else ""
     without = {
         "null": f"{lookup.name} is null",
@@ -37,8 +41,8 @@ def _lookup(lookup: Lookup, what: str) -> str:
         "wait": f"the partition waits for it up to {spoken_duration(lookup.wait)}, then it is a dead letter",
     }
     return (
-        f"adds to each {what} {lookup.name} ({', '.join(lookup.fields)}) of {where}, read in the transaction of the "
-        f"commit{kept}; without one {without[lookup.missing]}"
+        f"adds to each {what} {lookup.name} ({', '.join(lookup.fields)}) of {where}, {read}{kept}; "
+        f"without one {without[lookup.missing]}"
     )
 
 

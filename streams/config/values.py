@@ -241,6 +241,8 @@ def _dead_letters(agent: run.Agent) -> object:
 def _lookup(lookup: run.Lookup) -> Tree:
     missing = {"wait": Native(lookup.wait)} if lookup.missing == "wait" else lookup.missing
     found = _given(column=lookup.column or None, key=lookup.key, fields=list(lookup.fields), missing=missing)
+    if lookup.kind == "topic":
+        found |= {"max_rows": lookup.max_rows, "max_table_bytes": Native(lookup.max_table_bytes)}
     return {lookup.kind: lookup.source, **found, **({"lock": "share"} if lookup.lock else {})}
 
 

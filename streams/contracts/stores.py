@@ -83,6 +83,23 @@ class RowLookups(Protocol):
         translates."""
 
 
+class TableFeed(Protocol):
+    """One topic from its first record on, in all its partitions, without a group."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether `take` gave all records that each partition had when reading began."""
+
+    def take(self) -> Sequence[Record]:
+        """The records that came since the last call, in order within a partition; waits for none. Raises SystemNotReady
+        when records were missed, as after the topic was made anew: open another feed."""
+
+    def lag(self) -> int:
+        """Records that are in the topic and were not taken, as far as Kafka told."""
+
+    def close(self) -> None: ...
+
+
 class UnsentRows(Protocol):
     """The outbox as the relay reads it."""
 

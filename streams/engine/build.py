@@ -24,6 +24,7 @@ from sluicegate.streams.lookups.handled import LookingHandling
 from sluicegate.streams.lookups.records import LookingForwarding
 from sluicegate.streams.lookups.results import LookingResults
 from sluicegate.streams.lookups.rows import Lookups
+from sluicegate.streams.lookups.tables import TopicTables
 from sluicegate.streams.outbox.relay import Outgoing, Relay
 from sluicegate.streams.outbox.rows import Rows
 from sluicegate.streams.outbox.transactional import TransactionalRelay
@@ -47,13 +48,31 @@ def build(
 ) -> Worker:
     """A worker of `agent` that is ready to run. `deployed` are the versions of its rule; the last one is the rule of
     `agent`. Raises ConfigurationError for a rule that cannot be compiled."""
-    setting = _runtime(app, agent, member, on_rule_change, parts, deployed)
+    tables = _tables(agent, parts)
+    lookups = Lookups(agent.lookups, parts.store, tables)
+    setting = _runtime(app, agent, member, on_rule_change, parts, deployed, lookups)
     claims = Claims(setting, app.name, parts.meter, parts.token, parts.random, parts.clock.monotonic, parts.spans)
-    return Worker(app, setting.agent, number, setting, claims, _relay(agent, parts), parts)
+    return Worker(app, setting.agent, number, setting, claims, _relay(agent, parts), parts, tables)
+
+
+def _tables(agent: Agent, parts: WorkerDependencies) -> TopicTables | None:
+    """None for an agent that looks up no topic."""
+    lookups = [each for each in agent.lookups if each.kind == "topic"]
+    if not lookups:
+        return None
+    if parts.table is None:
+        raise ConfigurationError(f"agent {agent.name}: a lookup of a topic needs Kafka")
+    return TopicTables(lookups, parts.table, parts.clock.monotonic, parts.meter)
 
 
 def _runtime(
-    app: App, agent: Agent, member: str, on_rule_change: str, parts: WorkerDependencies, deployed: Deployed
+    app: App,
+    agent: Agent,
+    member: str,
+    on_rule_change: str,
+    parts: WorkerDependencies,
+    deployed: Deployed,
+    lookups: Lookups,
 ) -> AgentRuntime:
     try:
         reads, writes = formats.reads(agent), formats.writes(agent)
@@ -67,7 +86,7 @@ def _runtime(
     if shared:
         processor = intake(app.name, agent, rule, reads, writes, outputs, parts)
     else:
-        processor, slow = _processor(agent, rule, reads, outputs, parts)
+        processor, slow = _processor(agent, rule, reads, outputs, parts, lookups)
     if isinstance(processor, Handling) and processor.schedules and outputs.back.topic not in agent.receive:
         agent = replace(agent, receive=(*agent.receive, outputs.back.topic))  # drops a timeout that is sent twice
     ids = IdRule(agent, reads) if agent.dedupe and not shared else None
@@ -97,9 +116,10 @@ def _rows_of(agent: Agent, writes: Codec, parts: WorkerDependencies, most: int) 
     return rows
 
 
-def _looking(agent: Agent, rule: Rule, reads: Codec, most: int, parts: WorkerDependencies) -> RecordProcessor:
+def _looking(
+    agent: Agent, rule: Rule, reads: Codec, most: int, parts: WorkerDependencies, lookups: Lookups
+) -> RecordProcessor:
     """The processor of an agent with lookups and no handler. Raises ConfigurationError."""
-    lookups = Lookups(agent.lookups, parts.store)
     if agent.aggregation is not None:
         return LookingResults(agent, lookups)
     return LookingForwarding(agent, rule, reads, most, lookups, parts.clock.monotonic)
@@ -122,10 +142,10 @@ def output_target(app: App, agent: Agent, reads: Codec, writes: Codec) -> Output
 
 
 def _processor(
-    agent: Agent, rule: Rule, reads: Codec, outputs: OutputTarget, parts: WorkerDependencies
+    agent: Agent, rule: Rule, reads: Codec, outputs: OutputTarget, parts: WorkerDependencies, lookups: Lookups
 ) -> tuple[RecordProcessor, Slow | None]:
     if agent.lookups and agent.handler is None:
-        return _looking(agent, rule, reads, outputs.most, parts), None
+        return _looking(agent, rule, reads, outputs.most, parts, lookups), None
     if agent.rekeys:
         wrap = wrapped(agent.leg, reads) if agent.leg else None
         return Repartitioning(rule, outputs.to or "", outputs.most, wrap), None
@@ -143,7 +163,6 @@ def _processor(
     pool = parts.pool(handler.concurrency) if handler.concurrency else InlinePool(1)
     policy = Policy(handler, parts.random, parts.clock.monotonic)
     if agent.lookups:
-        lookups = Lookups(agent.lookups, parts.store)
         clock = parts.clock.monotonic
         return LookingHandling(agent, handler, rule, reads, outputs, policy, pool, lookups, clock), None
     handling = Handling(agent, handler, rule, reads, outputs, policy, pool)

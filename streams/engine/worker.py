@@ -16,11 +16,20 @@ from sluicegate.streams import failpoints
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.calling.pool import InlinePool, Pool
 from sluicegate.streams.contracts.record import Record
-from sluicegate.streams.contracts.stores import Clock, Input, OutputTransactions, Producer, Store, TopicPartition
+from sluicegate.streams.contracts.stores import (
+    Clock,
+    Input,
+    OutputTransactions,
+    Producer,
+    Store,
+    TableFeed,
+    TopicPartition,
+)
 from sluicegate.streams.contracts.values import LEVELS, Partition
 from sluicegate.streams.engine.commits import Commits
 from sluicegate.streams.engine.event_clock import EventClocks
 from sluicegate.streams.errors import Fenced, PersistenceError, ProduceStopped, SystemNotReady
+from sluicegate.streams.lookups.tables import TopicTables
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.observe.report import WorkerReport
 from sluicegate.streams.observe.tracing import Spans
@@ -43,7 +52,7 @@ IDLE, RELAYING = 0.25, 0.01  # seconds to wait for a record, without and with ro
 class WorkerDependencies(NamedTuple):
     """The systems and functions that a worker uses. `random` returns numbers in [0, 1). `token` returns a new random
     name. `pool` returns a pool with this number of threads. `time` returns seconds since 1970. `transactions` returns
-    the Kafka transactions of a shard, for `delivery: transactional`."""
+    the Kafka transactions of a shard, for `delivery: transactional`. `table` opens a topic that is looked up."""
 
     store: Store
     input: Input
@@ -57,6 +66,7 @@ class WorkerDependencies(NamedTuple):
     spans: Spans | None = None
     time: Callable[[], float] = time.time
     transactions: Callable[[Partition], OutputTransactions] | None = None
+    table: Callable[[str], TableFeed] | None = None
 
 
 class Worker:
@@ -71,7 +81,9 @@ class Worker:
         claims: Claims,
         relay: Outgoing,
         parts: WorkerDependencies,
+        tables: TopicTables | None = None,
     ) -> None:
+        """No partition is claimed before all `tables` answer."""
         self._app, self._agent, self._number = app, agent, number
         self._setting, self._claims, self._relay, self._parts = setting, claims, relay, parts
         self._log = structlog.get_logger().bind(agent=agent.name, worker=number)
@@ -79,6 +91,7 @@ class Worker:
         self._chunk = CHUNK
         self._commits = Commits(setting, claims, parts.meter, parts.clock.monotonic, self._lost, parts.spans)
         self._clocks = EventClocks(parts.input, claims) if agent.awaits_end else None
+        self._tables = tables
         parts.input.before_revoke(self._finish)
         self._report_at = self._inform_at = self._probe_at = 0.0
         self._level = setting.store.level()
@@ -102,6 +115,8 @@ class Worker:
         finally:
             self._processor.finish()
             self._claims.let_go()
+            if self._tables is not None:
+                self._tables.close()
         self._relay.close()
 
     def close(self) -> None:
@@ -149,15 +164,29 @@ class Worker:
         self._processor.turn(now)
         self._relay.turn(self._shards(), now)
         self._halt_refused(now)
-        self._claims.advance(now)
+        if self._tables_answer():
+            self._claims.advance(now)
         self._house_keeping(now)
+
+    def _tables_answer(self) -> bool:
+        """Whether partitions may be claimed."""
+        if self._tables is None:
+            return True
+        self._tables.turn()
+        return not self._tables.waits_for
 
     def _wait(self, now: float) -> float:
         """The seconds for which the poll may wait for a first record. 0 while there is work."""
         if self._commits.pending or self._claims.busy:
             return 0.0
         due = min((owner.next_due() - owner.now(now) for owner in self._owners.values()), default=IDLE)
-        under_way = self._relay.busy or self._calls_run() or any(shard.unsent or shard.more for shard in self._shards())
+        loading = self._tables is not None and self._tables.loading
+        under_way = (
+            loading
+            or self._relay.busy
+            or self._calls_run()
+            or any(shard.unsent or shard.more for shard in self._shards())
+        )
         return max(0.0, min(due, RELAYING if under_way else IDLE))
 
     def _calls_run(self) -> bool:
@@ -280,6 +309,8 @@ class Worker:
         self._claims.intake.balance(self._owners)
         if self._claims.fresh or now >= self._report_at:  # a report right after a claim precedes any later failure
             self._report_at = now + REPORT_EVERY
+            if self._tables is not None:
+                self._tables.measure()
             self._parts.report(self.describe(now))
         if self._claims.fresh or now >= self._probe_at:
             self._claims.fresh, self._probe_at = False, now + PROBE_EVERY
@@ -319,6 +350,8 @@ class Worker:
             LEVELS.index(self._app.accept_level), LEVELS.index(self._level_at_start)
         ):
             reasons.append(f"the store is {self._level.name}: {'; '.join(self._level.reasons)}")
+        if self._tables is not None and (why := self._tables.waits_for):
+            reasons.append(why)
         if self._away and not reasons:
             reasons.append(f"the store does not answer: {self._away}")
         if self._draining:

@@ -1,5 +1,6 @@
-"""`lookup:` rows of the store that are added to what an agent writes.
+"""`lookup:` rows of the store, or of a compacted topic, that are added to what an agent writes.
 
-The rows are read in the transaction of the commit, after the fence was taken (docs/lookups.md). An agent without
+Rows of the store are read in the transaction of the commit, after the fence was taken; those of a topic are in memory
+(docs/lookups.md). An agent without
 lookups uses nothing of this room.
 """

@@ -8,9 +8,11 @@ from sluicegate.streams.agent import Lookup
 from sluicegate.streams.contracts.stores import LookupKey, RowFields, RowLookups, TopicPartition
 from sluicegate.streams.errors import HandlerFailed
 from sluicegate.streams.handlers.failures import Failures
+from sluicegate.streams.lookups.tables import TopicTables
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
-"""Seconds between two looks for a row that a record waits for. The pause doubles."""
+"""Seconds between two looks for a row that a record waits for. The pause doubles, but not for a topic: its rows are in
+this process."""
 
 Keys = tuple[LookupKey | None, ...]
 """The key of each lookup, in the order of the file. None: the message or the result has no key for it."""
@@ -62,20 +64,27 @@ class LookedUp:
 
 
 class Lookups:
-    """The lookups of an agent, with the store that has their rows."""
+    """The lookups of an agent, with the store and the topics that have their rows."""
 
-    def __init__(self, lookups: Sequence[Lookup], store: RowLookups) -> None:
-        self.lookups, self._store = lookups, store
+    def __init__(self, lookups: Sequence[Lookup], store: RowLookups, tables: TopicTables | None = None) -> None:
+        """`tables` has the lookups of topics."""
+        self.lookups, self._store, self._tables = lookups, store, tables
 
     def read(self, session: Any, wanted: Sequence[Keys]) -> LookedUp:
-        """The rows with these keys, as of this moment in the transaction of `session`. Raises LookupFailed."""
+        """The rows with these keys, as of this moment in the transaction of `session`; those of a topic, as far as this
+        process has read it. Raises LookupFailed."""
         columns = zip(*wanted, strict=True) if wanted else ((),) * len(self.lookups)
         distinct = [dict.fromkeys(key for key in keys if key is not None) for keys in columns]
         rows = [
-            self._store.look_up(session, lookup, list(keys)) if keys else {}
+            self._rows(session, lookup, list(keys)) if keys else {}
             for lookup, keys in zip(self.lookups, distinct, strict=True)
         ]
         return LookedUp(self.lookups, rows)
+
+    def _rows(self, session: Any, lookup: Lookup, keys: Sequence[LookupKey]) -> Mapping[LookupKey, RowFields]:
+        if lookup.kind == "topic" and self._tables is not None:
+            return self._tables.look_up(lookup, keys)
+        return self._store.look_up(session, lookup, keys)
 
 
 def as_key(value: object) -> LookupKey | None:
@@ -113,7 +122,8 @@ class WaitsForRows:
             return
         waiting[offset] = since, looks + 1
         failures.apart.add(offset)
-        pause = min(FIRST_PAUSE * 2**looks, LONGEST_PAUSE, left)
+        longest = FIRST_PAUSE if lookup.kind == "topic" else LONGEST_PAUSE
+        pause = min(FIRST_PAUSE * 2**looks, longest, left)
         topic, number = place
         raise HandlerFailed(f"{topic}/{number}/{offset}: {says(lookup)} yet; looks again in {pause:.3g} s", pause)
 

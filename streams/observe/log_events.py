@@ -59,6 +59,11 @@ EVENTS: Mapping[str, str] = {
     "supervisor.killing": "`run` kills workers that have not ended.",
     "supervisor.stopped": "`run` ends.",
     "supervisor.stopping": "`run` tells its processes to end.",
+    "table.full": "A topic that is looked up has more rows than `max_rows`, or takes more than `max_table_bytes`. "
+    "The agent halts.",
+    "table.lost": "A topic that is looked up cannot be read on. It is read anew, and the agent waits for that.",
+    "table.not_a_row": "A record of a topic that is looked up is no row. The row that was there stays.",
+    "table.ready": "A topic that is looked up was read to its end.",
     "timeouts.store_unavailable": "Due timeouts cannot be read from the store. It is tried again.",
     "topic.partitions_added": "A topic has more partitions than before.",
     "topics.fragile": "Topics could lose acknowledged records when a broker is lost.",

@@ -46,7 +46,19 @@ _LEGS = ("through", "legs", "legs.from", "legs.key", "legs.keep", "legs.where", 
 _WRITTEN = ("format", "schema", "framing", "schema_id", "subject", "register", "message", "validate")
 _EVENT = ("envelope", "envelope.cloudevents", "envelope.type", "envelope.source")
 _TO = ("topic", "where", "select", "continue", *_EVENT, *_WRITTEN)
-_LOOKUP = ("table", "collection", "hash", "column", "key", "fields", "missing", "missing.then", "missing.wait", "lock")
+_LOOKUP = (
+    "table",
+    "collection",
+    "hash",
+    "topic",
+    "column",
+    "key",
+    "fields",
+    "missing",
+    "missing.then",
+    "missing.wait",
+    "lock",
+)
 _HANDLED = ("handler", "session", "concurrency", "then", "retry", "retry.attempts", "retry.backoff")
 OF_AN_AGENT = {
     **dict.fromkeys(("from", "from.topic"), TOPICS),
@@ -61,6 +73,7 @@ OF_AN_AGENT = {
     "revision": REVISION,
     **dict.fromkeys(("where", "let", "validate"), TAKEN),
     **dict.fromkeys(("having", "to", *(f"to.{name}" for name in _TO)), OUTPUT),
+    **dict.fromkeys(("lookup.max_rows", "lookup.max_table_bytes"), FILE),
     **dict.fromkeys(("lookup", *(f"lookup.{name}" for name in _LOOKUP)), OUTPUT),
     **dict.fromkeys(("dedupe", "dedupe.id", "dedupe.id.header", "dedupe.id.field"), DUPLICATES),
     **dict.fromkeys(("dedupe.horizon", "dedupe.on_missing", "dedupe.max_ids"), DUPLICATES),

@@ -56,6 +56,7 @@ class TestDriver:
         self._folder = self.app.folder if on_path(self.app.folder) else None
         self._outputs = OutputReader(self.app)
         self._readers = {topic: agent for agent in reversed(self.app.agents) for topic in agent.topics}
+        self._tables = {topic for agent in self.app.agents for topic in agent.tables}
         self._taken: dict[str, int] = {}
         self._seen: set[tuple[str, object]] = set()
         self._workers = Workers(self.app, workers, self.log, self._store, self.clock, self.deaths)
@@ -91,11 +92,13 @@ class TestDriver:
         times: int = 1,
     ) -> None:
         """Sends bytes as they are, None as a null value, and anything else in the format of the agent that reads the
-        topic. The key chooses the partition as in Kafka; without a key it is 0. `timestamp` is the record's own time,
-        else the clock's; `times` copies are sent at once. Raises ConfigurationError."""
+        topic, which is JSON where the topic is only looked up. The key chooses the partition as in Kafka; without a key
+        it is 0. `timestamp` is the record's own time, else the clock's; `times` copies are sent at once. Raises
+        ConfigurationError."""
         reader = self._readers.get(topic)
-        if reader is None:
-            raise ConfigurationError(f"no agent reads {topic!r}; {did_you_mean(topic, sorted(self._readers))}")
+        if reader is None and topic not in self._tables:
+            known = sorted({*self._readers, *self._tables})
+            raise ConfigurationError(f"no agent reads {topic!r}; {did_you_mean(topic, known)}")
         count = self.log.count(topic)
         name = key.encode() if isinstance(key, str) else key
         number = partition if partition is not None else partition_of(name, count) if name is not None else 0
@@ -133,6 +136,7 @@ class TestDriver:
         self._workers.deploy(changed, open)
         self.app, self._outputs = changed, OutputReader(changed, self._outputs)
         self._readers = {topic: agent for agent in reversed(changed.agents) for topic in agent.topics}
+        self._tables = {topic for agent in changed.agents for topic in agent.tables}
         self._workers.settle()
 
     def crash(self, where: str | None = None, kind: DeathKind = "kill") -> None:

@@ -147,6 +147,33 @@ class LogHistory:
         return []
 
 
+class LogTable:
+    """Satisfies sluicegate.streams.contracts.stores.TableFeed over a Log."""
+
+    def __init__(self, log: Log, topic: str) -> None:
+        self.log, self.topic = log, topic
+        self.positions = [0] * log.count(topic)
+        self._wanted = [log.high(topic, number) for number in range(log.count(topic))]
+
+    @property
+    def complete(self) -> bool:
+        return all(found >= wanted for found, wanted in zip(self.positions, self._wanted, strict=True))
+
+    def take(self) -> list[Record]:
+        found: list[Record] = []
+        for number, position in enumerate(self.positions):
+            records = self.log.after(self.topic, number, position, self.log.high(self.topic, number))
+            if records:
+                self.positions[number] = records[-1].o + 1
+                found += records
+        return found
+
+    def lag(self) -> int:
+        return sum(self.log.high(self.topic, number) - found for number, found in enumerate(self.positions))
+
+    def close(self) -> None: ...
+
+
 class LogInput:
     """Satisfies sluicegate.streams.contracts.stores.Input over a Log. `give` and `take` are the coordinator."""
 

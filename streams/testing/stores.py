@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, cast
 
-from sluicegate.streams.agent import App
+from sluicegate.streams.agent import Agent, App, Lookup
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.testing.log import ManualClock
@@ -29,6 +29,10 @@ def require_sqlalchemy() -> None:
         raise ConfigurationError(
             'a test of a session plays on SQLite and needs SQLAlchemy: pip install "sluicegate[sqlite]"'
         )
+
+
+def _of_stores(agent: Agent) -> list[Lookup]:
+    return [each for each in agent.lookups if each.kind != "topic"]
 
 
 class TestStore:
@@ -84,7 +88,7 @@ class TestStore:
 
     def put_row(self, source: str, key: str | int, value: Mapping[str, Any] | None) -> None:
         """Raises ConfigurationError when no lookup has this source, and for a row that the table does not take."""
-        lookup = next((each for agent in self._app.agents for each in agent.lookups if each.source == source), None)
+        lookup = next((each for agent in self._app.agents for each in _of_stores(agent) if each.source == source), None)
         if lookup is None:
             raise ConfigurationError(f"no lookup has the source {source!r}")
         with cast(Any, self.store).transaction() as session:

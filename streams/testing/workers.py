@@ -20,7 +20,7 @@ from sluicegate.streams.operations.rewind_check import RewindCheck
 from sluicegate.streams.rules.versions import UNVERSIONED
 from sluicegate.streams.testing.deaths import Death, Deaths, MortalProducer, MortalStore
 from sluicegate.streams.testing.dispatch import Dispatch
-from sluicegate.streams.testing.log import TICK, Log, LogHistory, LogInput, LogProducer, ManualClock
+from sluicegate.streams.testing.log import TICK, Log, LogHistory, LogInput, LogProducer, LogTable, ManualClock
 from sluicegate.streams.testing.transactions import LogTransactions
 from sluicegate.streams.versions import catalogue
 
@@ -119,6 +119,7 @@ class Workers:
             report=lambda report: None,
             time=clock.time,
             transactions=partial(LogTransactions, log, time=clock.time),
+            table=partial(LogTable, log),
         )
         deployed = catalogue.read(self._store, app.name).get(agent.name, UNVERSIONED)
         return build(app, running(agent, deployed), number, "test", "refuse", parts, deployed)

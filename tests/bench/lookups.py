@@ -1,9 +1,10 @@
 """What a lookup adds to a commit of 1,000 messages on PostgreSQL.
 
-    python -m tests.bench.lookups [--commits 60] [--fields 2]
+    python -m tests.bench.lookups [--commits 60] [--rows 0]
 
-Two agents forward the same messages of 200 bytes, one of them with the row of one of 10,000 customers. Each commit is
-timed from the intake of its records to the answer of the store; the relay is not. The two take turns. The tenth
+Three agents forward the same messages of 200 bytes, one of them with the row of one of 10,000 customers in a table, one
+with the newest record of one of 10,000 customers in a topic. Each commit is
+timed from the intake of its records to the answer of the store; the relay is not. They take turns. The tenth
 percentile is the figure that others on the machine disturb least; `cpu` is the time of this process alone.
 """
 
@@ -14,20 +15,32 @@ import random
 import time
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from statistics import median, quantiles
 from typing import Any
 
+import psutil
+from confluent_kafka import Producer
+
 from sluicegate.connectors import open_store
+from sluicegate.connectors.kafka.table import KafkaTable
 from sluicegate.streams.agent import Agent, Destination, Lookup
+from sluicegate.streams.lookups.tables import TopicTable
 from sluicegate.streams.ownership.owner import Owner
-from tests.servers import Postgres
+from tests.bench.load import create
+from tests.servers import Kafka, Postgres
 from tests.servers.shared import open_server
 from tests.unit.engine.driver import Driver, Log, ManualClock
 
 MESSAGES, CUSTOMERS = 1_000, 10_000
 ROW = Lookup("customer", "table", "bench_customers", "customer_id", ("name", "tier"), "id")
 PLAIN = Agent("plain", ("in",), None, Destination("out"), "dead")
-AGENTS = {"plain": PLAIN, "lookup": replace(PLAIN, name="lookup", lookups=(ROW,))}
+RECORD = Lookup("customer", "topic", "customers", "customer_id", ("name", "tier"))
+AGENTS = {
+    "plain": PLAIN,
+    "lookup": replace(PLAIN, name="lookup", lookups=(ROW,)),
+    "topic": replace(PLAIN, name="topic", lookups=(RECORD,)),
+}
 
 
 class Timed:
@@ -37,6 +50,10 @@ class Timed:
         self.log = Log()
         for topic in ("in", "out", "dead"):
             self.log.create(topic, 1)
+        self.log.create("customers", 1)
+        for number in range(CUSTOMERS):
+            row = json.dumps({"name": f"customer {number}", "tier": number % 3}).encode()
+            self.log.append("customers", 0, b"c-%d" % number, row)
         self.store = open_store(url)
         self.driver = Driver(agent, self.store, self.log, ManualClock()).give(0).turns()
         self.seconds: list[float] = []
@@ -76,10 +93,40 @@ def tables(url: str) -> None:
     store.close()
 
 
+def loaded(rows: int) -> None:
+    """How long a process takes to have a topic of this size as a table, and how much memory a row takes."""
+    lookup = replace(RECORD, max_rows=rows, max_table_bytes=rows * 1000)
+    process = psutil.Process()
+    with ExitStack() as stack:
+        server = open_server(Kafka())
+        stack.callback(server.destroy)
+        kafka: dict[str, Any] = {"bootstrap.servers": str(server.url)}
+        create(str(server.url), "customers")
+        feed = Producer({**kafka, "linger.ms": 20, "queue.buffering.max.messages": 1_000_000})
+        for number in range(rows):
+            row = json.dumps({"name": f"customer {number}", "tier": number % 3}).encode()
+            feed.produce("customers", row, b"c-%d" % number)
+            feed.poll(0)
+        feed.flush(120)
+        del feed
+        before, cpu, begin = process.memory_info().rss, time.process_time(), time.perf_counter()
+        table = TopicTable(lookup, partial(KafkaTable, kafka), time.monotonic)
+        while table.waits_for:
+            table.follow()
+        seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
+        size = (process.memory_info().rss - before) / rows
+        print(f"{len(table):,} rows in {seconds:.1f} s, {cpu:.1f} CPU-s")
+        print(f"{size:.0f} bytes a row; table_bytes says {table.bytes / rows:.0f}")
+        table.close()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--commits", type=int, default=60)
+    parser.add_argument("--rows", type=int, default=0, help="instead, read a topic of so many rows from a real broker")
     asked = parser.parse_args()
+    if asked.rows:
+        return loaded(asked.rows)
     chosen = random.Random(7)
     gc.set_threshold(100_000, 50, 100)  # as a worker has it
     with ExitStack() as stack:
@@ -100,7 +147,8 @@ def main() -> None:
             usual = {name: median(getattr(each, what)[5:]) * 1000 for name, each in timed.items()}
             for name in timed:
                 print(f"{what}: {name} {least[name]:.2f} ms a commit, median {usual[name]:.2f}")
-            print(f"{what}: a lookup adds {100 * (least['lookup'] / least['plain'] - 1):.1f} %")
+            for name in [name for name in timed if name != "plain"]:
+                print(f"{what}: {name} adds {100 * (least[name] / least['plain'] - 1):.1f} %")
 
 
 if __name__ == "__main__":

@@ -4,15 +4,72 @@ from tests.mutation.guard import NEVER, Guard
 
 RECORDS = ("tests/unit/lookups/test_records.py",)
 RESULTS = ("tests/unit/lookups/test_results.py",)
+TABLES = ("tests/unit/lookups/test_tables.py",)
 HANDLED = ("tests/unit/lookups/test_handled.py",)
 STORES = ("tests/contracts/test_lookups.py",)
 
 GUARDS = (
     Guard(
+        "lookup: a table that is not complete answers nothing",
+        "streams/lookups/tables.py",
+        "        if not self._complete:\n            raise",
+        f"        {NEVER}\n            raise",
+        TABLES,
+    ),
+    Guard(
+        "lookup: no partition is claimed before its tables answer",
+        "streams/engine/worker.py",
+        "        return not self._tables.waits_for\n",
+        "        return True\n",
+        TABLES,
+    ),
+    Guard(
+        "lookup: a table is complete when it was read to its end",
+        "streams/lookups/tables.py",
+        "        elif not self._complete and feed.complete:\n",
+        "        elif not self._complete:\n",
+        TABLES,
+    ),
+    Guard(
+        "lookup: a tombstone deletes the row",
+        "streams/lookups/tables.py",
+        "        old = self._rows.pop(key, None)\n",
+        "        old = None if row is None else self._rows.pop(key, None)\n",
+        TABLES,
+    ),
+    Guard(
+        "lookup: a record that is no row leaves the old row",
+        "streams/lookups/tables.py",
+        "            return self._left_out(record, error)\n",
+        "            self._rows.clear()\n            return self._left_out(record, error)\n",
+        TABLES,
+    ),
+    Guard(
+        "lookup: a table that is full answers nothing",
+        "streams/lookups/tables.py",
+        "        if len(self) > self.lookup.max_rows or self.bytes > self.lookup.max_table_bytes:\n",
+        f"        {NEVER}\n",
+        TABLES,
+    ),
+    Guard(
+        "lookup: a topic that cannot be read on is read anew from an empty table",
+        "streams/lookups/tables.py",
+        "        self._rows, self.bytes, self._complete = {}, 0, False\n",
+        "        self._complete = False\n",
+        TABLES,
+    ),
+    Guard(
+        "lookup: a commit sees what the process has received",
+        "streams/lookups/tables.py",
+        "        table.follow()\n        return",
+        "        return",
+        TABLES,
+    ),
+    Guard(
         "lookup: rows are read in the transaction of the commit",
         "streams/lookups/rows.py",
-        "            self._store.look_up(session, lookup, list(keys)) if keys else {}\n",
-        "            self._store.look_up(type(session)(self._store.values), lookup, list(keys)) if keys else {}\n",
+        "        return self._store.look_up(session, lookup, keys)\n",
+        "        return self._store.look_up(type(session)(self._store.values), lookup, keys)\n",
         RECORDS,
     ),
     Guard(

@@ -41,6 +41,13 @@ APART = """\
 PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     **protections_stores.PROTECTIONS,
     # -- lookups -------------------------------------------------------------------------------------------------------
+    "table-ready-early": (
+        Edit(
+            "streams/lookups/tables.py",
+            "        elif not self._complete and feed.complete:\n",
+            "        elif not self._complete:\n",
+        ),
+    ),
     "lookup-inside": (
         Edit(
             "streams/lookups/rows.py",

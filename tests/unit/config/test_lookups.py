@@ -50,6 +50,10 @@ def mistakes(folder, text):
             ROW + ", missing: {wait: 30s}",
             Lookup("customer", "table", "customers", "customer_id", ("name", "tier"), "id", "wait", 30.0),
         ),
+        (
+            "topic: customers, key: customer_id, fields: [name], max_rows: 5, max_table_bytes: 1MiB",
+            Lookup("customer", "topic", "customers", "customer_id", ("name",), max_rows=5, max_table_bytes=1 << 20),
+        ),
     ],
 )
 def test_what_it_is_loaded_into(tmp_path, row, expected):
@@ -65,7 +69,7 @@ def test_what_it_is_loaded_into(tmp_path, row, expected):
             FORWARDS % "column: id, key: customer_id, fields: [name]",
             [
                 "f.yaml:9:7: agents.a.lookup.customer: does not say where the row is, or says it twice; write one of "
-                "table: NAME, collection: NAME and hash: 'customer:{key}'"
+                "table: NAME, collection: NAME, hash: 'customer:{key}' and topic: NAME"
             ],
         ),
         (
@@ -84,8 +88,7 @@ def test_what_it_is_loaded_into(tmp_path, row, expected):
                 "f.yaml:9:88: agents.a.lookup.customer.missing: is no rule for a row that is missing; write null, "
                 "dead-letter, or {wait: 30s}",
                 "f.yaml:9:102: agents.a.lookup.customer.cache: unknown key; known here: table, collection, hash, "
-                "column, "
-                "key, fields, missing, lock",
+                "topic, column, key, fields, missing, lock, max_rows, max_table_bytes",
             ],
         ),
         (
@@ -118,6 +121,19 @@ def test_what_it_is_loaded_into(tmp_path, row, expected):
                 "table: NAME",
                 "f.yaml:9:35: agents.a.lookup.customer.column: is not for a hash, whose name has the key; leave it out",
             ],
+        ),
+        (
+            FORWARDS % "topic: customers, column: id, key: customer_id, fields: [name], lock: share",
+            [
+                "f.yaml:9:36: agents.a.lookup.customer.column: is not for a topic, whose records have keys; leave it "
+                "out",
+                "f.yaml:9:82: agents.a.lookup.customer.lock: is for tables; leave it out: the transaction of the store "
+                "has its own promise",
+            ],
+        ),
+        (
+            FORWARDS % (ROW + ", max_rows: 5"),
+            ["f.yaml:9:88: agents.a.lookup.customer.max_rows: is for topics, which are kept in memory; leave it out"],
         ),
         (
             FORWARDS.replace("from: orders", "from: orders\nlet: {customer: n}\nwhere: customer.tier > 1") % ROW,

@@ -1,6 +1,7 @@
 """The real engine without Kafka and without time, one worker at a time (sluicegate.streams.testing has the log, the
 clock and the clients)."""
 
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -14,7 +15,7 @@ from sluicegate.streams.engine.worker import Worker, WorkerDependencies
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.observe.tracing import Spans
 from sluicegate.streams.rules.versions import UNVERSIONED, Deployed
-from sluicegate.streams.testing.log import Log, LogInput, LogProducer, LogRecord, ManualClock
+from sluicegate.streams.testing.log import Log, LogInput, LogProducer, LogRecord, LogTable, ManualClock
 from sluicegate.streams.testing.transactions import LogTransactions
 
 
@@ -54,6 +55,7 @@ class Driver:
             pool,
             spans,
             transactions=self.shard,
+            table=partial(LogTable, log),
         )
         self.worker: Worker = build(self.app, agent, 0, "member", on_rule_change, parts, deployed)
 

@@ -18,7 +18,7 @@ def block(language: str) -> str:
     return str(found)
 
 
-@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("number", range(5))
 def test_its_file_passes_its_own_tests_with_a_death_at_every_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:

@@ -138,7 +138,7 @@ def test_the_tables_of_this_test_name_every_field():
     assert {each.name for each in fields(Deduplication)} == {*DEDUPE}
     assert {each.name for each in fields(Window)} == {*WINDOW, "unit"}
     assert {each.name for each in fields(Correlation)} == {*CORRELATION}
-    assert {each.name for each in fields(Lookup)} == {*LOOKUP, "wait"}
+    assert {each.name for each in fields(Lookup)} == {*LOOKUP, "wait", "max_rows", "max_table_bytes"}
     assert {each.name for each in fields(Avro)} == {*AVRO, *BESIDES}
 
 

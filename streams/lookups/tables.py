@@ -1,0 +1,202 @@
+"""Compacted topics as tables: every process keeps the newest row of each key in memory.
+
+A table has no group, no claim and no store. It answers nothing before each partition of its topic was read to the end
+that it had when reading began, and a worker claims no partition before all its tables answer.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+import structlog
+
+from sluicegate.schemas.json import decode_any, encode
+from sluicegate.schemas.json import document as decode
+from sluicegate.streams.agent import Lookup
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.contracts.stores import LookupKey, RowFields, TableFeed
+from sluicegate.streams.errors import LookupFailed, SystemNotReady
+from sluicegate.streams.observe.metrics import Meter
+
+ROW_OVERHEAD = 240  # bytes of memory that CPython needs for a row besides its key and its fields
+PAUSE = 2.0  # seconds between two tries to read a topic that cannot be read
+SAY_EVERY = 60.0  # seconds between two log lines about records that are no rows
+SLICE = 0.1  # seconds of one turn while a table is being read
+
+
+class TopicTable:
+    """The rows of one lookup. `bytes` is what they take in memory, roughly."""
+
+    def __init__(self, lookup: Lookup, opened: Callable[[str], TableFeed], clock: Callable[[], float]) -> None:
+        self.lookup, self._opened, self._clock = lookup, opened, clock
+        self._log = structlog.get_logger().bind(lookup=lookup.name, topic=lookup.source)
+        self._rows: dict[str, bytes] = {}
+        self.bytes = self.undecodable = 0
+        self._feed: TableFeed | None = None
+        self._try_at = self._say_at = self._began = 0.0
+        self._complete, self._full = False, False
+        self._why = ""
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def waits_for(self) -> str:
+        """Why the table answers nothing; empty when it answers."""
+        if self._complete:
+            return ""
+        return self._why or f"lookup {self.lookup.name}: topic {self.lookup.source} is read, {len(self):,} rows so far"
+
+    def follow(self) -> int:
+        """Take the records that came, without waiting. Returns their number."""
+        if self._full or (self._feed is None and not self._begin()):
+            return 0
+        feed: TableFeed = self._feed  # type: ignore[assignment]  # `_begin` opened it
+        try:
+            records = feed.take()
+        except SystemNotReady as error:
+            self._lose(str(error))
+            return 0
+        for record in records:
+            self._put(record)
+        if len(self) > self.lookup.max_rows or self.bytes > self.lookup.max_table_bytes:
+            self._fill_up()
+        elif not self._complete and feed.complete:
+            self._complete = True
+            seconds = round(self._clock() - self._began, 3)
+            self._log.info("table.ready", rows=len(self), bytes=self.bytes, seconds=seconds)
+        return len(records)
+
+    def look_up(self, keys: Sequence[LookupKey]) -> Mapping[LookupKey, RowFields]:
+        """As `RowLookups.look_up`, of the newest records that this process has. Raises LookupFailed before the table is
+        complete."""
+        if not self._complete:
+            raise LookupFailed(f"lookup-failed: {self.waits_for}")
+        rows, names = self._rows, self.lookup.fields
+        found = {key: row for key in keys if (row := rows.get(str(key))) is not None}
+        return {key: dict(zip(names, decode_any(row), strict=True)) for key, row in found.items()}
+
+    def lag(self) -> int:
+        """Records of the topic that were not taken yet, as far as Kafka told."""
+        return 0 if self._feed is None else self._feed.lag()
+
+    def close(self) -> None:
+        if self._feed is not None:
+            self._feed.close()
+        self._feed = None
+
+    def _begin(self) -> bool:
+        """Read the topic from its first record on. Whether it can be read."""
+        if (now := self._clock()) < self._try_at:
+            return False
+        try:
+            self._feed = self._opened(self.lookup.source)
+        except SystemNotReady as error:
+            self._lose(str(error))
+            return False
+        self._began, self._why = now, ""
+        return True
+
+    def _lose(self, why: str) -> None:
+        """The topic cannot be read on: what this process has may be wrong, so it is read anew."""
+        self.close()
+        self._clear()
+        if why not in self._why:
+            self._log.warning("table.lost", error=why)
+        self._why, self._try_at = f"lookup {self.lookup.name}: {why}", self._clock() + PAUSE
+
+    def _fill_up(self) -> None:
+        rows, size = len(self), self.bytes
+        self.close()
+        self._clear()
+        self._full = True
+        self._why = (
+            f"table-full: lookup {self.lookup.name} has more than {self.lookup.max_rows:,} rows, or more than "
+            f"{self.lookup.max_table_bytes:,} bytes; raise max_rows or max_table_bytes, and restart"
+        )
+        self._log.error("table.full", rows=rows, bytes=size, error=self._why)
+
+    def _clear(self) -> None:
+        self._rows, self.bytes, self._complete = {}, 0, False
+
+    def _put(self, record: Record) -> None:
+        try:
+            key = (record.key() or b"").decode()
+            if not key:
+                raise ValueError("has no key")
+            row = self._row(record.value())
+        except (ValueError, msgspec.DecodeError) as error:
+            return self._left_out(record, error)
+        old = self._rows.pop(key, None)
+        if old is not None:
+            self.bytes -= _size(key, old)
+        if row is not None:
+            self._rows[key] = row
+            self.bytes += _size(key, row)
+
+    def _row(self, value: bytes | None) -> bytes | None:
+        """The fields as a JSON array; None for a record that deletes its key. Raises ValueError."""
+        if value is None:
+            return None
+        document = decode(value)
+        if not isinstance(document, dict):
+            raise ValueError("is no JSON object")
+        return encode([document.get(name) for name in self.lookup.fields])
+
+    def _left_out(self, record: Record, error: Exception) -> None:
+        """A record that is no row changes nothing: the row that was there stays."""
+        self.undecodable += 1
+        if (now := self._clock()) >= self._say_at:
+            self._say_at = now + SAY_EVERY
+            facts = {"partition": record.partition(), "offset": record.offset(), "so_far": self.undecodable}
+            self._log.warning("table.not_a_row", error=f"{type(error).__name__}: {error}", **facts)
+
+
+class TopicTables:
+    """The tables of one worker, by the names of their lookups."""
+
+    def __init__(
+        self, lookups: Sequence[Lookup], opened: Callable[[str], TableFeed], clock: Callable[[], float], meter: Meter
+    ) -> None:
+        self._tables = {each.name: TopicTable(each, opened, clock) for each in lookups}
+        self._clock, self._meter = clock, meter
+        self._undecodable = 0
+
+    def look_up(self, lookup: Lookup, keys: Sequence[LookupKey]) -> Mapping[LookupKey, RowFields]:
+        """As of all records that this process has received. Raises LookupFailed."""
+        table = self._tables[lookup.name]
+        table.follow()
+        return table.look_up(keys)
+
+    def turn(self) -> None:
+        """Take what came. While a table is being read, that is the work of this turn."""
+        end = self._clock() + SLICE
+        for table in self._tables.values():
+            while table.follow() and table.waits_for and self._clock() < end:
+                pass
+
+    @property
+    def waits_for(self) -> str:
+        """Why no partition may be claimed yet; empty when each table answers."""
+        return next((why for table in self._tables.values() if (why := table.waits_for)), "")
+
+    @property
+    def loading(self) -> bool:
+        """Whether a table is being read for the first time."""
+        return any(table.waits_for and table.lag() for table in self._tables.values())
+
+    def measure(self) -> None:
+        for name, table in self._tables.items():
+            self._meter.set("table_rows", len(table), lookup=name)
+            self._meter.set("table_bytes", table.bytes, lookup=name)
+            self._meter.set("table_lag_records", table.lag(), lookup=name)
+        total = sum(table.undecodable for table in self._tables.values())
+        self._meter.count("table_records_undecodable", total - self._undecodable)
+        self._undecodable = total
+
+    def close(self) -> None:
+        for table in self._tables.values():
+            table.close()
+
+
+def _size(key: str, row: bytes) -> int:
+    return len(key) + len(row) + ROW_OVERHEAD
