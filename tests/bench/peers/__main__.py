@@ -80,7 +80,7 @@ def compared(bootstrap: str, systems: tuple[str, ...], options: argparse.Namespa
             found[system].append(outcome)
             say(
                 f"{workers} worker(s), round {turn + 1}: {system} {outcome.seconds:.2f} s, {outcome.worker:.2f} CPU-s, "
-                f"{outcome.peak:.0f} MiB"
+                f"{outcome.peak:.0f} MiB, {outcome.problems or 'right'}"
             )
             yield from (f"{system}: {problem}" for problem in outcome.problems)
         records = {system: inputs[_part(system)].records for system in systems}
