@@ -102,7 +102,7 @@ LONG = (
     "tests/unit/testing/test_expressions.py::test_no_death_anywhere_changes_that",
     "tests/expressions/test_files.py::test_the_file_does_what_its_tests_say_wherever_a_process_dies",
     "tests/unit/correlation/test_document.py::test_its_file_passes_its_own_tests_with_a_death_at_every_place",
-    "tests/unit/windows/test_document.py::test_its_file_passes_its_own_tests_with_a_death_at_every_place",
+    "tests/unit/windows/test_document.py::test_its_files_pass_their_own_tests_with_a_death_at_every_place",
     "tests/unit/shadow/test_call_handlers.py::test_the_handler_fails_as_it_did",
     "tests/unit/testing/test_deploy_step.py::test_a_rule_is_deployed_in_the_middle_of_a_test",
     # Random histories, and stores with a mutated statement.

@@ -12,14 +12,26 @@ from sluicegate.streams.testing.play import play_with_crashes
 DOCUMENT = (Path(__file__).resolve().parents[3] / "docs" / "windows.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("number", range(5))
-def test_its_file_passes_its_own_tests_with_a_death_at_every_place(tmp_path: Path, number: int) -> None:
-    [file] = re.findall(r"```yaml\n(.*?)```", DOCUMENT, re.S)
-    (tmp_path / "shop.yaml").write_text(file, encoding="utf-8")
+FILES = re.findall(r"```yaml\n(.*?)```", DOCUMENT, re.S)
+CASES = [(number, case) for number, many in enumerate((4, 1, 1)) for case in range(many)]
+"""The tests of each file of the page."""
+
+
+@pytest.mark.parametrize(("number", "case"), CASES)
+def test_its_files_pass_their_own_tests_with_a_death_at_every_place(tmp_path: Path, number: int, case: int) -> None:
+    (tmp_path / "shop.yaml").write_text(FILES[number], encoding="utf-8")
     found = loaded(tmp_path / "shop.yaml")
     assert found.app is not None, found.problems
-    verdict = play_with_crashes(found.app, found.cases[number], lambda done, total: None)
+    verdict = play_with_crashes(found.app, found.cases[case], lambda done, total: None)
     assert (verdict.failure, verdict.place) == (None, None)
+
+
+def test_no_test_of_its_files_is_left_out(tmp_path: Path) -> None:
+    found = []
+    for number, text in enumerate(FILES):
+        (tmp_path / "shop.yaml").write_text(text, encoding="utf-8")
+        found += [(number, case) for case in range(len(loaded(tmp_path / "shop.yaml").cases))]
+    assert found == CASES
 
 
 def test_its_table_names_every_key() -> None:
