@@ -158,7 +158,7 @@ MUTANTS = (
     Mutant("mark-before-its-records", "origins", mark_first, 1),
     Mutant("highest-origin-judges", "origins", highest_origin),
     Mutant("unknown-origin-holds-nothing", "origins", unknown_ignored),
-    Mutant("idle-origin-stays-idle", "origins", idle_for_ever, 31),
+    Mutant("idle-origin-stays-idle", "origins", idle_for_ever, 370),
     Mutant("windows-without-grace", "windows", grace_forgotten, 3),
     Mutant("merged-session-kept-twice", "windows", merged_kept_twice, 2),
     Mutant("ended-key-not-remembered", "correlated", not_remembered),
