@@ -25,7 +25,7 @@ class MergedClock(EventClock):
     origin of the record that is taken.
     """
 
-    __slots__ = ("_ended", "_fresh", "_newest", "_quiet", "_unsaved", "origins", "reading")
+    __slots__ = ("_ended", "_fresh", "_quiet", "_unsaved", "origins", "reading")
 
     def __init__(self, source: str, idle: float | None) -> None:
         super().__init__(source)
@@ -34,7 +34,7 @@ class MergedClock(EventClock):
         self._fresh = round(1000 * FRESH * beat(idle))
         self._unsaved: set[str] = set()
         self._ended: dict[str, int] = {}  # when it said under this claim that it is at its end
-        self._newest, self._quiet = 0, False
+        self._quiet = False
 
     def expect(self, names: Collection[str], topics: Collection[str]) -> None:
         """A claim begins: these origins must be heard. Those of other topics than `topics`, AGENT/TOPIC, are gone."""
@@ -63,7 +63,6 @@ class MergedClock(EventClock):
         """A mark. Returns whether it moved the watermark."""
         known = self.origins.get(stamp.origin, (NEVER, UNKNOWN, 0))
         self._note(stamp.origin, (max(known[0], stamp.time), stamp.state, stamp.said))
-        self._newest = max(self._newest, stamp.said)
         if stamp.state != BEHIND:
             self._ended[stamp.origin] = stamp.said
         return self._advanced()
@@ -74,10 +73,7 @@ class MergedClock(EventClock):
         self.changed = True
 
     def _advanced(self) -> bool:
-        times = [
-            time for time, state, said in self.origins.values() if state != IDLE or self._newest - said > self._fresh
-        ]
-        least = min(times, default=NEVER)
+        least = min((time for time, _, _ in self._active().values()), default=NEVER)
         if least <= self.watermark:
             return False
         self.watermark = least
@@ -98,11 +94,15 @@ class MergedClock(EventClock):
 
     def held_back_by(self) -> dict[str, OriginState]:
         """The origins that hold the watermark where it is."""
-        active = {
-            name: each for name, each in self.origins.items() if self._newest - each[2] > self._fresh or each[1] != IDLE
-        }
+        active = self._active()
         least = min((time for time, _, _ in active.values()), default=NEVER)
         return {name: each for name, each in sorted(active.items()) if each[0] == least}
+
+    def _active(self) -> dict[str, OriginState]:
+        """The origins that are not idle. The newest mark is that of what the origins said last: a clock that goes back
+        makes marks older, and the entry of the changelog has no more."""
+        newest = max((said for _, _, said in self.origins.values()), default=0)
+        return {name: each for name, each in self.origins.items() if each[1] != IDLE or newest - each[2] > self._fresh}
 
     def unsaved(self, whole: bool) -> dict[str, OriginState]:
         names, self._unsaved = self._unsaved, set()
@@ -110,4 +110,3 @@ class MergedClock(EventClock):
 
     def restore_origins(self, origins: Mapping[str, OriginState]) -> None:
         self.origins.update(origins)
-        self._newest = max((self._newest, *(said for _, _, said in origins.values())))

@@ -149,7 +149,7 @@ GUARDS = (
     Guard(
         "windows: the word that an origin is idle counts while it is repeated",
         "streams/windows/merged.py",
-        "self._newest - said > self._fresh\n",
+        "newest - each[2] > self._fresh\n",
         "False\n",
         ORIGINS,
     ),
@@ -163,8 +163,8 @@ GUARDS = (
     Guard(
         "windows: the watermark is the least over the origins",
         "streams/windows/merged.py",
-        "        least = min(times, default=NEVER)\n        if least <= self.watermark:",
-        "        least = max(times, default=NEVER)\n        if least <= self.watermark:",
+        "        least = min((time for time, _, _ in self._active().values()), default=NEVER)\n        if least <=",
+        "        least = max((time for time, _, _ in self._active().values()), default=NEVER)\n        if least <=",
         ORIGINS,
     ),
     Guard(

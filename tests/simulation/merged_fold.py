@@ -75,6 +75,7 @@ class Merged(Windowed):
     def __init__(self, agent: Agent, records: Sequence[LogRecord], crashed: set[int], partitions: int) -> None:
         self._origins = {f"in/{number}": (-1, "unknown", 0) for number in range(partitions)}
         self._late: list[tuple[int, int, int]] = []  # number and offset of the input, and the close of the window
+        self._counted: set[tuple[int, int]] = set()  # a store that goes back makes its worker write records again
         self._silent: set[str] = set()  # origins that have said that they are idle
         super().__init__(agent, records, crashed)
 
@@ -101,9 +102,11 @@ class Merged(Windowed):
         if STATE not in said:
             refused = len(self.oracle.refused)
             super()._take(record)
-            if len(self.oracle.refused) > refused and origin not in self._silent:
-                number, offset = said["sluicegate-origin"].split("/")[1:]
-                self._late.append((int(number), int(offset), self._end(time)))
+            number, offset = map(int, said["sluicegate-origin"].split("/")[1:])
+            if len(self.oracle.refused) == refused:
+                self._counted.add((number, offset))
+            elif origin not in self._silent and (number, offset) not in self._counted:
+                self._late.append((number, offset, self._end(time)))
 
     def _end(self, time: int) -> int:
         """The end of the window of a record at this time."""
