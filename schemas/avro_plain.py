@@ -15,13 +15,13 @@ from typing import Any
 from sluicegate.schemas import json
 from sluicegate.schemas.avro_reading import is_record, is_text
 
-Kind = tuple[Any, ...]
-ODD: Kind = ("odd",)
+DatumKind = tuple[Any, ...]
+ODD: DatumKind = ("odd",)
 MOST_DIGITS = 1_000  # of a decimal
 _PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 _BARE = ("int", "long", "bytes", "string")  # read without their logical type in a top-level field that is not wanted
 _INNER = {"array": "items", "map": "values"}
-_LOGICAL: dict[tuple[str, str], Kind] = {
+_LOGICAL: dict[tuple[str, str], DatumKind] = {
     ("int", "date"): ("date",),
     ("int", "time-millis"): ("clock", 32, 1_000),
     ("long", "time-micros"): ("clock", 64, 1_000_000),
@@ -34,10 +34,10 @@ _LOGICAL: dict[tuple[str, str], Kind] = {
 _UNWRITTEN = ("bytes", "decimal", "fixed", "odd")
 
 
-def kind_of(schema: Any, names: frozenset[str] | None) -> Kind | None:
+def kind_of(schema: Any, names: frozenset[str] | None) -> DatumKind | None:
     """The kind of the messages of a schema that `parsed` returned, with these fields of a record (None: all). None:
     every message would be declined."""
-    named: dict[str, Kind] = {}
+    named: dict[str, DatumKind] = {}
     if not is_record(schema):
         found = _kind(schema, named)
         return None if _is_declined(found, written=True) else found
@@ -51,7 +51,7 @@ def kind_of(schema: Any, names: frozenset[str] | None) -> Kind | None:
     return _record(schema, fields)
 
 
-def resolved_kind(writer: Any, reader: Any, names: frozenset[str] | None) -> Kind | None:
+def resolved_kind(writer: Any, reader: Any, names: frozenset[str] | None) -> DatumKind | None:
     """The kind of the messages of `writer` that are read as `reader`. None as above, and where `reader` does more than
     to drop fields of `writer` and to have others, which are not wanted, with a default."""
     if not (is_record(writer) and is_record(reader)) or writer["name"] != reader["name"]:
@@ -68,7 +68,7 @@ def resolved_kind(writer: Any, reader: Any, names: frozenset[str] | None) -> Kin
             return None
     if [name for name in types if name in kept] != kept:
         return None  # the order of what is written
-    named: dict[str, Kind] = {}
+    named: dict[str, DatumKind] = {}
     fields = []
     for name, schema in types.items():
         wanted = name in kept and (names is None or name in names)
@@ -91,12 +91,12 @@ def _is_one_type(schema: Any) -> bool:
     return _is_one_type(schema[_INNER[schema["type"]]]) if schema["type"] in _INNER else True
 
 
-def _record(schema: Any, fields: list[tuple[bytes | None, Kind]]) -> Kind | None:
+def _record(schema: Any, fields: list[tuple[bytes | None, DatumKind]]) -> DatumKind | None:
     """None: a name is there twice, of which Python keeps the last."""
     return ("record", tuple(fields)) if len({field["name"] for field in schema["fields"]}) == len(fields) else None
 
 
-def _is_declined(kind: Kind, written: bool) -> bool:
+def _is_declined(kind: DatumKind, written: bool) -> bool:
     """Whether every datum of the kind is declined: an array that has no items is not."""
     if kind[0] == "union":
         return all(_is_declined(branch, written) for branch in kind[1])
@@ -109,7 +109,7 @@ def _key(name: str) -> bytes:
     return json.encode(name) + b":"
 
 
-def _field(schema: Any, wanted: bool, named: dict[str, Kind]) -> Kind:
+def _field(schema: Any, wanted: bool, named: dict[str, DatumKind]) -> DatumKind:
     """The kind of a top-level field."""
     branches = schema if isinstance(schema, list) else [schema]
     others = [branch for branch in branches if branch != "null"]
@@ -124,7 +124,7 @@ def _field(schema: Any, wanted: bool, named: dict[str, Kind]) -> Kind:
     return ("union", tuple(bare if each is only else (each,) for each in branches)) if branches is schema else bare
 
 
-def _bare(schema: Any) -> Kind:
+def _bare(schema: Any) -> DatumKind:
     """As fastavro sees it without its logical type; what `avro_strict.py` checks of that type is checked."""
     logical = (schema["type"], str(schema.get("logicalType")))
     if logical == ("bytes", "decimal"):
@@ -133,7 +133,7 @@ def _bare(schema: Any) -> Kind:
     return kind if kind[0] == "clock" else (schema["type"],)
 
 
-def _kind(schema: Any, named: dict[str, Kind]) -> Kind:
+def _kind(schema: Any, named: dict[str, DatumKind]) -> DatumKind:
     if isinstance(schema, list):
         return "union", tuple(_kind(branch, named) for branch in schema)
     if isinstance(schema, str):
@@ -149,7 +149,7 @@ def _is_readable(precision: Any, scale: Any) -> bool:
     return type(precision) is int and type(scale) is int and 0 < precision <= MOST_DIGITS and 0 <= scale <= precision
 
 
-def _made(schema: Any, named: dict[str, Kind]) -> Kind:
+def _made(schema: Any, named: dict[str, DatumKind]) -> DatumKind:
     kind = schema["type"]
     if (kind, schema.get("logicalType")) == ("bytes", "decimal"):
         return ("decimal",) if _is_readable(schema["precision"], schema.get("scale", 0)) else ODD

@@ -60,7 +60,7 @@ class Rule:
         self.aggregation = aggregation = agent.aggregation or Aggregation()
         self.completion: Completion = completion(aggregation)
         self.max_record_bytes, self.on_error = agent.max_record_bytes, agent.on_error
-        self.grouped = agent.aggregation is not None
+        self.times, self.grouped = agent.times, agent.aggregation is not None
         # may records carry their schema id there?
         self.header_ids = agent.avro is not None and bool(agent.avro.registry)
         self.events = frozenset(agent.events)
@@ -78,15 +78,14 @@ class Rule:
         self.lets = Lets(agent.let, lets, codec, {field.path.partition(".")[0] for field in fields}) if lets else None
         self._parse = bounded(want.decode)
         getters = {field.path: get for field, get in zip(fields, want.getters, strict=True)}
-        session = aggregation.window is not None and aggregation.window.kind == "session"
+        window, until = aggregation.window, aggregation.until
+        session = window is not None and window.kind == "session"
         made: Plan = plan(aggregation.compute, getters, lenient, codec.shown, _kept(codec, want), session)
         self.plan = made._replace(blank=(*made.blank, 0, 0)) if session else made  # times: windows/sessions.py
         if self.plan.inline and want.attributes[0] != "f0":
             self.plan = self.plan._replace(inline=0, also=together(self.plan.adders))
         self.key_of = _key_of(getters[aggregation.key]) if aggregation.key else None
-        window, until = aggregation.window, aggregation.until
         self.time_of = getters[window.time] if window is not None and window.time is not None else None
-        self.times = agent.times
         self.until = _until(until, getters) if isinstance(until, Until) else None
         self.ending = (
             Ending(until, aggregation.compute, agent.let, codec, self.plan, _legs(aggregation, lenient))

@@ -38,8 +38,9 @@ SHARED = ("shared-inserted", "shared-sealed", "shared-completed")
 """With `scope: shared`: records are in the buffer, a batch is about to fire, a batch is completed."""
 TRANSACTIONS = ("txn-produced", "txn-committed")
 """With `delivery: transactional`: a transaction is open with all its rows, a transaction has ended."""
-SWITCHES = ("switch-decided", "switch-sent")
-"""Before and after the commit with which a partition changes to a deployed version of its rule."""
+SWITCHES = ("switch-decided", "switch-sent", "earlier-decided", "earlier-committed")
+"""Before and after the commit with which a partition changes to a deployed version of its rule, and each commit while
+groups of an earlier version are open."""
 PLACES = (*ENGINE, *HANDLERS, *AROUND, *DISPATCHER, *SHARED, *TRANSACTIONS, *SWITCHES)
 REPLIES = ("claim-asked", "claim-answered", "commit-asked", "commit-answered", "commit-sent")
 """Where the store can fail to answer: at `asked` before it did anything, else afterwards."""

@@ -67,8 +67,8 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     "origins": (
         Edit(
             "streams/windows/merged.py",
-            "        least = min(times, default=NEVER)\n        if least <= self.watermark:",
-            "        least = max(times, default=NEVER)\n        if least <= self.watermark:",
+            "        least = min((time for time, _, _ in self._active().values()), default=NEVER)\n        if least <=",
+            "        least = max((time for time, _, _ in self._active().values()), default=NEVER)\n        if least <=",
         ),
     ),
     "window-end": (
@@ -141,8 +141,8 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
         ),
         Edit(
             "streams/engine/worker.py",
-            "        self._claims.advance(now)\n        self._house_keeping(now)",
-            "        if not early:\n            self._claims.advance(now)\n        self._house_keeping(now)",
+            "        if self._tables_answer():\n",
+            "        if self._tables_answer() and not early:\n",
         ),
     ),
     "claim-checks": (

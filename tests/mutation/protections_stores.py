@@ -43,7 +43,9 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
         ),
         Edit("connectors/sql/outbox_lanes.py", "if held is None or held.token != token:", "if held is None:"),
         Edit(
-            "connectors/redis/scripts.py", "if held[1] ~= ARGV[1] or held[2] ~= ARGV[2] then return {'fenced'} end", ""
+            "connectors/redis/scripts.py",
+            "if held[1] ~= ARGV[1] or held[2] ~= ARGV[2] then return {'fenced'} end\nlocal kinds",
+            "local kinds",
         ),
         Edit(
             "connectors/redis/scripts.py",

@@ -149,8 +149,8 @@ GUARDS = (
     Guard(
         "windows: the word that an origin is idle counts while it is repeated",
         "streams/windows/merged.py",
-        "newest - each[2] > self._fresh\n",
-        "False\n",
+        "newest - each[2] > self._fresh",
+        "False",
         ORIGINS,
     ),
     Guard(

@@ -42,7 +42,7 @@ AGENTS = {
     to: {topic: hours, select: [key, n, window]}
 """,
     "forward": "  copy: {from: clicks, where: 'v > 1', to: [{topic: large, where: 'v > 9'}, {topic: small}]}\n",
-    "handler": "  greet: {from: [clicks, orders], handler: 'shop:greet', to: {topic: greetings}}\n",
+    "handler": "  greet: {from: [clicks, orders], handler: 'greetings:greet', to: {topic: greetings}}\n",
     "event": """\
   events:
     from: clicks
@@ -75,7 +75,7 @@ ORDER = {
 
 def exported(folder: Path, agents: str, *options: str) -> Any:
     (folder / "order.avsc").write_text(json.dumps(ORDER))
-    (folder / "shop.py").write_text("def greet(message, send):\n    pass\n")
+    (folder / "greetings.py").write_text("def greet(message, send):\n    pass\n")
     file = folder / "shop.yaml"
     file.write_text(HEAD + agents)
     done = CliRunner().invoke(main, ["asyncapi", str(file), *options])
