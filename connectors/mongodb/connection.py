@@ -1,6 +1,7 @@
 """One MongoDB deployment: its client, its transactions and its errors."""
 
 import logging
+import os
 import random
 import struct
 import time
@@ -8,6 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import Context
+from errno import EIO
 from typing import Any, TypeVar
 
 import bson
@@ -77,7 +79,7 @@ def client(url: str, driver: DriverInfo | None = None) -> Client:
         raise ConfigurationError(f"the MongoDB URL cannot be read: {_FORM}") from None
     except OSError as error:
         raise ConfigurationError(
-            f"a certificate file that the MongoDB URL names cannot be read: {error.strerror}"
+            f"a certificate file that the MongoDB URL names cannot be read: {os.strerror(error.errno or EIO)}"
         ) from None
     if not made.write_concern.acknowledged:
         raise ConfigurationError("the MongoDB URL sets w=0: the outcome of a commit would be unknown; leave w out")
