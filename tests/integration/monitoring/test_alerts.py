@@ -116,7 +116,18 @@ def fires(prometheus: Prometheus, wanted: set[Alert], seconds: float = 60.0) -> 
         assert prometheus.alerts() == wanted
 
 
-def test_each_alert_fires_for_its_fault_and_not_otherwise(faulty: Faulty, prometheus: Prometheus) -> None:
+@pytest.mark.timeout(400)
+def test_each_alert_fires_for_its_fault_and_not_otherwise(
+    broker: Server, faulty: Faulty, prometheus: Prometheus
+) -> None:
+    """One test, since each step begins with the alerts that the one before leaves."""
+    each_agent_has_its_fault(faulty, prometheus)
+    kafka_takes_no_results(broker, faulty, prometheus)
+    each_panel_shows_something(prometheus)
+    the_store_takes_no_write_and_the_run_ends(faulty, prometheus)
+
+
+def each_agent_has_its_fault(faulty: Faulty, prometheus: Prometheus) -> None:
     for agent in ("calm", *FAULTS):
         faulty.send(agent, b"1", b"2", b"3")  # a pair, and a group whose timeout fires it
     fired = "sum by (agent) (sluicegate_fires_total) == 2"
@@ -136,7 +147,7 @@ def test_each_alert_fires_for_its_fault_and_not_otherwise(faulty: Faulty, promet
     wait_until(lambda: prometheus.alerts() == LASTING, 60.0, f"{LASTING}, and no other", pause=0.5)
 
 
-def test_results_that_kafka_does_not_take_are_an_alert(broker: Server, faulty: Faulty, prometheus: Prometheus) -> None:
+def kafka_takes_no_results(broker: Server, faulty: Faulty, prometheus: Prometheus) -> None:
     faulty.send("calm", b"1")
     wait_until(lambda: prometheus.query('sum(sluicegate_open_groups{agent="calm"}) == 1'), 20.0, "the open group")
     broker.pause()
@@ -147,7 +158,7 @@ def test_results_that_kafka_does_not_take_are_an_alert(broker: Server, faulty: F
     wait_until(lambda: prometheus.alerts() == LASTING, 60.0, f"{LASTING}, and no other", pause=0.5)
 
 
-def test_each_panel_of_the_dashboard_shows_something(prometheus: Prometheus) -> None:
+def each_panel_shows_something(prometheus: Prometheus) -> None:
     for panel in json.loads(DASHBOARD.read_text())["panels"]:
         for target in panel.get("targets", ()):
             assert prometheus.query(expression(target["expr"])), panel["title"]
@@ -158,7 +169,7 @@ def expression(text: str) -> str:
     return text.replace("$__rate_interval", "1m").replace("$agent", ".*").replace("$job", ".*")
 
 
-def test_a_store_that_takes_no_write_and_a_run_that_ends_are_alerts(faulty: Faulty, prometheus: Prometheus) -> None:
+def the_store_takes_no_write_and_the_run_ends(faulty: Faulty, prometheus: Prometheus) -> None:
     held = faulty.lock()
     faulty.send("calm", b"1")
     wanted = ("SluicegateNotReady", "calm")

@@ -10,13 +10,12 @@ from sluicegate.streams.agent import Window
 from sluicegate.streams.windows.clock import EventClock
 from sluicegate.streams.windows.sessions import SessionGroups
 from sluicegate.streams.windows.tumbling import Tumbling
-from tests.unit.windows.kafka_streams import FLUSH, LOGS, Answer, Closed, Log, logs, recorded
+from tests.unit.windows.kafka_streams import FLUSH, KINDS, LOGS, Answer, Closed, Log, logs, recorded
 from tests.unit.windows.oracle import Step
 from tests.unit.windows.session_oracle import SessionOracle
 from tests.unit.windows.turning import Turned
 
 NEVER = 1e9  # seconds
-KINDS = ("tumbling", "session")
 
 
 def ours(log: Log) -> Answer:
