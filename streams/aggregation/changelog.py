@@ -249,9 +249,7 @@ class Changelog:
             if (groups := every.get(entry.generation)) is not None:  # else the generation has ended
                 _apply(groups, entry)
                 if entry.clock is not None:
-                    groups.restore_clock(entry.clock)
-                if entry.origins:
-                    groups.restore_origins(entry.origins)
+                    groups.restore_clock(entry.clock, entry.origins)
             for groups in every.values():  # the offset of its first record names a group in any generation
                 groups.asked |= entry.asked
             self.amended.update(dict.fromkeys(entry.amended))

@@ -75,15 +75,12 @@ class Groups:
         windows."""
         return None
 
-    def restore_clock(self, clock: ClockState) -> None:
-        """Only windows have one."""
+    def restore_clock(self, clock: ClockState, origins: dict[str, OriginState]) -> None:
+        """Only windows have them."""
 
     def origins(self, whole: bool) -> dict[str, OriginState]:
         """The origins for the next changelog entry: those that changed since the last one, or all."""
         return {}
-
-    def restore_origins(self, origins: dict[str, OriginState]) -> None:
-        """Only windows over a re-keyed topic have them."""
 
     def open(self, key: bytes | None, record: Record, now: float) -> GroupState | None:
         """A new group for this record, or None when the record was refused."""

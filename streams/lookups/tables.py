@@ -124,7 +124,7 @@ class TopicTable:
             if not key:
                 raise ValueError("has no key")
             row = self._row(record.value())
-        except (ValueError, msgspec.DecodeError) as error:
+        except (ValueError, msgspec.DecodeError, RecursionError) as error:
             return self._left_out(record, error)
         old = self._rows.pop(key, None)
         if old is not None:

@@ -47,6 +47,8 @@ def document(agent: Agent) -> AgentDocument:
         found["let"] = [{each.name: _normal(each.expression)} for each in agent.let]
     if rule is not None:
         found |= {"aggregate": _aggregate(rule), **({"key": rule.key} if rule.key else {})}
+    if agent.times is not None:  # it re-keys for this window
+        found["aggregate"] = {**found.get("aggregate", {}), "window": _window(agent.times)}
     if rule is not None and rule.correlation is not None:
         found["correlate"] = _besides_defaults(rule.correlation, Correlation(), ("remember", "late", "max_keys"))
     if agent.outputs:

@@ -92,6 +92,7 @@ FIELDS = (
     "scope",
     "events",
     "revision",
+    "times",
 )
 """The attributes of an agent that are its rule (identity.KEYS)."""
 
@@ -99,7 +100,7 @@ FIELDS = (
 def with_rule(agent: Agent, ruled: Agent) -> Agent:
     """`agent`, which the file describes, under the rule of `ruled`. The schema registry and the folder of writer's
     schemas are those of the file."""
-    merged = replace(agent, **{name: getattr(ruled, name) for name in FIELDS})
+    merged = _with_origins(replace(agent, **{name: getattr(ruled, name) for name in FIELDS}), agent)
     asked = next((each.registry for each in _avros(agent) if each.registry), "")
     writers = agent.avro.writers if agent.avro is not None else None
     return replace(
@@ -108,6 +109,14 @@ def with_rule(agent: Agent, ruled: Agent) -> Agent:
         to=merged.to and _output(merged.to, asked),
         routes=tuple(_output(each, asked) for each in merged.routes),
     )
+
+
+def _with_origins(merged: Agent, agent: Agent) -> Agent:
+    """The topics of the origins are those of the file, as all topics are."""
+    rule, file = merged.aggregation, agent.aggregation
+    if rule is None or rule.window is None or file is None or file.window is None:
+        return merged
+    return replace(merged, aggregation=replace(rule, window=replace(rule.window, origins=file.window.origins)))
 
 
 def settled(agent: Agent, deployed: Deployed) -> Agent:

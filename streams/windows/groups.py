@@ -304,7 +304,9 @@ class WindowGroups(Groups):
     def fire_oldest(self, now: float) -> None:
         """Make room: fire the group whose window closes next. If the watermark closed it already, the limit changes
         nothing about its result."""
-        if self._due():
+        if any(each.states for each in self.elders):
+            super().fire_oldest(now)
+        elif self._due():
             self._close(now, 1)
         elif (found := self._next()) is not None:
             self.fire(found[1], "limit", now)
@@ -320,8 +322,10 @@ class WindowGroups(Groups):
         self.event.changed = False
         return self.event.state()
 
-    def restore_clock(self, clock: ClockState) -> None:
+    def restore_clock(self, clock: ClockState, origins: dict[str, OriginState]) -> None:
         self.event.restore(clock)
+        if clock[-1] == self.event.source:
+            self.restore_origins(origins)
 
     def origins(self, whole: bool) -> dict[str, OriginState]:
         return {} if self.merged is None else self.merged.unsaved(whole)

@@ -57,7 +57,8 @@ class MergedClock(EventClock):
         if time <= known and state not in (UNKNOWN, IDLE):
             return False
         self._note(self.reading, (max(known, time), BEHIND if state in (UNKNOWN, IDLE) else state, said))
-        return self._advanced()
+        woken = state in (UNKNOWN, IDLE)
+        return self._advanced() if woken or known <= self.watermark else False  # else it is not the least
 
     def hear(self, stamp: Stamp) -> bool:
         """A mark. Returns whether it moved the watermark."""

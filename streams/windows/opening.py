@@ -7,7 +7,9 @@ from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.correlation.groups import CorrelatedGroups
+from sluicegate.streams.windows.clock import NEVER
 from sluicegate.streams.windows.groups import WindowGroups
+from sluicegate.streams.windows.marks import stamp
 from sluicegate.streams.windows.origins import OriginGroups
 from sluicegate.streams.windows.sessions import SessionGroups
 from sluicegate.streams.windows.times import reader
@@ -28,7 +30,7 @@ def window_of(rule: Rule, span: tuple[int, int] | None = None) -> Callable[[Reco
     window = rule.aggregation.window
     if window is None or (window.kind == "session" and span is None):
         return lambda record: None
-    time, kind = reader(window, rule.message), tumbling(window)
+    time, kind = _re_keyed if window.origins else reader(window, rule.message), tumbling(window)
 
     def start(record: Record) -> int | None:
         try:
@@ -40,6 +42,14 @@ def window_of(rule: Rule, span: tuple[int, int] | None = None) -> Callable[[Reco
         return span[0] if span[0] <= at <= span[1] - kind.size else None
 
     return start
+
+
+def _re_keyed(record: Record) -> int:
+    """The time that the agent wrote which re-keyed the record. Raises ValueError."""
+    found = stamp(record)
+    if found is None or found.time == NEVER:
+        raise ValueError("it has no sluicegate-time")
+    return found.time
 
 
 def groups_of(rule: Rule, notes: bool = False) -> Groups:

@@ -84,6 +84,8 @@ class SessionGroups(WindowGroups):
             self._merge(state, other)
             state[BEGIN], state[END] = min(state[BEGIN], other[BEGIN]), max(state[END], other[END])
             self._collect_all(group, state, bags)
+        heappush(self._order, (self.span(group, state).closes, state[FIRST], group))
+        heappush(self._ages, (state[SEEN], state[FIRST], group))
         self.touched[group] = state
         bounds = self.rule.aggregation
         if state[COUNT] >= self.rule.completion.most:
@@ -100,7 +102,9 @@ class SessionGroups(WindowGroups):
     def open(self, key: bytes | None, record: Record, now: float) -> GroupState | None:
         state = super().open(key, record, now)
         if state is not None and key is not None:
-            self._sessions.setdefault(key_of(key), []).append(key)
+            names = self._sessions.setdefault(key_of(key), [])
+            if key not in names:  # `rearm` may have found it already
+                names.append(key)
             heappush(self._ages, (now, state[FIRST], key))
             if len(self._ages) > 2 * len(self.states) + STALE:
                 self.rearm()

@@ -14,7 +14,7 @@ Patch = pytest.MonkeyPatch
 
 def watermark_forgotten(patch: Patch) -> None:
     """A restore begins without a watermark."""
-    patch.setattr(WindowGroups, "restore_clock", lambda self, clock: None)
+    patch.setattr(WindowGroups, "restore_clock", lambda self, clock, origins: None)
 
 
 def watermark_compacted(patch: Patch) -> None:

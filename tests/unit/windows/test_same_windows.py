@@ -133,7 +133,7 @@ def test_windows_of_one_partition_close_by_end_and_first_record() -> None:
 
 
 def test_a_restore_that_forgets_the_watermark_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(WindowGroups, "restore_clock", lambda self, clock: None)
+    monkeypatch.setattr(WindowGroups, "restore_clock", lambda self, clock, origins: None)
     assert differences(100)
 
 
