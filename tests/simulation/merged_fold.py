@@ -4,7 +4,6 @@ The log of the re-keyed topic has the time marks. The watermark is folded from i
 """
 
 from collections.abc import Iterator, Sequence
-from math import inf
 from typing import Any
 
 from sluicegate.streams.agent import Agent
@@ -72,18 +71,14 @@ class LeastOfSessions(SessionOracle):
 class Merged(Windowed):
     """As Windowed; `partitions` is how many origins there are."""
 
+    tumbling, sessions = Least, LeastOfSessions
+
     def __init__(self, agent: Agent, records: Sequence[LogRecord], crashed: set[int], partitions: int) -> None:
         self._origins = {f"in/{number}": (-1, "unknown", 0) for number in range(partitions)}
         self._late: list[tuple[int, int, int]] = []  # number and offset of the input, and the close of the window
         self._counted: set[tuple[int, int]] = set()  # a store that goes back makes its worker write records again
         self._silent: set[str] = set()  # origins that have said that they are idle
         super().__init__(agent, records, crashed)
-
-    def _oracle(self, many: int) -> Least | LeastOfSessions:
-        size, grace = (round(1000 * each) for each in (self.window.size, self.window.grace))
-        if self.window.kind == "session":
-            return LeastOfSessions(size, grace, inf, inf, inf, many)
-        return Least(size, 0, grace, inf, inf, inf, many)
 
     def _take(self, record: LogRecord) -> None:
         said = {name: (value or b"").decode() for name, value in record.h or ()}

@@ -23,7 +23,10 @@ def _open(oracle: Oracle | SessionOracle) -> dict[bytes, int]:
 
 
 class Windowed:
-    """As fold.Fold, for an agent with windows."""
+    """As fold.Fold, for an agent with windows. The oracles are those of the two kinds of windows."""
+
+    tumbling: type[Oracle] = Oracle
+    sessions: type[SessionOracle] = SessionOracle
 
     def __init__(self, agent: Agent, records: Sequence[LogRecord], crashed: set[int]) -> None:
         rule = agent.aggregation
@@ -41,8 +44,8 @@ class Windowed:
     def _oracle(self, many: int) -> Oracle | SessionOracle:
         size, grace = (round(1000 * each) for each in (self.window.size, self.window.grace))
         if self.window.kind == "session":
-            return SessionOracle(size, grace, inf, inf, inf, many)
-        return Oracle(size, 0, grace, inf, inf, inf, many)
+            return self.sessions(size, grace, inf, inf, inf, many)
+        return self.tumbling(size, 0, grace, inf, inf, inf, many)
 
     def _take(self, record: LogRecord) -> None:
         value = loads(record.v)
