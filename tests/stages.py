@@ -1,5 +1,6 @@
 """`python -m tests.stages core|rest|all`: the stages one after the other, all of them even when one fails. The last
-line counts the tests.
+line counts the tests. `.reports/failed-RUN.txt` names each failed test with the end of its traceback; `.ci/run` prints
+this file last, because CI keeps only the end of a long output.
 
 `make test` is `core`; tests/selection.py says which tests that is.
 """
@@ -39,6 +40,7 @@ STAGES = {
 # Real processes with deadlines: a machine that others use may stall one for longer. Where nothing but deadlines failed
 # (never a verdict, never an assertion), those few are tried once more, and it is said.
 TRIED_AGAIN = ("unit", "integration", "chaos", "soak")
+SAID = 25  # lines about a failed test
 FEW = 8  # of some 450 with real processes; more than these are no accident
 
 
@@ -84,6 +86,18 @@ def only_late(report: Path) -> bool:
     return bool(cases) and all(case.get("message", "").startswith("TimeoutError: ") for case in cases)
 
 
+def faults(report: Path) -> list[str]:
+    """Each failed test of a report: its name, then the last lines of what pytest says about it."""
+    if not report.exists():
+        return [f"{report.stem}: pytest ended without a report"]
+    found = []
+    for case in ElementTree.parse(report).getroot().iter("testcase"):
+        for fault in [*case.iter("failure"), *case.iter("error")]:
+            said = [f"    {line[:200]}" for line in (fault.text or "").splitlines()[-SAID:]]
+            found.append("\n".join([f"{case.get('classname')}::{case.get('name')}", *said]))
+    return found
+
+
 def stages(run: str) -> dict[str, list[str]]:
     """Those that have tests in this run."""
     return {name: options for name, options in STAGES.items() if run != "core" or name != "soak"}
@@ -108,20 +122,22 @@ def main(run: str) -> int:
         print(f"{DAY}={os.environ[DAY]} repeats the part of this day", flush=True)
     else:
         succeeded.append(timed("check", CHECKS))
-    counts = []
+    counts, failed = [], []
     REPORTS.mkdir(exist_ok=True)
     for name, options in stages(run).items():
         report = REPORTS / f"{name}.xml"
         good, counted = staged(name, [*options, f"--junit-xml={report}"], report)
         if not good and name in TRIED_AGAIN and counted.failed <= FEW and only_late(report):
             print(f"stage {name}: {counted.failed} came too late and are tried once more, alone", flush=True)
-            second = REPORTS / f"{name}-again.xml"
+            report = REPORTS / f"{name}-again.xml"
             good, again = staged(
-                f"{name}, second try", [*alone(options), "--last-failed", f"--junit-xml={second}"], second
+                f"{name}, second try", [*alone(options), "--last-failed", f"--junit-xml={report}"], report
             )
             counted = Count(counted.passed + again.passed, counted.failed - again.passed, counted.skipped)
         succeeded.append(good)
         counts.append(counted)
+        failed += [] if good else faults(report)
+    (REPORTS / f"failed-{run}.txt").write_text("".join(f"failed: {fault}\n" for fault in failed))
     total = Count(*(sum(numbers) for numbers in zip(*counts, strict=True)))
     print(f"{total.passed} passed, {total.failed} failed, {total.skipped} skipped", flush=True)
     return 0 if all(succeeded) and not total.failed else 1

@@ -91,6 +91,7 @@ EXPRESSIONS = (
     "m.all(i, duration(i) > duration('1s'))",
     "m.map(i, string(duration(i)))",
     "l.map(i, [i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i])",
+    f"l.map(i, [{', '.join(['i'] * 200)}])",
     "l.map(i, {'a': i, 'b': i})",
     "l.all(i, i < 'a' || i in [1, 2, 3, 4, 5, 6, 7, 8])",
     "l.all(i, default(i.b, 1) == 1 || has(i.c) || i.d == null)",

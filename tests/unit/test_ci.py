@@ -32,11 +32,10 @@ def test_all_run_even_when_the_first_fails_and_each_failure_counts(tmp_path: Pat
     found, calls, lines = ran(tmp_path, "1.85.0 (d73d2caf9 2024-12-31)", fails)
     assert found == code
     assert calls == ["setup", "setup-servers", "test off", "test-rest off", "test-native"]
-    assert [line.split()[1].rstrip(":") for line in lines] == STAGES
+    assert [line.split()[1].rstrip(":") for line in lines if line.startswith("stage ")] == STAGES
 
 
 def test_without_a_new_cargo_the_native_reader_is_passed_over_in_one_line(tmp_path: Path) -> None:
     code, calls, lines = ran(tmp_path, "1.63.0")
     assert (code, calls[-1]) == (0, "test-rest off")
-    [said] = [line for line in lines if not line.startswith("stage ")]
-    assert said.startswith("native: there is no cargo 1.85 or newer")
+    assert any(line.startswith("native: there is no cargo 1.85 or newer") for line in lines)

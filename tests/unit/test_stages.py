@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.stages import Count, alone, count, only_late, parsed
+from tests.stages import Count, alone, count, faults, only_late, parsed
 
 BODY = """
 import pytest
@@ -69,3 +69,12 @@ def test_only_deadlines_are_tried_again_never_a_verdict(tmp_path):
     assert not only_late(report_of(tmp_path, late + "def test_wrong(): assert 'lost' == ''\n"))
     assert not only_late(report_of(tmp_path, "def test_fine(): pass\n"))
     assert not only_late(tmp_path / "nothing.xml")
+
+
+def test_each_failed_test_is_named_with_the_end_of_what_it_said(tmp_path):
+    [first, second] = faults(report_of(tmp_path, BODY))
+    assert first.startswith("test_inner::test_fails\n")
+    assert "assert False" in first
+    assert second.startswith("test_inner::test_cannot_be_set_up\n")
+    assert "ValueError" in second
+    assert faults(tmp_path / "nothing.xml") == ["nothing: pytest ended without a report"]
