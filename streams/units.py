@@ -54,8 +54,8 @@ def _split(pattern: str, text: str) -> tuple[float, str] | None:
 
 def written_duration(seconds: float) -> str:
     """`30s`, `250ms`, `2m`, `36h`: what `duration` reads as these seconds."""
-    amount, unit = spoken_duration(seconds).split(" ")
-    return amount + {"min": "m"}.get(unit, unit)
+    amount, unit = _whole_duration(seconds)
+    return f"{amount:g}{'m' if unit == 'min' else unit}"
 
 
 def written_size(amount: int) -> str:
@@ -65,8 +65,18 @@ def written_size(amount: int) -> str:
 
 
 def spoken_duration(seconds: float) -> str:
-    """`30 s`, `250 ms`, `2 min`, `36 h`, `7 d`: the largest unit that keeps the number whole."""
+    """`30 s`, `250 ms`, `2 min`, `36 h`, `7 d`: the largest unit that keeps the number whole. Seconds from 1,000 on are
+    written in several units: `1 h 5 min 30 s`."""
+    amount, unit = _whole_duration(seconds)
+    if unit != "s" or amount < 1000:
+        return f"{amount:g} {unit}"
+    minutes, rest = divmod(seconds, 60)
+    parts = ((minutes // 60, "h"), (minutes % 60, "min"), (rest, "s"))
+    return " ".join(f"{amount:g} {unit}" for amount, unit in parts if amount)
+
+
+def _whole_duration(seconds: float) -> tuple[float, str]:
     for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= length and seconds % length == 0:
-            return f"{seconds / length:g} {unit}"
-    return f"{seconds:g} s" if seconds >= 1 else f"{seconds * 1000:g} ms"
+            return seconds / length, unit
+    return (seconds, "s") if seconds >= 1 else (seconds * 1000, "ms")

@@ -34,7 +34,16 @@ def test_a_rule_is_said_in_words(rule, expected):
 
 @pytest.mark.parametrize(
     ("seconds", "expected"),
-    [(0.5, "500 ms"), (1, "1 s"), (90, "90 s"), (120, "2 min"), (5400, "90 min"), (86400, "1 d")],
+    [
+        (0.5, "500 ms"),
+        (1, "1 s"),
+        (90, "90 s"),
+        (120, "2 min"),
+        (5400, "90 min"),
+        (3930, "1 h 5 min 30 s"),
+        (1000.5, "16 min 40.5 s"),
+        (86400, "1 d"),
+    ],
 )
 def test_a_duration_is_said_in_its_largest_whole_unit(seconds, expected):
     assert spoken_duration(seconds) == expected
