@@ -106,6 +106,14 @@ def deploy(file: Path, *more: str, failing: str = "") -> subprocess.CompletedPro
     return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, env=environ)
 
 
+def lag(file: Path) -> int | None:
+    """Records that no partition has taken; None where a partition's is not known."""
+    command = [SLUICEGATE, "status", str(file), "--json"]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True).stdout
+    lags = [each["lag"] for each in json.loads(found)["partitions"]]
+    return None if None in lags else sum(lags)
+
+
 STORES = ("sqlite", "redis_url", "postgres_url", "mariadb_url", "mongodb_url")
 
 
@@ -249,6 +257,7 @@ def test_a_worker_fails_while_a_partition_changes(
         assert deploy(changing.files[version]).returncode == 0
         wait_until(lambda: (tmp_path / "failed").exists(), 60, "the fault")
         changing.give()
+        wait_until(lambda: lag(changing.files[version]) == 0, 90, "the end of the input")  # else no flush ends it
         last = changing.files[1 if version == 5 else 5]
         assert deploy(last, "--open", "flush").returncode == 0
         newest = set(range(changing.given - 17, changing.given))
