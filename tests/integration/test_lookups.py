@@ -41,12 +41,15 @@ agents:
     lookup: {account: {table: NS_accounts, column: id, key: account, fields: [open], missing: dead-letter, lock: share}}
 """
 HANDLER = """\
+import time
+
 from sqlalchemy import text
 
 INSERT = text("insert into NS_paid (id, account) values (:id, :account)")
 
 
 def insert_all(rows, session):
+    time.sleep(0.05)  # seconds between the look-up and the commit, in which accounts are closed if nothing holds them
     session.connection.execute(INSERT, rows)
 
 
