@@ -21,6 +21,7 @@ from tests.bench.load import create
 from tests.bench.results import reader
 from tests.chaos.cells import WHOLE
 from tests.integration.supervised.run import Run
+from tests.mutation import twins
 from tests.unit.shadow.bounded import Result, Taken, figures, seconds
 from tests.waiting import wait_until
 
@@ -56,8 +57,11 @@ def taken(consumer: Consumer, into: dict[bytes, Message], header: str) -> int:
     return len(into)
 
 
-def ran(tmp_path: Path, kafka: str, ns: str, every: Sequence[Flight], timeout: str) -> Ran:
-    """Runs the demo's file until each flight is in a result, in a dead letter, or in a group that waits for more."""
+def ran(
+    tmp_path: Path, kafka: str, ns: str, every: Sequence[Flight], timeout: str, *, whole: bool = True
+) -> tuple[Ran, list[int]]:
+    """Runs the demo's file until each flight is in a result, in a dead letter, or in a group that waits for more; if
+    not `whole`, until all dead letters are there. Also returns the processes that ran."""
     create(kafka, *(f"{ns}-{name}" for name in ("flights", "delays", "dead")))
     file = tmp_path / "flights.yaml"
     found = text(kafka).replace("topic: delays", f"topic: {ns}-delays").replace("flights.dead", f"{ns}-dead")
@@ -81,9 +85,9 @@ def ran(tmp_path: Path, kafka: str, ns: str, every: Sequence[Flight], timeout: s
             number // 100 for number in Counter(each.carrier for each in every if each.delay is not None).values()
         )
         wait_until(lambda: taken(letters, dead, "sluicegate-id") >= late, 120, "all dead letters")
-        if timeout == "1h":
+        if whole and timeout == "1h":
             wait_until(lambda: taken(outputs, results, "sluicegate-fire") >= complete, 120, "all results")
-        else:
+        elif whole:
             wait_until(lambda: flown(outputs, results) >= len(every) - late, 120, "all flights")
         run.signal(signal.SIGTERM)
         assert run.exit_code(40) == 0
@@ -91,7 +95,7 @@ def ran(tmp_path: Path, kafka: str, ns: str, every: Sequence[Flight], timeout: s
         run.close()
         outputs.close()
         letters.close()
-    return Ran(file, results)
+    return Ran(file, results), [run.process.pid, *(line["pid"] for line in run.events("worker.started"))]
 
 
 def moved(consumer: Consumer, results: dict[bytes, Message], known: set[bytes]) -> bool:
@@ -160,7 +164,7 @@ def begins(every: Sequence[Flight], count: int) -> set[tuple[str, int]]:
 def test_the_figures_of_every_flight_are_those_of_a_count(
     tmp_path: Path, kafka: str, ns: str, every: Sequence[Flight]
 ) -> None:
-    file, results = ran(tmp_path, kafka, ns, every, "1h")
+    (file, results), _ = ran(tmp_path, kafka, ns, every, "1h")
     live, new = begins(every, 100), begins(every, 50)
     assert len(results) == len(live)
     found = shadow(file)
@@ -178,6 +182,21 @@ def test_the_figures_of_every_flight_are_those_of_a_count(
     assert rewound(file, kafka, ns) in (Path(__file__).parents[2] / "docs" / "correcting-results.md").read_text()
     found = plan(file, file.read_text().replace("flights: count", "flights: count\n        least: {min: dep_delay}"))
     assert counts(found) == [0, len(live), 0, 0, 0]
+
+
+def test_twin_without_restored_groups_the_shadow_misses_results(
+    tmp_path: Path, kafka: str, ns: str, every: Sequence[Flight], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that dies loses its open groups: the flights in them are in no result. The first flights are enough."""
+    first, log = every[: len(every) // 6], tmp_path / "twin"
+    with monkeypatch.context() as patch:
+        for name, value in twins.environment("restore-groups", log).items():
+            patch.setenv(name, value)
+        (file, _), pids = ran(tmp_path, kafka, ns, first, "1h", whole=False)
+    twins.check("restore-groups", log, pids)
+    identical, changed, missing, extra, uncertain = counts(shadow(file))
+    assert min(identical, missing) > 0
+    assert (changed, extra, uncertain) == (0, 0, 0)
 
 
 def held(kafka: str, ns: str, flights: int) -> list[list[Taken]]:
@@ -208,7 +227,7 @@ def test_under_another_timeout_every_figure_is_that_of_another_program(
     tmp_path: Path, kafka: str, ns: str, every: Sequence[Flight]
 ) -> None:
     (old, new), after = (("30s", "10s"), 10.0) if WHOLE else (("2s", "500ms"), 0.5)
-    file, results = ran(tmp_path, kafka, ns, every, old)
+    (file, results), _ = ran(tmp_path, kafka, ns, every, old)
     reasons = Counter(dict(each.headers())["sluicegate-reason"] for each in results.values())
     assert reasons[b"timeout"] > 10
     found = shadow(file)
