@@ -39,8 +39,8 @@ class Reducer:
 class Window:
     """Windows over the records' own time. Durations are in seconds.
 
-    Tumbling windows begin at multiples of `size` since 1970 UTC, plus `offset`. A session ends `size` after its last
-    record.
+    Tumbling windows begin at multiples of `size` since 1970 UTC, plus `offset`; hopping windows of this size begin at
+    multiples of `every`, which divides the size. A session ends `size` after its last record.
 
     The time of a record is its Kafka timestamp, or the field at the path `time`: a number in `unit`, or RFC 3339 text.
     A window closes when the watermark is `grace` past its end. A record of a closed window is late, and `late` is the
@@ -60,7 +60,8 @@ class Window:
     late: Literal["dead-letter", "skip"] = "dead-letter"
     max_ahead: float = 3600.0
     origins: tuple[str, ...] = ()
-    kind: Literal["tumbling", "session"] = "tumbling"
+    kind: Literal["tumbling", "hopping", "session"] = "tumbling"
+    every: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 from sluicegate.streams.agent import Reducer
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.layout import BYTES, COLUMNS, Bags, GroupState
+from sluicegate.streams.aggregation.layout import BYTES, COLUMNS, SLOTS, Bags, GroupState
 from sluicegate.streams.aggregation.reducers import BAGS, STATS, kept_as, places
 from sluicegate.streams.errors import ConfigurationError
 
@@ -21,8 +21,8 @@ class Conversion:
     def __init__(self, old: Groups, new: Groups) -> None:
         self._old, self._new = old, new
         before, after = old.rule.aggregation, new.rule.aggregation
-        session = before.window is not None and before.window.kind == "session"
-        slots, bags = places(before.compute, before.on_missing == "ignore", session)
+        merged = before.window is not None and SLOTS[before.window.kind] > 0
+        slots, bags = places(before.compute, before.on_missing == "ignore", merged)
         self._end = COLUMNS + sum(map(len, slots.values()))  # what windows keep beside the reducers follows
         try:
             self._slots = [slot for each in _owners(after.compute, bags=False) for slot in slots[kept_as(each)]]

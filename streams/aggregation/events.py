@@ -23,7 +23,8 @@ DROPPED = "drop"
 class Closing(msgspec.Struct, frozen=True, gc=False):
     """The window of a completed group: its start and end in milliseconds since 1970, `by` what it closed (event, idle
     or at_most; empty for a part of a window that ended early), and the watermark that judged it. If the owner's clock
-    closed it, `next` is the offset of the record that would have come next; else it is -1."""
+    closed it, `next` is the offset of the record that would have come next; else it is -1. `shared`: other windows have
+    records of it, and may begin with the same one."""
 
     start: int
     end: int
@@ -31,6 +32,7 @@ class Closing(msgspec.Struct, frozen=True, gc=False):
     watermark: int
     revision: int = 1
     next: int = -1
+    shared: bool = False
 
 
 class Fire(msgspec.Struct, frozen=True, gc=False):
@@ -52,6 +54,13 @@ class Fire(msgspec.Struct, frozen=True, gc=False):
     removed: tuple[int, ...] = ()
     outputs: tuple[tuple[int, dict[str, Any]], ...] | None = None
     window: Closing | None = None
+
+    @property
+    def number(self) -> int | tuple[int, int]:
+        """What the id of the fire is made of beside the partition: the first offset, and the start of a window that
+        shares its records."""
+        window = self.window
+        return self.first if window is None or not window.shared else (self.first, window.start)
 
 
 @dataclass(frozen=True, slots=True)

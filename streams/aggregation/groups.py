@@ -147,7 +147,14 @@ class Groups:
             self.counts["discarded"] += 1
             return
         fire = self.fired(key, state, reason, now, self.rule.values(state, bags))
-        results = self.rule.results if on_timeout == "fire" else None  # a dead letter is no result
+        if on_timeout == "fire":
+            self.emit(fire)
+        else:  # a dead letter is no result
+            self.events.append(fire)
+
+    def emit(self, fire: Fire) -> None:
+        """Let the result out, as the file's clauses say."""
+        results = self.rule.results
         self.events += [fire] if results is None else results.events(fire, self.outcomes)
 
     def forget(self, key: bytes, now: float) -> None:

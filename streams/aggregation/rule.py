@@ -11,7 +11,7 @@ from sluicegate.streams.agent import Agent, Aggregation, Let, Reducer, Until, Wi
 from sluicegate.streams.aggregation.clauses import Lets, Where, computed, needed
 from sluicegate.streams.aggregation.completion import Completion, completion
 from sluicegate.streams.aggregation.ending import Ending
-from sluicegate.streams.aggregation.layout import Bags, GroupState
+from sluicegate.streams.aggregation.layout import SLOTS, Bags, GroupState
 from sluicegate.streams.aggregation.reducers import ABSENT, STATS, Plan, places, plan, together
 from sluicegate.streams.aggregation.results import results
 from sluicegate.streams.contracts.record import Record
@@ -79,9 +79,9 @@ class Rule:
         self._parse = bounded(want.decode)
         getters = {field.path: get for field, get in zip(fields, want.getters, strict=True)}
         window, until = aggregation.window, aggregation.until
-        session = window is not None and window.kind == "session"
-        made: Plan = plan(aggregation.compute, getters, lenient, codec.shown, _kept(codec, want), session)
-        self.plan = made._replace(blank=(*made.blank, 0, 0)) if session else made  # times: windows/sessions.py
+        more = 0 if window is None else SLOTS[window.kind]
+        made: Plan = plan(aggregation.compute, getters, lenient, codec.shown, _kept(codec, want), merged=more > 0)
+        self.plan = made._replace(blank=(*made.blank, *[0] * more))
         if self.plan.inline and want.attributes[0] != "f0":
             self.plan = self.plan._replace(inline=0, also=together(self.plan.adders))
         self.key_of = _key_of(getters[aggregation.key]) if aggregation.key else None
@@ -128,7 +128,8 @@ def fingerprint(agent: Agent) -> str:
         more.append({"events": sorted(agent.events)})
     if (window := rule.window) is not None:  # `grace` and the like may change under open windows
         shape = {"size": window.size, "offset": window.offset, "time": window.time, "unit": window.unit}
-        more.append(shape if window.kind == "tumbling" else {**shape, "kind": window.kind})
+        shape |= {} if window.kind == "tumbling" else {"kind": window.kind}
+        more.append({**shape, "every": window.every} if window.kind == "hopping" else shape)
     return canonical([rule.key, compute, agent.format, rule.on_missing == "ignore", *more]).decode()
 
 
@@ -159,7 +160,7 @@ def earlier_agent(agent: Agent, earlier: str) -> Agent:
     reducers = tuple(Reducer(*each) for each in compute)
     shape = next((each for each in others if isinstance(each, dict) and "size" in each), None)
     known = agent.aggregation.window if agent.aggregation else None
-    window = None if shape is None else replace(known or Window(**shape), **{"kind": "tumbling", **shape})
+    window = None if shape is None else replace(known or Window(**shape), **{"kind": "tumbling", "every": 0.0, **shape})
     on_missing: Literal["ignore", "dead-letter"] = "ignore" if lenient else "dead-letter"
     aggregation = replace(
         agent.aggregation or Aggregation(), key=key, compute=reducers, on_missing=on_missing, until=None, window=window

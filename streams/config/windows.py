@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from sluicegate.streams.config.models_agent import AgentModel
 
 _CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
-Kind = Literal["tumbling", "session"]
+Kind = Literal["tumbling", "hopping", "session"]
 SLACK = 3600.0
 """Seconds that `at_most` is longer than a window and its grace if the file does not say it."""
 WINDOW = "window"
 TIMESTAMP = "timestamp"
-KINDS: tuple[Kind, ...] = ("tumbling", "session")
+KINDS: tuple[Kind, ...] = ("tumbling", "hopping", "session")
 UNITS = ("s", "ms", "us", "rfc3339")
 Unit = Annotated[Literal["s", "ms", "us", "rfc3339"], unless_unknown("rfc3339")]
 Late = Annotated[Literal["dead-letter", "skip"], unless_unknown("dead-letter")]
@@ -86,6 +86,16 @@ class WindowModel(BaseModel):
     tumbling: Duration | None = Field(
         default=None, description="The size of a window. Windows do not overlap.", examples=["5m"]
     )
+    hopping: Duration | None = Field(
+        default=None,
+        description="The size of a window. A window begins at each multiple of `every`, so windows overlap.",
+        examples=["1h"],
+    )
+    every: Duration | None = Field(
+        default=None,
+        description="The time between the starts of two hopping windows. The size is a multiple of it.",
+        examples=["5m"],
+    )
     session: Duration | None = Field(
         default=None,
         description="The longest time between two records of a window. It ends this long after its last record.",
@@ -94,7 +104,8 @@ class WindowModel(BaseModel):
     offset: DurationOrZero = Field(
         default=0.0,
         description=(
-            "Moves the begin of all windows, which are multiples of the size since 1970 UTC. It is less than the size."
+            "Moves the start of all windows. Without it windows start at multiples of the size since 1970 UTC, hopping "
+            "windows at multiples of `every`. It is less than these."
         ),
         examples=["1h"],
     )
@@ -149,6 +160,11 @@ class WindowModel(BaseModel):
         return found or 0.0
 
     @property
+    def step(self) -> float:
+        """Seconds between the starts of two windows."""
+        return self.size if self.every is None else self.every
+
+    @property
     def least(self) -> float:
         """Seconds from the start of a window, or from the last record of a session, until event time may close it."""
         return self.size + self.grace
@@ -170,6 +186,7 @@ def built(window: WindowModel) -> Window:
         window.late,
         window.max_ahead,
         kind=window.kind,
+        every=window.every or 0.0,
     )
 
 
@@ -182,6 +199,7 @@ def written(window: Window) -> dict[str, Any]:
     limits = {"idle": window.idle, "at_most": window.at_most}
     return {
         window.kind: Native(window.size),
+        **({"every": Native(window.every)} if window.kind == "hopping" else {}),
         **({} if window.kind == "session" else {"offset": Native(window.offset)}),
         "time": TIMESTAMP if window.time is None else {"field": window.time, "unit": window.unit},
         "grace": Native(window.grace),
@@ -209,12 +227,21 @@ def findings(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
         ((*path, "scope"), agent.scope == "shared", "windows need scope: partition"),
         ((*path, "on_change"), agent.on_change == "finish", "open windows cannot finish beside a changed rule yet"),
     ]
-    if window.kind == "session":
+    if window.kind != "tumbling":
         folds = any(each.kind == "reduce" for each in rule.compute.values())
+        ends = "a session ends with its pause" if window.kind == "session" else "a hopping window ends with its time"
+        parts = "sessions" if window.kind == "session" else "parts of hopping windows"
         left_out += [
-            ((*aggregate, "count"), rule.count is not None, "a session ends with its pause, or at a limit"),
-            ((*aggregate, "until"), rule.until is not None, "a session ends with its pause, or at a limit"),
-            ((*aggregate, "compute"), folds, "sessions are merged, and a reducer of yours cannot be merged yet"),
+            ((*aggregate, "count"), rule.count is not None, f"{ends}, or at a limit"),
+            ((*aggregate, "until"), rule.until is not None, f"{ends}, or at a limit"),
+            ((*aggregate, "compute"), folds, f"{parts} are merged, and a reducer of yours cannot be merged yet"),
+        ]
+    if window.kind == "hopping":
+        several = "a record is in several hopping windows, and {} knows one yet".format
+        left_out += [
+            ((*path, "handler"), agent.handler is not None, several("a handler")),
+            ((*path, "lookup"), agent.lookup is not None, several("a lookup")),
+            ((*path, "history"), agent.history is not None, several("history")),
         ]
     for place, wrong, why in left_out:
         if wrong:
@@ -232,6 +259,23 @@ def _kinds(window: WindowModel, at: Path) -> Iterator[FileFinding]:
     if window.kind == "session" and window.offset:
         needs = ((*at, "offset"), (*at, "session"))
         yield FileFinding(needs[0], "does not go together with session", "leave it out", needs)
+    yield from _every(window, at)
+
+
+def _every(window: WindowModel, at: Path) -> Iterator[FileFinding]:
+    """Hopping windows have it, and no others."""
+    place, needs = (*at, "every"), ((*at, "every"), (*at, window.kind))
+    if window.kind != "hopping":
+        if window.every is not None and window.kinds:
+            yield FileFinding(
+                place, f"does not go together with {window.kind}", "leave it out, or write hopping", needs
+            )
+    elif window.every is None:
+        yield FileFinding((*at, "hopping"), "needs `every`", "write every: 5m, a part of the size", needs[1:])
+    elif round(1000 * window.size) % round(1000 * window.every) or window.every == window.size:
+        what = "does not divide the size of the window" if window.every != window.size else "is the size of the window"
+        hint = "write a time that divides the size" if window.every != window.size else "write less, or tumbling"
+        yield FileFinding(place, what, hint, needs)
 
 
 def _limits(window: WindowModel, at: Path) -> Iterator[FileFinding]:
@@ -243,9 +287,10 @@ def _limits(window: WindowModel, at: Path) -> Iterator[FileFinding]:
     if window.idle == never and window.at_most == never:
         what = "is never, and so is idle: the last windows of a silent partition would stay open for ever"
         yield FileFinding((*at, "at_most"), what, "give one of the two a time", ((*at, "at_most"), (*at, "idle")))
-    if window.kind != "session" and window.kinds and window.offset >= window.size:
-        needs = ((*at, "offset"), (*at, window.kind))
-        yield FileFinding(needs[0], "is not below the size of the window", "write less than the size", needs)
+    if window.kind != "session" and window.kinds and window.offset >= window.step:
+        step = "the size of the window" if window.every is None else "`every`"
+        needs = ((*at, "offset"), (*at, window.kind if window.every is None else "every"))
+        yield FileFinding(needs[0], f"is not below {step}", "write less", needs)
 
 
 def _times(agent: "AgentModel", window: WindowModel, at: Path) -> Iterator[FileFinding]:
@@ -279,6 +324,7 @@ def meaning(window: Window, letters: str) -> list[str]:
     time = "the record's timestamp" if window.time is None else window.time
     grace = f"{spoken_duration(window.grace)} past" if window.grace else "at or past"
     size, session = spoken_duration(window.size), window.kind == "session"
+    every = spoken_duration(window.every)
     ends, silent = [], "all input partitions" if window.origins else "the partition"
     if window.idle is not None:
         ends.append(f"{spoken_duration(window.idle)} after {silent} fell silent and the window with its grace ended")
@@ -291,7 +337,7 @@ def meaning(window: Window, letters: str) -> list[str]:
     return [
         f"groups by sessions of {time}: one ends {size} after its last record"
         if session
-        else f"groups by windows of {size} of {time}",
+        else f"groups by windows of {size} of {time}" + (f", one every {every}" if window.every else ""),
         f"closes a window when {whose} {past if session else grace} its end",
         f"closes it by the worker's clock {', or '.join(ends)}",
         f"a record of a window that is closed {late}",

@@ -25,13 +25,14 @@ def named_timeout_id(app: str, name: str) -> UUID:
     return uuid5(NAMESPACE, canonical(["timeout-named", app, name]).decode())
 
 
-def _numbered(*parts: str | int) -> Callable[[int], str]:
-    """As uuid.uuid5 of the canonical array [*parts, number], with all parts but the number hashed already."""
+def _numbered(*parts: str | int) -> Callable[[int | tuple[int, int]], str]:
+    """As uuid.uuid5 of the canonical array [*parts, number], or of [*parts, number, number], with all parts but the
+    numbers hashed already."""
     shared = hashlib.sha1(NAMESPACE.bytes + canonical(parts)[:-1] + b",", usedforsecurity=False)
 
-    def identify(number: int) -> str:
+    def identify(number: int | tuple[int, int]) -> str:
         digest = shared.copy()
-        digest.update(b"%d]" % number)
+        digest.update(b"%d]" % number if isinstance(number, int) else b"%d,%d]" % (*number,))
         return _text(digest.hexdigest())
 
     return identify
@@ -44,12 +45,13 @@ def _text(digest: str) -> str:
 _output = hashlib.sha1(NAMESPACE.bytes + b'["output","', usedforsecurity=False)
 
 
-def fire_ids(partition: Partition, topic_id: str) -> Callable[[int], str]:
-    """The ids of fires by the offset of the group's first record."""
+def fire_ids(partition: Partition, topic_id: str) -> Callable[[int | tuple[int, int]], str]:
+    """The ids of fires by the offset of the group's first record. Of a hopping window: by this offset and the start of
+    the window, in milliseconds since 1970."""
     return _numbered("fire", partition.app, partition.agent, partition.topic, topic_id, partition.number)
 
 
-def dead_ids(partition: Partition, topic_id: str) -> Callable[[int], str]:
+def dead_ids(partition: Partition, topic_id: str) -> Callable[[int | tuple[int, int]], str]:
     """The ids of dead letters by the record's offset."""
     return _numbered("dead", partition.app, partition.agent, partition.topic, topic_id, partition.number)
 

@@ -52,6 +52,9 @@ METRICS = (
     Metric("windows_closed", "counter", "Groups whose window closed, or whose at_most passed.", ("closed_by",)),
     Metric("legs_late", "counter", "Records of a correlation whose key had ended (late)."),
     Metric("records_past_window", "counter", "Records whose window had closed (late)."),
+    Metric(
+        "records_partly_late", "counter", "Records of which some hopping windows had closed: they count in the others."
+    ),
     Metric("records_passed_over", "counter", "Records that `dead retry` wrote for another agent of the topic."),
     Metric("records_dead", "counter", "Records that became dead letters.", ("reason",)),
     _histogram("batch_records", "Records in one commit.", SIZES),

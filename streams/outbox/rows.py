@@ -114,7 +114,7 @@ class Rows:
         """Rows from now on belong to this claim; `topic_id` as sluicegate.streams.contracts.values.Source.name."""
         self._lineage, self.number = lineage, number
         # A result needs the id of its fire twice, one after the other.
-        self.fire_id: Callable[[int], str] = lru_cache(1)(fire_ids(self._partition, topic_id))
+        self.fire_id: Callable[[int | tuple[int, int]], str] = lru_cache(1)(fire_ids(self._partition, topic_id))
         self._dead_id = dead_ids(self._partition, topic_id)
         self._shards: dict[str, bytes] = {}
 
@@ -189,11 +189,11 @@ class Rows:
     def _ended(self, ended: GroupEnded) -> OutboxRow:
         """The message of the history."""
         fire = ended.fire
-        identity = history_id(self.fire_id(fire.first))
+        identity = history_id(self.fire_id(fire.number))
         return self._encoded(identity, fire, self._history, document(fire), self._of_group(fire, ended.rule))
 
     def _result(self, fire: Fire, index: int, to: Target, content: dict[str, Any], headers: list[Header]) -> OutboxRow:
-        return self._encoded(output_id(self.fire_id(fire.first), index), fire, to, content, headers)
+        return self._encoded(output_id(self.fire_id(fire.number), index), fire, to, content, headers)
 
     def _encoded(
         self, identity: str, fire: Fire, to: Target, content: dict[str, Any], headers: list[Header]
@@ -219,7 +219,7 @@ class Rows:
         """`rule` is as in GroupEnded."""
         where = self._place
         headers: list[Header] = [
-            ("sluicegate-fire", self.fire_id(fire.first).encode()),
+            ("sluicegate-fire", self.fire_id(fire.number).encode()),
             ("sluicegate-reason", fire.reason.encode()),
             ("sluicegate-count", b"%d" % fire.count),
             ("sluicegate-first", b"%s%d" % (where, fire.first)),
@@ -251,7 +251,7 @@ class Rows:
         fire, stage = bad.fire, "handler" if bad.reason == "bad-item" else "decode"
         headers = self._of_group(fire) + self._explained(stage, bad.reason, bad.error, fire.first, fire.opened)
         headers.append(("sluicegate-dead-item", b"%d" % bad.index))
-        identity = output_id(self.fire_id(fire.first), -1 - bad.index)  # outputs of the fire count from 0
+        identity = output_id(self.fire_id(fire.number), -1 - bad.index)  # outputs of the fire count from 0
         return self._row(identity, self._agent.dead_letters, fire.key, bad.value, headers)
 
     def _unsendable(

@@ -78,33 +78,27 @@ def rule_of(known: Generation, agent: Agent) -> Rule:
         raise ConfigurationError(f"agent {agent.name}: version {known.version}: {error}") from error
 
 
-class Generations:
+class Generations(list[Older]):
     """The older generations of one partition, oldest first. It is false when none has an open group. `apart`: their
     results are sent as their own rule says. With a handler, the handler gets them."""
 
     def __init__(self, setting: AgentRuntime, known: Sequence[Generation], apart: bool) -> None:
         self._setting, self._apart = setting, apart
-        self._all = [Older(each, setting.agent) for each in known]
-
-    def __bool__(self) -> bool:
-        return bool(self._all)
-
-    def __iter__(self) -> Iterator[Older]:
-        return iter(self._all)
+        super().__init__(Older(each, setting.agent) for each in known)
 
     def finishing(self) -> list[Groups]:
         """The groups that finish under their own rule."""
-        return [each.groups for each in self._all if each.known.policy == FINISH]
+        return [each.groups for each in self if each.known.policy == FINISH]
 
     def by_number(self) -> dict[int, Groups]:
-        return {each.known.number: each.groups for each in self._all}
+        return {each.known.number: each.groups for each in self}
 
     def begin(self, claim: Claim, name: str) -> int:
         """After a restore: forget the generations that have ended, and send under `claim` what the others give. Returns
         the next offset to read: the claim's, or a lower one where a deployment has records read again."""
         offset = claim.offset
-        self._all = [each for each in self._all if not each.ended(claim.offset)]
-        for each in self._all:
+        self[:] = [each for each in self if not each.ended(claim.offset)]
+        for each in self:
             if each.known.policy == REWIND:
                 each.groups.heap = []  # no group of it times out
                 if each.known.until < 0:
@@ -116,15 +110,15 @@ class Generations:
 
     def noted(self, source: Source | None, offset: int) -> Source | None:
         """The source for a commit of `offset`, without the generations that end with it; None: nothing changes."""
-        ended = [each for each in self._all if each.ended(offset)]
+        ended = [each for each in self if each.ended(offset)]
         if not ended or source is None:
             return None
-        self._all = [each for each in self._all if each not in ended]
-        return replace(source, older=tuple(each.known for each in self._all))
+        self[:] = [each for each in self if each not in ended]
+        return replace(source, older=tuple(each.known for each in self))
 
     def again(self, records: Sequence[Record]) -> Sequence[Record]:
         """The records without those that are read again and belong to no group that is. Raises RewindMismatch."""
-        for each in self._all:
+        for each in self:
             if each.known.until >= 0:  # also when a later deployment dropped its groups
                 records = read_again(each.groups, records, each.known.until)
         return records
@@ -135,7 +129,7 @@ class Generations:
         """Add the records that belong to open groups of an older generation. Returns all others. Raises Halt."""
         others: list[Record] = []
         for record in records:
-            older = next((each for each in self._all if each.known.policy == FINISH and each.takes(record)), None)
+            older = next((each for each in self if each.known.policy == FINISH and each.takes(record)), None)
             if older is None:
                 others.append(record)
                 continue
@@ -146,36 +140,36 @@ class Generations:
     def end(self, newest: Groups, now: float) -> Iterator[None]:
         """Before the first record: end or convert the groups whose policy asks for it. Yields after each slice, for its
         commit."""
-        for each in self._all:
+        for each in self:
             yield from _ends(each, newest, now)
         newest.rearm()
 
     def expire(self, now: float, most: int) -> int:
-        return sum(each.groups.expire(now, most) for each in self._all)
+        return sum(each.groups.expire(now, most) for each in self)
 
     def next_due(self) -> float:
-        return min((each.groups.next_due() for each in self._all), default=inf)
+        return min((each.groups.next_due() for each in self), default=inf)
 
     @property
     def behind(self) -> bool:
-        return any(each.groups.behind for each in self._all)
+        return any(each.groups.behind for each in self)
 
     @property
     def changed(self) -> bool:
-        return any(each.groups.events or each.groups.touched for each in self._all)
+        return any(each.groups.events or each.groups.touched for each in self)
 
     def items(self) -> list[Item]:
         """The completed groups and refused records, for the handler of the agent. Their ends are under their rule."""
         if self._apart:
             return []
-        every = [(each.digest, item) for each in self._all for item in each.groups.drain()]
+        every = [(each.digest, item) for each in self for item in each.groups.drain()]
         return [replace(item, rule=digest) if isinstance(item, GroupEnded) else item for digest, item in every]
 
     def results(self, rows: Rows) -> tuple[list[Event], list[OutboxRow]]:
         """The completed groups and refused records, and their rows, numbered after those of `rows`."""
         events: list[Event] = []
         made: list[OutboxRow] = []
-        for each in self._all if self._apart else ():
+        for each in self if self._apart else ():
             own, some = each.rows, list(each.groups.drain())
             own.number = rows.number
             made += own.make(some, each.groups.rule.aggregation.on_timeout)

@@ -312,12 +312,13 @@ class Owner:
     @property
     def behind(self) -> bool:
         """Whether more groups are due than the last slice fired."""
-        return self.groups.behind or (bool(self.older) and self.older.behind)
+        return self.groups.behind or (len(self.older) > 0 and self.older.behind)
 
     @property
     def decided(self) -> int:
         """The events that wait for a commit."""
-        return sum(len(each.events) for each in self.every_groups())
+        newest = len(self.groups.events)
+        return newest + sum(len(each.groups.events) for each in self.older) if self.older else newest
 
     def every_groups(self) -> list[Groups]:
         """The open groups of all generations: of the newest one first."""

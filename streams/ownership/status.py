@@ -59,7 +59,7 @@ def _read_age(owner: Owner, now: float, monotonic: float) -> float | None:
 def count_receipts(owner: Owner, meter: Meter, log: structlog.typing.FilteringBoundLogger) -> None:
     """Count the records since the last call that were duplicates, late, or left out without a dead letter."""
     dropped, late = owner.senders.receipts()
-    counts = {"skipped": 0, "discarded": 0, "late": 0, "late_legs": 0}
+    counts = {"skipped": 0, "discarded": 0, "late": 0, "partly_late": 0, "late_legs": 0}
     for groups in owner.every_groups():
         for name, times in groups.counts.items():
             counts[name] += times
@@ -73,6 +73,7 @@ def count_receipts(owner: Owner, meter: Meter, log: structlog.typing.FilteringBo
         "records_skipped": counts["skipped"],
         "records_passed_over": passed_over,
         "records_past_window": counts["late"],
+        "records_partly_late": counts["partly_late"],
         "legs_late": counts["late_legs"],
         "groups_discarded": counts["discarded"],
     }
@@ -108,7 +109,7 @@ def trace_fires(owner: Owner, events: Sequence[Event], latency: float, spans: Sp
     for fire in events:
         if isinstance(fire, Fire):
             attributes: dict[str, str | int] = {
-                "sluicegate.id": identify(fire.first),
+                "sluicegate.id": identify(fire.number),
                 "sluicegate.agent": partition.agent,
                 "sluicegate.topic": partition.topic,
                 "sluicegate.partition": partition.number,

@@ -38,7 +38,8 @@ _AGGREGATE = {
     **dict.fromkeys((f"timeout.{each}" for each in ("after", "since", "first", "last")), END),
     **dict.fromkeys(("timeout", "until", "until.field", "until.equals"), END),
     **dict.fromkeys((f"window.{each}" for each in ("grace", "idle", "at_most", "late", "max_ahead")), END),
-    **dict.fromkeys(("window", "window.tumbling", "window.session", "window.offset"), INPUT),
+    **dict.fromkeys(("window", "window.tumbling", "window.session", "window.hopping"), INPUT),
+    **dict.fromkeys(("window.every", "window.offset"), INPUT),
     **dict.fromkeys(("window.time", "window.time.field", "window.time.unit"), INPUT),
     **dict.fromkeys(("compute", "compute.kind", "compute.field", "compute.function"), COMPUTED),
 }

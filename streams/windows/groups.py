@@ -249,11 +249,15 @@ class WindowGroups(Groups):
         over = (now - (self.window.idle or 0.0)) * 1000
         to, ended = round(self.next_close()), []  # fractions of a millisecond may be rounded away in `over`
         while (found := self._next()) is not None and found[0] <= over:
-            to = found[0]
+            to = max(to, self._last_over(*found, over))
             ended.append(heappop(self._order))
         for each in ended:
             heappush(self._order, each)
         self.event.silent(to, self._next_offset)
+
+    def _last_over(self, closes: int, group: bytes, over: float) -> int:
+        """The greatest watermark up to `over` that closes a window of this group, whose next one closes at `closes`."""
+        return closes
 
     def _age_due(self) -> float:
         """The owner's time at which the oldest group has been open for `at_most`; infinity for never."""
@@ -286,13 +290,13 @@ class WindowGroups(Groups):
     def open(self, key: bytes | None, record: Record, now: float) -> GroupState | None:
         state = super().open(key, record, now)
         if state is not None and key is not None:
-            self._opened(state, now)
+            self._opened(key, state, now)
             heappush(self._order, (self.span(key, state).closes, state[FIRST], key))
             if len(self._order) > 2 * len(self.states) + STALE:
                 self.rearm()
         return state
 
-    def _opened(self, state: GroupState, now: float) -> None:
+    def _opened(self, group: bytes, state: GroupState, now: float) -> None:
         """A group was opened: other kinds of windows keep more in its state."""
 
     def fired(self, key: bytes, state: GroupState, reason: str, now: float, values: dict[str, Any]) -> Fire:

@@ -9,11 +9,14 @@ from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.correlation.groups import CorrelatedGroups
 from sluicegate.streams.windows.clock import NEVER
 from sluicegate.streams.windows.groups import WindowGroups
+from sluicegate.streams.windows.hopping import HoppingGroups
 from sluicegate.streams.windows.marks import stamp
 from sluicegate.streams.windows.origins import OriginGroups
 from sluicegate.streams.windows.sessions import SessionGroups
 from sluicegate.streams.windows.times import reader
 from sluicegate.streams.windows.tumbling import tumbling
+
+_KINDS = {"tumbling": WindowGroups, "hopping": HoppingGroups, "session": SessionGroups}
 
 
 def accept_into(groups: Groups, records: Sequence[Record], now: float) -> None:
@@ -26,11 +29,13 @@ def accept_into(groups: Groups, records: Sequence[Record], now: float) -> None:
 
 def window_of(rule: Rule, span: tuple[int, int] | None = None) -> Callable[[Record], int | None]:
     """The function that finds the start of a record's window, in milliseconds. It returns None without windows, and for
-    a record without a time. `span` is the start and end of one window: of sessions no other one can be found."""
+    a record without a time. `span` is the start and end of one window: of sessions and of hopping windows no other one
+    can be found."""
     window = rule.aggregation.window
-    if window is None or (window.kind == "session" and span is None):
+    if window is None or (window.kind != "tumbling" and span is None):
         return lambda record: None
     time, kind = _re_keyed if window.origins else reader(window, rule.message), tumbling(window)
+    gap = kind.size - 1 if window.kind == "session" else 0
 
     def start(record: Record) -> int | None:
         try:
@@ -39,7 +44,7 @@ def window_of(rule: Rule, span: tuple[int, int] | None = None) -> Callable[[Reco
             return None
         if span is None or window.kind == "tumbling":
             return kind.start(at)
-        return span[0] if span[0] <= at <= span[1] - kind.size else None
+        return span[0] if span[0] <= at < span[1] - gap else None
 
     return start
 
@@ -61,4 +66,4 @@ def groups_of(rule: Rule, notes: bool = False) -> Groups:
         return CorrelatedGroups(rule, correlation, notes)
     if window is None:
         return Groups(rule, notes)
-    return (SessionGroups if window.kind == "session" else WindowGroups)(rule, window, notes)
+    return _KINDS[window.kind](rule, window, notes)

@@ -110,7 +110,7 @@ class SessionGroups(WindowGroups):
                 self.rearm()
         return state
 
-    def _opened(self, state: GroupState, now: float) -> None:
+    def _opened(self, group: bytes, state: GroupState, now: float) -> None:
         state[BEGIN], state[END], state[SEEN] = self._at, self._at, now
 
     def drop(self, key: bytes) -> tuple[GroupState, Bags]:

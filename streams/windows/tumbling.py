@@ -1,4 +1,8 @@
-"""Tumbling windows: which window holds a time, when it closes, and how groups of windows are named."""
+"""Windows of one size that begin at regular times: which one holds a time, when it closes, and how groups are named.
+
+Tumbling windows are groups themselves. The groups of hopping windows are panes: the parts of `every` that windows have
+in common.
+"""
 
 from typing import NamedTuple
 
@@ -16,23 +20,31 @@ class Span(NamedTuple):
 
 
 class Tumbling(NamedTuple):
-    """All in milliseconds. A window is [start, start + size); it closes when the watermark is `grace` past its end."""
+    """All in milliseconds. A group holds the records of [start, start + every). It is a part of windows of `size`: the
+    first one begins `size - every` before it, the last one with it. A window closes when the watermark is `grace` past
+    its end. Of tumbling windows `every` is the size, and a group is one window."""
 
-    size: int
+    every: int
     offset: int
     grace: int
+    size: int
 
     def start(self, time: int) -> int:
-        """The start of the window that holds this time; negative for a window that began before 1970."""
-        return time - (time - self.offset) % self.size
+        """The start of the group that holds this time; negative for a group that began before 1970."""
+        return time - (time - self.offset) % self.every
 
     def closes(self, start: int) -> int:
-        """The watermark that closes the window."""
+        """The watermark that closes the last window with the group: from it on its records are late."""
         return start + self.size + self.grace
+
+    def first_closes(self, start: int) -> int:
+        """The watermark that closes the first window with the group."""
+        return start + self.every + self.grace
 
 
 def tumbling(window: Window) -> Tumbling:
-    return Tumbling(*(round(1_000 * each) for each in (window.size, window.offset, window.grace)))
+    every = window.every if window.kind == "hopping" else window.size
+    return Tumbling(*(round(1_000 * each) for each in (every, window.offset, window.grace, window.size)))
 
 
 def name(start: int, key: bytes) -> bytes:

@@ -11,6 +11,7 @@ from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.testing.log import LogRecord
 from tests.simulation.fold import loads
 from tests.simulation.windowed_fold import Windowed
+from tests.unit.windows.hopping_oracle import HoppingOracle
 from tests.unit.windows.oracle import Oracle
 from tests.unit.windows.session_oracle import SessionOracle
 
@@ -58,6 +59,16 @@ class Least(Oracle):
         super().passed(time)
 
 
+class LeastOfHopping(HoppingOracle):
+    """The watermark is moved by `heard` only."""
+
+    def passed(self, time: int) -> None:
+        return
+
+    def heard(self, time: int) -> None:
+        super().passed(time)
+
+
 class LeastOfSessions(SessionOracle):
     """The watermark is moved by `heard` only."""
 
@@ -71,7 +82,7 @@ class LeastOfSessions(SessionOracle):
 class Merged(Windowed):
     """As Windowed; `partitions` is how many origins there are."""
 
-    tumbling, sessions = Least, LeastOfSessions
+    tumbling, hopping, sessions = Least, LeastOfHopping, LeastOfSessions
 
     def __init__(self, agent: Agent, records: Sequence[LogRecord], crashed: set[int], partitions: int) -> None:
         self._origins = {f"in/{number}": (-1, "unknown", 0) for number in range(partitions)}
@@ -104,9 +115,9 @@ class Merged(Windowed):
                 self._late.append((number, offset, self._end(time)))
 
     def _end(self, time: int) -> int:
-        """The end of the window of a record at this time."""
-        size = round(1000 * self.window.size)
-        return time + size if self.window.kind == "session" else time - time % size + size
+        """The end of the last window of a record at this time."""
+        size, every = round(1000 * self.window.size), round(1000 * (self.window.every or self.window.size))
+        return time + size if self.window.kind == "session" else time - time % every + size
 
     def left(self, world: Any, partition: Partition) -> list[str]:
         return [*super().left(world, partition), *self._too_late(world, partition)]

@@ -6,8 +6,10 @@ import pytest
 
 from sluicegate.streams.handlers import rekey
 from sluicegate.streams.windows.groups import WindowGroups
+from sluicegate.streams.windows.hopping import HoppingGroups
 from sluicegate.streams.windows.merged import BEHIND, NEVER, UNKNOWN, MergedClock
 from sluicegate.streams.windows.sessions import SessionGroups
+from sluicegate.streams.windows.tumbling import name
 
 Patch = pytest.MonkeyPatch
 
@@ -46,6 +48,31 @@ def grace_forgotten(patch: Patch) -> None:
         self.tumbling = self.tumbling._replace(grace=0)
 
     patch.setattr(WindowGroups, "__init__", made)
+
+
+def pane_dropped_early(patch: Patch) -> None:
+    """The last window of a pane fires without it."""
+    go_on = HoppingGroups._go_on
+
+    def early(self: Any, key: bytes, start: int) -> None:
+        go_on(self, key, start)
+        if self._panes.get(key, [start])[0] == start + self.tumbling.every:
+            self.drop(name(start + self.tumbling.every, key))
+
+    patch.setattr(HoppingGroups, "_go_on", early)
+
+
+def next_window_forgotten(patch: Patch) -> None:
+    """The log does not hold that a window has fired."""
+    go_on = HoppingGroups._go_on
+
+    def unsaved(self: Any, key: bytes, start: int) -> None:
+        known = set(self.touched)
+        go_on(self, key, start)
+        for each in [each for each, state in self.touched.items() if state is not None and each not in known]:
+            del self.touched[each]
+
+    patch.setattr(HoppingGroups, "_go_on", unsaved)
 
 
 def origins_forgotten(patch: Patch) -> None:

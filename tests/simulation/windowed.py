@@ -9,14 +9,16 @@ from random import Random
 from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer, Window
 
 KIND = "windows"
-SIZES = {"tumbling": 5_000, "session": 1_000}  # ms
+SIZES = {"tumbling": 5_000, "session": 1_000, "hopping": 6_000}  # ms
+EVERY = 2_000  # ms; of hopping windows
 PER_STEP = 200  # ms of event time
 BEHIND = (0, 300, 2_000, 9_000)  # ms that a record may be out of order
 
 
 def agent(chance: Random) -> Agent:
     grace, kind = chance.choice([0.0, 1.0, 4.0]), chance.choice(list(SIZES))
-    window = Window(SIZES[kind] / 1000, time="t", unit="ms", grace=grace, idle=None, max_ahead=1e9, kind=kind)
+    every = EVERY / 1000 if kind == "hopping" else 0.0
+    window = Window(SIZES[kind] / 1000, 0.0, "t", "ms", grace, idle=None, max_ahead=1e9, kind=kind, every=every)
     rule = Aggregation(window=window, compute=(Reducer("total", "sum", "n"),))
     return Agent("sums", ("in",), rule, Destination("out"), "dead")
 

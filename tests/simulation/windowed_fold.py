@@ -1,5 +1,6 @@
 """The judge of windows in event time: the naive oracles of tests/unit/windows fold the log."""
 
+from collections import Counter
 from collections.abc import Sequence
 from math import inf
 from typing import Any
@@ -10,22 +11,27 @@ from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.testing.log import LogRecord
 from sluicegate.streams.windows.tumbling import name
 from tests.simulation.fold import loads, open_counts
-from tests.unit.windows.oracle import Oracle, Step
-from tests.unit.windows.session_oracle import SessionOracle
+from tests.unit.windows.hopping_oracle import HoppingOracle
+from tests.unit.windows.oracle import Oracle, Result, Step
+from tests.unit.windows.session_oracle import SessionOracle, SessionResult
 
 
-def _open(oracle: Oracle | SessionOracle) -> dict[bytes, int]:
+def _open(oracle: Oracle | HoppingOracle | SessionOracle) -> dict[bytes, int]:
     """How many records each open group holds, by its name in the changelog."""
     if isinstance(oracle, Oracle):
         return {name(start, key): len(group.amounts) for (start, key), group in oracle.open.items()}
+    if isinstance(oracle, HoppingOracle):
+        taken = ((key, record.time) for key, records in oracle.taken.items() for record in records)
+        return dict(Counter(name(time // oracle.every * oracle.every, key) for key, time in taken))
     every = [(key, each.records) for key, sessions in oracle.open.items() for each in sessions]
     return {name(min(records)[0], key): len(records) for key, records in every}
 
 
 class Windowed:
-    """As fold.Fold, for an agent with windows. The oracles are those of the two kinds of windows."""
+    """As fold.Fold, for an agent with windows. Each kind of windows has its oracle."""
 
     tumbling: type[Oracle] = Oracle
+    hopping: type[HoppingOracle] = HoppingOracle
     sessions: type[SessionOracle] = SessionOracle
 
     def __init__(self, agent: Agent, records: Sequence[LogRecord], crashed: set[int]) -> None:
@@ -39,10 +45,15 @@ class Windowed:
         for record in records:
             if record.o not in crashed:
                 self._take(record)
-        self._order = {each.first: at for at, each in enumerate(self.oracle.results)}
+        self._order = {self._number(each): at for at, each in enumerate(self.oracle.results)}
 
-    def _oracle(self, many: int) -> Oracle | SessionOracle:
-        size, grace = (round(1000 * each) for each in (self.window.size, self.window.grace))
+    def _number(self, each: Result | SessionResult) -> int | tuple[int, int]:
+        return (each.first, each.start) if self.window.kind == "hopping" else each.first
+
+    def _oracle(self, many: int) -> Oracle | HoppingOracle | SessionOracle:
+        size, every, grace = (round(1000 * each) for each in (self.window.size, self.window.every, self.window.grace))
+        if self.window.kind == "hopping":
+            return self.hopping(size, every, 0, grace, inf, inf, inf, many)
         if self.window.kind == "session":
             return self.sessions(size, grace, inf, inf, inf, many)
         return self.tumbling(size, 0, grace, inf, inf, inf, many)
@@ -56,17 +67,18 @@ class Windowed:
         else:
             self.oracle.take(record.o, Step(0.0, record.k, value["t"], value["n"]))
 
-    def at(self, offset: int) -> int:
+    def at(self, number: int | tuple[int, int]) -> int:
         """As fold.Fold: windows close by end and first record."""
-        return self._order[offset]
+        return self._order[number]
 
-    def outputs(self) -> list[tuple[int, bytes | None, Any, str]]:
-        found: list[tuple[int, bytes | None, Any, str]] = []
+    def outputs(self) -> list[tuple[int | tuple[int, int], bytes | None, Any, str]]:
+        """As fold.Fold. Of hopping windows the start belongs to the identity, too."""
+        found: list[tuple[int | tuple[int, int], bytes | None, Any, str]] = []
         for each in self.oracle.results:
             start, end = rfc3339(each.start / 1000), rfc3339(each.end / 1000)
             window = {"start": start, "end": end, "closed_by": "event", "revision": 1}
             document = {"count": each.count, "reason": "window", "total": each.total, "window": window}
-            found.append((each.first, each.key, document, self._topic))
+            found.append((self._number(each), each.key, document, self._topic))
         return found
 
     def left(self, world: Any, partition: Partition) -> list[str]:

@@ -52,6 +52,7 @@ def an_agent(folder: Path, text: str, more: str = "") -> Agent:
         ),
         ("{tumbling: 5m, at_most: never, max_ahead: 10s}", Window(300.0, at_most=None, max_ahead=10.0)),
         ("{session: 30m, grace: 1m}", Window(1800.0, grace=60.0, at_most=1800 + 60 + 3600.0, kind="session")),
+        ("{hopping: 1h, every: 5m}", Window(3600.0, at_most=7200.0, kind="hopping", every=300.0)),
     ],
 )
 def test_a_file_says_which_windows_there_are(tmp_path: Path, text: str, window: Window) -> None:
@@ -65,6 +66,7 @@ def test_a_file_says_which_windows_there_are(tmp_path: Path, text: str, window: 
         "{tumbling: 5m, idle: never}",
         "{tumbling: 5m, at_most: never}",
         "{session: 30m, grace: 1m}",
+        "{hopping: 1h, every: 5m, offset: 1m}",
     ],
 )
 def test_the_same_windows_built_in_python_pass_the_same_checks(tmp_path: Path, text: str) -> None:
@@ -83,7 +85,7 @@ PAIR = "does not go together with a window"
 @pytest.mark.parametrize(
     ("text", "more", "aggregate", "problem"),
     [
-        ("{}", "", "", "window: names no kind of windows; write one of tumbling, session"),
+        ("{}", "", "", "window: names no kind of windows; write one of tumbling, hopping, session"),
         ("{tumbling: 5m, session: 1m}", "", "", "window: names tumbling and session: a window is of one kind"),
         ("{session: 5m, offset: 1m}", "", "", "window.offset: does not go together with session"),
         ("{session: 5m}", "", ", count: 5", f"count: {PAIR}: a session ends with its pause, or at a limit"),
@@ -95,7 +97,13 @@ PAIR = "does not go together with a window"
             "",
             "window.tumbling: is not a duration; write a number and ms, s, m, h or d, such as 30s",
         ),
-        ("{tumbling: 5m, hopping: 1m}", "", "", "window.hopping: unknown key"),
+        ("{tumbling: 5m, hopping: 1m}", "", "", "window: names tumbling and hopping: a window is of one kind"),
+        ("{hopping: 5m}", "", "", "window.hopping: needs `every`; write every: 5m, a part of the size"),
+        ("{hopping: 5m, every: 2m}", "", "", "window.every: does not divide the size of the window"),
+        ("{hopping: 5m, every: 5m}", "", "", "window.every: is the size of the window; write less, or tumbling"),
+        ("{tumbling: 5m, every: 1m}", "", "", "window.every: does not go together with tumbling"),
+        ("{hopping: 5m, every: 1m, offset: 1m}", "", "", "window.offset: is not below `every`; write less"),
+        ("{hopping: 5m, every: 1m}", "", ", count: 5", f"count: {PAIR}: a hopping window ends with its time"),
         ("{tumbling: 5m, time: {unit: ms}}", "", "", "window.time: names no field"),
         ("{tumbling: 5m, time: {field: t, unit: ns}}", "", "", "window.time.unit: must be s, ms, us or rfc3339"),
         ("{tumbling: 5m, late: amend}", "", "", "window.late: must be dead-letter or skip"),
@@ -161,6 +169,23 @@ def test_sessions_in_words(tmp_path: Path) -> None:
         "closes a window when a record of its partition is more than 1 min past its end",
         "closes it by the worker's clock at the latest 91 min after the group's last record",
     ]
+
+
+@pytest.mark.parametrize(
+    "more", ["handler: m:f", "history: past", "lookup: {item: {table: items, column: id, key: key, fields: [name]}}"]
+)
+def test_what_knows_a_group_by_its_first_record_does_not_go_with_hopping_windows(tmp_path: Path, more: str) -> None:
+    hopping, tumbling = (
+        [line for line in lines(loaded(tmp_path, windowed(text, more)).problems, tmp_path) if PAIR in line]
+        for text in ("{hopping: 5m, every: 1m}", "{tumbling: 5m}")
+    )
+    assert f"agents.a.{more.partition(':')[0]}: {PAIR}: a record is in several hopping windows" in hopping[0]
+    assert tumbling == []
+
+
+def test_hopping_windows_in_words(tmp_path: Path) -> None:
+    said = words.meaning(an_agent(tmp_path, "{hopping: 1h, every: 5m}"))
+    assert said[1] == "groups by windows of 1 h of the record's timestamp, one every 5 min"
 
 
 def test_expressions_of_results_know_the_window(tmp_path: Path) -> None:

@@ -94,6 +94,7 @@ WINDOW = {
     "late": "skip",
     "max_ahead": 5.0,
     "kind": "session",
+    "every": 60.0,
 }
 DESTINATION = {
     "topic": "others",

@@ -45,18 +45,22 @@ class Session:
 
     def result(self, key: bytes, gap: int, reason: str, by: str) -> SessionResult:
         records = sorted(self.records)
-        amounts = [amount for *_, amount in records]
-        values = (
-            len(amounts),
-            sum(amounts),
-            min(amounts),
-            max(amounts),
-            amounts[0],
-            amounts[-1],
-            len(set(amounts)),
-            sorted(amounts),
-        )
+        values = values_of([amount for *_, amount in records])
         return SessionResult(key, self.begin, self.end + gap, reason, by, records[0][0], records[-1][0], values)
+
+
+def values_of(amounts: list[int]) -> tuple[Any, ...]:
+    """In the order of the offsets."""
+    return (
+        len(amounts),
+        sum(amounts),
+        min(amounts),
+        max(amounts),
+        amounts[0],
+        amounts[-1],
+        len(set(amounts)),
+        sorted(amounts),
+    )
 
 
 @dataclass

@@ -12,6 +12,7 @@ from sluicegate.streams.testing.log import LogRecord
 from sluicegate.streams.windows import fold as fold_module
 from sluicegate.streams.windows import groups as groups_module
 from sluicegate.streams.windows.groups import WindowGroups
+from sluicegate.streams.windows.opening import groups_of
 
 STATS = (Reducer("n", "count"), Reducer("total", "sum", "amount"), Reducer("most", "max", "amount"))
 MIXED = (*STATS, Reducer("first", "first", "at"), Reducer("ids", "distinct", "at"))
@@ -30,6 +31,7 @@ WINDOWS = {
     "ms": Window(2.0, time="at", unit="ms", at_most=100.0, max_ahead=20.0),
     "s": Window(2.0, time="at", unit="s", at_most=100.0, max_ahead=20.0, late="skip"),
     "rfc3339": Window(2.0, time="text", at_most=100.0, max_ahead=20.0),
+    "hopping": Window(2.0, 0.25, grace=1.0, at_most=100.0, max_ahead=20.0, kind="hopping", every=0.5),
 }
 
 
@@ -55,7 +57,8 @@ def outcome(rule: str, window: str, seed: int, folds: bool) -> list[Any]:
     chance = random.Random(seed)
     aggregation = Aggregation(window=WINDOWS[window], **RULES[rule])
     agent = Agent("sums", ("in",), aggregation, Destination("out"), "dead", max_record_bytes=200)
-    groups = WindowGroups(Rule(agent, codec("json")), WINDOWS[window])
+    groups = groups_of(Rule(agent, codec("json")))
+    assert isinstance(groups, WindowGroups)
     groups._folds = groups._folds and folds
     found: list[Any] = []
     offset = 0
@@ -65,7 +68,8 @@ def outcome(rule: str, window: str, seed: int, folds: bool) -> list[Any]:
         offset += size
         if chance.random() < 0.3:
             groups.expire(offset * 0.04, 2)
-        found += [*groups.drain(), groups.event.watermark, {**groups.states}, {**groups.touched}]
+        states = [{group: state and [*state] for group, state in of.items()} for of in (groups.states, groups.touched)]
+        found += [*groups.drain(), groups.event.watermark, *states]
         found.append(dict(groups.counts))
     return found
 

@@ -109,7 +109,7 @@ def test_a_result_names_its_window_and_what_closed_it() -> None:
 
 
 def test_a_window_may_begin_before_1970() -> None:
-    day = Tumbling(86_400_000, 21_600_000, 0)
+    day = Tumbling(86_400_000, 21_600_000, 0, 86_400_000)
     start = day.start(0)
     assert start == -64_800_000
     assert (start_of(name(start, b"k")), key_of(name(start, b"k"))) == (start, b"k")

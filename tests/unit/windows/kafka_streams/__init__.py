@@ -19,26 +19,28 @@ from tests.servers import jars
 from tests.servers.program import Unavailable
 
 HERE = Path(__file__).parent
-KINDS = ("tumbling", "session")
+KINDS = ("tumbling", "hopping", "session")
 LOGS = 1_000
-MANY = {"tumbling": LOGS, "session": 1_600}
+MANY = {"tumbling": LOGS, "hopping": LOGS, "session": 1_600}
 """A third of the logs of sessions cannot be compared (test_same_as_kafka_streams.py)."""
 FLUSH = 1_000_000  # ms: the last record closes every window
 GRACES = (0, 1, 500, 3_000, 10_000)
 
 
 class Log(NamedTuple):
-    """Times in ms; `size` is the gap of a session. A record is time, key and amount."""
+    """Times in ms; `size` is the gap of a session, and `every` the time between two starts of hopping windows. A record
+    is time, key and amount."""
 
     size: int
     grace: int
     records: tuple[tuple[int, str, int], ...]
     kind: str
+    every: int
 
     def line(self) -> str:
         kind = "session" if self.kind == "session" else "window"
         records = " ".join(f"{time}:{key}:{amount}" for time, key, amount in self.records)
-        return f"{kind} {self.size} {self.size} {self.grace} {records}"
+        return f"{kind} {self.size} {self.every} {self.grace} {records}"
 
 
 class Closed(NamedTuple):
@@ -60,15 +62,16 @@ def log(seed: int, kind: str) -> Log:
     """Up to 60 records of three keys that are up to 12 s out of order. Many times lie at the edge of a window."""
     chance = random.Random(f"kafka-streams/{seed}" if kind == "tumbling" else f"kafka-streams/{kind}/{seed}")
     size, grace = chance.choice([1_000, 5_000, 7_500]), chance.choice(GRACES)
-    now, records = 12_000, []
+    every = size // chance.choice([2, 4, 5]) if kind == "hopping" else size
+    now, records = 30_000 if kind == "hopping" else 12_000, []
     for _ in range(chance.randint(1, 60)):
         now += chance.choice([0, 1, 100, 400, 2_000, 9_000])
         time = now - chance.randint(0, chance.choice([0, 200, 1_000, 4_000, 12_000]))
         if chance.random() < 0.3:
-            edge = records[-1][0] + size if kind == "session" and records else time // size * size
+            edge = records[-1][0] + size if kind == "session" and records else time // every * every
             time = max(0, edge + chance.choice([-1, 0, 1]))
         records.append((time, chance.choice("abc"), chance.randint(-5, 5)))
-    return Log(size, grace, (*records, (FLUSH, "flush", 0)), kind)
+    return Log(size, grace, (*records, (FLUSH, "flush", 0)), kind, every)
 
 
 def logs(kind: str) -> list[Log]:

@@ -1,0 +1,202 @@
+"""Hopping windows: windows of one size that overlap, because one begins at each multiple of `every`.
+
+A record counts once, in its pane: the part of `every` that holds its time. A window is the sum of its panes. It fires
+when the watermark closes it. The panes stay until their last window has fired, which is the one that begins with them.
+"""
+
+from bisect import insort
+from heapq import heapify, heappop, heappush, heapreplace
+from math import floor
+from typing import Any
+
+from sluicegate.streams.agent import Window
+from sluicegate.streams.aggregation.accept import put
+from sluicegate.streams.aggregation.events import WINDOW, Closing, Fire
+from sluicegate.streams.aggregation.groups import fired
+from sluicegate.streams.aggregation.layout import FIRST, Bags, GroupState
+from sluicegate.streams.aggregation.merging import merging
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.windows.groups import AT_MOST, WindowGroups
+from sluicegate.streams.windows.times import LATEST
+from sluicegate.streams.windows.tumbling import Span, key_of, name, start_of
+
+NEXT = -1
+"""The last slot of a state: the start of the next window that fires, in milliseconds since 1970. The oldest pane of
+each key holds the current value."""
+
+
+class HoppingGroups(WindowGroups):
+    """The panes of one partition. The name of a group is the start of the pane, and its key.
+
+    The windows of a key fire in the order of their starts. A limit, an operator and `at_most` end all windows of the
+    key at once: their panes are gone, so each record is in as many results as it has windows that were open.
+    """
+
+    __slots__ = ("_merge", "_panes")
+
+    def __init__(self, rule: Rule, window: Window, notes: bool = False) -> None:
+        super().__init__(rule, window, notes)
+        self.counts |= {"partly_late": 0}
+        self._merge = merging(rule.aggregation.compute, rule.aggregation.on_missing == "ignore")
+        self._panes: dict[bytes, list[int]] = {}  # the starts by key, ascending
+
+    def span(self, group: bytes, state: GroupState) -> Span:
+        """The window with this pane that fires next."""
+        key = key_of(group)
+        oldest = self.states[name(self._panes[key][0], key)]
+        start, kind = max(state[NEXT], oldest[NEXT]), self.tumbling
+        return Span(start, start + kind.size, kind.closes(start))
+
+    def _count(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> None:
+        pane = self.tumbling.start(time)
+        closes = self.tumbling.closes(pane)
+        if closes <= self.event.watermark or pane < self._unfired(key):
+            self._late(record, Span(pane, pane + self.tumbling.size, closes))
+            return
+        if self.tumbling.first_closes(pane) <= self.event.watermark:
+            self.counts["partly_late"] += 1
+        while (due := self._closes(key)) is not None and due <= self.event.watermark:
+            self._closing = self.event.closed_by(due)
+            self._fire_window(key, WINDOW, now)
+            self._closing = ""
+        put(self, name(pane, key), record, read, items, now)
+
+    def _closes(self, key: bytes) -> int | None:
+        """The watermark that closes the next window of the key."""
+        panes = self._panes.get(key)
+        if panes is None:
+            return None
+        group = name(panes[0], key)
+        return self.span(group, self.states[group]).closes
+
+    def _next(self) -> tuple[int, bytes] | None:
+        """As in WindowGroups. Only the oldest pane of a key is asked."""
+        order, states = self._order, self.states
+        while order:
+            known, first, group = order[0]
+            state = states.get(group)
+            if state is None or state[FIRST] != first or self._panes[key_of(group)][0] != start_of(group):
+                heappop(order)
+            elif (closes := self.span(group, state).closes) != known:
+                heapreplace(order, (closes, first, group))
+            else:
+                return closes, group
+        return None
+
+    def _last_over(self, closes: int, group: bytes, over: float) -> int:
+        """As in WindowGroups, of all windows of the key."""
+        kind, key = self.tumbling, key_of(group)
+        last = kind.start(floor(over) - kind.size - kind.grace)
+        begun = [min(pane, last) for pane in self._panes[key] if pane - kind.size + kind.every <= last]
+        return max(closes, kind.closes(max(begun, default=last)))
+
+    def _unfired(self, key: bytes) -> int:
+        """The windows of the key that start before this have fired, as far as its open panes tell. Usually the
+        watermark closed them. After `grace` was raised it may be too low for that."""
+        panes = self._panes.get(key)
+        if panes is None:
+            return -LATEST
+        start: int = self.states[name(panes[0], key)][NEXT]
+        return start if start > panes[0] - self.tumbling.size + self.tumbling.every else -LATEST
+
+    def open(self, key: bytes | None, record: Record, now: float) -> GroupState | None:
+        """None also if all windows of the pane have fired: the record is late."""
+        if key is not None and start_of(key) < self._unfired(key_of(key)):
+            return None
+        return super().open(key, record, now)
+
+    def _opened(self, group: bytes, state: GroupState, now: float) -> None:
+        """The windows that the watermark closed, and those that have fired, do not have the pane."""
+        pane, kind, key = start_of(group), self.tumbling, key_of(group)
+        unclosed = kind.start(self.event.watermark - kind.size - kind.grace) + kind.every
+        state[NEXT] = max(pane - kind.size + kind.every, unclosed, self._unfired(key))
+        starts = self._panes.setdefault(key, [])
+        if pane not in starts:  # `rearm` may have found it already
+            insort(starts, pane)
+
+    def fire(self, key: bytes, reason: str, now: float) -> None:
+        """Fire the next window of the key of this pane; if event time does not close it, all windows of the key."""
+        whole = key_of(key)
+        if reason == WINDOW and self._closing != AT_MOST:
+            self._fire_window(whole, reason, now)
+            return
+        while whole in self._panes:
+            self._fire_window(whole, reason, now)
+
+    def _fire_window(self, key: bytes, reason: str, now: float) -> None:
+        """Fire the next window of a key, and drop the pane for which it was the last one."""
+        panes = self._panes[key]
+        oldest = name(panes[0], key)
+        start = self.states[oldest][NEXT]
+        members = [name(pane, key) for pane in panes if pane < start + self.tumbling.size]
+        state = self.states[oldest].copy()
+        for each in members[1:]:
+            self._merge(state, self.states[each])
+        fire = self._fired(key, state, self._merged(members), reason, now)
+        self._go_on(key, start)
+        self.emit(fire)
+
+    def _merged(self, members: list[bytes]) -> Bags:
+        """The items of the panes, pane by pane."""
+        merged: Bags = [{} if bag.unique else [] for bag in self.rule.plan.bags]
+        for each in members if merged else ():
+            for into, bag in zip(merged, self.bags[each], strict=True):
+                into.update(bag) if type(into) is dict else into.extend(bag)
+        return merged
+
+    def _fired(self, key: bytes, state: GroupState, bags: Bags, reason: str, now: float) -> Fire:
+        start, by = state[NEXT], self._closing
+        at = self.event.silent_at if by == "idle" else self._next_offset if by == AT_MOST else -1
+        window = Closing(start, start + self.tumbling.size, by, self.event.watermark, next=at, shared=True)
+        return fired(key, state, reason, now, self.rule.values(state, bags), window)
+
+    def _go_on(self, key: bytes, start: int) -> None:
+        """The window with this start has fired. The next one begins `every` later."""
+        panes = self._panes[key]
+        if panes[0] == start:
+            self.drop(name(start, key))
+        if key not in self._panes:
+            return
+        group = name(panes[0], key)
+        state = self.states[group]
+        state[NEXT] = max(state[NEXT], start + self.tumbling.every)
+        self.touched[group] = state
+        heappush(self._order, (self.span(group, state).closes, state[FIRST], group))
+
+    def fire_oldest(self, now: float) -> None:
+        """As in WindowGroups: windows that are closed fire first, until a pane is gone."""
+        held = len(self.states)
+        while self._due() and len(self.states) == held:
+            self._close(now, 1)
+        if len(self.states) == held:
+            super().fire_oldest(now)
+
+    def forget(self, key: bytes, now: float) -> None:
+        """Drop all windows of the key of this pane."""
+        whole = key_of(key)
+        for pane in [*self._panes.get(whole, ())]:
+            super().forget(name(pane, whole), now)
+
+    def drop(self, key: bytes) -> tuple[GroupState, Bags]:
+        self._left(key)
+        return super().drop(key)
+
+    def unopen(self, key: bytes, state: GroupState) -> None:
+        super().unopen(key, state)
+        if key not in self.states:
+            self._left(key)
+
+    def _left(self, group: bytes) -> None:
+        panes = self._panes[key_of(group)]
+        panes.remove(start_of(group))
+        if not panes:
+            del self._panes[key_of(group)]
+
+    def rearm(self) -> None:
+        self._panes = {}
+        for group in self.states:
+            insort(self._panes.setdefault(key_of(group), []), start_of(group))
+        oldest = [name(panes[0], key) for key, panes in self._panes.items()]
+        self._order = [(self.span(each, self.states[each]).closes, self.states[each][FIRST], each) for each in oldest]
+        heapify(self._order)
