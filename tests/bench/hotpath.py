@@ -42,6 +42,8 @@ Take = Callable[[int, Sequence[Any]], None]
 
 COUNT, SUM, MAX = Reducer("n", "count"), Reducer("sum", "sum", "amount"), Reducer("max", "max", "amount")
 HOUR = Window(3600.0, max_ahead=inf)  # of the records' timestamps, which are after NOW
+HOPPING = Window(3600.0, max_ahead=inf, kind="hopping", every=300.0)
+SESSION = Window(1800.0, max_ahead=inf, kind="session")
 RULES = {
     "count only": Aggregation(count=100, compute=(COUNT,)),
     "count, sum, max of one field (inline)": Aggregation(count=100, since_first=600.0, compute=(COUNT, SUM, MAX)),
@@ -50,6 +52,8 @@ RULES = {
     "the same, until": Aggregation(count=100, until=Until("id", "none"), compute=(COUNT, SUM, MAX)),
     "the same, on_missing: ignore": Aggregation(count=100, on_missing="ignore", compute=(COUNT, SUM, MAX)),
     "the same, in tumbling windows": Aggregation(count=100, window=HOUR, compute=(COUNT, SUM, MAX)),
+    "the same, in hopping windows (1 h by 5 min)": Aggregation(window=HOPPING, compute=(COUNT, SUM, MAX)),
+    "the same, in sessions": Aggregation(window=SESSION, compute=(COUNT, SUM, MAX)),
     "sum, and last of another field": Aggregation(count=100, compute=(COUNT, SUM, Reducer("last", "last", "id"))),
     "sum, first and last": Aggregation(
         count=100, compute=(SUM, Reducer("first", "first", "id"), Reducer("last", "last", "id"))

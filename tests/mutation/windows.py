@@ -5,6 +5,7 @@ from tests.mutation.guard import NEVER, Guard
 ENGINE = ("tests/unit/engine/test_windows.py",)
 PURE = ("tests/unit/windows/test_same_windows.py",)
 SESSIONS = ("tests/unit/windows/test_same_sessions.py::test_any_cut_and_any_crash_give_the_sessions_of_the_oracle",)
+HOPPING = ("tests/unit/windows/test_same_hopping.py",)
 SAME = (
     "tests/unit/windows/test_same_as_kafka_streams.py::test_the_windows_and_the_late_records_are_those_of_kafka_streams"
 )
@@ -194,6 +195,55 @@ GUARDS = (
         "                fresh = without_marks(fresh)\n",
         "                pass\n",
         ORIGINS,
+    ),
+    Guard(
+        "hopping: a pane stays until its last window has fired",
+        "streams/windows/hopping.py",
+        "        if panes[0] == start:\n            self.drop(name(start, key))\n",
+        "        if panes[0] <= start + self.tumbling.every:\n            self.drop(name(panes[0], key))\n",
+        HOPPING,
+    ),
+    Guard(
+        "hopping: the log holds which window fires next",
+        "streams/windows/hopping.py",
+        "        self.touched[group] = state\n",
+        "",
+        HOPPING,
+    ),
+    Guard(
+        "hopping: windows that the watermark closed do not have a new pane",
+        "streams/windows/hopping.py",
+        "unclosed, self._unfired(key))",
+        "self._unfired(key))",
+        HOPPING,
+    ),
+    Guard(
+        "hopping: closed windows of a key fire before it takes another record",
+        "streams/windows/hopping.py",
+        "        while (due := self._closes(key)) is not None and due <= self.event.watermark:\n",
+        "        while (due := self._closes(key)) is None:\n",
+        HOPPING,
+    ),
+    Guard(
+        "hopping: a window that has fired takes no record after grace was raised",
+        "streams/windows/hopping.py",
+        " or pane < self._unfired(key):\n",
+        ":\n",
+        HOPPING,
+    ),
+    Guard(
+        "hopping: silence closes all windows of a key that are over",
+        "streams/windows/hopping.py",
+        "        return max(closes, kind.closes(max(begun, default=last)))\n",
+        "        return closes\n",
+        HOPPING,
+    ),
+    Guard(
+        "hopping: the id of a result has the start of its window",
+        "streams/aggregation/events.py",
+        "        return self.first if window is None or not window.shared else (self.first, window.start)\n",
+        "        return self.first\n",
+        ENGINE,
     ),
     Guard(
         "sessions: a merge ends the other session in the same entry",

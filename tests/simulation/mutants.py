@@ -160,7 +160,7 @@ MUTANTS = (
     Mutant("mark-before-its-records", "origins", mark_first, 1),
     Mutant("highest-origin-judges", "origins", highest_origin),
     Mutant("unknown-origin-holds-nothing", "origins", unknown_ignored),
-    Mutant("idle-origin-stays-idle", "origins", idle_for_ever, 370),
+    Mutant("idle-origin-stays-idle", "origins", idle_for_ever, 237),
     Mutant("windows-without-grace", "windows", grace_forgotten, 1),
     Mutant("pane-dropped-early", "windows", pane_dropped_early, 1),
     Mutant("next-window-not-in-the-log", "windows", next_window_forgotten, 1),

@@ -69,6 +69,35 @@ def test_a_record_of_a_closed_window_is_late_and_one_of_an_open_window_is_not(lo
     assert results(log) == [("a", 0, 1, "event")]
 
 
+def test_hopping_windows_of_one_record_are_results_of_their_own(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    """They begin with the same record, so the start of the window is a part of the id."""
+    hopping = replace(MINUTE, kind="hopping", every=20.0, late="skip")
+    driver = a_driver(log, store, clock, windowed_agent(hopping))
+    put(log, ("a", 0, 1), ("a", 45, 2), ("b", 400, 1), ("a", 45, 4))
+    driver.turns()
+    assert results(log) == [
+        ("a", -40, 1, "event"),
+        ("a", -20, 1, "event"),
+        ("a", 0, 3, "event"),
+        ("a", 20, 2, "event"),
+        ("a", 40, 2, "event"),
+    ]
+    fires = [header(each, "sluicegate-fire") for each in distinct(log, "out")]
+    assert len(set(fires)) == len(fires)
+
+
+def test_records_that_are_late_for_some_windows_only_are_counted(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    driver = a_driver(log, store, clock, windowed_agent(replace(MINUTE, kind="hopping", every=20.0)))
+    put(log, ("b", 60, 1), ("a", 25, 2), ("a", -35, 4))
+    driver.turns().later(1).turns()
+    samples = {name: value for name, _, value in driver.reports[-1].metrics}
+    assert (samples["records_partly_late"], dead(log)) == (1, [("2", "late")])
+
+
 def test_late_records_may_be_skipped_and_are_counted(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     driver = a_driver(log, store, clock, windowed_agent(replace(MINUTE, late="skip")))
     put(log, ("a", 0, 1), ("b", 70, 1), ("a", 59, 2))
