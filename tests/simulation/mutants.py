@@ -157,7 +157,7 @@ MUTANTS = (
     Mutant("watermark-not-in-the-compacted-log", "windows", watermark_compacted, 8),
     Mutant("records-judged-by-batch", "windows", by_batch),
     Mutant("origins-not-restored", "origins", origins_forgotten),
-    Mutant("mark-before-its-records", "origins", mark_first, 1),
+    Mutant("mark-before-its-records", "origins", mark_first),
     Mutant("highest-origin-judges", "origins", highest_origin),
     Mutant("unknown-origin-holds-nothing", "origins", unknown_ignored),
     Mutant("idle-origin-stays-idle", "origins", idle_for_ever, 237),
