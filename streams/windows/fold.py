@@ -32,7 +32,7 @@ def fold(windows: "WindowGroups", records: Sequence[Record], now: float, most: i
     decode, key_of, until, largest = rule.decode, rule.key_of, rule.until, rule.max_record_bytes
     adders, touched, get = rule.plan.adders, windows.touched, windows.states.get
     latest, limit = floor(min(LATEST, (now + windows.window.max_ahead) * 1000)), rule.completion.most
-    time_of, bound = _time_of(windows), _bound(windows, latest)
+    time_of, bound = time_function(windows), bound_of(windows, latest)
     begin, end, closes, prefix = 0, 0, 0, b""
     for record in records:
         state = None
@@ -50,7 +50,7 @@ def fold(windows: "WindowGroups", records: Sequence[Record], now: float, most: i
             state = None
         if state is None:
             most -= windows.take(record, now, most)
-            begin, end, bound = 0, 0, _bound(windows, latest)
+            begin, end, bound = 0, 0, bound_of(windows, latest)
             continue
         if time > event.watermark:
             event.watermark = time
@@ -77,7 +77,7 @@ def _opened(windows: "WindowGroups", group: bytes, record: Record, now: float, t
     return windows.open(group, record, now)
 
 
-def _time_of(windows: "WindowGroups") -> Callable[[Any], int] | None:
+def time_function(windows: "WindowGroups") -> Callable[[Any], int] | None:
     """The function that finds the time in what was read of a record; None for Kafka's timestamp."""
     get, unit, path = windows.rule.time_of, windows.window.unit, windows.window.time
     if get is None or path is None:
@@ -90,7 +90,7 @@ def _time_of(windows: "WindowGroups") -> Callable[[Any], int] | None:
     return time
 
 
-def _bound(windows: "WindowGroups", latest: int) -> int:
+def bound_of(windows: "WindowGroups", latest: int) -> int:
     """The event time before which a record closes nothing and is not too far ahead. 0 while a closed window waits for
     its result: then each record may be late."""
     next_close = windows.next_close()

@@ -90,7 +90,7 @@ class WindowGroups(Groups):
         self.event.saw(now)
         most = SLICE
         if not left_out and self._folds and not self.full:
-            fold(self, records, now, most)
+            self._fold(records, now, most)
             return
         for record in records:
             if record.offset() not in left_out:
@@ -99,6 +99,9 @@ class WindowGroups(Groups):
                 most -= self._heard(self.merged, record, now, most)
             elif (time := self._readable(record)) is not None and not self._ahead(time, now):
                 most -= self._passed(time, now, most)
+
+    def _fold(self, records: Sequence[Record], now: float, most: int) -> None:
+        fold(self, records, now, most)
 
     def take(self, record: Record, now: float, most: int) -> int:
         """One record that `where` takes. It closes up to `most` windows; returns how many. Raises Halt."""

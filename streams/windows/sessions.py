@@ -5,6 +5,7 @@ it touches, extends it, or makes one session of several. The merged one keeps th
 the same changelog entry.
 """
 
+from collections.abc import Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Any
 
@@ -15,31 +16,30 @@ from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, LAST, SEE
 from sluicegate.streams.aggregation.merging import merging
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.windows.fold_sessions import BEGIN, END, fold_sessions
 from sluicegate.streams.windows.groups import WindowGroups
 from sluicegate.streams.windows.tumbling import Span, key_of, name
 
-BEGIN, END = -2, -1
-"""The last two slots of a state: the times of the first and the last record, in milliseconds since 1970."""
-
 
 class SessionGroups(WindowGroups):
-    """The open sessions of one partition. The name of a group is the offset of the record that opened it, and its
-    key."""
+    """The open sessions of one partition. The name of a group is the offset of the record that opened it, and its key.
 
-    __slots__ = ("_ages", "_at", "_gap", "_lasts", "_merge", "_sessions")
+    Times are in milliseconds: `gap`, and `lasts`, from the last record to the close. `sessions` are the names of the
+    open sessions of each key."""
+
+    __slots__ = ("_ages", "_at", "_merge", "gap", "lasts", "sessions")
 
     def __init__(self, rule: Rule, window: Window, notes: bool = False) -> None:
         super().__init__(rule, window, notes)
-        self._folds = False
-        self._gap = round(1_000 * window.size)
-        self._lasts = self._gap + round(1_000 * window.grace) + 1  # from the last record to the close
+        self.gap = round(1_000 * window.size)
+        self.lasts = self.gap + round(1_000 * window.grace) + 1
         self._merge = merging(rule.aggregation.compute, rule.aggregation.on_missing == "ignore")
-        self._sessions: dict[bytes, list[bytes]] = {}  # names by key
+        self.sessions: dict[bytes, list[bytes]] = {}
         self._ages: list[tuple[float, int, bytes]] = []  # a heap of (owner's time of a record, first offset, name)
         self._at = 0  # the time of the record that is being counted
 
     def span(self, group: bytes, state: GroupState) -> Span:
-        return Span(state[BEGIN], state[END] + self._gap, state[END] + self._lasts)
+        return Span(state[BEGIN], state[END] + self.gap, state[END] + self.lasts)
 
     def since(self, state: GroupState) -> float:
         seen: float = state[SEEN]
@@ -47,8 +47,8 @@ class SessionGroups(WindowGroups):
 
     def _count(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> None:
         touched = self._touched(key, time)
-        if not touched and time + self._lasts <= self.event.watermark:
-            self._late(record, Span(time, time + self._gap, time + self._lasts))
+        if not touched and time + self.lasts <= self.event.watermark:
+            self._late(record, Span(time, time + self.gap, time + self.lasts))
             return
         self._at = time
         group = touched[0] if touched else name(record.offset(), key)
@@ -65,12 +65,20 @@ class SessionGroups(WindowGroups):
         elif len(touched) > 1:
             self._join(group, state, touched[1:], now)
 
+    def _fold(self, records: Sequence[Record], now: float, most: int) -> None:
+        fold_sessions(self, records, now, most)
+
+    def open_at(self, group: bytes, record: Record, now: float, time: int) -> GroupState | None:
+        """As `open`, for a record at this time."""
+        self._at = time
+        return self.open(group, record, now)
+
     def _touched(self, key: bytes, time: int) -> list[bytes]:
         """The open sessions that a record at this time belongs to, the lowest first offset first."""
-        found, gap, states = [], self._gap, self.states
-        for group in self._sessions.get(key, ()):
+        found, gap, states = [], self.gap, self.states
+        for group in self.sessions.get(key, ()):
             state = states[group]
-            closes = state[END] + self._lasts
+            closes = state[END] + self.lasts
             if state[BEGIN] - gap <= time <= state[END] + gap and closes > self.event.watermark:
                 found.append(group)
         return sorted(found, key=lambda group: states[group][FIRST]) if len(found) > 1 else found
@@ -102,7 +110,7 @@ class SessionGroups(WindowGroups):
     def open(self, key: bytes | None, record: Record, now: float) -> GroupState | None:
         state = super().open(key, record, now)
         if state is not None and key is not None:
-            names = self._sessions.setdefault(key_of(key), [])
+            names = self.sessions.setdefault(key_of(key), [])
             if key not in names:  # `rearm` may have found it already
                 names.append(key)
             heappush(self._ages, (now, state[FIRST], key))
@@ -124,10 +132,10 @@ class SessionGroups(WindowGroups):
 
     def _left(self, group: bytes) -> None:
         key = key_of(group)
-        names = self._sessions[key]
+        names = self.sessions[key]
         names.remove(group)
         if not names:
-            del self._sessions[key]
+            del self.sessions[key]
 
     def _age_due(self) -> float:
         """As in WindowGroups, but early while the oldest entry is of an earlier record of its session."""
@@ -152,6 +160,6 @@ class SessionGroups(WindowGroups):
         super().rearm()
         self._ages = [(state[SEEN], state[FIRST], group) for group, state in self.states.items()]
         heapify(self._ages)
-        self._sessions = {}
+        self.sessions = {}
         for group in self.states:
-            self._sessions.setdefault(key_of(group), []).append(group)
+            self.sessions.setdefault(key_of(group), []).append(group)

@@ -37,7 +37,7 @@ def test_each_open_session_is_among_those_that_close_and_those_of_its_key(seed: 
             name for _, first, name in found._order if name in found.states and found.states[name][FIRST] == first
         }
         assert closing >= {*found.states}
-        assert sorted(name for names in found._sessions.values() for name in names) == sorted(found.states)
+        assert sorted(name for names in found.sessions.values() for name in names) == sorted(found.states)
 
 
 def test_a_session_is_noted_once_when_its_heap_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:

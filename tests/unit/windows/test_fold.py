@@ -10,6 +10,7 @@ from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer, U
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.testing.log import LogRecord
 from sluicegate.streams.windows import fold as fold_module
+from sluicegate.streams.windows import fold_sessions as fold_sessions_module
 from sluicegate.streams.windows import groups as groups_module
 from sluicegate.streams.windows.groups import WindowGroups
 from sluicegate.streams.windows.opening import groups_of
@@ -32,6 +33,7 @@ WINDOWS = {
     "s": Window(2.0, time="at", unit="s", at_most=100.0, max_ahead=20.0, late="skip"),
     "rfc3339": Window(2.0, time="text", at_most=100.0, max_ahead=20.0),
     "hopping": Window(2.0, 0.25, grace=1.0, at_most=100.0, max_ahead=20.0, kind="hopping", every=0.5),
+    "session": Window(0.3, grace=1.0, at_most=100.0, max_ahead=20.0, kind="session"),
 }
 
 
@@ -89,6 +91,11 @@ def test_they_give_the_same() -> None:
     assert differing() == []
 
 
-def test_a_loop_that_takes_records_while_closed_windows_wait_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fold_module, "_bound", lambda windows, latest: latest + 1)
-    assert differing() != []
+@pytest.mark.parametrize(("module", "session"), [(fold_module, False), (fold_sessions_module, True)])
+def test_a_loop_that_takes_records_while_closed_windows_wait_is_found(
+    module: Any, session: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "bound_of", lambda windows, latest: latest + 1)
+    found = {window for _, window, _ in differing(6 if session else 2)}
+    assert ("session" in found) is session
+    assert bool(found - {"session"}) is not session

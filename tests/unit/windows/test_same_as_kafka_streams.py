@@ -133,7 +133,7 @@ def test_a_session_that_closes_one_millisecond_early_is_found(monkeypatch: pytes
 
     def made(self: SessionGroups, *rest: object, **more: object) -> None:
         init(self, *rest, **more)  # type: ignore[arg-type]
-        self._lasts -= 1
+        self.lasts -= 1
 
     monkeypatch.setattr(SessionGroups, "__init__", made)
     assert different("session", 300)

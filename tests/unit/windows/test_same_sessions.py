@@ -132,7 +132,7 @@ def test_a_gap_that_is_one_millisecond_off_is_found(monkeypatch: pytest.MonkeyPa
 
     def made(self: SessionGroups, *rest: object, **more: object) -> None:
         init(self, *rest, **more)  # type: ignore[arg-type]
-        self._gap -= 1
+        self.gap -= 1
 
     monkeypatch.setattr(SessionGroups, "__init__", made)
     assert differences(300)
