@@ -27,24 +27,25 @@ each key holds the current value."""
 
 
 class HoppingGroups(WindowGroups):
-    """The panes of one partition. The name of a group is the start of the pane, and its key.
+    """The panes of one partition. The name of a group is the start of the pane, and its key. `panes` are the starts of
+    the panes of each key, in milliseconds since 1970, ascending.
 
     The windows of a key fire in the order of their starts. A limit, an operator and `at_most` end all windows of the
     key at once: their panes are gone, so each record is in as many results as it has windows that were open.
     """
 
-    __slots__ = ("_merge", "_panes")
+    __slots__ = ("_merge", "panes")
 
     def __init__(self, rule: Rule, window: Window, notes: bool = False) -> None:
         super().__init__(rule, window, notes)
         self.counts |= {"partly_late": 0}
         self._merge = merging(rule.aggregation.compute, rule.aggregation.on_missing == "ignore")
-        self._panes: dict[bytes, list[int]] = {}  # the starts by key, ascending
+        self.panes: dict[bytes, list[int]] = {}
 
     def span(self, group: bytes, state: GroupState) -> Span:
         """The window with this pane that fires next."""
         key = key_of(group)
-        oldest = self.states[name(self._panes[key][0], key)]
+        oldest = self.states[name(self.panes[key][0], key)]
         start, kind = max(state[NEXT], oldest[NEXT]), self.tumbling
         return Span(start, start + kind.size, kind.closes(start))
 
@@ -64,7 +65,7 @@ class HoppingGroups(WindowGroups):
 
     def _closes(self, key: bytes) -> int | None:
         """The watermark that closes the next window of the key."""
-        panes = self._panes.get(key)
+        panes = self.panes.get(key)
         if panes is None:
             return None
         group = name(panes[0], key)
@@ -76,7 +77,7 @@ class HoppingGroups(WindowGroups):
         while order:
             known, first, group = order[0]
             state = states.get(group)
-            if state is None or state[FIRST] != first or self._panes[key_of(group)][0] != start_of(group):
+            if state is None or state[FIRST] != first or self.panes[key_of(group)][0] != start_of(group):
                 heappop(order)
             elif (closes := self.span(group, state).closes) != known:
                 heapreplace(order, (closes, first, group))
@@ -88,13 +89,13 @@ class HoppingGroups(WindowGroups):
         """As in WindowGroups, of all windows of the key."""
         kind, key = self.tumbling, key_of(group)
         last = kind.start(floor(over) - kind.size - kind.grace)
-        begun = [min(pane, last) for pane in self._panes[key] if pane - kind.size + kind.every <= last]
+        begun = [min(pane, last) for pane in self.panes[key] if pane - kind.size + kind.every <= last]
         return max(closes, kind.closes(max(begun, default=last)))
 
     def _unfired(self, key: bytes) -> int:
         """The windows of the key that start before this have fired, as far as its open panes tell. Usually the
         watermark closed them. After `grace` was raised it may be too low for that."""
-        panes = self._panes.get(key)
+        panes = self.panes.get(key)
         if panes is None:
             return -LATEST
         start: int = self.states[name(panes[0], key)][NEXT]
@@ -111,7 +112,7 @@ class HoppingGroups(WindowGroups):
         pane, kind, key = start_of(group), self.tumbling, key_of(group)
         unclosed = kind.start(self.event.watermark - kind.size - kind.grace) + kind.every
         state[NEXT] = max(pane - kind.size + kind.every, unclosed, self._unfired(key))
-        starts = self._panes.setdefault(key, [])
+        starts = self.panes.setdefault(key, [])
         if pane not in starts:  # `rearm` may have found it already
             insort(starts, pane)
 
@@ -121,12 +122,12 @@ class HoppingGroups(WindowGroups):
         if reason == WINDOW and self._closing != AT_MOST:
             self._fire_window(whole, reason, now)
             return
-        while whole in self._panes:
+        while whole in self.panes:
             self._fire_window(whole, reason, now)
 
     def _fire_window(self, key: bytes, reason: str, now: float) -> None:
         """Fire the next window of a key, and drop the pane for which it was the last one."""
-        panes = self._panes[key]
+        panes = self.panes[key]
         oldest = name(panes[0], key)
         start = self.states[oldest][NEXT]
         members = [name(pane, key) for pane in panes if pane < start + self.tumbling.size]
@@ -153,10 +154,10 @@ class HoppingGroups(WindowGroups):
 
     def _go_on(self, key: bytes, start: int) -> None:
         """The window with this start has fired. The next one begins `every` later."""
-        panes = self._panes[key]
+        panes = self.panes[key]
         if panes[0] == start:
             self.drop(name(start, key))
-        if key not in self._panes:
+        if key not in self.panes:
             return
         group = name(panes[0], key)
         state = self.states[group]
@@ -175,7 +176,7 @@ class HoppingGroups(WindowGroups):
     def forget(self, key: bytes, now: float) -> None:
         """Drop all windows of the key of this pane."""
         whole = key_of(key)
-        for pane in [*self._panes.get(whole, ())]:
+        for pane in [*self.panes.get(whole, ())]:
             super().forget(name(pane, whole), now)
 
     def drop(self, key: bytes) -> tuple[GroupState, Bags]:
@@ -188,15 +189,15 @@ class HoppingGroups(WindowGroups):
             self._left(key)
 
     def _left(self, group: bytes) -> None:
-        panes = self._panes[key_of(group)]
+        panes = self.panes[key_of(group)]
         panes.remove(start_of(group))
         if not panes:
-            del self._panes[key_of(group)]
+            del self.panes[key_of(group)]
 
     def rearm(self) -> None:
-        self._panes = {}
+        self.panes = {}
         for group in self.states:
-            insort(self._panes.setdefault(key_of(group), []), start_of(group))
-        oldest = [name(panes[0], key) for key, panes in self._panes.items()]
+            insort(self.panes.setdefault(key_of(group), []), start_of(group))
+        oldest = [name(panes[0], key) for key, panes in self.panes.items()]
         self._order = [(self.span(each, self.states[each]).closes, self.states[each][FIRST], each) for each in oldest]
         heapify(self._order)

@@ -56,7 +56,7 @@ def pane_dropped_early(patch: Patch) -> None:
 
     def early(self: Any, key: bytes, start: int) -> None:
         go_on(self, key, start)
-        if self._panes.get(key, [start])[0] == start + self.tumbling.every:
+        if self.panes.get(key, [start])[0] == start + self.tumbling.every:
             self.drop(name(start + self.tumbling.every, key))
 
     patch.setattr(HoppingGroups, "_go_on", early)

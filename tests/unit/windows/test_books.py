@@ -9,14 +9,17 @@ from sluicegate.schemas import codec
 from sluicegate.streams.agent import Reducer, Window
 from sluicegate.streams.aggregation.accept import accept
 from sluicegate.streams.aggregation.changelog import Changelog
+from sluicegate.streams.aggregation.events import Fire
 from sluicegate.streams.aggregation.layout import COUNT, FIRST
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.reading.receive import ReceivedShards
 from sluicegate.streams.testing.log import LogRecord
 from sluicegate.streams.windows import groups, sessions
+from sluicegate.streams.windows.hopping import HoppingGroups
 from sluicegate.streams.windows.marks import Stamp
 from sluicegate.streams.windows.opening import groups_of, window_of
 from sluicegate.streams.windows.sessions import SessionGroups
+from sluicegate.streams.windows.tumbling import name
 from tests.unit.windows.turning import an_agent, open_windows, record
 
 ALL = (Reducer("all", "collect"),)
@@ -34,10 +37,37 @@ def test_each_open_session_is_among_those_that_close_and_those_of_its_key(seed: 
         key, time, amount = chance.choice([b"a", b"b"]), chance.randrange(20_000), chance.choice([1, 111_111])
         found.accept([record(offset, key, time, amount)], 100.0)
         closing = {
-            name for _, first, name in found._order if name in found.states and found.states[name][FIRST] == first
+            each for _, first, each in found._order if each in found.states and found.states[each][FIRST] == first
         }
         assert closing >= {*found.states}
-        assert sorted(name for names in found.sessions.values() for name in names) == sorted(found.states)
+        assert sorted(each for names in found.sessions.values() for each in names) == sorted(found.states)
+
+
+LIMITS = ({}, {"max_items": 4}, {"max_groups": 3}, {"max_bytes": 30}, {"max_buffered_bytes": 60, "max_bytes": 60})
+
+
+@pytest.mark.parametrize("limits", LIMITS, ids=str)
+@pytest.mark.parametrize("seed", range(20))
+def test_a_record_is_in_as_many_results_as_it_has_open_windows(seed: int, limits: dict[str, int]) -> None:
+    """Limits end all windows of a key, and its next record makes further results."""
+    chance = random.Random(seed)
+    found = open_windows(Window(4.0, kind="hopping", every=1.0, grace=1.0, max_ahead=1e9), compute=ALL, **limits)
+    assert isinstance(found, HoppingGroups)
+    expected = watermark = 0
+    for offset in range(120):
+        time = 100 * offset + chance.randrange(8_000)
+        watermark = max(watermark, time)
+        expected += sum(start + 5_000 > watermark for start in range(time // 1_000 * 1_000, time - 4_000, -1_000))
+        found.accept([record(offset, chance.choice([b"a", b"b"]), time, chance.choice([1, 111_111]))], 0.0)
+        closing = {(each, closes) for closes, _, each in found._order}
+        assert sorted(name(pane, key) for key, panes in found.panes.items() for pane in panes) == sorted(found.states)
+        assert closing >= {
+            (oldest, found.span(oldest, found.states[oldest]).closes)
+            for oldest in (name(panes[0], key) for key, panes in found.panes.items())
+        }
+    found.accept([record(200, b"c", 1_000_000, 1)], 0.0)
+    assert sum(event.count for event in found.events if isinstance(event, Fire)) == expected
+    assert len(found.states) == 1
 
 
 def test_a_session_is_noted_once_when_its_heap_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:

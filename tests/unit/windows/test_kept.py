@@ -31,9 +31,10 @@ def test_when_a_window_closes_may_change_under_open_groups(change: dict[str, obj
     assert fingerprint(changed) == fingerprint(an_agent(USUAL))
 
 
-def test_sessions_are_other_windows() -> None:
-    session = replace(USUAL, kind="session")
-    for one, other in ((session, USUAL), (USUAL, session)):
+@pytest.mark.parametrize("kind", [{"kind": "session"}, {"kind": "hopping", "every": 60.0}])
+def test_another_kind_has_other_windows(kind: dict[str, object]) -> None:
+    changed = replace(USUAL, **kind)  # type: ignore[arg-type]
+    for one, other in ((changed, USUAL), (USUAL, changed)):
         assert fingerprint(an_agent(one)) != fingerprint(an_agent(other))
         again = earlier_agent(an_agent(one), fingerprint(an_agent(other))).aggregation
         assert again is not None
@@ -53,6 +54,23 @@ def test_a_session_that_is_converted_keeps_its_times() -> None:
     assert new.span(name, new.states[name])[:2] == span[:2]
     new.accept([record(2, b"k", 110_000, 5)], 100.0)
     assert new.rule.values(new.states[name], []) == {"total": 12}
+
+
+def test_a_pane_that_is_converted_keeps_its_next_window() -> None:
+    window = Window(60.0, kind="hopping", every=20.0)
+    stats = (Reducer("least", "min", "amount"), Reducer("entry", "first", "amount"), *TOTAL)
+    old, new = open_windows(window, compute=stats), open_windows(replace(window, late="skip"), compute=TOTAL)
+    old.accept([record(0, b"k", 65_000, 3), record(1, b"x", 85_000, 4)], 100.0)
+    [first] = old.events
+    spans = {name: old.span(name, state) for name, state in old.states.items()}
+    conversion = Conversion(old, new)
+    for name in spans:
+        conversion.move(name)
+    new.rearm()
+    assert isinstance(first, Fire)
+    assert first.window is not None
+    assert (first.window.start, min(span.start for span in spans.values())) == (20_000, 40_000)
+    assert {name: new.span(name, state) for name, state in new.states.items()} == spans
 
 
 def test_groups_from_before_the_windows_have_none() -> None:

@@ -110,7 +110,7 @@ def test_a_pane_that_is_dropped_a_window_early_is_found(monkeypatch: pytest.Monk
 
     def early(self: HoppingGroups, key: bytes, start: int) -> None:
         go_on(self, key, start)
-        if self._panes.get(key, [0])[0] == start + self.tumbling.every:
+        if self.panes.get(key, [0])[0] == start + self.tumbling.every:
             self.drop(name(start + self.tumbling.every, key))
 
     monkeypatch.setattr(HoppingGroups, "_go_on", early)

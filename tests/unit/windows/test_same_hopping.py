@@ -2,36 +2,24 @@
 the same records, and the same records are late: compared with a naive oracle over 1,000 random logs."""
 
 import random
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
 from sluicegate.streams.agent import Window
-from sluicegate.streams.aggregation import changelog as log_module
 from sluicegate.streams.aggregation.layout import GroupState
-from sluicegate.streams.windows import groups as groups_module
 from sluicegate.streams.windows.hopping import HoppingGroups
 from sluicegate.streams.windows.tumbling import name
 from tests.unit.windows.hopping_oracle import HoppingOracle
 from tests.unit.windows.oracle import Step
 from tests.unit.windows.test_same_sessions import COMPUTE, crowded, told
 from tests.unit.windows.test_same_windows import a_log, a_window, played
-from tests.unit.windows.turning import Turned
+from tests.unit.windows.turning import Turned, judged
 
 LOGS = 1_000
 
 
-@pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A log that compacts all the time, and closings that are cut into small slices."""
-    monkeypatch.setattr(log_module, "SLACK", 150)
-    monkeypatch.setattr(log_module, "SLICE", 60)
-    monkeypatch.setattr(log_module, "GROWTH", 1)
-    monkeypatch.setattr(log_module, "ENTRY_LIMIT", 1500)
-    monkeypatch.setattr(groups_module, "STALE", 3)
-    monkeypatch.setattr(groups_module, "SLICE", 2)
-    return iter([None])
+pytestmark = pytest.mark.usefixtures("small")
 
 
 def a_hopping(chance: random.Random) -> Window:
@@ -53,12 +41,7 @@ def expected(window: Window, steps: list[Step], most: int) -> HoppingOracle:
     assert window.at_most is not None
     times = (round(1000 * each) for each in (window.size, window.every, window.offset, window.grace))
     oracle = HoppingOracle(*times, window.idle, window.at_most, window.max_ahead, most)
-    for offset, step in enumerate(steps):
-        if step.key is None:
-            oracle.look(step.now)
-        else:
-            oracle.take(offset, step)
-    return oracle
+    return judged(oracle, steps)
 
 
 def outcomes(seed: int) -> tuple[HoppingOracle, Turned]:
@@ -99,7 +82,7 @@ def test_a_next_window_that_is_not_in_the_log_is_found(monkeypatch: pytest.Monke
     def unsaved(self: HoppingGroups, key: bytes, start: int) -> None:
         known = dict(self.touched)
         go_on(self, key, start)
-        for pane in self._panes.get(key, ()):
+        for pane in self.panes.get(key, ()):
             group = name(pane, key)
             if group not in known:
                 self.touched.pop(group, None)

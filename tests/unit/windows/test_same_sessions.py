@@ -2,38 +2,24 @@
 records, and the same records are late: compared with a naive oracle over 1,000 random logs."""
 
 import random
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
 from sluicegate.streams.agent import Reducer, Window
-from sluicegate.streams.aggregation import changelog as log_module
 from sluicegate.streams.aggregation.events import Fire
-from sluicegate.streams.windows import groups as groups_module
-from sluicegate.streams.windows import sessions as sessions_module
 from sluicegate.streams.windows.sessions import SessionGroups
 from tests.unit.windows.oracle import Step
 from tests.unit.windows.session_oracle import SessionOracle, SessionResult
 from tests.unit.windows.test_same_windows import a_log, a_window, played
-from tests.unit.windows.turning import Turned
+from tests.unit.windows.turning import Turned, judged
 
 LOGS = 1_000
 VALUES = ("count", "sum", "min", "max", "first", "last", "distinct", "collect")
 COMPUTE = tuple(Reducer(kind, kind, None if kind == "count" else "amount") for kind in VALUES)
 
 
-@pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A log that compacts all the time, and closings that are cut into small slices."""
-    monkeypatch.setattr(log_module, "SLACK", 150)
-    monkeypatch.setattr(log_module, "SLICE", 60)
-    monkeypatch.setattr(log_module, "GROWTH", 1)
-    monkeypatch.setattr(log_module, "ENTRY_LIMIT", 1500)
-    monkeypatch.setattr(groups_module, "STALE", 3)
-    monkeypatch.setattr(sessions_module, "STALE", 3)
-    monkeypatch.setattr(groups_module, "SLICE", 2)
-    return iter([None])
+pytestmark = pytest.mark.usefixtures("small")
 
 
 def told(fire: Fire) -> SessionResult:
@@ -63,12 +49,7 @@ def expected(window: Window, steps: list[Step], most: int) -> SessionOracle:
     assert window.at_most is not None
     gap, grace = round(1000 * window.size), round(1000 * window.grace)
     oracle = SessionOracle(gap, grace, window.idle, window.at_most, window.max_ahead, most)
-    for offset, step in enumerate(steps):
-        if step.key is None:
-            oracle.look(step.now)
-        else:
-            oracle.take(offset, step)
-    return oracle
+    return judged(oracle, steps)
 
 
 def outcomes(seed: int) -> tuple[SessionOracle, Turned]:

@@ -2,33 +2,21 @@
 records, and the same records are late: compared with a naive oracle over 1,000 random logs."""
 
 import random
-from collections.abc import Iterator
 
 import pytest
 
 from sluicegate.streams.agent import Window
-from sluicegate.streams.aggregation import changelog as log_module
-from sluicegate.streams.windows import groups as groups_module
 from sluicegate.streams.windows.clock import EventClock
 from sluicegate.streams.windows.groups import WindowGroups
 from sluicegate.streams.windows.tumbling import Tumbling
 from tests.unit.windows.oracle import Oracle, Step
-from tests.unit.windows.turning import Turned
+from tests.unit.windows.turning import Turned, judged
 
 LOGS = 1_000
 KEYS = (b"a", b"b", b"", b"\xff\x00")
 
 
-@pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A log that compacts all the time, and closings that are cut into small slices."""
-    monkeypatch.setattr(log_module, "SLACK", 150)
-    monkeypatch.setattr(log_module, "SLICE", 60)
-    monkeypatch.setattr(log_module, "GROWTH", 1)
-    monkeypatch.setattr(log_module, "ENTRY_LIMIT", 1500)
-    monkeypatch.setattr(groups_module, "STALE", 3)
-    monkeypatch.setattr(groups_module, "SLICE", 2)
-    return iter([None])
+pytestmark = pytest.mark.usefixtures("small")
 
 
 def a_window(chance: random.Random) -> Window:
@@ -58,12 +46,7 @@ def expected(window: Window, steps: list[Step], count: int) -> Oracle:
     assert window.at_most is not None
     size, offset, grace = (round(1000 * each) for each in (window.size, window.offset, window.grace))
     oracle = Oracle(size, offset, grace, window.idle, window.at_most, window.max_ahead, count)
-    for offset, step in enumerate(steps):
-        if step.key is None:
-            oracle.look(step.now)
-        else:
-            oracle.take(offset, step)
-    return oracle
+    return judged(oracle, steps)
 
 
 def turned(window: Window, steps: list[Step], count: int, chance: random.Random) -> Turned:

@@ -1,7 +1,7 @@
 """A partition with windows turned by hand: batches, commits into a log in memory, crashes and restores from it."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from sluicegate.schemas import codec
 from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer, Window
@@ -12,7 +12,11 @@ from sluicegate.streams.reading.receive import ReceivedShards
 from sluicegate.streams.testing.log import LogRecord
 from sluicegate.streams.windows.groups import WindowGroups
 from sluicegate.streams.windows.opening import groups_of
-from tests.unit.windows.oracle import Result, Step
+from tests.unit.windows.hopping_oracle import HoppingOracle
+from tests.unit.windows.oracle import Oracle, Result, Step
+from tests.unit.windows.session_oracle import SessionOracle
+
+Judge = TypeVar("Judge", Oracle, HoppingOracle, SessionOracle)
 
 TOTAL = (Reducer("total", "sum", "amount"),)
 
@@ -30,6 +34,16 @@ def open_windows(window: Window, **more: Any) -> WindowGroups:
 
 def record(offset: int, key: bytes | None, at: int, amount: int = 0) -> LogRecord:
     return LogRecord("in", 0, offset, key, b'{"amount":%d}' % amount, at=at)
+
+
+def judged(oracle: Judge, steps: Sequence[Step]) -> Judge:
+    """The oracle, after it has taken all steps."""
+    for offset, step in enumerate(steps):
+        if step.key is None:
+            oracle.look(step.now)
+        else:
+            oracle.take(offset, step)
+    return oracle
 
 
 class Turned:
