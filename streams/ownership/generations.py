@@ -140,7 +140,7 @@ class Generations(list[Older]):
     def end(self, newest: Groups, now: float) -> Iterator[None]:
         """Before the first record: end or convert the groups whose policy asks for it. Yields after each slice, for its
         commit."""
-        for each in self:
+        for each in [*self]:  # a commit in between takes those out that have ended
             yield from _ends(each, newest, now)
         newest.rearm()
 
