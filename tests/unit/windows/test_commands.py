@@ -26,6 +26,13 @@ def test_explain_names_the_records_of_a_session_and_of_no_other() -> None:
     assert [offset for offset, second in seconds if reader.takes(record(offset, b"k", 0, second))] == [1, 3, 4, 6]
 
 
+def test_explain_names_the_records_of_a_hopping_window_and_of_no_other() -> None:
+    hopping = an_agent(Window(60.0, time="amount", unit="s", kind="hopping", every=20.0))
+    reader = GroupHistory(Partition("app", "sums", "in", 0), hopping, 1, b"k", (40_000, 100_000))
+    seconds = [(0, 41), (1, 61), (2, 300), (3, 99), (4, 100), (5, 40), (6, 39)]
+    assert [offset for offset, second in seconds if reader.takes(record(offset, b"k", 0, second))] == [1, 3, 5]
+
+
 def test_a_record_is_judged_without_a_clock() -> None:
     assert becomes("app", MINUTE, record(0, b"k", 0, 4_000_000_000)).outcome == "taken"
     late = becomes("app", MINUTE, LogRecord("in", 0, 0, b"k", b'{"amount":"yesterday"}'))
