@@ -27,6 +27,8 @@ _CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
 Kind = Literal["tumbling", "hopping", "session"]
 SLACK = 3600.0
 """Seconds that `at_most` is longer than a window and its grace if the file does not say it."""
+MANY = 1_000
+"""Above so many windows of one record `check` warns."""
 WINDOW = "window"
 TIMESTAMP = "timestamp"
 KINDS: tuple[Kind, ...] = ("tumbling", "hopping", "session")
@@ -308,7 +310,10 @@ def _times(agent: "AgentModel", window: WindowModel, at: Path) -> Iterator[FileF
 
 
 def warnings(window: Window, at: Path) -> Iterator[FileFinding]:
-    """Limits without which a window may stay open for long."""
+    """Limits without which a window may stay open for long, and windows that cost much."""
+    if window.kind == "hopping" and (many := round(window.size / window.every)) > MANY:
+        what = f"makes {many:,} windows of each record, and each window is the sum of up to as many parts"
+        yield FileFinding((*at, "every"), what, "write a longer time", ((*at, "every"), (*at, "hopping")))
     if window.idle is None:
         limit = spoken_duration(window.at_most or 0.0)
         since = "last" if window.kind == "session" else "first"

@@ -25,7 +25,7 @@ class MergedClock(EventClock):
     origin of the record that is taken.
     """
 
-    __slots__ = ("_ended", "_fresh", "_quiet", "_unsaved", "origins", "reading")
+    __slots__ = ("_ended", "_fresh", "_quiet", "_topics", "_unsaved", "origins", "reading")
 
     def __init__(self, source: str, idle: float | None) -> None:
         super().__init__(source)
@@ -35,10 +35,13 @@ class MergedClock(EventClock):
         self._unsaved: set[str] = set()
         self._ended: dict[str, int] = {}  # when it said under this claim that it is at its end
         self._quiet = False
+        self._topics: Collection[str] | None = None  # those of the origins; None: any
 
     def expect(self, names: Collection[str], topics: Collection[str]) -> None:
-        """A claim begins: these origins must be heard. Those of other topics than `topics`, AGENT/TOPIC, are gone."""
-        for name in [name for name in self.origins if name.rpartition("/")[0] not in topics]:
+        """A claim begins: these origins must be heard. All others are gone. Records that wait do not bring an origin
+        back, unless it is a partition of `topics` (AGENT/TOPIC), which may have been added since."""
+        self._topics = topics
+        for name in [name for name in self.origins if name not in names]:
             del self.origins[name]
         for name in names:
             if name not in self.origins:
@@ -53,6 +56,8 @@ class MergedClock(EventClock):
 
     def read(self, time: int) -> bool:
         """As in EventClock, for a record of `reading`, which is not idle any more."""
+        if self._gone(self.reading):
+            return False
         known, state, said = self.origins.get(self.reading, (NEVER, UNKNOWN, 0))
         if time <= known and state not in (UNKNOWN, IDLE):
             return False
@@ -62,11 +67,17 @@ class MergedClock(EventClock):
 
     def hear(self, stamp: Stamp) -> bool:
         """A mark. Returns whether it moved the watermark."""
+        if self._gone(stamp.origin):
+            return False
         known = self.origins.get(stamp.origin, (NEVER, UNKNOWN, 0))
         self._note(stamp.origin, (max(known[0], stamp.time), stamp.state, stamp.said))
         if stamp.state != BEHIND:
             self._ended[stamp.origin] = stamp.said
         return self._advanced()
+
+    def _gone(self, origin: str) -> bool:
+        """Whether it is of a topic that the agent does not read any more."""
+        return self._topics is not None and origin.rpartition("/")[0] not in self._topics
 
     def _note(self, name: str, state: OriginState) -> None:
         self.origins[name] = state

@@ -197,6 +197,13 @@ GUARDS = (
         ORIGINS,
     ),
     Guard(
+        "windows: an origin of a topic that is not read any more holds nothing back",
+        "streams/windows/merged.py",
+        '        return self._topics is not None and origin.rpartition("/")[0] not in self._topics\n',
+        "        return False\n",
+        ORIGINS,
+    ),
+    Guard(
         "hopping: a pane stays until its last window has fired",
         "streams/windows/hopping.py",
         "        if panes[0] == start:\n            self.drop(name(start, key))\n",

@@ -151,6 +151,12 @@ def test_limits_that_are_never_are_warned_of(tmp_path: Path) -> None:
     assert "window" not in "\n".join(lines(loaded(tmp_path, windowed("{tumbling: 5m}")).warnings, tmp_path))
 
 
+def test_many_hopping_windows_of_one_record_are_warned_about(tmp_path: Path) -> None:
+    [found] = lines(loaded(tmp_path, windowed("{hopping: 1d, every: 1s}")).warnings, tmp_path)
+    assert "window.every: makes 86,400 windows of each record" in found
+    assert loaded(tmp_path, windowed("{hopping: 1h, every: 5m}")).warnings == ()
+
+
 def test_a_file_in_words(tmp_path: Path) -> None:
     said = words.meaning(an_agent(tmp_path, "{tumbling: 5m, time: placed_at, grace: 30s, at_most: 10m}"))
     assert said[1:5] == [

@@ -332,6 +332,21 @@ def test_reports_say_how_far_an_origin_is(scene: Scene) -> None:
     assert 0 < report.origin_lag < 10
 
 
+def test_an_origin_that_is_gone_holds_nothing_back_though_its_records_wait() -> None:
+    """Its topic was taken out of `from`, or was made anew with fewer partitions."""
+    clock = MergedClock("timestamp", 30.0)
+    clock.restore_origins({f"a/{name}": (1_000, "behind", 1) for name in ("in/0", "in/1", "old/0")})
+    clock.expect(["a/in/0"], ["a/in"])
+    clock.reading = "a/old/0"
+    assert not clock.read(2_000)
+    assert not clock.hear(Stamp("a/old/0", 2_000, "at-end", 2))
+    assert clock.hear(Stamp("a/in/0", 9_000, "at-end", 2))
+    assert (clock.watermark, [*clock.origins]) == (9_000, ["a/in/0"])
+    clock.reading = "a/in/1"  # added since
+    assert not clock.read(3_000)
+    assert [*clock.held_back_by()] == ["a/in/1"]
+
+
 def test_a_record_of_an_idle_origin_holds_back_before_its_next_mark() -> None:
     clock = MergedClock("timestamp", 30.0)
     clock.expect(["a/in/0", "a/in/1"], ["a/in"])
