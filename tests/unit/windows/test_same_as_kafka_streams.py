@@ -77,7 +77,7 @@ def final(answer: Answer) -> Answer:
     return answer._replace(windows=windows)
 
 
-@pytest.mark.parametrize(("kind", "batch"), [("tumbling", 3), ("hopping", 1), ("session", 3)])
+@pytest.mark.parametrize(("kind", "batch"), [("tumbling", 3), ("hopping", 1), ("session", 3)], ids=KINDS)
 def test_the_windows_and_the_late_records_are_those_of_kafka_streams(kind: str, batch: int) -> None:
     assert different(kind, batch=batch) == 0
 
