@@ -11,6 +11,8 @@ from typing import Literal
 from sluicegate.schemas.options import SchemaOptions
 
 Scalar = str | int | float | bool | None
+CORRELATION: Literal["correlation"] = "correlation"
+"""The kind of the window of a correlation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,9 @@ class Window:
     group may be open by that clock since its first record, of a session since its last one; None means never. A record
     more than `max_ahead` ahead of that clock is refused. `origins` are the agents that re-key for the windows, and the
     topics that they read, as AGENT/TOPIC.
+
+    The window of a correlation is the time within which its legs must come: `size` since the leg that
+    `Correlation.since` names.
     """
 
     size: float
@@ -60,7 +65,7 @@ class Window:
     late: Literal["dead-letter", "skip"] = "dead-letter"
     max_ahead: float = 3600.0
     origins: tuple[str, ...] = ()
-    kind: Literal["tumbling", "hopping", "session"] = "tumbling"
+    kind: Literal["tumbling", "hopping", "session", "correlation"] = "tumbling"
     every: float = 0.0
 
 
@@ -70,11 +75,15 @@ class Correlation:
 
     The key of a group that ended is remembered for `remember` seconds, at most `max_keys` keys in each partition. A
     record of such a key is late, and `late` is the action.
+
+    With `Aggregation.window`, the time of the records decides when a group times out: `size` after its earliest record,
+    with `since` last after its latest one.
     """
 
     remember: float = 3600.0
     late: Literal["dead-letter", "skip"] = "dead-letter"
     max_keys: int = 1_000_000
+    since: Literal["first", "last"] = "first"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 from sluicegate.streams.agent import Reducer
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.layout import BYTES, COLUMNS, SLOTS, Bags, GroupState
+from sluicegate.streams.aggregation.layout import BYTES, COLUMNS, MERGED, Bags, GroupState
 from sluicegate.streams.aggregation.reducers import BAGS, STATS, kept_as, places
 from sluicegate.streams.errors import ConfigurationError
 
@@ -21,7 +21,7 @@ class Conversion:
     def __init__(self, old: Groups, new: Groups) -> None:
         self._old, self._new = old, new
         before, after = old.rule.aggregation, new.rule.aggregation
-        merged = before.window is not None and SLOTS[before.window.kind] > 0
+        merged = before.window is not None and before.window.kind in MERGED
         slots, bags = places(before.compute, before.on_missing == "ignore", merged)
         self._end = COLUMNS + sum(map(len, slots.values()))  # what windows keep beside the reducers follows
         try:

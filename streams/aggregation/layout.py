@@ -17,6 +17,7 @@ SEEN = 4  # owner's time of the newest record, kept only for timeouts since the 
 TRACE = 5  # traceparent of the first record, or None
 BYTES = 6  # bytes in the bags
 COLUMNS = 7
-SLOTS = {"tumbling": 0, "hopping": 1, "session": 2}
-"""How many slots each kind of windows keeps behind those of the reducers. The groups of windows with slots are merged
-(merging.py)."""
+SLOTS = {"tumbling": 0, "hopping": 1, "session": 2, "correlation": 2}
+"""How many slots each kind of windows keeps behind those of the reducers."""
+MERGED = ("hopping", "session")
+"""The kinds of windows whose groups are merged (merging.py)."""

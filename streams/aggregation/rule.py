@@ -7,11 +7,11 @@ from typing import Any, Literal
 from sluicegate.schemas import Codec, codec
 from sluicegate.schemas.codecs import SCHEMA_FORMATS, as_json
 from sluicegate.schemas.json import Field, FieldDecoder, bounded, canonical, decode_any, wanted, well_formed
-from sluicegate.streams.agent import Agent, Aggregation, Let, Reducer, Until, Window
+from sluicegate.streams.agent import CORRELATION, Agent, Aggregation, Let, Reducer, Until, Window
 from sluicegate.streams.aggregation.clauses import Lets, Where, computed, needed
 from sluicegate.streams.aggregation.completion import Completion, completion
 from sluicegate.streams.aggregation.ending import Ending
-from sluicegate.streams.aggregation.layout import SLOTS, Bags, GroupState
+from sluicegate.streams.aggregation.layout import MERGED, SLOTS, Bags, GroupState
 from sluicegate.streams.aggregation.reducers import ABSENT, STATS, Plan, places, plan, together
 from sluicegate.streams.aggregation.results import results
 from sluicegate.streams.contracts.record import Record
@@ -80,7 +80,8 @@ class Rule:
         getters = {field.path: get for field, get in zip(fields, want.getters, strict=True)}
         window, until = aggregation.window, aggregation.until
         more = 0 if window is None else SLOTS[window.kind]
-        made: Plan = plan(aggregation.compute, getters, lenient, codec.shown, _kept(codec, want), merged=more > 0)
+        merged = window is not None and window.kind in MERGED
+        made: Plan = plan(aggregation.compute, getters, lenient, codec.shown, _kept(codec, want), merged=merged)
         self.plan = made._replace(blank=(*made.blank, *[0] * more))
         if self.plan.inline and want.attributes[0] != "f0":
             self.plan = self.plan._replace(inline=0, also=together(self.plan.adders))
@@ -127,10 +128,27 @@ def fingerprint(agent: Agent) -> str:
     if agent.events:
         more.append({"events": sorted(agent.events)})
     if (window := rule.window) is not None:  # `grace` and the like may change under open windows
-        shape = {"size": window.size, "offset": window.offset, "time": window.time, "unit": window.unit}
-        shape |= {} if window.kind == "tumbling" else {"kind": window.kind}
-        more.append({**shape, "every": window.every} if window.kind == "hopping" else shape)
+        more.append(_shape(window))
     return canonical([rule.key, compute, agent.format, rule.on_missing == "ignore", *more]).decode()
+
+
+def _shape(window: Window) -> dict[str, object]:
+    """What makes the groups of these windows other groups than those of another window."""
+    if window.kind == CORRELATION:
+        return {"kind": window.kind}
+    shape: dict[str, object] = {"size": window.size, "offset": window.offset}
+    shape |= {"time": window.time, "unit": window.unit}
+    shape |= {} if window.kind == "tumbling" else {"kind": window.kind}
+    return {**shape, "every": window.every} if window.kind == "hopping" else shape
+
+
+def _window(known: Window | None, shape: Mapping[str, Any] | None) -> Window | None:
+    """The window of this shape. The rest is as in `known`."""
+    if shape is None:
+        return None
+    if shape.get("kind") == CORRELATION:
+        return known if known is not None and known.kind == CORRELATION else Window(0.0, kind=CORRELATION)
+    return replace(known or Window(**shape), **{"kind": "tumbling", "every": 0.0, **shape})
 
 
 def restored(agent: Agent, earlier: str) -> Rule:
@@ -158,9 +176,8 @@ def earlier_agent(agent: Agent, earlier: str) -> Agent:
     scope: Literal["partition", "shared"] = "shared" if "shared" in others else "partition"
     let = tuple(Let(*each) for lets in others if isinstance(lets, list) for each in lets)
     reducers = tuple(Reducer(*each) for each in compute)
-    shape = next((each for each in others if isinstance(each, dict) and "size" in each), None)
-    known = agent.aggregation.window if agent.aggregation else None
-    window = None if shape is None else replace(known or Window(**shape), **{"kind": "tumbling", "every": 0.0, **shape})
+    shape = next((each for each in others if isinstance(each, dict) and {"size", "kind"} & each.keys()), None)
+    window = _window(agent.aggregation.window if agent.aggregation else None, shape)
     on_missing: Literal["ignore", "dead-letter"] = "ignore" if lenient else "dead-letter"
     aggregation = replace(
         agent.aggregation or Aggregation(), key=key, compute=reducers, on_missing=on_missing, until=None, window=window

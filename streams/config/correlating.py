@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from sluicegate.streams import agent as run
+from sluicegate.streams.config import correlating_time
+from sluicegate.streams.config.correlating_time import CorrelationTimeout, TimeoutField
 from sluicegate.streams.config.fields import (
     TOPIC,
     Count,
-    Duration,
     DurationOrZero,
     Expression,
     FieldPath,
@@ -24,6 +25,7 @@ from sluicegate.streams.config.fields import (
 )
 from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean
 from sluicegate.streams.config.scalars import Native, Unknown
+from sluicegate.streams.config.windows import TIMESTAMP, TimeField, TimeModel
 from sluicegate.streams.expressions.faults import ExpressionError
 from sluicegate.streams.expressions.parse import is_name, parse
 from sluicegate.streams.expressions.scope import inside, left_of, paths, right_of
@@ -38,7 +40,7 @@ CORRELATE = "correlate"
 FEWEST, MOST = 2, 16  # legs
 KEEPS = {"first": "first", "last": "last", "all": "collect"}
 """The reducer of a leg, by `keep`."""
-TAKEN_NAMES = ("key", "key_base64", "count", "reason", "opened_at", "closed_at", "group", "message")
+TAKEN_NAMES = ("key", "key_base64", "count", "reason", "opened_at", "closed_at", "group", "message", "window")
 Keep = Annotated[Literal["first", "last", "all"], unless_unknown("first")]
 LateLegs = Annotated[Literal["dead-letter", "skip"], unless_unknown("dead-letter")]
 OnNullLeg = Annotated[Literal["dead-letter", "skip"], unless_unknown("dead-letter")]
@@ -83,6 +85,12 @@ class LegModel(BaseModel):
     on_null: OnNullLeg = Field(
         default="dead-letter", description="What happens to a record without a value.", examples=["skip"]
     )
+    time: TimeField = Field(
+        default=TimeModel(),
+        description="The field that holds the time of a record: a path, or `{field, unit}`. `timestamp` is Kafka's.",
+        examples=["paid_at"],
+        json_schema_extra={"default": TIMESTAMP},
+    )
 
 
 def _as_leg(value: object) -> object:
@@ -98,7 +106,7 @@ class CorrelateModel(BaseModel):
 
     model_config = _CLOSED
     legs: Annotated[dict[str, LegField], unless_unknown(dict)] = Field(
-        description="The legs by name: a topic each, or `{from, key, keep, where, on_null}`.",
+        description="The legs by name: a topic each, or `{from, key, keep, where, on_null, time}`.",
         examples=[{"order": "orders", "payment": {"from": "payments", "key": "order_id"}}],
     )
     complete: Expression | None = Field(
@@ -107,8 +115,10 @@ class CorrelateModel(BaseModel):
         "written, all legs are needed.",
         examples=["has(order) && has(payment)"],
     )
-    timeout: Duration = Field(
-        description="The longest time that a group is open, by the worker's clock.", examples=["15m"]
+    timeout: TimeoutField = Field(
+        description="The time within which all legs of a key must come, by the times of their records. The long form "
+        "is `{after, since, clock, idle, at_most, max_ahead}`.",
+        examples=["15m"],
     )
     remember: DurationOrZero = Field(
         default=3600.0,
@@ -129,7 +139,7 @@ class CorrelateModel(BaseModel):
 
 
 def _unknown() -> CorrelateModel:
-    return CorrelateModel.model_construct(legs={}, timeout=60.0)
+    return CorrelateModel.model_construct(legs={}, timeout=CorrelationTimeout.model_construct(after=60.0))
 
 
 CorrelateField = Annotated[CorrelateModel, unless_unknown(_unknown)]
@@ -154,7 +164,6 @@ def aggregate(correlate: CorrelateModel) -> dict[str, Any]:
     legs = correlate.legs
     return {
         "until": until(correlate.complete, legs),
-        "timeout": correlate.timeout,
         "compute": {name: (KEEPS[leg.keep], name) for name, leg in legs.items()},
     }
 
@@ -187,7 +196,9 @@ def expanded(correlate: CorrelateModel, name: str, made: run.Agent, app: str) ->
     """The agents of the legs, and `made` as the aggregation of what they write."""
     through = correlate.through or f"{app}.{name}.legs"
     assert made.aggregation is not None
-    correlation = run.Correlation(correlate.remember, correlate.late, correlate.max_keys)
+    timeout = correlate.timeout
+    correlation = run.Correlation(correlate.remember, correlate.late, correlate.max_keys, timeout.since)
+    window = correlating_time.window(timeout)
     legs = [
         replace(
             made,
@@ -198,6 +209,7 @@ def expanded(correlate: CorrelateModel, name: str, made: run.Agent, app: str) ->
             to=run.Destination(through, "raw"),
             rekeys=name,
             leg=leg,
+            times=correlating_time.of_leg(window, model.time),
             where=model.where or "",
             handler=None,
             having="",
@@ -206,7 +218,9 @@ def expanded(correlate: CorrelateModel, name: str, made: run.Agent, app: str) ->
         )
         for leg, model in correlate.legs.items()
     ]
-    rule = replace(made.aggregation, correlation=correlation, on_missing="ignore")
+    origins = tuple(f"{leg.name}/{topic}" for leg in legs for topic in leg.topics)
+    window = None if window is None else replace(window, origins=origins)
+    rule = replace(made.aggregation, correlation=correlation, window=window, on_missing="ignore")
     return [*legs, replace(made, topics=(through,), receive=(through,), start="earliest", aggregation=rule)]
 
 
@@ -219,7 +233,7 @@ def written(agent: run.Agent, legs: list[run.Agent]) -> dict[str, Any]:
     return {
         "legs": {each.leg: _leg(each, keeps[each.leg]) for each in legs},
         "complete": str(rule.until).replace("group.", ""),
-        "timeout": Native(rule.since_first or 0.0),
+        "timeout": correlating_time.written(rule),
         "remember": Native(rule.correlation.remember),
         "late": rule.correlation.late,
         "max_keys": rule.correlation.max_keys,
@@ -229,7 +243,7 @@ def written(agent: run.Agent, legs: list[run.Agent]) -> dict[str, Any]:
 
 def _leg(agent: run.Agent, keep: str) -> dict[str, Any]:
     rule = agent.aggregation or run.Aggregation()
-    more = {"key": rule.key, "where": agent.where or None}
+    more = {"key": rule.key, "where": agent.where or None, "time": correlating_time.time_written(agent.times)}
     found = {"from": list(agent.topics), "keep": keep, "on_null": rule.on_null}
     return found | {name: each for name, each in more.items() if each is not None}
 
@@ -270,6 +284,8 @@ def findings(agent: "AgentModel", path: Path, names: Mapping[str, object]) -> It
         needs: tuple[Path, ...] = ((*path, "session"), at)
         yield FileFinding(needs[0], "does not go together with correlate yet", "leave one out", needs)
     yield from _legs(correlate, path, at, names)
+    times: dict[Path, TimeModel] = {(*at, "legs", name, "time"): leg.time for name, leg in correlate.legs.items()}
+    yield from correlating_time.findings(correlate.timeout, (*at, "timeout"), times)
     yield from _complete(correlate, (*at, "complete"))
 
 
@@ -332,14 +348,15 @@ def _read(node: Node) -> set[str]:
 
 
 def meaning(agent: run.Agent) -> list[str]:
-    """What becomes of late legs: one sentence."""
+    """How the groups of a correlation end, and what becomes of late legs: one sentence each."""
     rule = agent.aggregation
     if rule is None or rule.correlation is None:
         return []
+    absent = correlating_time.meaning(rule) if rule.window is not None else []
     late = (
         "is only counted" if rule.correlation.late == "skip" else f"goes to {agent.dead_letters} with the reason late"
     )
     remember = rule.correlation.remember
     if not remember:
-        return ["forgets a key when its group ends: a later record of the key opens a new group"]
-    return [f"remembers ended keys for {spoken_duration(remember)}: a record of such a key {late}"]
+        return [*absent, "forgets a key when its group ends: a later record of the key opens a new group"]
+    return [*absent, f"remembers ended keys for {spoken_duration(remember)}: a record of such a key {late}"]

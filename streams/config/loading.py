@@ -31,6 +31,7 @@ from sluicegate.streams.config import (
 )
 from sluicegate.streams.config.cases import ExpectRowsStep, ExpectStep, RowStep, SendStep, StepModel
 from sluicegate.streams.config.correlating import CorrelateModel, LegModel
+from sluicegate.streams.config.correlating_time import CorrelationTimeout
 from sluicegate.streams.config.dead_letters import DeadLettersModel
 from sluicegate.streams.config.dedupe import DeduplicationModel, IdSource
 from sluicegate.streams.config.document import FileDocument, LineColumn, Unreadable
@@ -234,6 +235,8 @@ def _keys() -> Mapping[str, list[str]]:
         f"{agent}.aggregate.until": UntilModel,
         f"{agent}.correlate": CorrelateModel,
         f"{agent}.correlate.legs.*": LegModel,
+        f"{agent}.correlate.legs.*.time": TimeModel,
+        f"{agent}.correlate.timeout": CorrelationTimeout,
         f"{agent}.aggregate.window": WindowModel,
         f"{agent}.aggregate.window.time": TimeModel,
         "tests.*": StepModel,

@@ -1,10 +1,10 @@
 """An agent as the file writes it."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
-from sluicegate.streams.config import correlating
+from sluicegate.streams.config import correlating, correlating_time
 from sluicegate.streams.config.dead_letters import DeadLettersField
 from sluicegate.streams.config.declared import DeclaredFields
 from sluicegate.streams.config.dedupe import DedupeField
@@ -42,6 +42,7 @@ from sluicegate.streams.config.models_topics import (
 from sluicegate.streams.config.problems import Path
 from sluicegate.streams.config.registry import RegisterField
 from sluicegate.streams.config.scalars import Unknown
+from sluicegate.streams.config.windows import WindowModel
 
 _CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
 _FIELD_SCHEMA = {"type": "string", "pattern": FIELD}
@@ -330,8 +331,12 @@ class AgentModel(BaseModel):
                 name: ReducerModel.model_construct(kind=kind, field=field, function=None)
                 for name, (kind, field) in given["compute"].items()
             }
-            timeout = TimeoutModel.model_construct(after=given["timeout"], since="first")
-            made = Aggregate.model_construct(until=given["until"], timeout=timeout, compute=compute)
+            timeout = self.correlate.timeout
+            by_event = timeout.clock == correlating_time.EVENT
+            ends: dict[str, Any] = {"window": WindowModel.model_construct(tumbling=timeout.after)}
+            if not by_event:
+                ends = {"timeout": TimeoutModel.model_construct(after=timeout.after, since=timeout.since)}
+            made = Aggregate.model_construct(until=given["until"], compute=compute, **ends)
             self.__dict__["aggregate"] = made.model_copy(update={"on_missing": "ignore"})
         return self
 

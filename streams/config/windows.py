@@ -183,8 +183,8 @@ def built(window: WindowModel) -> Window:
         window.time.field,
         window.time.unit,
         window.grace,
-        _or_none(window.idle),
-        _or_none(at_most),
+        or_none(window.idle),
+        or_none(at_most),
         window.late,
         window.max_ahead,
         kind=window.kind,
@@ -192,7 +192,8 @@ def built(window: WindowModel) -> Window:
     )
 
 
-def _or_none(limit: float) -> float | None:
+def or_none(limit: float) -> float | None:
+    """None for `never`."""
     return None if limit == float("inf") else limit
 
 
@@ -214,7 +215,7 @@ def written(window: Window) -> dict[str, Any]:
 def findings(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
     """What an agent with windows cannot have, and limits that contradict each other."""
     rule = agent.aggregate
-    if rule is None or rule.window is None:
+    if rule is None or rule.window is None or agent.correlate is not None:
         return
     window, at = rule.window, (*path, "aggregate", WINDOW)
     yield from _kinds(window, at)

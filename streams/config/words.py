@@ -152,7 +152,7 @@ def _threshold(limit: Threshold) -> str:
 
 
 def _ends(agent: Agent, rule: Aggregation) -> list[str]:
-    if rule.window is not None:
+    if rule.window is not None and rule.correlation is None:
         early = [firing(rule)] if rule.count is not None or rule.until is not None else []
         return [*windows.meaning(rule.window, agent.dead_letters), *early]
     sentences = [

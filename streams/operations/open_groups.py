@@ -172,6 +172,8 @@ def why(group: OpenGroup, agent: Agent) -> str:
     if group.unread is not None:
         return f"{group.unread} of its {group.records} records are read again under the newest rule, {owner}"
     rule = group.under or agent.aggregation
+    if rule is not None and rule.correlation is not None:
+        return ", ".join([_legs(group, rule), *_ending(group), owner])
     said = [
         f"{group.records} of {rule.count}"
         if rule is not None and rule.count
@@ -182,13 +184,27 @@ def why(group: OpenGroup, agent: Agent) -> str:
         said.append(f"waits for a record whose {until.field} ends it")
     elif until is not None:
         said.append(waiting(until, {**group.values, "count": group.records}))
-    said.append(f"oldest {group.age:.0f} s")
-    said += _why_open(group.window) if group.window is not None else [_deadline(group.fires_in)]
-    if group.under is not None:
-        said.append("finishes under an earlier version of the rule")
+    said += _ending(group)
     if agent.scope == "shared":
         return ", ".join([*said, "any worker fires it"])
     return ", ".join([*said, owner])
+
+
+def _legs(group: OpenGroup, rule: Aggregation) -> str:
+    """`has order, no payment, ends at has(group.order) && has(group.payment)`"""
+    names = [each.name for each in rule.compute]
+    there = [each for each in names if group.values.get(each) not in (None, [])]
+    missing = [each for each in names if each not in there]
+    found = [f"has {' and '.join(there)}"] if there else []
+    return ", ".join([*found, *(f"no {each}" for each in missing), f"ends at {rule.until}"])
+
+
+def _ending(group: OpenGroup) -> Iterator[str]:
+    """When the group ends if no record completes it."""
+    yield f"oldest {group.age:.0f} s"
+    yield from _why_open(group.window) if group.window is not None else [_deadline(group.fires_in)]
+    if group.under is not None:
+        yield "finishes under an earlier version of the rule"
 
 
 def _deadline(fires_in: float | None) -> str:

@@ -62,6 +62,8 @@ def _of_key(name: str, old: AgentDocument, new: AgentDocument) -> Iterator[Chang
             yield from _of_aggregate(one, other)
         case "let":
             yield from _of_lets(old, new)
+        case "correlate" if one is not None and other is not None:  # the worker's clock has no timeout there
+            yield from _differences(name, {"timeout": {}, **one}, {"timeout": {}, **other})
         case _:
             yield from _differences(name, one, other)
 

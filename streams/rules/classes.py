@@ -44,6 +44,8 @@ _AGGREGATE = {
     **dict.fromkeys(("compute", "compute.kind", "compute.field", "compute.function"), COMPUTED),
 }
 _LEGS = ("through", "legs", "legs.from", "legs.key", "legs.keep", "legs.where", "legs.on_null")
+_LEG_TIMES = ("legs.time", "legs.time.field", "legs.time.unit", "timeout.clock")
+_TIMEOUTS = ("after", "since", "idle", "at_most", "max_ahead")
 _WRITTEN = ("format", "schema", "framing", "schema_id", "subject", "register", "message", "validate")
 _EVENT = ("envelope", "envelope.cloudevents", "envelope.type", "envelope.source")
 _TO = ("topic", "where", "select", "continue", *_EVENT, *_WRITTEN)
@@ -66,7 +68,8 @@ OF_AN_AGENT = {
     **dict.fromkeys(("format", "schema", "writer_schema", "framing", "schema_id", "message"), INPUT),
     "from.envelope": INPUT,
     **dict.fromkeys(("scope", "repartition"), INPUT),
-    **dict.fromkeys(("correlate", *(f"correlate.{name}" for name in _LEGS)), INPUT),
+    **dict.fromkeys(("correlate", *(f"correlate.{name}" for name in (*_LEGS, *_LEG_TIMES))), INPUT),
+    **dict.fromkeys((f"correlate.timeout.{name}" for name in _TIMEOUTS), END),
     **dict.fromkeys((f"correlate.{name}" for name in ("complete", "timeout", "remember", "late", "max_keys")), END),
     "aggregate": INPUT,
     **{f"aggregate.{name}": found for name, found in _AGGREGATE.items()},

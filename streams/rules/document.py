@@ -11,6 +11,7 @@ from sluicegate.schemas.json import decode_any
 from sluicegate.schemas.options import SchemaOptions
 from sluicegate.streams import formats
 from sluicegate.streams.agent import (
+    CORRELATION,
     Agent,
     Aggregation,
     Correlation,
@@ -47,10 +48,10 @@ def document(agent: Agent) -> AgentDocument:
         found["let"] = [{each.name: _normal(each.expression)} for each in agent.let]
     if rule is not None:
         found |= {"aggregate": _aggregate(rule), **({"key": rule.key} if rule.key else {})}
-    if agent.times is not None:  # it re-keys for this window
+    if agent.times is not None and agent.times.kind != CORRELATION:  # it re-keys for this window
         found["aggregate"] = {**found.get("aggregate", {}), "window": _window(agent.times)}
-    if rule is not None and rule.correlation is not None:
-        found["correlate"] = _besides_defaults(rule.correlation, Correlation(), ("remember", "late", "max_keys"))
+    if (correlate := _correlate(agent, rule)) is not None:
+        found["correlate"] = correlate
     if agent.outputs:
         found["to"] = _to(agent)
     if agent.lookups:
@@ -77,7 +78,7 @@ def _aggregate(rule: Aggregation) -> AgentDocument:
         found["until"] = {"field": rule.until.field, "equals": rule.until.equals}
     elif rule.until is not None:
         found["until"] = _normal(rule.until)
-    if rule.window is not None:
+    if rule.window is not None and rule.window.kind != CORRELATION:
         found["window"] = _window(rule.window)
     if rule.compute:
         found["compute"] = [{each.name: _reducer(each)} for each in rule.compute]
@@ -92,9 +93,29 @@ def _window(window: Window) -> AgentDocument:
     found |= {name: _number(each) for name in ("every", "offset", "grace") if (each := getattr(window, name))}
     if window.time is not None:
         found["time"] = {"field": window.time, "unit": window.unit}
-    limits = {"idle": window.idle, "at_most": window.at_most}
-    found |= {name: "never" if each is None else _number(each) for name, each in limits.items()}
+    found |= {"idle": _or_never(window.idle), "at_most": _or_never(window.at_most)}
     return found | {"late": window.late, "max_ahead": _number(window.max_ahead)}
+
+
+def _correlate(agent: Agent, rule: Aggregation | None) -> AgentDocument | None:
+    """Of a correlation, and of the agent of a leg if event time ends the groups. With the worker's clock the timeout is
+    that of the aggregation."""
+    if (times := agent.times) is not None and times.kind == CORRELATION:
+        time = "timestamp" if times.time is None else {"field": times.time, "unit": times.unit}
+        limits = {"idle": _or_never(times.idle), "max_ahead": _number(times.max_ahead)}
+        return {"legs": {"time": time}, "timeout": {"clock": "event", **limits}}
+    if rule is None or rule.correlation is None:
+        return None
+    found = _besides_defaults(rule.correlation, Correlation(), ("remember", "late", "max_keys"))
+    timeout: AgentDocument = {} if rule.correlation.since == "first" else {"since": rule.correlation.since}
+    if (window := rule.window) is not None:
+        timeout |= {"clock": "event", "after": _number(window.size), "max_ahead": _number(window.max_ahead)}
+        timeout |= {"idle": _or_never(window.idle), "at_most": _or_never(window.at_most)}
+    return found | ({"timeout": timeout} if timeout else {})
+
+
+def _or_never(limit: float | None) -> object:
+    return "never" if limit is None else _number(limit)
 
 
 def _lookup(lookup: Lookup) -> AgentDocument:

@@ -57,6 +57,7 @@ class WindowGroups(Groups):
         "tumbling",
         "window",
     )
+    reason = WINDOW  # of the groups that time ends
 
     def __init__(self, rule: Rule, window: Window, notes: bool = False) -> None:
         super().__init__(rule, notes)
@@ -228,7 +229,7 @@ class WindowGroups(Groups):
     def _end(self, group: bytes, by: str, now: float) -> None:
         self._closing = by
         try:
-            self.fire(group, WINDOW, now)
+            self.fire(group, self.reason, now)
         finally:
             self._closing = ""
 

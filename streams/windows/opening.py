@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Sequence
 
+from sluicegate.streams.agent import CORRELATION, Correlation
 from sluicegate.streams.aggregation.accept import accept
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.correlation.groups import CorrelatedGroups
 from sluicegate.streams.windows.clock import NEVER
+from sluicegate.streams.windows.correlated import CorrelatedByTime
 from sluicegate.streams.windows.groups import WindowGroups
 from sluicegate.streams.windows.hopping import HoppingGroups
 from sluicegate.streams.windows.marks import stamp
@@ -29,13 +31,13 @@ def accept_into(groups: Groups, records: Sequence[Record], now: float) -> None:
 
 def window_of(rule: Rule, span: tuple[int, int] | None = None) -> Callable[[Record], int | None]:
     """The function that finds the start of a record's window, in milliseconds. It returns None without windows, and for
-    a record without a time. `span` is the start and end of one window: of sessions and of hopping windows no other one
-    can be found."""
+    a record without a time. `span` is the start and end of one window: only the start of tumbling windows can be found
+    without it."""
     window = rule.aggregation.window
     if window is None or (window.kind != "tumbling" and span is None):
         return lambda record: None
     time, kind = _re_keyed if window.origins else reader(window, rule.message), tumbling(window)
-    gap = kind.size - 1 if window.kind == "session" else 0
+    after_last = {"session": kind.size, CORRELATION: 0}.get(window.kind, 1)  # from the last time to the end
 
     def start(record: Record) -> int | None:
         try:
@@ -44,7 +46,7 @@ def window_of(rule: Rule, span: tuple[int, int] | None = None) -> Callable[[Reco
             return None
         if span is None or window.kind == "tumbling":
             return kind.start(at)
-        return span[0] if span[0] <= at < span[1] - gap else None
+        return span[0] if span[0] <= at <= span[1] - after_last else None
 
     return start
 
@@ -62,8 +64,8 @@ def groups_of(rule: Rule, notes: bool = False) -> Groups:
     if rule.times is not None:
         return OriginGroups(rule, rule.times, notes)
     window, correlation = rule.aggregation.window, rule.aggregation.correlation
-    if correlation is not None:
-        return CorrelatedGroups(rule, correlation, notes)
     if window is None:
-        return Groups(rule, notes)
+        return Groups(rule, notes) if correlation is None else CorrelatedGroups(rule, correlation, notes)
+    if window.kind == CORRELATION:
+        return CorrelatedByTime(rule, window, correlation or Correlation(), notes)
     return _KINDS[window.kind](rule, window, notes)

@@ -4,19 +4,20 @@ from tests.mutation.guard import Guard
 
 ENGINE = ("tests/unit/engine/test_correlate.py",)
 GROUPS = "streams/correlation/groups.py"
+ENDED = "streams/correlation/ended.py"
 
 GUARDS = (
     Guard(
         "correlate: a key whose group ended opens no new group",
-        GROUPS,
-        "        if not self.finished.holds(_identity(key), now):\n",
+        ENDED,
+        "        if not self.ids.holds(_identity(key), now):\n",
         "        if True:\n",
         ENGINE,
     ),
     Guard(
         "correlate: ended keys are in the changelog",
         "streams/ownership/windowed.py",
-        "        return groups.finished\n",
+        "        return groups.ended.ids\n",
         "        return dedupe.seen if dedupe is not None else None\n",
         ENGINE,
     ),
@@ -37,8 +38,8 @@ GUARDS = (
     Guard(
         "correlate: a group that timed out is remembered as well",
         GROUPS,
-        "        if self.correlation.remember:\n",
-        '        if self.correlation.remember and reason != "timeout":\n',
+        "        self.ended.note(key, now)\n",
+        '        if reason != "timeout":\n            self.ended.note(key, now)\n',
         ENGINE,
     ),
     Guard(

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from sluicegate.streams.agent import Agent, Aggregation, Deduplication, Destination, Handler, Reducer, Until
-from tests.simulation import correlated, merged, routed, windowed
+from tests.simulation import correlated, legs, merged, routed, windowed
 from tests.simulation.handlers import DEADLY
 from tests.unit.aggregation.timelines import POOL
 
@@ -41,6 +41,7 @@ MORE_KINDS = (
     "windows",
     "correlated",
     "origins",
+    "legs",
 )
 """Not among those that the numbers of seeds choose, so that these go on to mean what they meant."""
 UNTIL = "done || group.total >= 150"
@@ -93,8 +94,8 @@ def agents(kind: str, chance: Random) -> tuple[Agent, ...]:
     if kind in ("routed", "forwarded"):
         rule = Aggregation(count=count, since_first=first, compute=SUM)
         return (routed.forwarder() if kind == "forwarded" else routed.agent(rule),)
-    if kind == merged.KIND:
-        return merged.agents(chance)
+    if kind in (merged.KIND, legs.KIND):
+        return merged.agents(chance) if kind == merged.KIND else legs.agents(chance)
     if kind in (windowed.KIND, correlated.KIND):
         return (windowed.agent(chance) if kind == windowed.KIND else correlated.agent(4 * first),)
     if kind == "dedupe":
@@ -135,9 +136,11 @@ def records(kind: str, chance: Random, most: int, steps: int, partitions: int) -
     ]
     if kind in (windowed.KIND, merged.KIND):
         found = [each._replace(value=windowed.timed(each.value, each.step, chance)) for each in found]
+    if kind == legs.KIND:
+        found = [each._replace(value=legs.leg(chance, number, each.step)) for number, each in enumerate(found)]
     if kind == correlated.KIND:
-        legs = [correlated.leg(chance, number) for number in range(most)]
-        found = [each._replace(key=key, value=value) for each, (key, value) in zip(found, legs, strict=True)]
+        made = [correlated.leg(chance, number) for number in range(most)]
+        found = [each._replace(key=key, value=value) for each, (key, value) in zip(found, made, strict=True)]
     for at in range(0, most, 31):
         found[at] = found[at]._replace(value=chance.choice(BROKEN)) if at % 62 else found[at]._replace(key=None)
     if kind == "dedupe":

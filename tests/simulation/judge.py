@@ -15,12 +15,13 @@ from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.testing.log import LogRecord
 from tests.chaos.record import Seen
 from tests.chaos.verdict import Verdict, exact_copies
-from tests.simulation import correlated, handlers, merged, shared
+from tests.simulation import correlated, handlers, legs, merged, shared
 from tests.simulation.calm import states
 from tests.simulation.changed import Tiled
 from tests.simulation.correlated_fold import Correlated
 from tests.simulation.deployed import KIND, TiledByRule
 from tests.simulation.fold import Fold, loads
+from tests.simulation.legs_fold import Leg, Legs
 from tests.simulation.merged_fold import Merged, Rekeyed, is_mark
 from tests.simulation.process import APP
 from tests.simulation.timers import early
@@ -174,10 +175,12 @@ def _folded(
     records: Sequence[LogRecord],
     crashed: set[int],
     sent: Sequence[Seen],
-) -> Fold | Tiled | Windowed | Rekeyed:
+) -> Fold | Tiled | Windowed | Rekeyed | Leg | Legs:
     if world.plan.files:
         laid = TiledByRule if world.plan.kind == KIND else Tiled
         return laid(world, partition, records, crashed, sent)
+    if world.plan.kind == legs.KIND:
+        return Leg(agent, records, crashed) if agent.leg else Legs(agent, records, crashed, world.plan.partitions)
     if agent.rekeys:
         return Rekeyed(records, crashed)
     if world.plan.kind == merged.KIND:

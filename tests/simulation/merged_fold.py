@@ -4,7 +4,7 @@ The log of the re-keyed topic has the time marks. The watermark is folded from i
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.contracts.values import Partition
@@ -23,12 +23,63 @@ def is_mark(headers: Any) -> bool:
     return any(name == STATE for name, _ in headers or ())
 
 
+class Heard(NamedTuple):
+    """What a record of the re-keyed topic says of its origin, AGENT/TOPIC/PARTITION. Of a mark there is a `state`, and
+    when it was written."""
+
+    name: str
+    offset: int
+    time: int
+    state: str
+    said: int
+
+
+def origin_of(record: LogRecord) -> Heard:
+    said = {name: (value or b"").decode() for name, value in record.h or ()}
+    origin, _, offset = said["sluicegate-origin"].rpartition("/")
+    state, _, written = said.get(STATE, "/0").partition("/")
+    return Heard(
+        f"{said['sluicegate-agent']}/{origin}", int(offset), int(said.get("sluicegate-time", -1)), state, int(written)
+    )
+
+
+class Origins:
+    """The watermark of origins, folded from what they say. `silent` are those that have said that they are idle."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._known = dict.fromkeys(names, (-1, "unknown", 0))
+        self._silent: set[str] = set()
+        self.watermark = -1
+
+    def hear(self, heard: Heard) -> None:
+        known, state, at = self._known[heard.name]
+        if heard.state:
+            state, at = heard.state, heard.said
+            self._silent |= {heard.name} if state == "idle" else set()
+        elif state in ("idle", "unknown"):
+            state = "behind"
+        self._known[heard.name] = max(known, heard.time), state, at
+        newest = max(each[2] for each in self._known.values())
+        active = [time for time, state, at in self._known.values() if state != "idle" or newest - at > FRESH]
+        self.watermark = max(self.watermark, min(active, default=-1))
+
+    def was_silent(self, name: str) -> bool:
+        return name in self._silent
+
+
+class Refusals:
+    """Offsets of records that are refused, each with the reason."""
+
+    def __init__(self) -> None:
+        self.refused: list[tuple[int, str]] = []
+
+
 class Rekeyed:
     """As fold.Fold, for the agent that re-keys."""
 
     def __init__(self, records: Sequence[LogRecord], crashed: set[int]) -> None:
         self.failed: list[int] = []
-        self.oracle = Oracle(1, 0, 0, 0.0, 0.0, 0.0, 1)  # for what is refused
+        self.oracle = Refusals()
         self._kept = []
         for record in records:
             value = loads(record.v)
@@ -85,34 +136,23 @@ class Merged(Windowed):
     tumbling, hopping, sessions = Least, LeastOfHopping, LeastOfSessions
 
     def __init__(self, agent: Agent, records: Sequence[LogRecord], crashed: set[int], partitions: int) -> None:
-        self._origins = {f"in/{number}": (-1, "unknown", 0) for number in range(partitions)}
+        self._origins = Origins([f"keyed/in/{number}" for number in range(partitions)])
         self._late: list[tuple[int, int, int]] = []  # number and offset of the input, and the close of the window
         self._counted: set[tuple[int, int]] = set()  # a store that goes back makes its worker write records again
-        self._silent: set[str] = set()  # origins that have said that they are idle
         super().__init__(agent, records, crashed)
 
     def _take(self, record: LogRecord) -> None:
-        said = {name: (value or b"").decode() for name, value in record.h or ()}
-        origin, time = said["sluicegate-origin"].rpartition("/")[0], int(said.get("sluicegate-time", -1))
-        known, state, at = self._origins[origin]
-        if STATE in said:
-            state, _, written = said[STATE].partition("/")
-            at = int(written)
-            self._silent |= {origin} if state == "idle" else set()
-        elif state in ("idle", "unknown"):
-            state = "behind"
-        self._origins[origin] = max(known, time), state, at
-        newest = max(each[2] for each in self._origins.values())
-        active = [time for time, state, at in self._origins.values() if state != "idle" or newest - at > FRESH]
-        self.oracle.heard(min(active, default=-1))  # type: ignore[attr-defined]
-        if STATE not in said:
+        heard = origin_of(record)
+        self._origins.hear(heard)
+        self.oracle.heard(self._origins.watermark)  # type: ignore[attr-defined]
+        if not heard.state:
             refused = len(self.oracle.refused)
             super()._take(record)
-            number, offset = map(int, said["sluicegate-origin"].split("/")[1:])
+            number, offset = int(heard.name.rpartition("/")[2]), heard.offset
             if len(self.oracle.refused) == refused:
                 self._counted.add((number, offset))
-            elif origin not in self._silent and (number, offset) not in self._counted:
-                self._late.append((number, offset, self._end(time)))
+            elif not self._origins.was_silent(heard.name) and (number, offset) not in self._counted:
+                self._late.append((number, offset, self._end(heard.time)))
 
     def _end(self, time: int) -> int:
         """The end of the last window of a record at this time."""

@@ -36,7 +36,14 @@ from tests.simulation.taken_out_changed import (
     still_open,
     takes_them,
 )
-from tests.simulation.taken_out_correlated import called_absent, ends_not_kept, not_remembered
+from tests.simulation.taken_out_correlated import (
+    any_distance,
+    called_absent,
+    ends_itself,
+    ends_not_kept,
+    not_remembered,
+    one_leg,
+)
 from tests.simulation.taken_out_routed import all_sent, all_taken, first_forwarded, held_back, one_route
 from tests.simulation.taken_out_shared import (
     dead_all_the_same,
@@ -168,4 +175,11 @@ MUTANTS = (
     Mutant("ended-key-not-remembered", "correlated", not_remembered),
     Mutant("ended-keys-not-restored", "correlated", ends_not_kept),
     Mutant("absent-before-what-waits-was-read", "correlated", called_absent),
+    Mutant("key-of-absent-leg-not-remembered", "legs", not_remembered),
+    Mutant("ended-keys-not-in-the-log", "legs", ends_not_kept),
+    Mutant("origins-of-legs-not-restored", "legs", origins_forgotten, 11),
+    Mutant("highest-leg-judges", "legs", highest_origin),
+    Mutant("one-leg-judges", "legs", one_leg),
+    Mutant("legs-of-any-distance", "legs", any_distance),
+    Mutant("group-ends-at-its-own-record", "legs", ends_itself, 4),
 )

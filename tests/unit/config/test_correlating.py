@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sluicegate.streams.agent import Agent, Aggregation, App, Correlation, Destination, Reducer
+from sluicegate.streams.agent import Agent, Aggregation, App, Correlation, Destination, Reducer, Window
 from sluicegate.streams.config import values, words
 from sluicegate.streams.rules.changes import changes, policies_of
 from sluicegate.streams.rules.document import document
@@ -39,8 +39,9 @@ def test_a_file_means_an_agent_for_each_leg_and_an_aggregation(tmp_path: Path) -
     ]
     assert [each.aggregation and each.aggregation.key for each in legs] == ["id", "order_id", None]
     assert main.receive == (through,)
+    origins = tuple(f"{each.name}/{topic}" for each in legs for topic in each.topics)
     assert main.aggregation == Aggregation(
-        since_first=900.0,
+        window=Window(900.0, idle=10.0, at_most=4500.0, kind="correlation", origins=origins),
         until="has(group.order) && has(group.payment) && has(group.note)",
         compute=(
             Reducer("order", "first", "order"),
@@ -50,6 +51,24 @@ def test_a_file_means_an_agent_for_each_leg_and_an_aggregation(tmp_path: Path) -
         on_missing="ignore",
         correlation=Correlation(),
     )
+
+
+def test_with_clock_wall_it_has_a_timeout_and_no_times(tmp_path: Path) -> None:
+    for since, wanted in (("first", (60.0, None)), ("last", (None, 60.0))):
+        timeout = f"{{after: 1m, since: {since}, clock: wall}}"
+        *legs, main = an_app(tmp_path, f"{{legs: {LEGS}, timeout: {timeout}}}").agents
+        assert main.aggregation is not None
+        assert (main.aggregation.since_first, main.aggregation.since_last) == wanted
+        assert main.aggregation.window is None
+        assert {each.times for each in legs} == {None}
+
+
+def test_each_leg_has_its_own_time(tmp_path: Path) -> None:
+    legs = "{order: {from: orders, time: at}, payment: {from: payments, time: {field: paid.ts, unit: ms}}, note: notes}"
+    found = an_app(tmp_path, f"{{legs: {legs}, timeout: {{after: 1m, idle: never, at_most: 2h}}}}").agents[:-1]
+    times = [each.times for each in found if each.times is not None]
+    assert [(each.time, each.unit) for each in times] == [("at", "rfc3339"), ("paid.ts", "ms"), (None, "rfc3339")]
+    assert {(each.size, each.idle, each.at_most) for each in times} == {(60.0, None, 7200.0)}
 
 
 @pytest.mark.parametrize(
@@ -82,6 +101,13 @@ def test_complete_is_asked_of_the_group(tmp_path: Path, complete: str, until: st
         (f"{{legs: {LEGS}, timeout: 15m}}", "aggregate: {count: 2}", "does not go together with correlate"),
         (f"{{legs: {LEGS}, timeout: 15m}}", "scope: shared", "does not go together with correlate"),
         (f"{{legs: {LEGS}, timeout: 15m, late: never}}", "", "late"),
+        (f"{{legs: {LEGS}, timeout: {{since: last}}}}", "", "after"),
+        (f"{{legs: {LEGS}, timeout: {{after: 1m, clock: sun}}}}", "", "clock"),
+        (f"{{legs: {LEGS}, timeout: {{after: 1m, clock: wall, idle: 1s}}}}", "", "does not go together with clock"),
+        (f"{{legs: {LEGS}, timeout: {{after: 1m, at_most: 30s}}}}", "", "is below after, 1 min"),
+        (f"{{legs: {LEGS}, timeout: {{after: 1m, idle: never, at_most: never}}}}", "", "would never be called absent"),
+        ("{legs: {a: {from: in, time: at}, b: c}, timeout: {after: 1m, clock: wall}}", "", "with clock: wall"),
+        ("{legs: {window: in, b: c}, timeout: 1m}", "", "is no name of a leg"),
     ],
 )
 def test_a_mistake_is_found(tmp_path: Path, correlate: str, more: str, said: str) -> None:
@@ -91,8 +117,9 @@ def test_a_mistake_is_found(tmp_path: Path, correlate: str, more: str, said: str
 
 
 def test_the_same_correlation_may_be_built_in_python(tmp_path: Path) -> None:
-    app = an_app(tmp_path, f"{{legs: {LEGS}, timeout: 15m, late: skip, remember: 1d, complete: has(order)}}")
-    values.check(app)
+    more = "late: skip, remember: 1d, complete: has(order)"
+    for timeout in ("15m", "{after: 1m, since: last, clock: wall}", "{after: 1m, since: last, idle: never}"):
+        values.check(an_app(tmp_path, f"{{legs: {LEGS}, timeout: {timeout}, {more}}}"))
 
 
 def test_its_meaning_in_words(tmp_path: Path) -> None:
@@ -112,3 +139,7 @@ def test_open_groups_go_on_after_other_times_and_not_with_other_legs(tmp_path: P
     other = an_app(tmp_path, f"{{legs: {LEGS.replace('keep: last', 'keep: first')}, timeout: 15m}}").agents[-1]
     assert policies(old, longer) == ("convert", "flush", "drop")
     assert policies(old, other) == ("flush", "drop")
+    wall = an_app(tmp_path, f"{{legs: {LEGS}, timeout: {{after: 15m, clock: wall}}}}").agents[-1]
+    assert policies(old, wall) == ("flush", "drop")
+    last = an_app(tmp_path, f"{{legs: {LEGS}, timeout: {{after: 15m, since: last, at_most: 5h}}}}").agents[-1]
+    assert policies(old, last) == ("convert", "flush", "drop")

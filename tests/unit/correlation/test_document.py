@@ -1,28 +1,54 @@
 """docs/correlate.md says what is there: its file passes its own tests, and its tables have every key."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from sluicegate.streams.config import Loaded
 from sluicegate.streams.config.correlating import CorrelateModel, LegModel
+from sluicegate.streams.config.correlating_time import CorrelationTimeout
 from sluicegate.streams.testing.files import loaded
-from sluicegate.streams.testing.play import play_with_crashes
+from sluicegate.streams.testing.play import play, play_with_crashes
 
 DOCUMENT = (Path(__file__).resolve().parents[3] / "docs" / "correlate.md").read_text(encoding="utf-8")
 
 
+[FILE] = re.findall(r"```yaml\n(.*?)```", DOCUMENT, re.S)
+
+
+def loaded_from(file: str, folder: Path) -> Loaded:
+    (folder / "shop.yaml").write_text(file, encoding="utf-8")
+    found = loaded(folder / "shop.yaml")
+    assert found.app is not None, found.problems
+    return found
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_its_file_passes_its_own_tests(tmp_path: Path, number: int) -> None:
+    found = loaded_from(FILE, tmp_path)
+    assert found.app is not None
+    assert play(found.app, found.cases[number]) is None
+
+
 @pytest.mark.parametrize("number", range(4))
 def test_its_file_passes_its_own_tests_with_a_death_at_every_place(tmp_path: Path, number: int) -> None:
-    [file] = re.findall(r"```yaml\n(.*?)```", DOCUMENT, re.S)
-    (tmp_path / "shop.yaml").write_text(file, encoding="utf-8")
-    found = loaded(tmp_path / "shop.yaml")
-    assert found.app is not None, found.problems
-    verdict = play_with_crashes(found.app, found.cases[number], lambda done, total: None)
+    """With shorter times, and with the agents of the test alone: each mark that is written in the silence has places to
+    die at."""
+    text = FILE
+    for usual, shorter in (("t: 15m", "t: 5s"), ("912s", "17s"), ("t: 10s", "t: 2s"), ("22s", "14s")):
+        assert usual in text
+        text = text.replace(usual, shorter)
+    found = loaded_from(text, tmp_path)
+    assert found.app is not None
+    tested = "settle" if number < 2 else "alarm"
+    app = replace(found.app, agents=tuple(each for each in found.app.agents if each.name.startswith(tested)))
+    verdict = play_with_crashes(app, found.cases[number], lambda done, total: None)
     assert (verdict.failure, verdict.place) == (None, None)
 
 
-@pytest.mark.parametrize("model", [CorrelateModel, LegModel])
-def test_its_tables_name_every_key(model: type[CorrelateModel | LegModel]) -> None:
+@pytest.mark.parametrize("model", [CorrelateModel, LegModel, CorrelationTimeout])
+def test_its_tables_name_every_key(model: type[CorrelateModel | LegModel | CorrelationTimeout]) -> None:
     names = {field.alias or name for name, field in model.model_fields.items()}
     assert {name for name in names if not re.search(rf"^\| `{name}: ?", DOCUMENT, re.M)} == set()

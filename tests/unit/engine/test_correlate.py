@@ -9,6 +9,7 @@ import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Agent, Aggregation, Correlation, Destination, Reducer
+from sluicegate.streams.correlation.ended import EndedKeys
 from sluicegate.streams.correlation.groups import CorrelatedGroups
 from tests.unit.engine.driver import Driver, Log, ManualClock, distinct, header, memory
 
@@ -123,7 +124,7 @@ def differs() -> bool:
 
 
 def test_twin_a_key_that_is_not_remembered_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(CorrelatedGroups, "_refuses", lambda self, key, record, now: False)
+    monkeypatch.setattr(EndedKeys, "refuses", lambda self, groups, key, record, now: False)
     assert differs()
 
 

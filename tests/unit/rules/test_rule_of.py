@@ -83,7 +83,7 @@ AGGREGATE = {
     "window": Window(300.0),
     "correlation": Correlation(),
 }
-CORRELATION = {"remember": 60.0, "late": "skip", "max_keys": 5}
+CORRELATION = {"remember": 60.0, "late": "skip", "max_keys": 5, "since": "last"}
 WINDOW = {
     "size": 600.0,
     "offset": 60.0,
@@ -206,6 +206,21 @@ def test_each_part_of_a_correlation_changes_the_digest(name):
     usual = Correlation()
     found = (usual, replace(usual, **{name: CORRELATION[name]}))
     one, other = (replace(PLAIN, aggregation=Aggregation(correlation=each)) for each in found)
+    assert rule_of(one).digest != rule_of(other).digest
+
+
+@pytest.mark.parametrize("name", ["size", "idle", "at_most", "max_ahead"])
+def test_each_part_of_the_time_of_a_correlation_changes_the_digest(name):
+    usual = Window(300.0, kind="correlation")
+    found = (usual, replace(usual, **{name: WINDOW[name]}))
+    one, other = (replace(PLAIN, aggregation=Aggregation(correlation=Correlation(), window=each)) for each in found)
+    assert rule_of(one).digest != rule_of(other).digest
+
+
+@pytest.mark.parametrize("name", ["time", "idle", "max_ahead"])
+def test_the_agent_of_a_leg_has_its_time_in_its_digest(name):
+    usual = Window(300.0, kind="correlation")
+    one, other = (replace(PLAIN, times=each) for each in (usual, replace(usual, **{name: WINDOW[name]})))
     assert rule_of(one).digest != rule_of(other).digest
 
 

@@ -1,0 +1,99 @@
+"""Correlations by the time of their records: a leg is absent when the watermark says so.
+
+A group lasts from its earliest record for the size of the window; with `since: last` until that long after its latest
+one. The watermark is the least over all partitions of all legs, so no leg is absent while a record of it that would be
+in time waits to be read.
+"""
+
+from heapq import heappush
+from typing import Any
+
+from sluicegate.streams.agent import Correlation, Window
+from sluicegate.streams.aggregation.accept import add_to, admitted
+from sluicegate.streams.aggregation.layout import FIRST, LAST, GroupState
+from sluicegate.streams.aggregation.results import rfc3339
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.correlation.ended import EndedKeys
+from sluicegate.streams.windows.groups import WindowGroups
+from sluicegate.streams.windows.tumbling import Span, key_of, name
+
+EARLIEST, LATEST = -2, -1
+"""The last two slots of a state: the times of the earliest and the latest record, in milliseconds since 1970."""
+
+
+class CorrelatedByTime(WindowGroups):
+    """One group for each key; it ends once within `remember`. The name of a group is that of a window at 0.
+
+    A record that is further than the window from the other records of its group is late, whether the group is still
+    open or not. So it does not matter how fast the log is read.
+    """
+
+    __slots__ = ("_after", "_at", "_since_last", "ended")
+    reason = "timeout"
+
+    def __init__(self, rule: Rule, window: Window, correlation: Correlation, notes: bool = False) -> None:
+        super().__init__(rule, window, notes)
+        self.ended = EndedKeys(correlation)
+        self._after, self._since_last = round(1_000 * window.size), correlation.since == "last"
+        self._at = 0  # the time of the record that opens a group
+        self.counts |= {"late_legs": 0}
+
+    def span(self, group: bytes, state: GroupState) -> Span:
+        due = state[LATEST if self._since_last else EARLIEST] + self._after
+        return Span(state[EARLIEST], due, due + 1)  # a record at the end is in time
+
+    def fire(self, key: bytes, reason: str, now: float) -> None:
+        super().fire(key, reason, now)
+        self.ended.note(key_of(key), now)
+
+    def _count(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> None:
+        group = name(0, key)
+        state = self._open_at_watermark(group, now)
+        if self._is_late(key, state, record, time, now):
+            return
+        self._at = time
+        state = admitted(self, group, record, items, now)
+        if state is None:
+            return
+        before = state[EARLIEST], state[LATEST]
+        state[EARLIEST], state[LATEST] = min(before[0], time), max(before[1], time)
+        add_to(self, group, state, record, read, items, now)
+        if self.states.get(group) is not state:
+            return
+        if state[LAST] != record.offset():  # the record was refused
+            state[EARLIEST], state[LATEST] = before
+        elif not self._since_last and state[EARLIEST] < before[0]:
+            heappush(self._order, (self.span(group, state).closes, state[FIRST], group))
+
+    def _open_at_watermark(self, group: bytes, now: float) -> GroupState | None:
+        """The state of the group, unless the watermark has ended it: then it fires before the record is judged."""
+        state = self.states.get(group)
+        if state is None or (closes := self.span(group, state).closes) > self.event.watermark:
+            return state
+        self._end(group, self.event.closed_by(closes), now)
+        return None
+
+    def _is_late(self, key: bytes, state: GroupState | None, record: Record, time: int, now: float) -> bool:
+        if state is not None:
+            least, most = self._times(state)
+            if least <= time <= most:
+                return False
+            apart = (least - time if time < least else time - most) / 1000
+            self.ended.refuse(self, record, f"its time is {apart:g} s too far from the other records of its key")
+            return True
+        if self.ended.refuses(self, key, record, now):
+            return True
+        if time + self._after >= self.event.watermark:
+            return False
+        text = f"its group would end at {rfc3339((time + self._after) / 1000)}, and the watermark is past that"
+        self.ended.refuse(self, record, text)
+        return True
+
+    def _times(self, state: GroupState) -> tuple[int, int]:
+        """The least and the greatest time that a record of this group may have."""
+        earliest, latest, after = state[EARLIEST], state[LATEST], self._after
+        return (earliest - after, latest + after) if self._since_last else (latest - after, earliest + after)
+
+    def _opened(self, group: bytes, state: GroupState, now: float) -> None:
+        state[EARLIEST] = state[LATEST] = self._at
