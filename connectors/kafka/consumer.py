@@ -154,13 +154,16 @@ class KafkaInput:
         self._consumer.resume([Position(topic, number) for topic, number in partitions])
 
     def ended(self, topic: str, number: int) -> int:
-        """librdkafka tells an end once. After an outage of all brokers it is asked again: a pause ends the fetch that
-        is under way, and the next fetch begins with the first answer of a broker."""
+        """librdkafka tells an end once. After an outage of all brokers it is looked for again."""
         place = topic, number
         if place in self._doubted:
-            self.pause([place])
-            self.resume([place])
+            self.look_again(topic, number)
         return self._ends.get(place, -1)
+
+    def look_again(self, topic: str, number: int) -> None:
+        """A pause ends the fetch that is under way, and the next fetch begins with the first answer of a broker."""
+        self.pause([(topic, number)])
+        self.resume([(topic, number)])
 
     def _forget_end(self, place: TopicPartition) -> None:
         self._ends.pop(place, None)

@@ -79,10 +79,9 @@ class Rule:
         self._parse = bounded(want.decode)
         getters = {field.path: get for field, get in zip(fields, want.getters, strict=True)}
         window, until = aggregation.window, aggregation.until
-        more = 0 if window is None else SLOTS[window.kind]
         merged = window is not None and window.kind in MERGED
         made: Plan = plan(aggregation.compute, getters, lenient, codec.shown, _kept(codec, want), merged=merged)
-        self.plan = made._replace(blank=(*made.blank, *[0] * more))
+        self.plan = made if window is None else made._replace(blank=(*made.blank, *[0] * SLOTS[window.kind]))
         if self.plan.inline and want.attributes[0] != "f0":
             self.plan = self.plan._replace(inline=0, also=together(self.plan.adders))
         self.key_of = _key_of(getters[aggregation.key]) if aggregation.key else None

@@ -18,7 +18,7 @@ EVENT = "event"
 IDLE = 10.0  # seconds; a group waits at least this long for a leg whose topic is silent
 _CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
 SinceLeg = Annotated[Literal["first", "last"], unless_unknown("first")]
-Clock = Annotated[Literal["event", "wall"], unless_unknown(EVENT)]
+ClockOfLegs = Annotated[Literal["event", "wall"], unless_unknown(EVENT)]
 
 
 class CorrelationTimeout(BaseModel):
@@ -31,7 +31,7 @@ class CorrelationTimeout(BaseModel):
         description="Whether `after` counts from the earliest or from the latest record of the group.",
         examples=["last"],
     )
-    clock: Clock = Field(
+    clock: ClockOfLegs = Field(
         default="event",
         description="`event`: the times of the records decide. `wall`: the worker's clock decides when it reads them.",
         examples=["wall"],

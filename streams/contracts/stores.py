@@ -263,6 +263,9 @@ class Gauge(Protocol):
         """The offset at which the partition ended when it was read to its end, since the last `start` or `resume`. -1
         when the end was not reached since, is not looked for, or when no broker answers."""
 
+    def look_again(self, topic: str, number: int) -> None:
+        """Look for the end of the partition anew: until a broker answers, `ended` gives -1."""
+
     def joined(self) -> bool:
         """Whether the group has given this member an assignment that was not lost since, even an empty one. Always true
         where the brokers assign (KIP-848), because a member without partitions is told nothing there."""

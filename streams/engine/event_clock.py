@@ -3,7 +3,7 @@
 Only the watermark makes a record late, so the owner's clock may close windows only when no record waits to be read. And
 a leg that waits to be read is not absent. The
 partition must have been read to its end since the last seek, its intake must not be paused, and no record of it may be
-in hand.
+in hand. After a turn that took long, the end is looked for again: the process may have stood still while records came.
 """
 
 from collections.abc import Sequence
@@ -13,18 +13,25 @@ from sluicegate.streams.contracts.stores import Gauge, TopicPartition
 from sluicegate.streams.ownership.claims import Claims
 from sluicegate.streams.ownership.owner import Owner
 
+STILL = 0.5  # seconds; a turn without work takes half of it
+
 
 class EventClocks:
     """The partitions of one worker whose groups ask for the end of the log."""
 
     def __init__(self, gauge: Gauge, claims: Claims) -> None:
         self._gauge, self._claims = gauge, claims
+        self._looked = 0.0
 
     def look(self, batch: Sequence[Record], now: float) -> None:
         """After a poll, before its records are taken and before windows may close."""
+        stood_still, self._looked = now - self._looked > STILL, now
         for place, owner in self._claims.owners.items():
             if owner.awaits is not None:
                 at_end = self._at_end(place, owner) and not _holds(batch, place)
+                if at_end and stood_still:
+                    self._gauge.look_again(*place)
+                    at_end = self._at_end(place, owner)
                 owner.awaits.stands(owner.offset, at_end, owner.now(now))
 
     def _at_end(self, place: TopicPartition, owner: Owner) -> bool:

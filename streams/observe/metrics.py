@@ -50,7 +50,7 @@ METRICS = (
         ("clause", "outcome"),
     ),
     Metric("windows_closed", "counter", "Groups whose window closed, or whose at_most passed.", ("closed_by",)),
-    Metric("legs_late", "counter", "Records of a correlation whose key had ended (late)."),
+    Metric("legs_late", "counter", "Records of a correlation that were late."),
     Metric("records_past_window", "counter", "Records whose window had closed (late)."),
     Metric(
         "records_partly_late", "counter", "Records of which some hopping windows had closed: they count in the others."

@@ -260,6 +260,9 @@ class LogInput:
         position = -1 if place in self.paused else self.positions.get(place, -1)
         return position if position >= self.log.high(topic, number) else -1
 
+    def look_again(self, topic: str, number: int) -> None:
+        """Nothing to do: `ended` looks at the log itself."""
+
     def joined(self) -> bool:
         return self.member
 

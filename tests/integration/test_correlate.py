@@ -1,13 +1,16 @@
-"""Orders and their payments on a real broker, whose topics have 4 and 6 partitions. All worker processes are killed
-twice. Each order that was paid gives one match, each other order one absence, and none is false."""
+"""Orders and their payments on a real broker, whose topics have 4 and 6 partitions, by the times of the records. All
+worker processes are killed twice. Each order that was paid gives one match, each other order one absence, and none is
+false."""
 
 import json
 import os
 import random
 import signal
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +27,10 @@ ORDERS, KILLS = 2_000, 2
 TOPICS = {"orders": 4, "payments": 6, "settled": 4, "unpaid": 4, "orphans": 4, "dead": 4}
 AGENTS = 3  # two legs and the correlation, a process each
 PARTITIONS = 4 + 6 + 6
+AFTER = 25 * 60  # seconds
+TIMEOUT = f"{{after: {AFTER}s, idle: 5s, at_most: 1h}}"
+APART = 60_000  # ms from an order to its payment, at most
+EACH = 10  # ms from one order to the next
 FILE = """\
 app: NS
 kafka: {bootstrap.servers: "KAFKA", session.timeout.ms: 6000, heartbeat.interval.ms: 500}
@@ -36,8 +43,8 @@ agents:
   settle:
     correlate:
       legs:
-        order: {from: NS-orders, key: id}
-        payment: {from: NS-payments, key: order_id, keep: last}
+        order: {from: NS-orders, key: id, time: {field: at, unit: ms}}
+        payment: {from: NS-payments, key: order_id, keep: last, time: {field: at, unit: ms}}
       timeout: TIMEOUT
     to:
       - {topic: NS-unpaid, where: has(order) && !has(payment)}
@@ -62,13 +69,17 @@ def answer(document: dict[str, Any]) -> Answer:
 
 
 class Scene:
-    def __init__(self, url: str, kafka: str, ns: str, folder: Path, timeout: str = "20s") -> None:
+    """`timeout` is that of the file."""
+
+    def __init__(self, url: str, kafka: str, ns: str, folder: Path, timeout: str = TIMEOUT) -> None:
         admin = AdminClient({"bootstrap.servers": kafka})
         made = admin.create_topics([NewTopic(f"{ns}-{name}", many, 1) for name, many in TOPICS.items()])
         for each in made.values():
             each.result(30)
         path = folder / "shop.yaml"
         text = FILE.replace("NS", ns).replace("KAFKA", kafka).replace("STORE", url)
+        if "wall" in timeout:
+            text = text.replace(", time: {field: at, unit: ms}", "")
         path.write_text(text.replace("TIMEOUT", timeout))
         self.path, self.ns, self.feed = path, ns, Producer({"bootstrap.servers": kafka, "log_level": 0, "linger.ms": 5})
         self.readers: dict[str, Consumer] = {
@@ -118,18 +129,21 @@ def scene(request: pytest.FixtureRequest, kafka: str, ns: str, tmp_path: Path) -
 
 
 def history(
-    rnd: random.Random, orders: int = ORDERS, apart: int = 200
+    rnd: random.Random, orders: int = ORDERS, disorder: int = 200
 ) -> tuple[list[tuple[str, bytes, dict[str, Any]]], set[str]]:
-    """Records out of order: a payment may come up to `apart` orders before its own, or after it. Also the orders that
-    are paid, 95 of 100."""
+    """Orders in the order of their times, and payments out of order: each is written up to `disorder` orders before or
+    after its place. Also the orders that are paid, 95 of 100."""
+    begin = (round(time.time()) - 3600) * 1000 - orders * EACH
     placed, paid = list[tuple[float, str, bytes, dict[str, Any]]](), set[str]()
     for number in range(orders):
-        order = f"o-{number}"
-        placed.append((number, "orders", b"x%d" % number, {"id": order, "total": number}))
+        order, at = f"o-{number}", begin + number * EACH
+        placed.append((number, "orders", b"x%d" % number, {"id": order, "total": number, "at": at}))
         if rnd.random() < 0.95:
             paid.add(order)
-            at = number + rnd.uniform(-apart, apart)
-            placed.append((at, "payments", b"p%d" % number, {"order_id": order, "amount": number}))
+            later = rnd.randint(0, APART)
+            place = number + later / EACH + rnd.uniform(-disorder, disorder)
+            payment = {"order_id": order, "amount": number, "at": at + later}
+            placed.append((place, "payments", b"p%d" % number, payment))
     return [record for _, *record in sorted(placed)], paid  # type: ignore[misc]
 
 
@@ -154,3 +168,57 @@ def test_each_paid_order_is_one_match_and_each_other_one_absence(scene: Scene) -
             scene.kill(turn + 1)
     wait_until(lambda: scene.read() >= ORDERS, 90, "a result of each order", pause=0.5)
     judge(scene, ORDERS, paid)
+
+
+@pytest.fixture
+def timed(request: pytest.FixtureRequest, kafka: str, ns: str, tmp_path: Path) -> Iterator[Scene]:
+    made = Scene(f"sqlite:///{tmp_path / 'state.db'}", kafka, ns, tmp_path, request.param)
+    yield made
+    made.close()
+
+
+def pays_late(scene: Scene) -> None:
+    """The orders of 20 s. The worker that reads their payments stands still for 12 s."""
+    [payments] = [line["pid"] for line in scene.run.events("worker.started", agent="settle.payment")]
+    os.kill(payments, signal.SIGSTOP)
+    try:
+        records, paid = history(random.Random(8), ORDERS, 0)
+        scene.put(records)
+        end = time.monotonic() + 12
+        wait_until(lambda: scene.read() > 0 or time.monotonic() > end, 30, "a false absence, or none", pause=0.5)
+        assert scene.read() == 0
+    finally:
+        os.kill(payments, signal.SIGCONT)
+    wait_until(lambda: scene.read() >= ORDERS, 90, "a result of each order", pause=0.5)
+    judge(scene, ORDERS, paid)
+
+
+@pytest.mark.parametrize("timed", ["{after: 61s, idle: 3s, at_most: 1h}"], indirect=True)
+def test_no_order_is_unpaid_while_its_payment_waits_to_be_read(timed: Scene) -> None:
+    pays_late(timed)
+
+
+@pytest.mark.parametrize("timed", ["{after: 6s, clock: wall}"], indirect=True)
+def test_twin_with_the_clock_of_the_worker_absences_are_false(timed: Scene) -> None:
+    with pytest.raises(AssertionError):
+        pays_late(timed)
+    assert timed.found["unpaid"]
+
+
+@pytest.mark.parametrize("scene", ["sqlite", "redis_url"], indirect=True)
+def test_when_all_legs_are_silent_the_last_absence_is_said_in_time(scene: Scene) -> None:
+    """Also by another process, after the owner was killed: the session of the group lasts six seconds more."""
+    for turn in range(2):
+        at = round(time.time() - AFTER) * 1000
+        scene.put([("orders", b"x", {"id": f"o-{turn}", "total": turn, "at": at})])
+        begin = time.monotonic()
+        if turn:
+            scene.kill(1)
+            begin = time.monotonic()
+        wait_until(partial(said, scene, turn + 1), 60, "an absence", pause=0.05)
+        assert time.monotonic() - begin < 5 + 2 + 3 + (6 + 8 if turn else 0)
+    assert [each.reason for each in scene.found["unpaid"].values()] == ["timeout"] * 2
+
+
+def said(scene: Scene, many: int) -> bool:
+    return scene.read() >= many

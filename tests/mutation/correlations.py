@@ -5,6 +5,7 @@ from tests.mutation.guard import Guard
 ENGINE = ("tests/unit/engine/test_correlate.py",)
 GROUPS = "streams/correlation/groups.py"
 ENDED = "streams/correlation/ended.py"
+BY_TIME, BY_TIME_TESTS = "streams/windows/correlated.py", ("tests/unit/engine/test_correlate_by_time.py",)
 
 GUARDS = (
     Guard(
@@ -48,5 +49,54 @@ GUARDS = (
         "            if many := len(bags[index]):\n",
         "            if (many := len(bags[index])) >= 0:\n",
         ("tests/unit/correlation/test_document.py", "tests/unit/engine/test_correlate.py"),
+    ),
+    Guard(
+        "correlate by time: legs may be only so far apart",
+        BY_TIME,
+        "            if least <= time <= most:\n",
+        "            if True:\n",
+        BY_TIME_TESTS,
+    ),
+    Guard(
+        "correlate by time: a group that the watermark has ended takes no record",
+        BY_TIME,
+        "        self._end(group, self.event.closed_by(closes), now)\n        return None\n",
+        "        return state\n",
+        BY_TIME_TESTS,
+    ),
+    Guard(
+        "correlate by time: the first leg of a key is late when its own end has passed",
+        BY_TIME,
+        "        if time + self._after >= self.event.watermark:\n",
+        "        if time + self._after >= 0:\n",
+        BY_TIME_TESTS,
+    ),
+    Guard(
+        "correlate by time: a record at the very end is in time",
+        BY_TIME,
+        "        return Span(state[EARLIEST], due, due + 1)",
+        "        return Span(state[EARLIEST], due, due)",
+        BY_TIME_TESTS,
+    ),
+    Guard(
+        "correlate by time: an earlier record makes its group end earlier",
+        BY_TIME,
+        "        elif not self._since_last and state[EARLIEST] < before[0]:\n",
+        "        elif False:\n",
+        BY_TIME_TESTS,
+    ),
+    Guard(
+        "correlate by time: an ended key is remembered",
+        BY_TIME,
+        "        self.ended.note(key_of(key), now)\n",
+        "        pass\n",
+        BY_TIME_TESTS,
+    ),
+    Guard(
+        "silence: a process that stood still looks for the end of its partition again",
+        "streams/engine/event_clock.py",
+        "                if at_end and stood_still:\n",
+        "                if False:\n",
+        ("tests/unit/engine/test_event_clock.py",),
     ),
 )

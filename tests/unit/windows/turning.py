@@ -8,6 +8,7 @@ from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer, W
 from sluicegate.streams.aggregation.changelog import Changelog
 from sluicegate.streams.aggregation.events import Fire, Refused
 from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.ownership.windowed import known
 from sluicegate.streams.reading.receive import ReceivedShards
 from sluicegate.streams.testing.log import LogRecord
 from sluicegate.streams.windows.groups import WindowGroups
@@ -63,7 +64,7 @@ class Turned:
         """As after a crash: what was not committed is gone."""
         self.groups, self.senders = open_windows(self.window, **self.more), ReceivedShards("in")
         self.groups.caught_up = True
-        self.changelog = Changelog(self.groups, self.first)
+        self.changelog = Changelog(self.groups, self.first, known(self.groups, None))
         kept = [self.log[number] for number in sorted(self.log) if self.first <= number <= self.last]
         self.changelog.replay(kept, self.first, self.last, self.senders)
 

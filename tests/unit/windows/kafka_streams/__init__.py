@@ -84,11 +84,17 @@ def answers(kind: str) -> Path:
 
 def asked(logs: list[Log]) -> list[str]:
     """The answers of Kafka Streams, a line for each log. Raises Unavailable without Java or Maven."""
+    return answered(HERE / "Windows.java", [each.line() for each in logs])
+
+
+def answered(program: Path, lines: list[str]) -> list[str]:
+    """What this Java program with Kafka Streams answers, a line for each line. Raises Unavailable without Java or
+    Maven."""
     java = shutil.which("java")
     if java is None:
         raise Unavailable("Kafka Streams needs java on the PATH: install a Java 17 runtime")
-    command = [java, "-Xmx512m", "-cp", f"{jars.kafka_streams()}/*", str(HERE / "Windows.java")]
-    text = "".join(each.line() + "\n" for each in logs)
+    command = [java, "-Xmx512m", "-cp", f"{jars.kafka_streams()}/*", str(program)]
+    text = "".join(each + "\n" for each in lines)
     return subprocess.run(
         command, input=text, capture_output=True, text=True, check=True, timeout=300
     ).stdout.splitlines()
