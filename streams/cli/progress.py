@@ -137,9 +137,9 @@ def _groups(
     groups = [each.groups for each in found.every]
     now = view.claim.store_time
     oldest = min((at for each in groups if (at := each.oldest()) is not None), default=None)
-    due = min(each.next_due() for each in groups)
+    due = min(each.next_due() for each in groups) if agent.grouped else inf
     age = None if oldest is None else max(0.0, now - oldest)
-    deadline = None if due == inf else due - now
+    deadline = None if due == inf else 0.0 if due == -inf else due - now
     parked = sum(item.state == "parked" for item in found.sealed.held.values())
     note = f"{parked} parked: see `sluicegate parked ls`" if parked else None
     count = sum(len(each.states) for each in groups) if agent.grouped else None

@@ -7,10 +7,11 @@ way if the watermark closed a window of the group. It takes five times as long f
 
 from collections.abc import Callable, Sequence
 from math import floor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluicegate.streams.aggregation.groups import LONGEST_KEY
 from sluicegate.streams.aggregation.layout import COUNT, LAST, GroupState
+from sluicegate.streams.aggregation.reducers import Add
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.windows.times import LATEST, NO_TIMESTAMP, milliseconds
@@ -26,14 +27,37 @@ def folds(rule: Rule) -> bool:
     return not (plan.folds or plan.bags or rule.lets or rule.ending or rule.aggregation.on_full != "fire-oldest")
 
 
+class LoopParts(NamedTuple):
+    """What a loop needs at each record. `latest` is the last event time that is not too far ahead, `limit` the number
+    of records at which a group ends. `total`, `low` and `high` are the slots of the numbers that are added inline;
+    `total` 0: none are."""
+
+    decode: Callable[[bytes], Any]
+    key_of: Callable[[Any], bytes] | None
+    time_of: Callable[[Any], int] | None
+    largest: int
+    latest: int
+    limit: float
+    until: Callable[[Any], bool] | None
+    total: int
+    low: int
+    high: int
+    also: Add | None
+
+
+def loop_parts(windows: "WindowGroups", now: float) -> LoopParts:
+    rule, plan = windows.rule, windows.rule.plan
+    latest = floor(min(LATEST, (now + windows.window.max_ahead) * 1000))
+    numbers = plan.inline, plan.inline + 1, plan.inline + 2
+    read = rule.decode, rule.key_of, time_function(windows), rule.max_record_bytes
+    return LoopParts(*read, latest, rule.completion.most, rule.until, *numbers, plan.also)
+
+
 def fold(windows: "WindowGroups", records: Sequence[Record], now: float, most: int) -> None:
     """`windows.take` for each record, with the same result."""
-    rule, event, kind = windows.rule, windows.event, windows.tumbling
-    decode, key_of, until, largest = rule.decode, rule.key_of, rule.until, rule.max_record_bytes
-    adders, touched, get = rule.plan.adders, windows.touched, windows.states.get
-    latest, limit = floor(min(LATEST, (now + windows.window.max_ahead) * 1000)), rule.completion.most
-    time_of, bound = time_function(windows), bound_of(windows, latest)
-    begin, end, closes, prefix = 0, 0, 0, b""
+    decode, key_of, time_of, largest, latest, limit, until, total, low, high, also = loop_parts(windows, now)
+    event, kind, touched, get = windows.event, windows.tumbling, windows.touched, windows.states.get
+    bound, begin, end, closes, prefix = bound_of(windows, latest), 0, 0, 0, b""
     for record in records:
         state = None
         try:
@@ -42,10 +66,12 @@ def fold(windows: "WindowGroups", records: Sequence[Record], now: float, most: i
             known, time = record.timestamp() if time_of is None else (1, time_of(read))
             if not begin <= time < end:
                 prefix, closes, begin, end = _span(kind, time, bound, event.watermark)
-            if known != NO_TIMESTAMP and begin <= time < end and len(value) <= largest:  # type: ignore[arg-type]
+                known = known if begin <= time < end else NO_TIMESTAMP
+            if known and len(value) <= largest:  # type: ignore[arg-type]
                 state = get(group := prefix + key)
                 if state is None and len(group) <= LONGEST_KEY:
-                    state, bound = _opened(windows, group, record, now, time), min(bound, closes)
+                    state, bound = _opened(windows, group, record, read, now, time), min(bound, closes)
+                added = state[total] + read.f0 if total and state is not None else 0
         except Exception:  # the careful way finds the reason
             state = None
         if state is None:
@@ -56,8 +82,14 @@ def fold(windows: "WindowGroups", records: Sequence[Record], now: float, most: i
             event.watermark = time
         state[COUNT] = count = state[COUNT] + 1
         state[LAST] = record.offset()
-        for add in adders:
-            add(state, read)
+        if total:
+            state[total], number = added, read.f0
+            if number > state[high]:
+                state[high] = number
+            elif number < state[low]:
+                state[low] = number
+        if also is not None:
+            also(state, read)
         touched[group] = state
         if count >= limit or (until is not None and until(read)):
             windows.complete(group, state, read, now)
@@ -71,10 +103,15 @@ def _span(kind: Tumbling, time: int, bound: int, watermark: int) -> tuple[bytes,
     return name(start, b""), closes, max(start, 0), min(start + kind.every, bound) if closes > watermark else 0
 
 
-def _opened(windows: "WindowGroups", group: bytes, record: Record, now: float, time: int) -> GroupState | None:
+def _opened(
+    windows: "WindowGroups", group: bytes, record: Record, read: Any, now: float, time: int
+) -> GroupState | None:
     """A new group of a window that the watermark, with this record's time, does not close."""
     windows.event.read(time)
-    return windows.open(group, record, now)
+    state = windows.open(group, record, now)
+    if (total := windows.rule.plan.inline) and state is not None:
+        state[total + 1] = state[total + 2] = read.f0
+    return state
 
 
 def time_function(windows: "WindowGroups") -> Callable[[Any], int] | None:

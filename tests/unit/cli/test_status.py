@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from sluicegate.connectors import open_store
 from sluicegate.connectors.kafka.embedded import EmbeddedBroker
-from sluicegate.streams.agent import Agent, Aggregation, App, Destination, Http, Reducer
+from sluicegate.streams.agent import Agent, Aggregation, App, Destination, Http, Reducer, Window
 from sluicegate.streams.cli import main
 from sluicegate.streams.cli.letters import Counts
 from sluicegate.streams.cli.progress import Status
@@ -53,6 +53,17 @@ def status(app, store, timeout) -> Status:
 def feed(log, keys, number=0):
     for key in keys:
         log.append("in", number, key.encode(), b'{"amount": 1}')
+
+
+def test_the_time_marks_of_a_re_keying_agent_are_no_deadline(log, clock):
+    store = memory(clock)
+    log.create("keyed", 1)
+    re_keys = {"rekeys": "a", "times": Window(60.0)}
+    agent = Agent("sums", ("in",), Aggregation(key="k"), Destination("keyed", "raw"), "dead", **re_keys)
+    log.append("in", 0, b"a", b'{"k": "x"}')
+    Driver(agent, store, log, clock).give(0, 1).turns()
+    rows = status(replace(APP, agents=(agent,)), store, 0.1).partitions
+    assert [(row.next_deadline, row.open_groups) for row in rows] == [(None, None)] * 2
 
 
 def test_a_partition_shows_its_owner_offset_groups_deadline_and_outbox(log, clock):
