@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.bench import jobs, load, several
 from tests.bench.load import Expected
-from tests.bench.peers.peers import NONE, PEERS, Tools
+from tests.bench.peers.peers import NONE, PEERS, Peer, Tools
 from tests.bench.systems import LOOP, SERVERS, Running, Work, started
 
 MEMORY, EFFECTS = "none: the state is in memory", "effects exactly once, outputs numbered"
@@ -51,7 +51,14 @@ def once(system: str, workers: int, bootstrap: str, given: Input, tools: Tools) 
 @contextmanager
 def running(system: str, work: Work, tools: Tools) -> Iterator[Running]:
     """The peer at work. All topics that it makes are removed at the end."""
-    app, peer = f"bench-{uuid.uuid4().hex[:8]}", PEERS[system]
+    app = f"bench-{uuid.uuid4().hex[:8]}"
+    with started_peer(app, PEERS[system], work, tools, system) as run:
+        yield run
+
+
+@contextmanager
+def started_peer(app: str, peer: Peer, work: Work, tools: Tools, system: str) -> Iterator[Running]:
+    """As `running`, for any peer."""
 
     def command(out: str, folder: Path) -> list[str]:
         given = {

@@ -31,14 +31,14 @@ def _install(folder: Path) -> None:
             raise Unavailable(f"the peers could not be installed:\n{(done.stdout + done.stderr)[-2000:]}")
 
 
-def kafka_streams(classes: Path) -> list[str]:
-    """The command that runs J1.java, which is compiled into this folder. Raises Unavailable."""
+def kafka_streams(classes: Path, program: str = "J1") -> list[str]:
+    """The command that runs this program of `programs`, which is compiled into this folder. Raises Unavailable."""
     javac, java = shutil.which("javac"), shutil.which("java")
     if javac is None or java is None:
         raise Unavailable("Kafka Streams needs java and javac on the PATH: install a JDK of version 17 or newer")
     libraries = jars.from_pom("Kafka Streams", f"kafka-streams-bench-{jars.VERSION}", PROGRAMS / "pom.xml")
-    subprocess.run([javac, "-cp", f"{libraries}/*", "-d", str(classes), str(PROGRAMS / "J1.java")], check=True)
-    return [java, "-Xmx512m", "-cp", f"{classes}:{libraries}/*", "J1"]
+    subprocess.run([javac, "-cp", f"{libraries}/*", "-d", str(classes), str(PROGRAMS / f"{program}.java")], check=True)
+    return [java, "-Xmx512m", "-cp", f"{classes}:{libraries}/*", program]
 
 
 def versions() -> Mapping[str, str]:
