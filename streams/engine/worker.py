@@ -40,7 +40,7 @@ from sluicegate.streams.ownership.owner import Owner
 from sluicegate.streams.ownership.setting import AgentRuntime
 from sluicegate.streams.ownership.status import partition_report
 
-CHUNK = 250  # records taken at once, so that they stay in the processor's cache
+CHUNK = 500  # records taken at once; 250 take 5 to 8 % more time for a record (python -m tests.bench --jobs J1)
 SMALL_CHUNK = 16  # records taken at once if records are large
 REPORT_EVERY, INFORM_EVERY = 1.0, 0.2  # seconds between two reports to the supervisor, and to Kafka
 PROBE_EVERY = 5.0  # seconds between two checks of the store
