@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from sluicegate.streams import agent as run
@@ -67,7 +68,9 @@ def _agents(file: FileModel, name: str, agent: AgentModel, written: set[str], fo
     """An agent with `repartition:` is two: one that re-keys, and itself on what that one writes, by the message key."""
     made = _agent(file, name, agent, written, folder)
     if agent.correlate is not None:
-        return correlating.expanded(agent.correlate, name, made, file.app)
+        asked = registry.name_of(file.schema_registry)
+        reads = partial(schemas.given, folder=folder, asked=asked)
+        return correlating.expanded(agent.correlate, name, made, file.app, reads)
     if agent.repartition is None or agent.key is None:
         return [made]
     rule = made.aggregation or run.Aggregation()

@@ -4,12 +4,13 @@ An agent with `correlate` is one agent for each leg, which re-keys the leg's rec
 aggregation of that topic.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
+from sluicegate.schemas.options import SchemaOptions
 from sluicegate.streams import agent as run
 from sluicegate.streams.config import correlating_time
 from sluicegate.streams.config.correlating_time import CorrelationTimeout, TimeoutField
@@ -24,6 +25,7 @@ from sluicegate.streams.config.fields import (
     unless_unknown,
 )
 from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean
+from sluicegate.streams.config.reading import ReadModel
 from sluicegate.streams.config.scalars import Native, Unknown
 from sluicegate.streams.config.windows import TIMESTAMP, TimeField, TimeModel
 from sluicegate.streams.expressions.faults import ExpressionError
@@ -62,10 +64,9 @@ _TOPICS_SCHEMA = {
 Topics = Annotated[list[TopicField], BeforeValidator(_as_topics), WithJsonSchema(_TOPICS_SCHEMA)]
 
 
-class LegModel(BaseModel):
+class LegModel(ReadModel):
     """One leg: its topics, and what is kept of its records in a group. Without `key` it is the key of the record."""
 
-    model_config = _CLOSED
     from_: Topics = Field(alias="from", description="A topic, or a list of topics.", examples=["payments"])
     key: FieldPath | None = Field(
         default=None,
@@ -106,7 +107,8 @@ class CorrelateModel(BaseModel):
 
     model_config = _CLOSED
     legs: Annotated[dict[str, LegField], unless_unknown(dict)] = Field(
-        description="The legs by name: a topic each, or `{from, key, keep, where, on_null, time}`.",
+        description="The legs by name: a topic each, or a mapping with `from`, `key`, `keep`, `where`, `on_null`, "
+        "`time`, `format` and its schema.",
         examples=[{"order": "orders", "payment": {"from": "payments", "key": "order_id"}}],
     )
     complete: Expression | None = Field(
@@ -192,8 +194,10 @@ def _named(node: Node, legs: Mapping[str, LegModel]) -> Iterator[Identifier]:
         waiting += inside(each) if isinstance(each, Macro) else ()
 
 
-def expanded(correlate: CorrelateModel, name: str, made: run.Agent, app: str) -> list[run.Agent]:
-    """The agents of the legs, and `made` as the aggregation of what they write."""
+def expanded(
+    correlate: CorrelateModel, name: str, made: run.Agent, app: str, reads: Callable[[LegModel], SchemaOptions | None]
+) -> list[run.Agent]:
+    """The agents of the legs, and `made` as the aggregation of what they write. `reads` gives the schema of a leg."""
     through = correlate.through or f"{app}.{name}.legs"
     assert made.aggregation is not None
     timeout = correlate.timeout
@@ -210,6 +214,8 @@ def expanded(correlate: CorrelateModel, name: str, made: run.Agent, app: str) ->
             rekeys=name,
             leg=leg,
             times=correlating_time.of_leg(window, model.time),
+            format=model.format,
+            avro=reads(model),
             where=model.where or "",
             handler=None,
             having="",
@@ -224,14 +230,21 @@ def expanded(correlate: CorrelateModel, name: str, made: run.Agent, app: str) ->
     return [*legs, replace(made, topics=(through,), receive=(through,), start="earliest", aggregation=rule)]
 
 
-def written(agent: run.Agent, legs: list[run.Agent]) -> dict[str, Any]:
-    """The keys of the file that say the same."""
+def place_of(agent: run.Agent) -> Path:
+    """The place of an agent in the file; the agent of a leg stands in its leg."""
+    return ("agents", agent.rekeys, CORRELATE, "legs", agent.leg) if agent.leg else ("agents", agent.name)
+
+
+def written(
+    agent: run.Agent, legs: list[run.Agent], schema: Callable[[SchemaOptions | None], dict[str, Any]]
+) -> dict[str, Any]:
+    """The keys of the file that say the same. `schema` gives those of a schema."""
     rule = agent.aggregation
     assert rule is not None
     assert rule.correlation is not None
     keeps = {each.name: keep for each in rule.compute for keep, kind in KEEPS.items() if kind == each.kind}
     return {
-        "legs": {each.leg: _leg(each, keeps[each.leg]) for each in legs},
+        "legs": {each.leg: _leg(each, keeps[each.leg]) | schema(each.avro) for each in legs},
         "complete": str(rule.until).replace("group.", ""),
         "timeout": correlating_time.written(rule),
         "remember": Native(rule.correlation.remember),
@@ -244,7 +257,7 @@ def written(agent: run.Agent, legs: list[run.Agent]) -> dict[str, Any]:
 def _leg(agent: run.Agent, keep: str) -> dict[str, Any]:
     rule = agent.aggregation or run.Aggregation()
     more = {"key": rule.key, "where": agent.where or None, "time": correlating_time.time_written(agent.times)}
-    found = {"from": list(agent.topics), "keep": keep, "on_null": rule.on_null}
+    found = {"from": list(agent.topics), "format": agent.format, "keep": keep, "on_null": rule.on_null}
     return found | {name: each for name, each in more.items() if each is not None}
 
 
@@ -278,7 +291,7 @@ def findings(agent: "AgentModel", path: Path, names: Mapping[str, object]) -> It
             yield FileFinding((*path, name), what, "leave one out", ((*path, name), at))
     for name, wrong in (("scope", agent.scope == "shared"), ("format", agent.format != "json")):
         if wrong:
-            what = "does not go together with correlate: legs are JSON, and each partition has an owner"
+            what = "does not go together with correlate: each leg has its own format, and each partition an owner"
             yield FileFinding((*path, name), what, "leave it out", ((*path, name), at))
     if agent.session:
         needs: tuple[Path, ...] = ((*path, "session"), at)
@@ -301,6 +314,9 @@ def _legs(correlate: CorrelateModel, path: Path, at: Path, names: Mapping[str, o
             yield FileFinding(
                 (*place, name), "takes the name of another agent", "rename one of them", ((*place, name),)
             )
+        if leg.format == "raw":
+            at_format = (*place, name, "format")
+            yield FileFinding(at_format, "has no fields", "write json, or another format", (at_format,))
         if correlate.through in leg.from_:
             needs = ((*at, "through"), (*place, name))
             yield FileFinding(needs[0], "is a topic that a leg reads", "give it a topic of its own", needs)

@@ -17,9 +17,7 @@ from sluicegate.streams.config.fields import (
     Expression,
     FieldPath,
     FlagField,
-    Format,
     Function,
-    SchemaId,
     SizeField,
     SpanField,
     Start,
@@ -30,17 +28,9 @@ from sluicegate.streams.config.fields import (
 )
 from sluicegate.streams.config.lookups import LookupsField
 from sluicegate.streams.config.models_groups import Aggregate, ReducerModel, TimeoutModel
-from sluicegate.streams.config.models_topics import (
-    DROP,
-    ClauseField,
-    DestinationModel,
-    Framing,
-    OneDestination,
-    Routes,
-    Sources,
-)
+from sluicegate.streams.config.models_topics import DROP, ClauseField, DestinationModel, OneDestination, Routes, Sources
 from sluicegate.streams.config.problems import Path
-from sluicegate.streams.config.registry import RegisterField
+from sluicegate.streams.config.reading import ReadModel
 from sluicegate.streams.config.scalars import Unknown
 from sluicegate.streams.config.windows import WindowModel
 
@@ -133,7 +123,7 @@ _FUNCTIONS_SCHEMA = {"anyOf": [_FUNCTION_SCHEMA, {"type": "array", "minItems": 1
 FunctionsField = Annotated[list[Function], BeforeValidator(_as_functions), WithJsonSchema(_FUNCTIONS_SCHEMA)]
 
 
-class AgentModel(BaseModel):
+class AgentModel(ReadModel):
     """An aggregation, a handler, or both: the handler then gets the completed groups. With neither, the agent forwards
     each record."""
 
@@ -142,48 +132,6 @@ class AgentModel(BaseModel):
         alias="from",
         description="The topics that the agent reads: one, a list, or `{topic, dedupe, envelope}`.",
         examples=["orders"],
-    )
-    format: Format = Field(
-        default="json",
-        description="The format of the records. `module:name` is a codec of your own.",
-        examples=["avro"],
-    )
-    schema_: Text | None = Field(
-        default=None,
-        alias="schema",
-        description="The schema that records are read with: a file, or `SUBJECT:VERSION` of the schema registry.",
-        examples=["order.avsc"],
-    )
-    writer_schema: Text | None = Field(
-        default=None,
-        description="The file of the schema that records were written with, if it is another one.",
-        examples=["order-1.avsc"],
-    )
-    writer_schemas: Text | None = Field(
-        default=None,
-        description=(
-            "A folder. A record with another schema id than `schema_id` is read with the schema in the file of its id."
-        ),
-        examples=["schemas"],
-    )
-    framing: Framing | None = Field(
-        default=None, description="`confluent`: a schema id stands before each record.", examples=["confluent"]
-    )
-    schema_id: SchemaId | None = Field(
-        default=None,
-        description=(
-            "The schema id of the records, with `framing: confluent`. Records with any other id become dead letters."
-        ),
-        examples=[7],
-    )
-    message: Text | None = Field(
-        default=None, description="The message of a Protobuf schema that records hold.", examples=["shop.Order"]
-    )
-    validate_: RegisterField | None = Field(
-        default=None,
-        alias="validate",
-        description="Whether each value is checked against its JSON Schema.",
-        examples=[True],
     )
     fields: DeclaredFields | None = Field(
         default=None,

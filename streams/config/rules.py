@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 
 from sluicegate.streams.agent import Agent, App, Destination
-from sluicegate.streams.config import schemas
+from sluicegate.streams.config import correlating, schemas
 from sluicegate.streams.config.problems import FileFinding, Path, printable
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.importing import loaded
@@ -16,8 +16,8 @@ def findings(app: App) -> Iterator[FileFinding]:
     sys.path.append(app.folder)
     try:
         for agent in app.agents:
-            yield from schemas.judged(agent, ("agents", agent.name))
-            yield from _codecs(("agents", agent.name, "format"), agent.format)
+            yield from schemas.judged(agent, correlating.place_of(agent))
+            yield from _codecs((*correlating.place_of(agent), "format"), agent.format)
             for at, each in _outputs(agent):
                 yield from _codecs(("agents", agent.name, *at, "format"), each.format)
             yield from _rule(agent)

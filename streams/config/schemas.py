@@ -17,6 +17,7 @@ from sluicegate.streams.config.models import FileModel
 from sluicegate.streams.config.models_agent import AgentModel
 from sluicegate.streams.config.models_topics import DestinationModel
 from sluicegate.streams.config.problems import FileFinding, Path, printable
+from sluicegate.streams.config.reading import ReadModel
 
 KEYS = {name: name for name in ("writer_schema", "writer_schemas", "framing", "schema_id", "subject")}
 KEYS |= {"schema": "schema_", "register": "register_", "message": "message", "validate": "validate_"}
@@ -57,7 +58,8 @@ def findings(file: FileModel, folder: FilePath, unreadable: Unreadability) -> It
             yield lacking[0]
             continue
         asked = file.schema_registry is not None
-        yield from _of(agent, path, folder, unreadable, asked)
+        for at, read_by in _readers(agent).items():
+            yield from _of(read_by, (*path, *at), folder, unreadable, asked)
         if asked and agent.framing == "confluent":
             yield from _of_registry(agent, path)
         for at, to in agent.outputs.items():
@@ -65,9 +67,15 @@ def findings(file: FileModel, folder: FilePath, unreadable: Unreadability) -> It
             yield from _of_output(to, (*path, *at), asked)
 
 
+def _readers(agent: AgentModel) -> dict[Path, ReadModel]:
+    """What reads records, by its place below the agent: the agent, and the legs of a correlation."""
+    legs = agent.correlate.legs if agent.correlate is not None else {}
+    return {(): agent, **{("correlate", "legs", name): leg for name, leg in legs.items()}}
+
+
 def _not_installed(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
-    models: list[tuple[Path, AgentModel | DestinationModel]] = [((), agent), *agent.outputs.items()]
-    for at, model in models:
+    models: dict[Path, ReadModel | DestinationModel] = {**_readers(agent), **agent.outputs}
+    for at, model in models.items():
         room, form = ROOMS.get(model.format), (*path, *at, "format")
         validates = model.format != "json-schema" or model.validate_
         if room is not None and validates and not room.installed():
@@ -101,7 +109,7 @@ def _of_registry(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
 
 
 def _of(
-    model: AgentModel | DestinationModel, path: Path, folder: FilePath, unreadable: Unreadability, asked: bool
+    model: ReadModel | DestinationModel, path: Path, folder: FilePath, unreadable: Unreadability, asked: bool
 ) -> Iterator[FileFinding]:
     given = {key: value for key, field in KEYS.items() if (value := getattr(model, field, None)) is not None}
     room = ROOMS.get(model.format)
@@ -133,13 +141,13 @@ def _of(
             )
 
 
-def version_of(model: AgentModel | DestinationModel) -> str | None:
+def version_of(model: ReadModel | DestinationModel) -> str | None:
     """`SUBJECT:VERSION` or `SUBJECT:latest`, if `schema` is one and no file."""
     name = model.schema_
     return name if name is not None and re.fullmatch(r".+:([1-9][0-9]*|latest)", name) else None
 
 
-def _of_version(model: AgentModel | DestinationModel, path: Path, asked: bool) -> Iterator[FileFinding]:
+def _of_version(model: ReadModel | DestinationModel, path: Path, asked: bool) -> Iterator[FileFinding]:
     at, needs = (*path, "schema"), ((*path, "schema"), (*path, "framing"), registry.AT)
     if isinstance(model, DestinationModel):
         yield FileFinding(at, "is a version of a subject, but is to be written", "name a schema file", (at,))
@@ -182,7 +190,7 @@ def unreadable(folder: FilePath, name: str, form: str = "avro") -> str | None:
     return None
 
 
-def given(model: AgentModel | DestinationModel, folder: FilePath, asked: str = "") -> SchemaOptions | None:
+def given(model: ReadModel | DestinationModel, folder: FilePath, asked: str = "") -> SchemaOptions | None:
     """The schema as the file gives it. Without a schema file: None, or (with a frame, and for JSON) an empty schema."""
     room = ROOMS.get(model.format)
     if room is None or (model.schema_ is None and model.framing is None and model.format != "json-schema"):
@@ -202,7 +210,7 @@ def given(model: AgentModel | DestinationModel, folder: FilePath, asked: str = "
     found = replace(found, kind=SCHEMA_FORMATS[model.format].kind, **own)
     if not asked or found.framing != "confluent":
         return found
-    if isinstance(model, AgentModel):
+    if isinstance(model, ReadModel):
         return _pinned(replace(found, registry=asked), version or "")
     if model.schema_id is not None:
         return found
@@ -293,7 +301,7 @@ def judged(agent: Agent, path: Path) -> Iterator[FileFinding]:
     if _asks_for_schema(agent.avro):
         what = "format of several topics has no schema, and each topic has a subject of its own"
         yield FileFinding(path, what, "write schema: FILE or schema: SUBJECT:latest")
-    elif agent.format in ROOMS and not agent.rekeys:
+    elif agent.format in ROOMS and (agent.leg or not agent.rekeys):
         yield from _compiled(lambda: formats.reads(agent), agent.format, agent.avro, path)
     if agent.to is not None and agent.to.format in ROOMS:
         to = (*path, "to")

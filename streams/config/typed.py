@@ -13,6 +13,7 @@ from sluicegate.schemas.json import document
 from sluicegate.streams.agent import Agent, App, Until
 from sluicegate.streams.aggregation.clauses import GROUP, MESSAGE
 from sluicegate.streams.aggregation.reducers import STATS
+from sluicegate.streams.config import correlating
 from sluicegate.streams.config.models import FileModel
 from sluicegate.streams.config.models_agent import AgentModel
 from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean, printable
@@ -56,9 +57,10 @@ def judged(app: App, file: FileModel | None = None) -> Iterator[Judged]:
 
 
 def judged_agent(agent: Agent, file: FileModel | None = None) -> Iterator[Judged]:
-    path: Path = ("agents", agent.rekeys or agent.name)
+    path = correlating.place_of(agent) if agent.leg else ("agents", agent.rekeys or agent.name)
     model = None if file is None else file.agents[str(path[1])]
-    record = record_type(agent, None if model is None else model.schema_)
+    reader = model.correlate.legs[agent.leg] if model is not None and model.correlate and agent.leg else model
+    record = record_type(agent, None if reader is None else reader.schema_)
     if model is not None and model.fields is not None:
         record = RecordType(model.fields, "fields")
     types = _types(agent, record)

@@ -188,7 +188,7 @@ def _agent_of(app: run.App, agent: run.Agent, rekeying: Mapping[str, run.Agent])
     if agent.correlates:
         legs = [each for each in app.agents if each.leg and each.rekeys == agent.name]
         found = {name: each for name, each in found.items() if name not in ("from", "aggregate", "start")}
-        found |= {correlating.CORRELATE: correlating.written(agent, legs)}
+        found |= {correlating.CORRELATE: correlating.written(agent, legs, _schema)}
     return found
 
 

@@ -44,6 +44,7 @@ _AGGREGATE = {
     **dict.fromkeys(("compute", "compute.kind", "compute.field", "compute.function"), COMPUTED),
 }
 _LEGS = ("through", "legs", "legs.from", "legs.key", "legs.keep", "legs.where", "legs.on_null")
+_READ = ("format", "schema", "writer_schema", "writer_schemas", "framing", "schema_id", "message", "validate")
 _LEG_TIMES = ("legs.time", "legs.time.field", "legs.time.unit", "timeout.clock")
 _TIMEOUTS = ("after", "since", "idle", "at_most", "max_ahead")
 _WRITTEN = ("format", "schema", "framing", "schema_id", "subject", "register", "message", "validate")
@@ -69,6 +70,7 @@ OF_AN_AGENT = {
     "from.envelope": INPUT,
     **dict.fromkeys(("scope", "repartition"), INPUT),
     **dict.fromkeys(("correlate", *(f"correlate.{name}" for name in (*_LEGS, *_LEG_TIMES))), INPUT),
+    **dict.fromkeys((f"correlate.legs.{name}" for name in _READ), INPUT),
     **dict.fromkeys((f"correlate.timeout.{name}" for name in _TIMEOUTS), END),
     **dict.fromkeys((f"correlate.{name}" for name in ("complete", "timeout", "remember", "late", "max_keys")), END),
     "aggregate": INPUT,
