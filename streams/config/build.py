@@ -65,22 +65,26 @@ def _kafka(settings: Mapping[str, object]) -> dict[str, kafka.KafkaSetting]:
 
 
 def _agents(file: FileModel, name: str, agent: AgentModel, written: set[str], folder: Path) -> list[run.Agent]:
-    """An agent with `repartition:` is two: one that re-keys, and itself on what that one writes, by the message key."""
+    """An agent is several where records are re-keyed for it."""
     made = _agent(file, name, agent, written, folder)
     if agent.correlate is not None:
-        asked = registry.name_of(file.schema_registry)
-        reads = partial(schemas.given, folder=folder, asked=asked)
+        reads = partial(schemas.given, folder=folder, asked=registry.name_of(file.schema_registry))
         return correlating.expanded(agent.correlate, name, made, file.app, reads)
-    if agent.repartition is None or agent.key is None:
-        return [made]
+    if agent.repartition is not None and agent.key is not None:
+        return _repartitioned(name, made, agent.repartition, agent.key.field)
+    return [made]
+
+
+def _repartitioned(name: str, made: run.Agent, through: str, key: str) -> list[run.Agent]:
+    """One that re-keys to the topic `through`, and the agent itself on what that one writes, by the message key."""
     rule = made.aggregation or run.Aggregation()
     on_missing = "dead-letter" if rule.on_missing == "ignore" else rule.on_missing
-    keyed = run.Aggregation(key=agent.key.field, on_null=rule.on_null, on_missing=on_missing)
+    keyed = run.Aggregation(key=key, on_null=rule.on_null, on_missing=on_missing)
     first = replace(
         made,
         name=rekeying(name),
         aggregation=keyed,
-        to=run.Destination(agent.repartition, "raw"),
+        to=run.Destination(through, "raw"),
         handler=None,
         rekeys=name,
         dedupe=None,
@@ -96,15 +100,7 @@ def _agents(file: FileModel, name: str, agent: AgentModel, written: set[str], fo
         first, own = replace(first, times=own.window), replace(own, window=replace(own.window, origins=origins))
     return [
         first,
-        replace(
-            made,
-            topics=(agent.repartition,),
-            aggregation=own,
-            start="earliest",
-            receive=(agent.repartition,),
-            where="",
-            events=(),
-        ),
+        replace(made, topics=(through,), aggregation=own, start="earliest", receive=(through,), where="", events=()),
     ]
 
 
