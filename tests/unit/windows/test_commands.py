@@ -1,7 +1,7 @@
 """What commands say of agents with windows: which records a result is made of, what becomes of a record, and what is
 refused."""
 
-from sluicegate.streams.agent import Window
+from sluicegate.streams.agent import Agent, Correlation, Reducer, Window
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.operations.answering import becomes
 from sluicegate.streams.operations.explaining import GroupHistory
@@ -46,3 +46,33 @@ def test_rebuild_and_shadow_refuse_windows() -> None:
     for why in (unaccountable(MINUTE), unshadowable(MINUTE)):
         assert why is not None
         assert "event-time windows" in why
+
+
+def a_leg(offset: int, second: int, key: bytes = b"k") -> LogRecord:
+    said = {"agent": "order", "origin": f"orders/0/{offset}", "time": str(1_000 * second)}
+    headers = [(f"sluicegate-{name}", text.encode()) for name, text in said.items()]
+    return LogRecord("in", 0, offset, key, b'{"order":{"id":1}}', headers)
+
+
+def correlated() -> Agent:
+    window = Window(60.0, kind="correlation", origins=("order/orders", "payment/payments"))
+    legs = (Reducer("order", "first", "order"), Reducer("payment", "last", "payment"))
+    until = "has(group.order) && has(group.payment)"
+    return an_agent(window, compute=legs, until=until, on_missing="ignore", correlation=Correlation())
+
+
+def test_explain_names_the_records_of_a_correlation_and_of_no_other() -> None:
+    reader = GroupHistory(Partition("app", "sums", "in", 0), correlated(), 1, b"k", (40_000, 100_000))
+    seconds = [(0, 39), (1, 61), (2, 300), (3, 99), (4, 100), (5, 40), (6, 101)]
+    assert [offset for offset, second in seconds if reader.takes(a_leg(offset, second))] == [1, 3, 4, 5]
+
+
+def test_a_leg_is_judged_without_a_clock() -> None:
+    assert becomes("app", correlated(), a_leg(0, 1)).outcome == "taken"
+    untimed = becomes("app", correlated(), LogRecord("in", 0, 0, b"k", b'{"order":{"id":1}}'))
+    assert (untimed.outcome, untimed.reason) == ("dead-letter", "no-time")
+
+
+def test_rebuild_and_shadow_refuse_correlations() -> None:
+    for why in (unaccountable(correlated()), unshadowable(correlated())):
+        assert why is not None
