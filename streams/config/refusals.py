@@ -109,6 +109,7 @@ def place(path: Path) -> str:
     steps = [step for step in path if isinstance(step, str)]
     named = {1} if steps[:1] in (["agents"], ["tests"]) else set()
     named |= {3} if steps[:1] == ["agents"] and steps[2:3] == ["lookup"] else set()
+    named |= {4} if steps[:1] == ["agents"] and steps[2:4] == ["correlate", "legs"] else set()
     return ".".join("*" if i in named else step for i, step in enumerate(steps))
 
 

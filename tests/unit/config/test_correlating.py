@@ -108,6 +108,9 @@ def test_complete_is_asked_of_the_group(tmp_path: Path, complete: str, until: st
         (f"{{legs: {LEGS}, timeout: {{after: 1m, idle: never, at_most: never}}}}", "", "would never be called absent"),
         ("{legs: {a: {from: in, time: at}, b: c}, timeout: {after: 1m, clock: wall}}", "", "with clock: wall"),
         ("{legs: {window: in, b: c}, timeout: 1m}", "", "is no name of a leg"),
+        ("{legs: {a: {from: in, kee: id}, b: c}, timeout: 1m}", "", "unknown key; did you mean keep?"),
+        ("{legs: {a: {from: in, time: {fild: at}}, b: c}, timeout: 1m}", "", "names no field"),
+        ("{legs: {a: in, b: c}, timeout: {after: 1m, clok: wall}}", "", "did you mean clock?"),
     ],
 )
 def test_a_mistake_is_found(tmp_path: Path, correlate: str, more: str, said: str) -> None:
