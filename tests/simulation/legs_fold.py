@@ -9,34 +9,22 @@ from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.testing.log import LogRecord
 from sluicegate.streams.windows.tumbling import name
 from tests.simulation.fold import loads, open_counts
-from tests.simulation.merged_fold import Heard, Origins, Refusals, origin_of
+from tests.simulation.merged_fold import Heard, Origins, Refusals, Rekeyed, origin_of
 
 
-class Leg:
+class Leg(Rekeyed):
     """As fold.Fold, for the agent of one leg."""
 
     def __init__(self, agent: Agent, records: Sequence[LogRecord], crashed: set[int]) -> None:
-        self.failed: list[int] = []
-        self.oracle = Refusals()
-        self._kept = []
-        for record in records:
-            value = loads(record.v)
-            if record.o in crashed:
-                continue
-            if not isinstance(value, dict) or "leg" not in value:
-                self.oracle.refused.append((record.o, "unusable"))
-            elif value["leg"] == agent.leg:
-                wrapped = b'{"%s":%s}' % (agent.leg.encode(), record.v or b"")
-                self._kept.append((record.o, value["k"].encode(), wrapped))
+        self._leg = agent.leg
+        super().__init__(records, crashed)
 
-    def at(self, offset: int) -> int:
-        return offset
-
-    def outputs(self) -> list[tuple[int, bytes | None, Any, str]]:
-        return [(*each, "mid") for each in self._kept]
-
-    def left(self, world: Any, partition: Partition) -> list[str]:
-        return []
+    def _take(self, record: LogRecord, value: Any) -> None:
+        if not isinstance(value, dict) or "leg" not in value:
+            self.oracle.refused.append((record.o, "unusable"))
+        elif value["leg"] == self._leg:
+            wrapped = b'{"%s":%s}' % (self._leg.encode(), record.v or b"")
+            self._kept.append((record.o, value["k"].encode(), wrapped))
 
 
 class Open:

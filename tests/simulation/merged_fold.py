@@ -75,26 +75,27 @@ class Refusals:
 
 
 class Rekeyed:
-    """As fold.Fold, for the agent that re-keys."""
+    """As fold.Fold, for an agent that re-keys."""
 
     def __init__(self, records: Sequence[LogRecord], crashed: set[int]) -> None:
         self.failed: list[int] = []
         self.oracle = Refusals()
-        self._kept = []
+        self._kept: list[tuple[int, bytes, bytes | None]] = []  # offset, key and value
         for record in records:
-            value = loads(record.v)
-            if record.o in crashed:
-                continue
-            if isinstance(value, dict) and {"s", "t"} <= value.keys():
-                self._kept.append((record, value["s"].encode()))
-            else:
-                self.oracle.refused.append((record.o, "unusable"))
+            if record.o not in crashed:
+                self._take(record, loads(record.v))
+
+    def _take(self, record: LogRecord, value: Any) -> None:
+        if isinstance(value, dict) and {"s", "t"} <= value.keys():
+            self._kept.append((record.o, value["s"].encode(), record.v))
+        else:
+            self.oracle.refused.append((record.o, "unusable"))
 
     def at(self, offset: int) -> int:
         return offset
 
     def outputs(self) -> list[tuple[int, bytes | None, Any, str]]:
-        return [(record.o, key, record.v, "mid") for record, key in self._kept]
+        return [(*each, "mid") for each in self._kept]
 
     def left(self, world: Any, partition: Partition) -> list[str]:
         return []
