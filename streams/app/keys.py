@@ -101,7 +101,8 @@ class AgentKeys(AggregateKeys, total=False):
       under a rule that was never deployed. Without it, groups are converted if the change permits it; otherwise `run`
       refuses.
     - `history` (str | None): The topic for a message about each group that ends without a result.
-    - `lookup` (Mapping[str, FileKeys] | None): Rows of the store that are added to messages and results, by name.
+    - `lookup` (Mapping[str, FileKeys] | None): Rows of the store or of a compacted topic that are added to messages and
+      results, by name.
     - `correlate` (FileKeys | None): One result of the records of several topics with the same key, or of those that
       came in time.
     """

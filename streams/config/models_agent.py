@@ -256,7 +256,7 @@ class AgentModel(ReadModel):
     )
     lookup: LookupsField | None = Field(
         default=None,
-        description="Rows of the store that are added to messages and results, by name.",
+        description="Rows of the store or of a compacted topic that are added to messages and results, by name.",
         examples=[{"customer": {"table": "customers", "column": "id", "key": "key", "fields": ["name", "tier"]}}],
     )
     correlate: correlating.CorrelateField | None = Field(
