@@ -22,6 +22,9 @@ class EventClocks:
     def __init__(self, gauge: Gauge, claims: Claims) -> None:
         self._gauge, self._claims = gauge, claims
         self._looked = 0.0
+        self._asked: set[TopicPartition] = (
+            set()
+        )  # their ends are looked for again since the last turn in which they held
 
     def look(self, batch: Sequence[Record], now: float) -> None:
         """After a poll, before its records are taken and before windows may close."""
@@ -29,9 +32,12 @@ class EventClocks:
         for place, owner in self._claims.owners.items():
             if owner.awaits is not None:
                 at_end = self._at_end(place, owner) and not _holds(batch, place)
-                if at_end and stood_still:
+                if at_end and stood_still and place not in self._asked:
                     self._gauge.look_again(*place)
+                    self._asked.add(place)
                     at_end = self._at_end(place, owner)
+                elif at_end:  # the poll of this turn gave the end: it holds, also if the store took long before
+                    self._asked.discard(place)
                 owner.awaits.stands(owner.offset, at_end, owner.now(now))
 
     def _at_end(self, place: TopicPartition, owner: Owner) -> bool:

@@ -69,6 +69,17 @@ def test_twin_without_it_the_old_end_holds(monkeypatch: pytest.MonkeyPatch) -> N
     assert after_standing_still().at_end
 
 
+def test_an_end_that_came_after_it_was_looked_for_again_holds_where_each_turn_takes_long() -> None:
+    """Otherwise a store that takes half a second for a commit would keep silent partitions from ever being silent."""
+    partition, held = Partition(), []
+    clocks = looked(partition, 100.0)
+    for turn in range(8):
+        partition.end = 5  # the poll of the turn gives it
+        clocks.look((), 101.0 + turn)
+        held.append(partition.at_end)
+    assert held.count(True) >= 4
+
+
 def test_a_partition_with_records_in_hand_is_not_asked() -> None:
     """The records that were fetched would be fetched again."""
     partition = Partition()
