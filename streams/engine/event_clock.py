@@ -22,13 +22,12 @@ class EventClocks:
     def __init__(self, gauge: Gauge, claims: Claims) -> None:
         self._gauge, self._claims = gauge, claims
         self._looked = 0.0
-        self._asked: set[TopicPartition] = (
-            set()
-        )  # their ends are looked for again since the last turn in which they held
+        self._asked: set[TopicPartition] = set()  # their ends are being looked for again
 
     def look(self, batch: Sequence[Record], now: float) -> None:
         """After a poll, before its records are taken and before windows may close."""
         stood_still, self._looked = now - self._looked > STILL, now
+        self._asked.intersection_update(self._claims.owners)
         for place, owner in self._claims.owners.items():
             if owner.awaits is not None:
                 at_end = self._at_end(place, owner) and not _holds(batch, place)
