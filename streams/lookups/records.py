@@ -21,7 +21,7 @@ from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.handlers.failures import Failures
-from sluicegate.streams.handlers.forwarding import Forwarding, Unsendable
+from sluicegate.streams.handlers.forwarding import Forwarding
 from sluicegate.streams.handlers.processor import Item, RecordProcessor
 from sluicegate.streams.handlers.values import Message
 from sluicegate.streams.lookups.rows import Keys, LookedUp, Lookups, WaitsForRows, as_key, says
@@ -109,8 +109,6 @@ class LookingForwarding(RecordProcessor):
     ) -> list[Event]:
         """Raises HandlerFailed while a record waits for its row, and LookupFailed."""
         looked_up = self._lookups.read(session, [item.value for item in items if isinstance(item, Message)])
-        if self._forwarding.whole is not None:
-            return self._forwarding.run(self._whole(items, looked_up, place), identify, session, place)
         routed: list[Item] = []
         enriched: list[EnrichedRecord] = []  # since the last refused record
         self._counted = groups = Groups(self._rule)
@@ -126,27 +124,6 @@ class LookingForwarding(RecordProcessor):
                 enriched.append(EnrichedRecord(record, with_fields(record.value() or b"", text(keys), names)))
         routed += self._forwarding.read(groups, enriched)
         return [_as_it_came(event) for event in self._forwarding.run(routed, identify, session, place)]
-
-    def _whole(self, items: Sequence[Item], looked_up: LookedUp, place: TopicPartition) -> list[Item]:
-        """The items, where each record goes to one topic with its rows. Raises HandlerFailed while one waits."""
-        found: list[Item] = []
-        text, names, refused, forwarding = (
-            looked_up.text,
-            self._names,
-            self._refusal(looked_up, place),
-            self._forwarding,
-        )
-        for item in items:
-            other = refused(item) if isinstance(item, Message) else item
-            if other is not None or not isinstance(item, Message):
-                found.append(other or item)
-                continue
-            record = item.record
-            try:
-                found.append(forwarding.of_whole(record, with_fields(record.value() or b"", text(item.value), names)))
-            except Unsendable as error:
-                found.append(replace(forwarding.unsendable(record, error), looked_up=True))
-        return found
 
     def _refusal(self, looked_up: LookedUp, place: TopicPartition) -> Callable[[Message], Refused | None]:
         """The dead letter of a message whose row must be there. Raises HandlerFailed for one that waits."""
