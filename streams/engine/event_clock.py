@@ -1,9 +1,9 @@
 """Tells the windows and the correlations of each partition where its owner stands in the log.
 
 Only the watermark makes a record late, so the owner's clock may close windows only when no record waits to be read. And
-a leg that waits to be read is not absent. The
-partition must have been read to its end since the last seek, its intake must not be paused, and no record of it may be
-in hand. After a turn that took long, the end is looked for again: the process may have stood still while records came.
+a leg that waits to be read is not absent. The partition must have been read to its end since the last seek, its intake
+must not be paused, and no record of it may be in hand. After a turn that took long, the end is looked for again: the
+process may have stood still while records came.
 """
 
 from collections.abc import Sequence
@@ -30,12 +30,13 @@ class EventClocks:
         self._asked.intersection_update(self._claims.owners)
         for place, owner in self._claims.owners.items():
             if owner.awaits is not None:
-                at_end = self._at_end(place, owner) and not _holds(batch, place)
+                came = _holds(batch, place)
+                at_end = self._at_end(place, owner) and not came
                 if at_end and stood_still and place not in self._asked:
                     self._gauge.look_again(*place)
                     self._asked.add(place)
                     at_end = self._at_end(place, owner)
-                elif at_end:  # the poll of this turn gave the end: it holds, also if the store took long before
+                elif at_end or came:  # an answer of a broker, which holds, also if the store took long before
                     self._asked.discard(place)
                 owner.awaits.stands(owner.offset, at_end, owner.now(now))
 

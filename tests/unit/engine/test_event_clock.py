@@ -86,3 +86,16 @@ def test_a_partition_with_records_in_hand_is_not_asked() -> None:
     partition.offset = 6
     looked(partition, 100.0, 100.0 + 2 * STILL)
     assert partition.asked == 0
+
+
+def test_records_answer_as_the_end_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that stands still after it has read them looks for the end once more."""
+    partition = after_standing_still()
+    clocks = EventClocks(partition, partition)  # type: ignore[arg-type]
+    clocks._asked.add(PLACE)
+    partition.end, partition.asked = 5, 0
+    monkeypatch.setattr(event_clock, "_holds", lambda batch, place: bool(batch))
+    clocks.look([None], 120.0)  # type: ignore[list-item]
+    clocks.look((), 140.0)
+    assert partition.asked == 1
+    assert not partition.at_end
