@@ -60,8 +60,8 @@ def findings(file: FileModel, folder: FilePath, unreadable: Unreadability) -> It
         asked = file.schema_registry is not None
         for at, read_by in _readers(agent).items():
             yield from _of(read_by, (*path, *at), folder, unreadable, asked)
-        if asked and agent.framing == "confluent":
-            yield from _of_registry(agent, path)
+            if asked and read_by.framing == "confluent":
+                yield from _of_registry(read_by, (*path, *at))
         for at, to in agent.outputs.items():
             yield from _of(to, (*path, *at), folder, unreadable, asked)
             yield from _of_output(to, (*path, *at), asked)
@@ -97,12 +97,12 @@ def _of_output(to: DestinationModel, path: Path, asked: bool) -> Iterator[FileFi
             yield FileFinding(at, "excludes schema_id", "keep one of them", (at, *needs))
 
 
-def _of_registry(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
+def _of_registry(agent: ReadModel, path: Path) -> Iterator[FileFinding]:
     """What a registry does not serve."""
     if agent.writer_schema is not None:
         at = (*path, "writer_schema")
         yield FileFinding(at, "excludes schema_registry, which knows it", "leave it out", (at, registry.AT))
-    if agent.scope == "shared":
+    if isinstance(agent, AgentModel) and agent.scope == "shared":
         at = (*path, "scope")
         what = "cannot be shared with a schema registry: another worker could lack the schema of a record"
         yield FileFinding(at, what, "write scope: partition", (at, registry.AT))

@@ -62,6 +62,13 @@ def test_a_leg_in_avro_meets_legs_in_json(tmp_path: Path, number: int) -> None:
     assert play(found.app, found.cases[number]) is None
 
 
+def test_a_writer_schema_beside_a_registry_is_a_mistake_as_it_is_of_an_agent(tmp_path: Path) -> None:
+    path = written(tmp_path, "format: avro, schema: card.avsc, framing: confluent, writer_schema: card.avsc")
+    path.write_text(path.read_text() + 'schema_registry: {url: "http://localhost:8081"}\n')
+    found = loaded(path)
+    assert any("legs.card.writer_schema: excludes schema_registry" in line for line in lines(found.problems, tmp_path))
+
+
 def test_its_agent_reads_avro_and_the_correlation_json(tmp_path: Path) -> None:
     app = loaded(written(tmp_path)).app
     assert app is not None
