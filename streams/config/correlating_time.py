@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from sluicegate.streams import units
 from sluicegate.streams.agent import CORRELATION, Aggregation, Window
+from sluicegate.streams.config import windows
 from sluicegate.streams.config.fields import Duration, DurationOrNever, unless_unknown
 from sluicegate.streams.config.problems import FileFinding, Path
 from sluicegate.streams.config.scalars import Native
@@ -95,19 +96,18 @@ def written(rule: Aggregation) -> object:
         after = rule.since_last if rule.since_first is None else rule.since_first
         since = "last" if rule.since_first is None else "first"
         return {"after": Native(after or 0.0), "since": since, "clock": "wall"}
-    limits = {"idle": found.idle, "at_most": found.at_most}
     return {
         "after": Native(found.size),
         "since": since,
         "clock": EVENT,
-        **{name: "never" if limit is None else Native(limit) for name, limit in limits.items()},
+        **windows.limits_written(found),
         "max_ahead": Native(found.max_ahead),
     }
 
 
-def time_written(times: Window | None) -> Any:
+def time_written(times: Window | None) -> object:
     """The `time` of a leg."""
-    return TIMESTAMP if times is None or times.time is None else {"field": times.time, "unit": times.unit}
+    return TIMESTAMP if times is None else windows.time_written(times)
 
 
 def findings(timeout: CorrelationTimeout, at: Path, times: dict[Path, TimeModel]) -> Iterator[FileFinding]:

@@ -280,10 +280,11 @@ class AgentModel(ReadModel):
                 for name, (kind, field) in given["compute"].items()
             }
             timeout = self.correlate.timeout
-            by_event = timeout.clock == correlating_time.EVENT
-            ends: dict[str, Any] = {"window": WindowModel.model_construct(tumbling=timeout.after)}
-            if not by_event:
-                ends = {"timeout": TimeoutModel.model_construct(after=timeout.after, since=timeout.since)}
+            ends: dict[str, Any] = (
+                {"window": WindowModel.model_construct(tumbling=timeout.after)}
+                if timeout.clock == correlating_time.EVENT
+                else {"timeout": TimeoutModel.model_construct(after=timeout.after, since=timeout.since)}
+            )
             made = Aggregate.model_construct(until=given["until"], compute=compute, **ends)
             self.__dict__["aggregate"] = made.model_copy(update={"on_missing": "ignore"})
         return self

@@ -199,17 +199,27 @@ def or_none(limit: float) -> float | None:
 
 def written(window: Window) -> dict[str, Any]:
     """The keys of the file that say the same."""
-    limits = {"idle": window.idle, "at_most": window.at_most}
     return {
         window.kind: Native(window.size),
         **({"every": Native(window.every)} if window.kind == "hopping" else {}),
         **({} if window.kind == "session" else {"offset": Native(window.offset)}),
-        "time": TIMESTAMP if window.time is None else {"field": window.time, "unit": window.unit},
+        "time": time_written(window),
         "grace": Native(window.grace),
-        **{name: "never" if limit is None else Native(limit) for name, limit in limits.items()},
+        **limits_written(window),
         "late": window.late,
         "max_ahead": Native(window.max_ahead),
     }
+
+
+def time_written(window: Window) -> object:
+    """The value of `time` that says the same."""
+    return TIMESTAMP if window.time is None else {"field": window.time, "unit": window.unit}
+
+
+def limits_written(window: Window) -> dict[str, object]:
+    """`idle` and `at_most`."""
+    limits = {"idle": window.idle, "at_most": window.at_most}
+    return {name: "never" if limit is None else Native(limit) for name, limit in limits.items()}
 
 
 def findings(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
