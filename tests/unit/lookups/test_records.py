@@ -48,6 +48,17 @@ def test_a_missing_row_is_a_dead_letter_of_the_record_as_it_came(
     assert [each["customer"]["name"] for each in out(log)] == ["Ann"]
 
 
+def test_a_record_that_its_row_makes_too_large_is_a_dead_letter_as_it_came(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    give(log, {"customer_id": "c-1", "pad": "x" * 60}, {"customer_id": "c-1"})
+    run(enriching(max_record_bytes=100), store, log, clock)
+    assert [where for where, *_ in letters(log)] == ["0"]
+    assert letters(log)[0][-1] == "too-large"
+    assert distinct(log, "dead")[0].v == b'{"customer_id": "c-1", "pad": "%s"}' % (b"x" * 60)
+    assert [each["customer"]["name"] for each in out(log)] == ["Ann"]
+
+
 def test_the_message_key_is_a_key(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     give(log, {"id": 1}, key=b"c-2")
     run(enriching(replace(CUSTOMER, key="key")), store, log, clock)
