@@ -45,7 +45,7 @@ GUARDS = (
     Guard(
         "windows: a record in hand is no silence",
         "streams/engine/event_clock.py",
-        " and not _holds(batch, place)",
+        " and not came",
         "",
         ENGINE,
     ),
