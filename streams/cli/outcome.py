@@ -41,7 +41,9 @@ def code(command: Callable[[], int]) -> int:
     from sluicegate.streams.errors import ConfigurationError, Fenced, Halt, PersistenceError, SystemNotReady
 
     try:
-        return command()
+        done = command()
+        sys.stdout.flush()  # here, and not at the exit of Python, which has a code of its own for a reader that is gone
+        return done
     except (typer.Exit, typer.Abort):
         raise
     except ConfigurationError as error:

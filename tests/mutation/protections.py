@@ -74,7 +74,7 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     "window-end": (
         Edit(
             "streams/engine/event_clock.py",
-            "                at_end = self._at_end(place, owner) and not _holds(batch, place)\n",
+            "                at_end = self._at_end(place, owner) and not came\n",
             "                at_end = False\n",
         ),
     ),

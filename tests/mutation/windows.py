@@ -42,13 +42,7 @@ GUARDS = (
         "",
         ENGINE,
     ),
-    Guard(
-        "windows: a record in hand is no silence",
-        "streams/engine/event_clock.py",
-        " and not came",
-        "",
-        ENGINE,
-    ),
+    Guard("windows: a record in hand is no silence", "streams/engine/event_clock.py", " and not came", "", ENGINE),
     Guard(
         "windows: a paused intake is no silence",
         "streams/engine/event_clock.py",

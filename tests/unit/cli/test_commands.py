@@ -280,7 +280,9 @@ def test_the_command_loads_no_expressions_before_one_is_asked():
 def test_a_reader_that_leaves_early_is_no_error(tmp_path):
     read, write = os.pipe()
     os.close(read)
-    result = subprocess.run([SLUICEGATE, "check", written(tmp_path)], stdout=write, stderr=subprocess.PIPE, timeout=60)
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    command = [SLUICEGATE, "check", written(tmp_path)]
+    result = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, timeout=60, env=buffered)
     os.close(write)
     errors = result.stderr.decode()
     assert result.returncode == 0
