@@ -48,8 +48,13 @@ class Window:
     A window closes when the watermark is `grace` past its end. A record of a closed window is late, and `late` is the
     action. `idle` is the silence after which the owner's clock closes windows, and `at_most` the longest time that a
     group may be open by that clock since its first record, of a session since its last one; None means never. A record
-    more than `max_ahead` ahead of that clock is refused. `origins` are the agents that re-key for the windows, and the
-    topics that they read, as AGENT/TOPIC.
+    more than `max_ahead` ahead of that clock is refused.
+
+    With `late` new, late records of a key and a window gather for `gather` seconds of the owner's clock, and make a
+    further result. With `late` amend, a window stays for `keep` seconds of event time after its result. Late records
+    change it, and the result is sent again, with the next revision, `gather` seconds after the first one of them.
+
+    `origins` are the agents that re-key for the windows, and the topics that they read, as AGENT/TOPIC.
 
     The window of a correlation is the time within which its legs must come: `size` since the leg that
     `Correlation.since` names.
@@ -62,11 +67,13 @@ class Window:
     grace: float = 0.0
     idle: float | None = 60.0
     at_most: float | None = None
-    late: Literal["dead-letter", "skip"] = "dead-letter"
+    late: Literal["dead-letter", "skip", "new", "amend"] = "dead-letter"
     max_ahead: float = 3600.0
     origins: tuple[str, ...] = ()
     kind: Literal["tumbling", "hopping", "session", "correlation"] = "tumbling"
     every: float = 0.0
+    gather: float = 0.0
+    keep: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

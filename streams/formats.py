@@ -31,7 +31,7 @@ WINDOW = {
         },
     ],
     "default": None,
-    "doc": "The window of the group, in event time. closed_by: event, idle or at_most.",
+    "doc": "The window of the group, in event time. closed_by: event, idle, at_most or late.",
 }
 
 

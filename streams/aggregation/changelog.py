@@ -15,7 +15,15 @@ from typing import Any, Protocol
 
 import msgspec
 
-from sluicegate.streams.aggregation.entry import Amendment, ChangelogEntry, Section, halves, packed, unpacked
+from sluicegate.streams.aggregation.entry import (
+    Amendment,
+    ChangelogEntry,
+    ClosedState,
+    Section,
+    halves,
+    packed,
+    unpacked,
+)
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import BYTES, COLUMNS, COUNT, FIRST, GroupState
 from sluicegate.streams.aggregation.seen import KnownIds, weight
@@ -110,16 +118,20 @@ class Changelog:
             generation=self.generation,
             clock=clock,
             origins=groups.origins(whole=False),
+            closed=_closed(groups, states),
         )
         if self._queue is None and self.size > GROWTH * self._live + SLACK:
-            self._queue = deque((number, deque(each.states)) for number, each in self._every().items())
-            self._boundary, self._refreshed = self.last + 1, 0
-            self._ids = self._seen.remembered() if self._seen is not None else deque()
+            self._begin_cycle()
         done = self._queue is not None and self._refresh(parts, entry)
         if done:
             self._complete(entry, all_senders())
         packed = [blob for part in parts.values() for blob in self._packed(part)]
         return packed, self._forget(self._boundary) if done else None
+
+    def _begin_cycle(self) -> None:
+        self._queue = deque((number, deque(each.states)) for number, each in self._every().items())
+        self._boundary, self._refreshed = self.last + 1, 0
+        self._ids = self._seen.remembered() if self._seen is not None else deque()
 
     def _complete(self, entry: ChangelogEntry, all_senders: Any) -> None:
         """End the cycle: add what is not kept by group, so that older entries can be dropped."""
@@ -139,7 +151,10 @@ class Changelog:
         parts: dict[int, ChangelogEntry] = {}
         for number, groups in self.older.items():
             if groups.touched or groups.added:
-                parts[number] = ChangelogEntry(0, now, groups.touched, groups.added, {}, {}, {}, generation=number)
+                closed = _closed(groups, groups.touched)
+                parts[number] = ChangelogEntry(
+                    0, now, groups.touched, groups.added, {}, {}, {}, generation=number, closed=closed
+                )
                 groups.touched, groups.added = {}, {}
         return parts
 
@@ -178,6 +193,7 @@ class Changelog:
             if state is None:
                 continue
             entry.states[key] = state
+            entry.closed |= _closed(groups, (key,))
             bags = groups.bags.get(key)
             if bags is not None:
                 entry.whole[key] = [list(bag) for bag in bags]
@@ -274,6 +290,10 @@ class Changelog:
             self._live += self._seen.bytes
 
 
+def _closed(groups: Groups, keys: Iterable[bytes]) -> dict[bytes, ClosedState]:
+    return {key: groups.closed[key] for key in keys if key in groups.closed} if groups.closed else {}
+
+
 def _weight(groups: Groups, key: bytes, state: GroupState) -> int:
     """About the bytes of a group in the log."""
     return 64 + len(key) + int(state[BYTES]) + sum(len(state[fold.slot]) for fold in groups.rule.plan.folds)
@@ -285,12 +305,17 @@ def _apply(groups: Groups, entry: ChangelogEntry) -> None:
         if state is None:
             states.pop(key, None)
             bags.pop(key, None)
+            groups.closed.pop(key, None)
             continue
         old = states.get(key)
         if kinds and (old is None or old[FIRST] != state[FIRST]):
             states.pop(key, None)
             bags[key] = [{} if kind.unique else [] for kind in kinds]
         states[key] = state
+        if key in entry.closed:
+            groups.closed[key] = entry.closed[key]
+        else:
+            groups.closed.pop(key, None)
     for source, fresh in ((entry.whole, True), (entry.added, False)):
         for key, new in source.items():
             if key not in states or len(new) != len(kinds):  # filled under an earlier rule: it ends further on

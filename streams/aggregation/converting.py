@@ -32,12 +32,15 @@ class Conversion:
 
     def move(self, key: bytes) -> int:
         """Take the group out of the old ones and put it into the new ones. Returns its size in bytes."""
+        closed = self._old.closed.get(key)
         state, bags = self._old.drop(key)
         kept: Bags = [bags[index].copy() for index in self._bags]
         moved: GroupState = [*state[:COLUMNS], *(state[slot] for slot in self._slots), *state[self._end :]]
         moved[BYTES] = sum(_size(bag, made.weight) for bag, made in zip(kept, self._new.rule.plan.bags, strict=True))
         new = self._new
         new.states[key] = new.touched[key] = moved
+        if closed is not None:
+            new.closed[key] = closed
         if kept:
             new.bags[key] = kept
             new.added[key] = [list(bag) for bag in kept]

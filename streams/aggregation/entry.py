@@ -52,6 +52,12 @@ OriginState = tuple[int, str, int]
 """The highest time of an origin, its state, and when it said so (sluicegate.streams.windows.merged)."""
 
 
+ClosedState = tuple[int, float | None]
+"""Of a group whose window has closed: how many results it had (ADDED: its result is a further one of the window), and
+the owner's time of the first late record that is in no result yet."""
+ADDED = -1
+
+
 class ChangelogEntry(msgspec.Struct, array_like=True):
     """One changelog entry. `number` is its position; `at` the owner's time. New fields are added at the end with a
     default, because older entries lack them."""
@@ -72,6 +78,7 @@ class ChangelogEntry(msgspec.Struct, array_like=True):
     generation: int = 0  # of states, added and whole (sluicegate.streams.contracts.values.Generation)
     clock: ClockState | None = None  # of a rule with windows, if it changed (sluicegate.streams.windows.clock)
     origins: dict[str, OriginState] = {}  # of a partition with several origins: those that changed
+    closed: dict[bytes, ClosedState] = {}  # of `states`: those whose windows have closed
 
 
 def _ext(code: int, data: memoryview) -> Any:
@@ -123,12 +130,7 @@ def halves(entry: ChangelogEntry) -> list[ChangelogEntry]:
     keys = list(entry.states)
     if len(keys) > 1:
         one, two = set(keys[: len(keys) // 2]), set(keys[len(keys) // 2 :])
-        parts = [
-            ChangelogEntry(
-                0, entry.at, _only(entry.states, some), _only(entry.added, some), _only(entry.whole, some), {}, {}
-            )
-            for some in (one, two)
-        ]
+        parts = [_of_groups(entry, some) for some in (one, two)]
     elif not keys or entry.senders or entry.all_senders:
         return _sender_halves(entry)
     else:
@@ -137,15 +139,26 @@ def halves(entry: ChangelogEntry) -> list[ChangelogEntry]:
             raise BufferFull(
                 "the state of one group is larger than a changelog entry may be; lower max_record_bytes and max_bytes"
             )
-        front = {key: [bag[: len(bag) // 2] for bag in b] for key, b in bags.items()}
-        back = {key: [bag[len(bag) // 2 :] for bag in b] for key, b in bags.items()}
-        whole = bool(entry.whole)
-        parts = [
-            ChangelogEntry(0, entry.at, entry.states, {} if whole else front, front if whole else {}, {}, {}),
-            ChangelogEntry(0, entry.at, entry.states, back, {}, {}, {}),
-        ]
+        parts = _bag_halves(entry, bags)
     parts[0].senders, parts[0].all_senders = entry.senders, entry.all_senders
     return parts
+
+
+def _of_groups(entry: ChangelogEntry, keys: set[bytes]) -> ChangelogEntry:
+    states, closed = _only(entry.states, keys), _only(entry.closed, keys)
+    return ChangelogEntry(
+        0, entry.at, states, _only(entry.added, keys), _only(entry.whole, keys), {}, {}, closed=closed
+    )
+
+
+def _bag_halves(entry: ChangelogEntry, bags: dict[bytes, Bags]) -> list[ChangelogEntry]:
+    """Split the items of one group. The second half extends the first one."""
+    front = {key: [bag[: len(bag) // 2] for bag in b] for key, b in bags.items()}
+    back = {key: [bag[len(bag) // 2 :] for bag in b] for key, b in bags.items()}
+    first = ChangelogEntry(0, entry.at, entry.states, front, {}, {}, {}, closed=entry.closed)
+    if entry.whole:
+        first.added, first.whole = {}, front
+    return [first, ChangelogEntry(0, entry.at, entry.states, back, {}, {}, {}, closed=entry.closed)]
 
 
 def _seen_apart(entry: ChangelogEntry) -> list[ChangelogEntry]:
@@ -160,7 +173,7 @@ def _seen_apart(entry: ChangelogEntry) -> list[ChangelogEntry]:
 def _sender_halves(entry: ChangelogEntry) -> list[ChangelogEntry]:
     """Split one group from the senders, or the senders by name."""
     if entry.states:
-        states = ChangelogEntry(0, entry.at, entry.states, entry.added, entry.whole, {}, {})
+        states = ChangelogEntry(0, entry.at, entry.states, entry.added, entry.whole, {}, {}, closed=entry.closed)
         return [states, ChangelogEntry(0, entry.at, {}, {}, {}, entry.senders, entry.all_senders)]
     names = sorted({*entry.senders, *entry.all_senders})
     if len(names) < 2:

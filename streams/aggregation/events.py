@@ -21,8 +21,9 @@ DROPPED = "drop"
 
 
 class Closing(msgspec.Struct, frozen=True, gc=False):
-    """The window of a completed group: its start and end in milliseconds since 1970, `by` what it closed (event, idle
-    or at_most; empty for a part of a window that ended early), and the watermark that judged it. If the owner's clock
+    """The window of a completed group: its start and end in milliseconds since 1970, `by` what closed it (event, idle,
+    at_most or late; empty for a part of a window that ended early), the watermark that judged it, and how many results
+    the group had with this one (`revision`). If the owner's clock
     closed it, `next` is the offset of the record that would have come next; else it is -1. `shared`: other windows have
     records of it, and may begin with the same one."""
 
@@ -56,11 +57,15 @@ class Fire(msgspec.Struct, frozen=True, gc=False):
     window: Closing | None = None
 
     @property
-    def number(self) -> int | tuple[int, int]:
-        """What the id of the fire is made of beside the partition: the first offset, and the start of a window that
-        shares its records."""
+    def number(self) -> int | tuple[int, ...]:
+        """What the id of the fire is made of beside the partition: the first offset, the start of a window that shares
+        its records, and the revision of a result that is sent again."""
         window = self.window
-        return self.first if window is None or not window.shared else (self.first, window.start)
+        if window is None:
+            return self.first
+        if window.revision > 1:
+            return (self.first, window.start, window.revision)
+        return (self.first, window.start) if window.shared else self.first
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Any
 
-from sluicegate.streams.aggregation.entry import ClockState, OriginState
+from sluicegate.streams.aggregation.entry import ClockState, ClosedState, OriginState
 from sluicegate.streams.aggregation.events import COUNT_LOWERED, DROPPED, Closing, Decided, Fire, GroupEnded, Refused
 from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, LAST, OPENED, TRACE, Bags, GroupState
 from sluicegate.streams.aggregation.reducers import apply
@@ -31,7 +31,8 @@ class Groups:
     each clause was true, false or failed; `asked` the groups that a person wants fired, with the offset of their first
     record; `elders` the groups of earlier versions of the rule that finish beside these, oldest first: the limits of
     the partition hold for all together; `idle` the moment since which the time of the last record is kept (see
-    Completion.due). With `notes`, each group that ends is an event, too.
+    Completion.due); `closed` are those of `states` whose windows have closed. With `notes`, each group that ends is an
+    event, too.
     """
 
     __slots__ = (
@@ -40,6 +41,7 @@ class Groups:
         "bags",
         "behind",
         "bytes",
+        "closed",
         "counts",
         "elders",
         "events",
@@ -64,6 +66,7 @@ class Groups:
         self.elders: Sequence[Groups] = ()
         self.full: set[bytes] = set()
         self.asked: dict[bytes, int] = {}
+        self.closed: dict[bytes, ClosedState] = {}
         self.bytes = 0
         self.behind = False
         self.idle = 0.0
@@ -87,9 +90,7 @@ class Groups:
         if key is None or len(key) > LONGEST_KEY:
             self.refuse_key(record, key, LONGEST_KEY)
             return None
-        aggregation = self.rule.aggregation
-        held = len(self.states) + (sum(len(each.states) for each in self.elders) if self.elders else 0)
-        if held >= aggregation.max_groups and not self.relieve(record, now, f"max_groups {aggregation.max_groups}"):
+        if self.crowded() and not self.relieve(record, now, f"max_groups {self.rule.aggregation.max_groups}"):
             return None
         offset = record.offset()
         state: GroupState = [0, offset, offset, now, None, traceparent(record), 0, *self.rule.plan.blank]
@@ -103,6 +104,11 @@ class Groups:
             else:
                 heappush(self.heap, (self.due(state), key))
         return state
+
+    def crowded(self) -> bool:
+        """Whether there are as many groups as there may be."""
+        held = len(self.states) + (sum(len(each.states) for each in self.elders) if self.elders else 0)
+        return held >= self.rule.aggregation.max_groups
 
     def due(self, state: GroupState) -> float:
         """The moment at which this group times out, on the owner's clock; infinity for never."""
@@ -152,6 +158,10 @@ class Groups:
         else:  # a dead letter is no result
             self.events.append(fire)
 
+    def flush(self, key: bytes, now: float) -> None:
+        """Close the group for good, and let out what is in no result yet."""
+        self.fire(key, "manual", now)
+
     def emit(self, fire: Fire) -> None:
         """Let the result out, as the file's clauses say."""
         results = self.rule.results
@@ -176,6 +186,7 @@ class Groups:
         self.touched[key] = None
         self.added.pop(key, None)
         self.full.discard(key)
+        self.closed.pop(key, None)
         self.bytes -= state[BYTES]
         return state, bags
 
@@ -283,6 +294,7 @@ class Groups:
         if not state[COUNT]:
             del self.states[key]
             self.bags.pop(key, None)
+            self.closed.pop(key, None)
             self.touched[key] = None
 
     def next_due(self) -> float:

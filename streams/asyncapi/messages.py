@@ -31,7 +31,7 @@ _WINDOW = {
     "properties": {
         "start": {"type": "string", "format": "date-time"},
         "end": {"type": "string", "format": "date-time"},
-        "closed_by": {"enum": ["event", "idle", "at_most"]},
+        "closed_by": {"enum": ["event", "idle", "at_most", "late"]},
         "revision": {"type": "integer"},
     },
     "required": ["start", "end", "revision"],

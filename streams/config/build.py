@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from sluicegate.streams import agent as run
-from sluicegate.streams.config import correlating, envelopes, kafka, lookups, registry, schemas, windows
+from sluicegate.streams.config import correlating, envelopes, kafka, late, lookups, registry, schemas, windows
 from sluicegate.streams.config.checks import dead_letters, letters, rekeying
 from sluicegate.streams.config.dedupe import DeduplicationModel
 from sluicegate.streams.config.leased import OutboxModel
@@ -176,7 +176,7 @@ def _aggregation(key: str | None, rule: Aggregate) -> run.Aggregation:
         on_timeout=rule.on_timeout,
         on_missing=rule.on_missing,
         on_null=rule.on_null,
-        on_full=rule.on_full,
+        on_full=late.on_full(rule),
         max_items=rule.max_items or max(DEFAULT_MAX_ITEMS, rule.count or 0),
         max_bytes=rule.max_bytes,
         max_groups=rule.max_groups,

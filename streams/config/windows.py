@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from sluicegate.streams.agent import Window
+from sluicegate.streams.config import late
 from sluicegate.streams.config.described import described
 from sluicegate.streams.config.fields import (
     FIELD,
@@ -16,6 +17,7 @@ from sluicegate.streams.config.fields import (
     refused,
     unless_unknown,
 )
+from sluicegate.streams.config.late import LateField
 from sluicegate.streams.config.problems import FileFinding, Path
 from sluicegate.streams.config.scalars import Native, Unknown
 from sluicegate.streams.units import spoken_duration
@@ -34,7 +36,6 @@ TIMESTAMP = "timestamp"
 KINDS: tuple[Kind, ...] = ("tumbling", "hopping", "session")
 UNITS = ("s", "ms", "us", "rfc3339")
 Unit = Annotated[Literal["s", "ms", "us", "rfc3339"], unless_unknown("rfc3339")]
-Late = Annotated[Literal["dead-letter", "skip"], unless_unknown("dead-letter")]
 
 
 class TimeModel(BaseModel):
@@ -137,8 +138,13 @@ class WindowModel(BaseModel):
         ),
         examples=["2h"],
     )
-    late: Late = Field(
-        default="dead-letter", description="What happens to a record whose window is closed.", examples=["skip"]
+    late: LateField = Field(
+        default="dead-letter",
+        description=(
+            "What happens to a record whose window is closed: `dead-letter`, `skip`, `{new: TIME}` or "
+            "`{amend: TIME, every: TIME}`."
+        ),
+        examples=["skip"],
     )
     max_ahead: Duration = Field(
         default=3600.0,
@@ -185,10 +191,10 @@ def built(window: WindowModel) -> Window:
         window.grace,
         or_none(window.idle),
         or_none(at_most),
-        window.late,
-        window.max_ahead,
+        max_ahead=window.max_ahead,
         kind=window.kind,
         every=window.every or 0.0,
+        **late.built(window.late),
     )
 
 
@@ -206,7 +212,7 @@ def written(window: Window) -> dict[str, Any]:
         "time": time_written(window),
         "grace": Native(window.grace),
         **limits_written(window),
-        "late": window.late,
+        "late": late.written(window),
         "max_ahead": Native(window.max_ahead),
     }
 
@@ -231,6 +237,7 @@ def findings(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
     yield from _kinds(window, at)
     yield from _limits(window, at)
     yield from _times(agent, window, at)
+    yield from late.findings(agent, rule, path)
     aggregate = (*path, "aggregate")
     left_out = [
         ((*aggregate, "timeout"), rule.timeout is not None, "idle and at_most of the window take its place"),
@@ -322,6 +329,7 @@ def _times(agent: "AgentModel", window: WindowModel, at: Path) -> Iterator[FileF
 
 def warnings(window: Window, at: Path) -> Iterator[FileFinding]:
     """Limits without which a window may stay open for long, and windows that cost much."""
+    yield from late.warnings(window, at)
     if window.kind == "hopping" and (many := round(window.size / window.every)) > MANY:
         what = f"makes {many:,} windows of each record, and each window is the sum of up to as many parts"
         yield FileFinding((*at, "every"), what, "write a longer time", ((*at, "every"), (*at, "hopping")))
@@ -347,7 +355,6 @@ def meaning(window: Window, letters: str) -> list[str]:
     if window.at_most is not None:
         since = "last" if session else "first"
         ends.append(f"at the latest {spoken_duration(window.at_most)} after the group's {since} record")
-    late = "is only counted" if window.late == "skip" else f"goes to {letters} with the reason late"
     whose = "a record of its partition is" if not window.origins else "records of all input partitions are"
     past = f"more than {spoken_duration(window.grace)} past" if session and window.grace else "past"
     return [
@@ -356,5 +363,5 @@ def meaning(window: Window, letters: str) -> list[str]:
         else f"groups by windows of {size} of {time}" + (f", one every {every}" if window.every else ""),
         f"closes a window when {whose} {past if session else grace} its end",
         f"closes it by the worker's clock {', or '.join(ends)}",
-        f"a record of a window that is closed {late}",
+        late.meaning(window, letters),
     ]

@@ -25,14 +25,14 @@ def named_timeout_id(app: str, name: str) -> UUID:
     return uuid5(NAMESPACE, canonical(["timeout-named", app, name]).decode())
 
 
-def _numbered(*parts: str | int) -> Callable[[int | tuple[int, int]], str]:
-    """As uuid.uuid5 of the canonical array [*parts, number], or of [*parts, number, number], with all parts but the
-    numbers hashed already."""
+def _numbered(*parts: str | int) -> Callable[[int | tuple[int, ...]], str]:
+    """As uuid.uuid5 of the canonical array [*parts, number], or of [*parts, *numbers], with all parts but the numbers
+    hashed already."""
     shared = hashlib.sha1(NAMESPACE.bytes + canonical(parts)[:-1] + b",", usedforsecurity=False)
 
-    def identify(number: int | tuple[int, int]) -> str:
+    def identify(number: int | tuple[int, ...]) -> str:
         digest = shared.copy()
-        digest.update(b"%d]" % number if isinstance(number, int) else b"%d,%d]" % (*number,))
+        digest.update(b"%d]" % number if isinstance(number, int) else b"%s]" % ",".join(map(str, number)).encode())
         return _text(digest.hexdigest())
 
     return identify
@@ -45,13 +45,13 @@ def _text(digest: str) -> str:
 _output = hashlib.sha1(NAMESPACE.bytes + b'["output","', usedforsecurity=False)
 
 
-def fire_ids(partition: Partition, topic_id: str) -> Callable[[int | tuple[int, int]], str]:
+def fire_ids(partition: Partition, topic_id: str) -> Callable[[int | tuple[int, ...]], str]:
     """The ids of fires by the offset of the group's first record. Of a hopping window: by this offset and the start of
-    the window, in milliseconds since 1970."""
+    the window, in milliseconds since 1970. From the second revision of a result on: by both and the revision."""
     return _numbered("fire", partition.app, partition.agent, partition.topic, topic_id, partition.number)
 
 
-def dead_ids(partition: Partition, topic_id: str) -> Callable[[int | tuple[int, int]], str]:
+def dead_ids(partition: Partition, topic_id: str) -> Callable[[int | tuple[int, ...]], str]:
     """The ids of dead letters by the record's offset."""
     return _numbered("dead", partition.app, partition.agent, partition.topic, topic_id, partition.number)
 

@@ -49,7 +49,7 @@ METRICS = (
         "Answers of the file's expressions: true, false, or failed (the record is a dead letter, or as on_error says).",
         ("clause", "outcome"),
     ),
-    Metric("windows_closed", "counter", "Groups whose window closed, or whose at_most passed.", ("closed_by",)),
+    Metric("windows_closed", "counter", "Results of windows. `late` are further and revised ones.", ("closed_by",)),
     Metric("legs_late", "counter", "Records of a correlation that were late."),
     Metric("records_past_window", "counter", "Records whose window had closed (late)."),
     Metric(

@@ -32,7 +32,7 @@ from sluicegate.streams.rules.identity import SHOWN
 from sluicegate.streams.versions import catalogue
 from sluicegate.streams.windows.merged import UNKNOWN
 from sluicegate.streams.windows.opening import groups_of
-from sluicegate.streams.windows.standing import OpenWindow, Origin, open_window, plain_key
+from sluicegate.streams.windows.standing import After, OpenWindow, Origin, open_window, plain_key
 
 Key = bytes
 SHOWN_ORIGINS = 3
@@ -216,7 +216,10 @@ def _deadline(fires_in: float | None) -> str:
 
 
 def _why_open(window: OpenWindow) -> Iterator[str]:
-    """What each of the three ways to close the window waits for."""
+    """What each of the three ways to close the window waits for; or what a closed window does with late records."""
+    if window.after is not None:
+        yield from _why_after(window.after)
+        return
     yield f"closes at watermark {_time(window.closes)}"
     held = _held_back(window.held_back_by)
     if window.watermark < 0:
@@ -229,6 +232,15 @@ def _why_open(window: OpenWindow) -> Iterator[str]:
         yield f"if no record follows at {_time(1000 * window.silent)}"
     if window.latest < inf:
         yield f"at the latest {_time(1000 * window.latest)}"
+
+
+def _why_after(after: After) -> Iterator[str]:
+    due = "no late record waits" if after.due == inf else f"its next result is due at {_time(1000 * after.due)}"
+    if after.results is None:
+        yield f"its window has closed: late records of it make a further result, {due}"
+        return
+    yield f"its window has closed: {after.results or 'no'} results are sent, {due}"
+    yield f"takes late records while the watermark is before {_time(after.ends)}"
 
 
 def _held_back(origins: Sequence[Origin]) -> str:

@@ -114,7 +114,7 @@ class Rows:
         """Rows from now on belong to this claim; `topic_id` as sluicegate.streams.contracts.values.Source.name."""
         self._lineage, self.number = lineage, number
         # A result needs the id of its fire twice, one after the other.
-        self.fire_id: Callable[[int | tuple[int, int]], str] = lru_cache(1)(fire_ids(self._partition, topic_id))
+        self.fire_id: Callable[[int | tuple[int, ...]], str] = lru_cache(1)(fire_ids(self._partition, topic_id))
         self._dead_id = dead_ids(self._partition, topic_id)
         self._shards: dict[str, bytes] = {}
 

@@ -185,7 +185,7 @@ def _ends(older: Older, newest: Groups, now: float) -> Iterator[None]:
         return iter(())
     if policy == FINISH:
         return endings(groups, now)
-    act: Callable[[bytes], object] = lambda key: groups.fire(key, "manual", now)  # noqa: E731
+    act: Callable[[bytes], object] = lambda key: groups.flush(key, now)  # noqa: E731
     if policy == CONVERT:
         act = Conversion(groups, newest).move
     elif policy == DROP:

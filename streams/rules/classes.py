@@ -38,6 +38,7 @@ _AGGREGATE = {
     **dict.fromkeys((f"timeout.{each}" for each in ("after", "since", "first", "last")), END),
     **dict.fromkeys(("timeout", "until", "until.field", "until.equals"), END),
     **dict.fromkeys((f"window.{each}" for each in ("grace", "idle", "at_most", "late", "max_ahead")), END),
+    **dict.fromkeys((f"window.late.{each}" for each in ("new", "amend", "every")), END),
     **dict.fromkeys(("window", "window.tumbling", "window.session", "window.hopping"), INPUT),
     **dict.fromkeys(("window.every", "window.offset"), INPUT),
     **dict.fromkeys(("window.time", "window.time.field", "window.time.unit"), INPUT),

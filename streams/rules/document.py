@@ -94,7 +94,9 @@ def _window(window: Window) -> AgentDocument:
     if window.time is not None:
         found["time"] = {"field": window.time, "unit": window.unit}
     found |= {"idle": _or_never(window.idle), "at_most": _or_never(window.at_most)}
-    return found | {"late": window.late, "max_ahead": _number(window.max_ahead)}
+    times = {"new": {"new": window.gather}, "amend": {"amend": window.keep, "every": window.gather}}.get(window.late)
+    late = window.late if times is None else {name: _number(each) for name, each in times.items()}
+    return found | {"late": late, "max_ahead": _number(window.max_ahead)}
 
 
 def _correlate(agent: Agent, rule: Aggregation | None) -> AgentDocument | None:

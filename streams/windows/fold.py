@@ -15,7 +15,7 @@ from sluicegate.streams.aggregation.reducers import Add
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.windows.times import LATEST, NO_TIMESTAMP, milliseconds
-from sluicegate.streams.windows.tumbling import Tumbling, name
+from sluicegate.streams.windows.tumbling import name
 
 if TYPE_CHECKING:
     from sluicegate.streams.windows.groups import WindowGroups
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def folds(rule: Rule) -> bool:
     """Whether the loop knows all that this rule may ask for."""
     plan = rule.plan
-    return not (plan.folds or plan.bags or rule.lets or rule.ending or rule.aggregation.on_full != "fire-oldest")
+    return not (plan.folds or plan.bags or rule.lets or rule.ending)
 
 
 class LoopParts(NamedTuple):
@@ -56,7 +56,7 @@ def loop_parts(windows: "WindowGroups", now: float) -> LoopParts:
 def fold(windows: "WindowGroups", records: Sequence[Record], now: float, most: int) -> None:
     """`windows.take` for each record, with the same result."""
     decode, key_of, time_of, largest, latest, limit, until, total, low, high, also = loop_parts(windows, now)
-    event, kind, touched, get = windows.event, windows.tumbling, windows.touched, windows.states.get
+    event, touched, get = windows.event, windows.touched, windows.states.get
     bound, begin, end, closes, prefix = bound_of(windows, latest), 0, 0, 0, b""
     for record in records:
         state = None
@@ -65,7 +65,7 @@ def fold(windows: "WindowGroups", records: Sequence[Record], now: float, most: i
             key: Any = record.key() if key_of is None else key_of(read)
             known, time = record.timestamp() if time_of is None else (1, time_of(read))
             if not begin <= time < end:
-                prefix, closes, begin, end = _span(kind, time, bound, event.watermark)
+                prefix, closes, begin, end = _span(windows, time, bound)
                 known = known if begin <= time < end else NO_TIMESTAMP
             if known and len(value) <= largest:  # type: ignore[arg-type]
                 state = get(group := prefix + key)
@@ -92,21 +92,26 @@ def fold(windows: "WindowGroups", records: Sequence[Record], now: float, most: i
             also(state, read)
         touched[group] = state
         if count >= limit or (until is not None and until(read)):
-            windows.complete(group, state, read, now)
+            end, bound = 0, complete(windows, group, state, read, now, latest)
 
 
-def _span(kind: Tumbling, time: int, bound: int, watermark: int) -> tuple[bytes, int, int, int]:
+def _span(windows: "WindowGroups", time: int, bound: int) -> tuple[bytes, int, int, int]:
     """The groups of this time: how their names begin, when their first window closes, and which times take the hot
     loop."""
+    kind = windows.tumbling
     start = kind.start(time)
     closes = kind.first_closes(start)
-    return name(start, b""), closes, max(start, 0), min(start + kind.every, bound) if closes > watermark else 0
+    hot = closes > windows.event.watermark and start not in windows.cut
+    return name(start, b""), closes, max(start, 0), min(start + kind.every, bound) if hot else 0
 
 
 def _opened(
     windows: "WindowGroups", group: bytes, record: Record, read: Any, now: float, time: int
 ) -> GroupState | None:
-    """A new group of a window that the watermark, with this record's time, does not close."""
+    """A new group of a window that the watermark, with this record's time, does not close. None if there is no room
+    for it."""
+    if refuses(windows):
+        return None
     windows.event.read(time)
     state = windows.open(group, record, now)
     if (total := windows.rule.plan.inline) and state is not None:
@@ -128,7 +133,18 @@ def time_function(windows: "WindowGroups") -> Callable[[Any], int] | None:
 
 
 def bound_of(windows: "WindowGroups", latest: int) -> int:
-    """The event time before which a record closes nothing and is not too far ahead. 0 while a closed window waits for
-    its result: then each record may be late."""
-    next_close = windows.next_close()
-    return 0 if next_close <= windows.event.watermark else int(min(latest + 1, next_close))
+    """The event time before which a record ends no group and is not too far ahead. 0 while a closed window waits for
+    its result, because each record may be late then, and while a group takes no more records."""
+    next_end = windows.next_end()
+    return 0 if windows.full or next_end <= windows.event.watermark else int(min(latest + 1, next_end))
+
+
+def complete(windows: "WindowGroups", group: bytes, state: GroupState, read: Any, now: float, latest: int) -> int:
+    """The group ends with this record, or takes no more records. Returns the bound from here on."""
+    windows.complete(group, state, read, now)
+    return bound_of(windows, latest)
+
+
+def refuses(windows: "WindowGroups") -> bool:
+    """Whether a record that opens a group is refused, or stops the partition."""
+    return windows.rule.aggregation.on_full != "fire-oldest" and windows.crowded()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sluicegate.streams.aggregation.groups import LONGEST_KEY
 from sluicegate.streams.aggregation.layout import COUNT, LAST, SEEN, GroupState
 from sluicegate.streams.contracts.record import Record
-from sluicegate.streams.windows.fold import bound_of, time_function
+from sluicegate.streams.windows.fold import bound_of, complete, refuses, time_function
 from sluicegate.streams.windows.times import LATEST, NO_TIMESTAMP
 from sluicegate.streams.windows.tumbling import name
 
@@ -62,7 +62,7 @@ def fold_sessions(windows: "SessionGroups", records: Sequence[Record], now: floa
             add(state, read)
         touched[group] = state
         if count >= limit:
-            windows.complete(group, state, read, now)
+            bound = complete(windows, group, state, read, now, latest)
 
 
 def _opened(
@@ -70,7 +70,7 @@ def _opened(
 ) -> tuple[GroupState | None, int]:
     """A new session, unless it is late or its name too long, and the bound with its close."""
     closes = time + windows.lasts
-    if closes <= windows.event.watermark or len(group) > LONGEST_KEY:
+    if closes <= windows.event.watermark or len(group) > LONGEST_KEY or refuses(windows):
         return None, bound
     windows.event.read(time)
     return windows.open_at(group, record, now, time), min(bound, closes)

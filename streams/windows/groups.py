@@ -13,11 +13,11 @@ from math import inf
 from typing import Any
 
 from sluicegate.streams.agent import Window
-from sluicegate.streams.aggregation.accept import parsed, put, refuse
+from sluicegate.streams.aggregation.accept import parsed, refuse
 from sluicegate.streams.aggregation.entry import ClockState, OriginState
 from sluicegate.streams.aggregation.events import WINDOW, Closing, Fire
 from sluicegate.streams.aggregation.groups import LONGEST_KEY, SLICE_BYTES, STALE, Groups, fired
-from sluicegate.streams.aggregation.layout import FIRST, OPENED, GroupState
+from sluicegate.streams.aggregation.layout import BYTES, FIRST, OPENED, GroupState
 from sluicegate.streams.aggregation.results import rfc3339
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record
@@ -27,19 +27,19 @@ from sluicegate.streams.windows.fold import fold, folds
 from sluicegate.streams.windows.marks import stamp
 from sluicegate.streams.windows.merged import MergedClock
 from sluicegate.streams.windows.times import NoTime, milliseconds, reader, source
-from sluicegate.streams.windows.tumbling import Span, key_of, name, start_of, tumbling
+from sluicegate.streams.windows.tumbling import Span, key_of, tumbling
 
 SLICE = 1_000  # windows that the records of one batch close at most; the others wait for `expire`
 AT_MOST = "at_most"
 
 
 class WindowGroups(Groups):
-    """Groups by window and key: tumbling windows, and what all kinds of windows have in common. `event` is the event
-    clock.
+    """Groups by window and key: what all kinds of windows have in common. `event` is the event clock.
 
     The owner says where it stands (`begin`, `stands`), and two facts follow. `caught_up`: it has read what waited at
     its claim; before that its own clock closes nothing. `at_end`: it stands at the end of the partition, intake is not
-    paused, and nothing is in hand; only then the time without records is silence.
+    paused, and nothing is in hand; only then the time without records is silence. `cut` are the starts of windows
+    that are open, and have groups in `closed`.
     """
 
     __slots__ = (
@@ -49,9 +49,12 @@ class WindowGroups(Groups):
         "_high",
         "_next_offset",
         "_order",
+        "_revision",
+        "_sent",
         "_time",
         "at_end",
         "caught_up",
+        "cut",
         "event",
         "merged",
         "tumbling",
@@ -69,7 +72,9 @@ class WindowGroups(Groups):
         self.counts |= {"late": 0}
         # A heap of (when it closes, first offset, name). A window that closes later by now stands where it was.
         self._order: list[tuple[int, int, bytes]] = []
-        self._closing = ""  # what closes the groups that are being fired
+        self._closing, self._revision = "", 1  # what closes the groups that are being fired, and their revision
+        self._sent = 0  # bytes in the bags of all results
+        self.cut: set[int] = set()
         self._folds = folds(rule) and self.merged is None
 
     def begin(self, high: int, now: float) -> None:
@@ -127,9 +132,8 @@ class WindowGroups(Groups):
         return closed
 
     def span(self, group: bytes, state: GroupState) -> Span:
-        """The window of an open group."""
-        start = start_of(group)
-        return Span(start, start + self.tumbling.size, self.tumbling.closes(start))
+        """The window of a group."""
+        raise NotImplementedError
 
     def since(self, state: GroupState) -> float:
         """The owner's time from which `at_most` counts."""
@@ -141,14 +145,13 @@ class WindowGroups(Groups):
         found = self._next()
         return inf if found is None else found[0]
 
+    def next_end(self) -> float:
+        """The watermark at which the next group ends; infinity without one."""
+        return self.next_close()
+
     def _count(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> None:
         """The watermark is where the record moved it: the record counts in its window, or is late."""
-        start = self.tumbling.start(time)
-        closes = self.tumbling.closes(start)
-        if closes <= self.event.watermark:
-            self._late(record, Span(start, start + self.tumbling.size, closes))
-        else:
-            put(self, name(start, key), record, read, items, now)
+        raise NotImplementedError
 
     def _heard(self, clock: MergedClock, record: Record, now: float, most: int) -> int:
         """A time mark. It closes up to `most` windows; returns how many."""
@@ -191,7 +194,7 @@ class WindowGroups(Groups):
 
     def _late(self, record: Record, span: Span) -> None:
         self.counts["late"] += 1
-        if self.window.late == "dead-letter":
+        if self.window.late != "skip":
             behind = (self.event.watermark - span.closes) / 1000
             named = f"{rfc3339(span.start / 1000)} to {rfc3339(span.end / 1000)}"
             text = f"its window {named} closed {behind:g} s before the watermark"
@@ -202,9 +205,10 @@ class WindowGroups(Groups):
         return self._close(now, most) if self.event.read(time) else 0
 
     def _close(self, now: float, most: int) -> int:
-        """Fire groups whose windows the watermark closed, by (end, first offset)."""
-        fired, enough = 0, self.bytes - SLICE_BYTES
-        while (found := self._next()) is not None and fired < most and self.bytes >= enough:
+        """Fire up to `most` groups whose windows the watermark closed, by (end, first offset), and not many more than
+        SLICE_BYTES. Returns how many."""
+        fired, enough = 0, self._sent + SLICE_BYTES
+        while (found := self._next()) is not None and fired < most and self._sent <= enough:
             closes, group = found
             if closes > self.event.watermark:
                 break
@@ -218,7 +222,7 @@ class WindowGroups(Groups):
         while order:
             known, first, group = order[0]
             state = states.get(group)
-            if state is None or state[FIRST] != first:
+            if state is None or state[FIRST] != first or group in self.closed:
                 heappop(order)
             elif (closes := self.span(group, state).closes) != known:
                 heapreplace(order, (closes, first, group))
@@ -234,8 +238,8 @@ class WindowGroups(Groups):
             self._closing = ""
 
     def _due(self) -> bool:
-        """Whether a closed window waits for its result."""
-        return self.next_close() <= self.event.watermark
+        """Whether a group waits for its end."""
+        return self.next_end() <= self.event.watermark
 
     def _silence_due(self) -> float:
         """The owner's time at which silence closes a window; infinity for never."""
@@ -265,13 +269,17 @@ class WindowGroups(Groups):
 
     def _age_due(self) -> float:
         """The owner's time at which the oldest group has been open for `at_most`; infinity for never."""
-        if self.window.at_most is None or not self.caught_up or not self.states:
+        if self.window.at_most is None or not self.caught_up or (oldest := self._oldest()) is None:
             return inf
-        return self.since(next(iter(self.states.values()))) + self.window.at_most
+        return self.since(self.states[oldest]) + self.window.at_most
 
     def _aged(self, now: float) -> bytes | None:
         """A group that has been open for `at_most`."""
-        return next(iter(self.states)) if self._age_due() <= now else None
+        return self._oldest() if self._age_due() <= now else None
+
+    def _oldest(self) -> bytes | None:
+        """The open group that was opened first."""
+        return next(iter(self.states), None)
 
     def next_due(self) -> float:
         """As in Groups. At once if a closed window waits for its result."""
@@ -280,12 +288,12 @@ class WindowGroups(Groups):
     def expire(self, now: float, most: int) -> int:
         """Fire up to `most` groups: those that the watermark closed; then those that silence closes; then those that
         are open for `at_most`, whose windows stay open."""
-        enough = self.bytes - SLICE_BYTES
+        enough = self._sent + SLICE_BYTES
         fired = self._close(now, most)
         if not self._due():
             self._silence(now)
             fired += self._close(now, most - fired)
-        while not self._due() and fired < most and self.bytes >= enough and (aged := self._aged(now)) is not None:
+        while not self._due() and fired < most and self._sent <= enough and (aged := self._aged(now)) is not None:
             self._end(aged, AT_MOST, now)
             fired += 1
         self.behind = self.next_due() <= now
@@ -295,7 +303,7 @@ class WindowGroups(Groups):
         state = super().open(key, record, now)
         if state is not None and key is not None:
             self._opened(key, state, now)
-            heappush(self._order, (self.span(key, state).closes, state[FIRST], key))
+            self._arm(key, state)
             if len(self._order) > 2 * len(self.states) + STALE:
                 self.rearm()
         return state
@@ -303,10 +311,15 @@ class WindowGroups(Groups):
     def _opened(self, group: bytes, state: GroupState, now: float) -> None:
         """A group was opened: other kinds of windows keep more in its state."""
 
+    def _arm(self, group: bytes, state: GroupState) -> None:
+        """Note when the window of a new group closes."""
+        heappush(self._order, (self.span(group, state).closes, state[FIRST], group))
+
     def fired(self, key: bytes, state: GroupState, reason: str, now: float, values: dict[str, Any]) -> Fire:
         span, by = self.span(key, state), self._closing
         at = self.event.silent_at if by == "idle" else self._next_offset if by == AT_MOST else -1
-        window = Closing(span.start, span.end, by, self.event.watermark, next=at)
+        window = Closing(span.start, span.end, by, self.event.watermark, self._revision, at)
+        self._sent += state[BYTES]
         return fired(key_of(key), state, reason, now, values, window)
 
     def fire_oldest(self, now: float) -> None:
@@ -320,7 +333,8 @@ class WindowGroups(Groups):
             self.fire(found[1], "limit", now)
 
     def rearm(self) -> None:
-        self._order = [(self.span(group, each).closes, each[FIRST], group) for group, each in self.states.items()]
+        opened = ((group, each) for group, each in self.states.items() if group not in self.closed)
+        self._order = [(self.span(group, each).closes, each[FIRST], group) for group, each in opened]
         heapify(self._order)
 
     def clock(self, whole: bool) -> ClockState | None:

@@ -13,7 +13,7 @@ from sluicegate.streams.agent import Window
 from sluicegate.streams.aggregation.accept import put
 from sluicegate.streams.aggregation.events import WINDOW, Closing, Fire
 from sluicegate.streams.aggregation.groups import fired
-from sluicegate.streams.aggregation.layout import FIRST, Bags, GroupState
+from sluicegate.streams.aggregation.layout import BYTES, FIRST, Bags, GroupState
 from sluicegate.streams.aggregation.merging import merging
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record
@@ -132,6 +132,7 @@ class HoppingGroups(WindowGroups):
         start = self.states[oldest][NEXT]
         members = [name(pane, key) for pane in panes if pane < start + self.tumbling.size]
         state = self.states[oldest].copy()
+        self._sent += sum(self.states[each][BYTES] for each in members)
         for each in members[1:]:
             self._merge(state, self.states[each])
         fire = self._fired(key, state, self._merged(members), reason, now)

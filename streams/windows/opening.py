@@ -17,8 +17,9 @@ from sluicegate.streams.windows.origins import OriginGroups
 from sluicegate.streams.windows.sessions import SessionGroups
 from sluicegate.streams.windows.times import reader
 from sluicegate.streams.windows.tumbling import tumbling
+from sluicegate.streams.windows.tumbling_groups import TumblingGroups
 
-_KINDS = {"tumbling": WindowGroups, "hopping": HoppingGroups, "session": SessionGroups}
+_KINDS = {"tumbling": TumblingGroups, "hopping": HoppingGroups, "session": SessionGroups}
 
 
 def accept_into(groups: Groups, records: Sequence[Record], now: float) -> None:

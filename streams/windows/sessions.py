@@ -17,17 +17,17 @@ from sluicegate.streams.aggregation.merging import merging
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.windows.fold_sessions import BEGIN, END, fold_sessions
-from sluicegate.streams.windows.groups import WindowGroups
+from sluicegate.streams.windows.late import LateGroups
 from sluicegate.streams.windows.tumbling import Span, key_of, name
 
 
-class SessionGroups(WindowGroups):
+class SessionGroups(LateGroups):
     """The open sessions of one partition. The name of a group is the offset of the record that opened it, and its key.
 
     Times are in milliseconds: `gap`, and `lasts`, from the last record to the close. `sessions` are the names of the
-    open sessions of each key."""
+    open sessions of each key, `_gathering` those of sessions of late records."""
 
-    __slots__ = ("_ages", "_at", "_merge", "gap", "lasts", "sessions")
+    __slots__ = ("_ages", "_at", "_gathering", "_merge", "gap", "lasts", "sessions")
 
     def __init__(self, rule: Rule, window: Window, notes: bool = False) -> None:
         super().__init__(rule, window, notes)
@@ -35,6 +35,7 @@ class SessionGroups(WindowGroups):
         self.lasts = self.gap + round(1_000 * window.grace) + 1
         self._merge = merging(rule.aggregation.compute, rule.aggregation.on_missing == "ignore")
         self.sessions: dict[bytes, list[bytes]] = {}
+        self._gathering: dict[bytes, list[bytes]] = {}
         self._ages: list[tuple[float, int, bytes]] = []  # a heap of (owner's time of a record, first offset, name)
         self._at = 0  # the time of the record that is being counted
 
@@ -46,12 +47,25 @@ class SessionGroups(WindowGroups):
         return seen
 
     def _count(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> None:
-        touched = self._touched(key, time)
-        if not touched and time + self.lasts <= self.event.watermark:
-            self._late(record, Span(time, time + self.gap, time + self.lasts))
-            return
+        touched = self._touched(self.sessions, key, time)
+        if late := not touched and time + self.lasts <= self.event.watermark:
+            if not self.after.keep:
+                self._late(record, Span(time, time + self.gap, time + self.lasts))
+                return
+            self.counts["late"] += 1
+            touched = self._touched(self._gathering, key, time)
         self._at = time
         group = touched[0] if touched else name(record.offset(), key)
+        if late:
+            self._opens_late = group
+        self._add(group, touched[1:], record, time, read, items, now)
+        if late:
+            self._took_late(record, group, now)
+
+    def _add(
+        self, group: bytes, others: list[bytes], record: Record, time: int, read: Any, items: list[Any], now: float
+    ) -> None:
+        """The record joins the session of this name, and the other ones with it."""
         state = admitted(self, group, record, items, now)
         if state is None:
             return
@@ -62,8 +76,8 @@ class SessionGroups(WindowGroups):
             return
         if state[LAST] != record.offset():  # the record was refused
             state[BEGIN], state[END], state[SEEN] = before
-        elif len(touched) > 1:
-            self._join(group, state, touched[1:], now)
+        elif others:
+            self._join(group, state, others, now)
 
     def _fold(self, records: Sequence[Record], now: float, most: int) -> None:
         fold_sessions(self, records, now, most)
@@ -73,13 +87,14 @@ class SessionGroups(WindowGroups):
         self._at = time
         return self.open(group, record, now)
 
-    def _touched(self, key: bytes, time: int) -> list[bytes]:
-        """The open sessions that a record at this time belongs to, the lowest first offset first."""
-        found, gap, states = [], self.gap, self.states
-        for group in self.sessions.get(key, ()):
+    def _touched(self, sessions: dict[bytes, list[bytes]], key: bytes, time: int) -> list[bytes]:
+        """Those of these sessions that a record at this time belongs to, the lowest first offset first. The watermark
+        has not closed them, or they gather late records."""
+        found, gap, states, late = [], self.gap, self.states, sessions is self._gathering
+        for group in sessions.get(key, ()):
             state = states[group]
-            closes = state[END] + self.lasts
-            if state[BEGIN] - gap <= time <= state[END] + gap and closes > self.event.watermark:
+            open_still = late or state[END] + self.lasts > self.event.watermark
+            if open_still and state[BEGIN] - gap <= time <= state[END] + gap:
                 found.append(group)
         return sorted(found, key=lambda group: states[group][FIRST]) if len(found) > 1 else found
 
@@ -110,7 +125,7 @@ class SessionGroups(WindowGroups):
     def open(self, key: bytes | None, record: Record, now: float) -> GroupState | None:
         state = super().open(key, record, now)
         if state is not None and key is not None:
-            names = self.sessions.setdefault(key_of(key), [])
+            names = self._among(key).setdefault(key_of(key), [])
             if key not in names:  # `rearm` may have found it already
                 names.append(key)
             heappush(self._ages, (now, state[FIRST], key))
@@ -126,16 +141,19 @@ class SessionGroups(WindowGroups):
         return super().drop(key)
 
     def unopen(self, key: bytes, state: GroupState) -> None:
-        super().unopen(key, state)
-        if key not in self.states:
+        if not state[COUNT]:
             self._left(key)
+        super().unopen(key, state)
+
+    def _among(self, group: bytes) -> dict[bytes, list[bytes]]:
+        return self._gathering if group in self.closed else self.sessions
 
     def _left(self, group: bytes) -> None:
-        key = key_of(group)
-        names = self.sessions[key]
+        key, sessions = key_of(group), self._among(group)
+        names = sessions[key]
         names.remove(group)
         if not names:
-            del self.sessions[key]
+            del sessions[key]
 
     def _age_due(self) -> float:
         """As in WindowGroups, but early while the oldest entry is of an earlier record of its session."""
@@ -148,7 +166,7 @@ class SessionGroups(WindowGroups):
         while self._age_due() <= now:
             seen, first, group = ages[0]
             state = self.states.get(group)
-            if state is None or state[FIRST] != first:
+            if state is None or state[FIRST] != first or group in self.closed:
                 heappop(ages)
             elif state[SEEN] > seen:
                 heapreplace(ages, (state[SEEN], first, group))
@@ -160,6 +178,6 @@ class SessionGroups(WindowGroups):
         super().rearm()
         self._ages = [(state[SEEN], state[FIRST], group) for group, state in self.states.items()]
         heapify(self._ages)
-        self.sessions = {}
+        self.sessions, self._gathering = {}, {}
         for group in self.states:
-            self.sessions.setdefault(key_of(group), []).append(group)
+            self._among(group).setdefault(key_of(group), []).append(group)

@@ -4,9 +4,11 @@ from collections.abc import Iterator
 from math import inf
 from typing import NamedTuple
 
+from sluicegate.streams.aggregation.entry import ADDED
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import GroupState
 from sluicegate.streams.windows.groups import WindowGroups
+from sluicegate.streams.windows.late import LateGroups
 from sluicegate.streams.windows.merged import MergedClock
 from sluicegate.streams.windows.tumbling import key_of
 
@@ -21,12 +23,22 @@ class Origin(NamedTuple):
     said: int
 
 
+class After(NamedTuple):
+    """A group whose window has closed. `results` is how many results it had; None: its result is a further one of the
+    window. `due` is the owner's time in seconds of the next result (infinity: no late record waits), `ends` the
+    watermark from which on it takes no more records (infinity: it ends with its result)."""
+
+    results: int | None
+    due: float
+    ends: float
+
+
 class OpenWindow(NamedTuple):
     """`name` is the group's name in the changelog. `start`, `end`, `closes` and `watermark` are event times in
     milliseconds since 1970; the watermark is -1 before the first record. Event time closes the window when the
     watermark is at `closes`. `silent` and `latest` are times of the owner's clock in seconds (infinity: never): when
     silence closes the window if no record comes from now on, and when its group ends at the latest. `held_back_by` are
-    the origins with the least time, where records come from several."""
+    the origins with the least time, where records come from several. `after` is given if the window has closed."""
 
     name: bytes
     start: int
@@ -36,6 +48,7 @@ class OpenWindow(NamedTuple):
     silent: float
     latest: float
     held_back_by: tuple[Origin, ...] = ()
+    after: After | None = None
 
 
 def plain_key(groups: Groups, name: bytes) -> bytes:
@@ -51,7 +64,18 @@ def open_window(groups: Groups, name: bytes, state: GroupState) -> OpenWindow | 
     silent = inf if window.idle is None else window.idle + max(groups.event.seen, span.closes / 1000)
     latest = inf if window.at_most is None else groups.since(state) + window.at_most
     held = () if groups.merged is None else tuple(_origins(groups.merged))
-    return OpenWindow(name, *span, groups.event.watermark, silent, latest, held)
+    after = _after(groups, name)
+    if after is not None:
+        silent, latest = inf, after.due
+    return OpenWindow(name, *span, groups.event.watermark, silent, latest, held, after)
+
+
+def _after(groups: WindowGroups, name: bytes) -> After | None:
+    if not isinstance(groups, LateGroups) or name not in groups.closed:
+        return None
+    results, since = groups.closed[name]
+    due = inf if since is None else since + groups.after.gather
+    return After(None if results == ADDED else results, due, groups.after.end_of(name))
 
 
 def _origins(clock: MergedClock) -> Iterator[Origin]:

@@ -86,8 +86,9 @@ def late_bytes(app: Scene, link: Proxy, without: str = "") -> Verdict:
     overtaken(app, healthy)
     link.release()
     healthy.kill9()
-    app.run("heir", without=without)
+    heir = app.run("heir", without=without)
     os.kill(slow.pid, signal.SIGCONT)
+    heir.wait("worker.running")
     if not without:
         app.flowing()
     return app.verdict(settle=20.0 if without else 90.0)

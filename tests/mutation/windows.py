@@ -95,8 +95,8 @@ GUARDS = (
     Guard(
         "windows: the hot loop takes no record while a closed window waits",
         "streams/windows/fold.py",
-        "    return 0 if next_close <= windows.event.watermark else ",
-        "    return ",
+        "    return 0 if windows.full or next_end <= windows.event.watermark else ",
+        "    return 0 if windows.full else ",
         ("tests/unit/windows/test_fold.py",),
     ),
     Guard(
@@ -242,7 +242,7 @@ GUARDS = (
     Guard(
         "hopping: the id of a result has the start of its window",
         "streams/aggregation/events.py",
-        "        return self.first if window is None or not window.shared else (self.first, window.start)\n",
+        "        return (self.first, window.start) if window.shared else self.first\n",
         "        return self.first\n",
         ENGINE,
     ),
@@ -256,8 +256,8 @@ GUARDS = (
     Guard(
         "sessions: a closed session that waits for its result takes no record",
         "streams/windows/sessions.py",
-        " and closes > self.event.watermark:\n",
-        ":\n",
+        "            open_still = late or state[END] + self.lasts > self.event.watermark\n",
+        "            open_still = True\n",
         SESSIONS,
     ),
     Guard(

@@ -151,7 +151,7 @@ def _partition(
     for offset in sorted({*crashed, *(offset for offset, _ in fold.oracle.refused), *fold.failed}):
         record = next(each for each in records if each.o == offset)
         wanted[dead_id(offset)] = Wanted("dead", record.k, record.v, (partition, "dead"), offset, raw=True)
-    outputs = Counter[int | tuple[int, int]]()
+    outputs = Counter[int | tuple[int, ...]]()
     for number, key, value, topic in fold.outputs():
         id, raw = output_id(identify(number), outputs[number]), agent.forwards or bool(agent.rekeys)
         wanted[id] = Wanted(topic, key, value, (partition, key), fold.at(number), raw)

@@ -12,6 +12,7 @@ from sluicegate.streams.testing.log import LogRecord
 from tests.simulation.fold import loads
 from tests.simulation.windowed_fold import Windowed
 from tests.unit.windows.hopping_oracle import HoppingOracle
+from tests.unit.windows.late_oracle import AmendOracle
 from tests.unit.windows.oracle import Oracle
 from tests.unit.windows.session_oracle import SessionOracle
 
@@ -111,6 +112,16 @@ class Least(Oracle):
         super().passed(time)
 
 
+class LeastOfAmended(AmendOracle):
+    """The watermark is moved by `heard` only."""
+
+    def passed(self, time: int) -> None:
+        return
+
+    def heard(self, time: int) -> None:
+        super().passed(time)
+
+
 class LeastOfHopping(HoppingOracle):
     """The watermark is moved by `heard` only."""
 
@@ -134,7 +145,7 @@ class LeastOfSessions(SessionOracle):
 class Merged(Windowed):
     """As Windowed; `partitions` is how many origins there are."""
 
-    tumbling, hopping, sessions = Least, LeastOfHopping, LeastOfSessions
+    tumbling, amending, hopping, sessions = Least, LeastOfAmended, LeastOfHopping, LeastOfSessions
 
     def __init__(self, agent: Agent, records: Sequence[LogRecord], crashed: set[int], partitions: int) -> None:
         self._origins = Origins([f"keyed/in/{number}" for number in range(partitions)])

@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
+from sluicegate.streams.aggregation.events import Fire
 from sluicegate.streams.handlers import rekey
 from sluicegate.streams.windows.groups import WindowGroups
 from sluicegate.streams.windows.hopping import HoppingGroups
+from sluicegate.streams.windows.late import LateGroups
 from sluicegate.streams.windows.merged import BEHIND, NEVER, UNKNOWN, MergedClock
 from sluicegate.streams.windows.sessions import SessionGroups
 from sluicegate.streams.windows.tumbling import name
@@ -122,3 +124,18 @@ def merged_kept_twice(patch: Patch) -> None:
             self.touched.pop(each, None)
 
     patch.setattr(SessionGroups, "_join", joined)
+
+
+def closed_forgotten(patch: Patch) -> None:
+    """The changelog does not tell which windows have closed."""
+    patch.setattr("sluicegate.streams.aggregation.changelog._closed", lambda groups, keys: {})
+
+
+def dropped_at_close(patch: Patch) -> None:
+    """A window that may be revised is dropped with its result."""
+    patch.setattr(LateGroups, "_send", lambda self, *rest: WindowGroups.fire(self, *rest))
+
+
+def revision_without_id(patch: Patch) -> None:
+    """A revised result has the id of the first one."""
+    patch.setattr(Fire, "number", property(lambda self: self.first))

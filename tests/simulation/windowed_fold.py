@@ -12,6 +12,7 @@ from sluicegate.streams.testing.log import LogRecord
 from sluicegate.streams.windows.tumbling import name
 from tests.simulation.fold import loads, open_counts
 from tests.unit.windows.hopping_oracle import HoppingOracle
+from tests.unit.windows.late_oracle import AmendOracle
 from tests.unit.windows.oracle import Oracle, Result, Step
 from tests.unit.windows.session_oracle import SessionOracle, SessionResult
 
@@ -19,7 +20,8 @@ from tests.unit.windows.session_oracle import SessionOracle, SessionResult
 def _open(oracle: Oracle | HoppingOracle | SessionOracle) -> dict[bytes, int]:
     """How many records each open group holds, by its name in the changelog."""
     if isinstance(oracle, Oracle):
-        return {name(start, key): len(group.amounts) for (start, key), group in oracle.open.items()}
+        kept = {each: found.group for each, found in oracle.kept.items()} if isinstance(oracle, AmendOracle) else {}
+        return {name(*each): len(group.amounts) for each, group in (oracle.open | kept).items()}
     if isinstance(oracle, HoppingOracle):
         taken = ((key, record.time) for key, records in oracle.taken.items() for record in records)
         return dict(Counter(name(time // oracle.every * oracle.every, key) for key, time in taken))
@@ -31,6 +33,7 @@ class Windowed:
     """As fold.Fold, for an agent with windows. Each kind of windows has its oracle."""
 
     tumbling: type[Oracle] = Oracle
+    amending: type[AmendOracle] = AmendOracle
     hopping: type[HoppingOracle] = HoppingOracle
     sessions: type[SessionOracle] = SessionOracle
 
@@ -46,8 +49,18 @@ class Windowed:
             if record.o not in crashed:
                 self._take(record)
         self._order = {self._number(each): at for at, each in enumerate(self.oracle.results)}
+        self._send_what_waits()
 
-    def _number(self, each: Result | SessionResult) -> int | tuple[int, int]:
+    def _send_what_waits(self) -> None:
+        """At the end of a run the clock goes on until nothing is due."""
+        if isinstance(self.oracle, AmendOracle):
+            first = len(self.oracle.results)
+            self.oracle.tell_all()
+            self._order |= {self._number(each): first for each in self.oracle.results[first:]}
+
+    def _number(self, each: Result | SessionResult) -> int | tuple[int, ...]:
+        if isinstance(each, Result) and each.revision > 1:
+            return each.first, each.start, each.revision
         return (each.first, each.start) if self.window.kind == "hopping" else each.first
 
     def _oracle(self, many: int) -> Oracle | HoppingOracle | SessionOracle:
@@ -56,6 +69,8 @@ class Windowed:
             return self.hopping(size, every, 0, grace, inf, inf, inf, many)
         if self.window.kind == "session":
             return self.sessions(size, grace, inf, inf, inf, many)
+        if self.window.late == "amend":
+            return self.amending(size, 0, grace, inf, inf, inf, many, keep=round(1000 * self.window.keep), gather=inf)
         return self.tumbling(size, 0, grace, inf, inf, inf, many)
 
     def _take(self, record: LogRecord) -> None:
@@ -67,16 +82,18 @@ class Windowed:
         else:
             self.oracle.take(record.o, Step(0.0, record.k, value["t"], value["n"]))
 
-    def at(self, number: int | tuple[int, int]) -> int:
+    def at(self, number: int | tuple[int, ...]) -> int:
         """As fold.Fold: windows close by end and first record."""
         return self._order[number]
 
-    def outputs(self) -> list[tuple[int | tuple[int, int], bytes | None, Any, str]]:
-        """As fold.Fold. Of hopping windows the start belongs to the identity, too."""
-        found: list[tuple[int | tuple[int, int], bytes | None, Any, str]] = []
+    def outputs(self) -> list[tuple[int | tuple[int, ...], bytes | None, Any, str]]:
+        """As fold.Fold. Of hopping windows the start belongs to the identity, too, and of revised results the
+        revision."""
+        found: list[tuple[int | tuple[int, ...], bytes | None, Any, str]] = []
         for each in self.oracle.results:
             start, end = rfc3339(each.start / 1000), rfc3339(each.end / 1000)
-            window = {"start": start, "end": end, "closed_by": "event", "revision": 1}
+            revision = each.revision if isinstance(each, Result) else 1
+            window = {"start": start, "end": end, "closed_by": each.closed_by, "revision": revision}
             document = {"count": each.count, "reason": "window", "total": each.total, "window": window}
             found.append((self._number(each), each.key, document, self._topic))
         return found

@@ -53,6 +53,12 @@ def an_agent(folder: Path, text: str, more: str = "") -> Agent:
         ("{tumbling: 5m, at_most: never, max_ahead: 10s}", Window(300.0, at_most=None, max_ahead=10.0)),
         ("{session: 30m, grace: 1m}", Window(1800.0, grace=60.0, at_most=1800 + 60 + 3600.0, kind="session")),
         ("{hopping: 1h, every: 5m}", Window(3600.0, at_most=7200.0, kind="hopping", every=300.0)),
+        ("{tumbling: 5m, late: {new: 10s}}", Window(300.0, at_most=3900.0, late="new", gather=10.0)),
+        ("{tumbling: 5m, late: {amend: 1h}}", Window(300.0, at_most=3900.0, late="amend", keep=3600.0, gather=60.0)),
+        (
+            "{tumbling: 5m, late: {amend: 1h, every: 5s}}",
+            Window(300.0, at_most=3900.0, late="amend", keep=3600.0, gather=5.0),
+        ),
     ],
 )
 def test_a_file_says_which_windows_there_are(tmp_path: Path, text: str, window: Window) -> None:
@@ -67,6 +73,8 @@ def test_a_file_says_which_windows_there_are(tmp_path: Path, text: str, window: 
         "{tumbling: 5m, at_most: never}",
         "{session: 30m, grace: 1m}",
         "{hopping: 1h, every: 5m, offset: 1m}",
+        "{session: 30m, late: {new: 10s}}",
+        "{tumbling: 5m, late: {amend: 1h, every: 5s}}",
     ],
 )
 def test_the_same_windows_built_in_python_pass_the_same_checks(tmp_path: Path, text: str) -> None:
@@ -106,7 +114,32 @@ PAIR = "does not go together with a window"
         ("{hopping: 5m, every: 1m}", "", ", count: 5", f"count: {PAIR}: a hopping window ends with its time"),
         ("{tumbling: 5m, time: {unit: ms}}", "", "", "window.time: names no field"),
         ("{tumbling: 5m, time: {field: t, unit: ns}}", "", "", "window.time.unit: must be s, ms, us or rfc3339"),
-        ("{tumbling: 5m, late: amend}", "", "", "window.late: must be dead-letter or skip"),
+        (
+            "{tumbling: 5m, late: amend}",
+            "",
+            "",
+            "window.late: names no action for late records; write dead-letter, skip",
+        ),
+        ("{tumbling: 5m, late: {every: 5s}}", "", "", "window.late: names no action for late records"),
+        ("{tumbling: 5m, late: {new: 5s, amend: 1h}}", "", "", "window.late: names two actions for late records"),
+        ("{tumbling: 5m, late: {new: 5s, action: skip}}", "", "", "window.late.action: unknown key; known here: "),
+        ("{tumbling: 5m, late: {new: 5}}", "", "", "window.late.new: is not a duration"),
+        ("{tumbling: 5m, late: {new: 5s, every: 1s}}", "", "", "window.late.every: does not go together with new"),
+        ("{hopping: 5m, every: 1m, late: {new: 5s}}", "", "", "window.late: does not go together with hopping"),
+        ("{session: 5m, late: {amend: 5m}}", "", "", "window.late: does not go together with session windows yet"),
+        ("{tumbling: 5m, late: {amend: 1h}}", "", ", count: 5", "count: does not go together with amend"),
+        (
+            "{tumbling: 5m, late: {amend: 1h}}",
+            "",
+            ", until: {field: a, equals: 1}",
+            "until: does not go together with amend: a revised result replaces the one before",
+        ),
+        (
+            "{tumbling: 5m, late: {amend: 1h}}",
+            "",
+            ", on_full: fire-oldest",
+            "on_full: does not go together with amend: a revised result replaces the one before",
+        ),
         (
             "{tumbling: 5m, grace: 1m, at_most: 5m}",
             "",
@@ -189,6 +222,50 @@ def test_what_knows_a_group_by_its_first_record_does_not_go_with_hopping_windows
     assert tumbling == []
 
 
+@pytest.mark.parametrize(
+    "more", ["handler: m:f", "history: past", "lookup: {item: {table: items, column: id, key: key, fields: [name]}}"]
+)
+def test_what_knows_one_result_of_a_window_does_not_go_with_amend(tmp_path: Path, more: str) -> None:
+    found = lines(loaded(tmp_path, windowed("{tumbling: 5m, late: {amend: 1h}}", more)).problems, tmp_path)
+    [line] = [line for line in found if "amend" in line]
+    assert f"agents.a.{more.partition(':')[0]}: does not go together with amend: a window has several results" in line
+    assert not [
+        line
+        for line in lines(loaded(tmp_path, windowed("{tumbling: 5m, late: {new: 1h}}", more)).problems, tmp_path)
+        if "new" in line
+    ]
+
+
+def test_windows_that_are_revised_are_not_ended_early(tmp_path: Path) -> None:
+    rule = an_agent(tmp_path, "{tumbling: 5m, late: {amend: 1h}}").aggregation
+    assert rule is not None
+    assert rule.on_full == "dead-letter"
+    stops = loaded(tmp_path, windowed("{tumbling: 5m, late: {amend: 1h}}", aggregate=", on_full: stop")).app
+    assert stops is not None
+    assert stops.agents[0].aggregation.on_full == "stop"  # type: ignore[union-attr]
+
+
+def test_late_records_in_words(tmp_path: Path) -> None:
+    said = words.meaning(an_agent(tmp_path, "{tumbling: 5m, late: {new: 10s}}"))
+    assert "late records of a key and a window make a further result, 10 s after the first one of them" in said
+    said = words.meaning(an_agent(tmp_path, "{tumbling: 5m, late: {amend: 1h}}"))
+    assert (
+        "keeps a window for 1 h of event time after its close: late records change it, and the whole result is sent "
+        "again 1 min after the first one of them; what is later still goes to shop.dead with the reason late"
+    ) in said
+
+
+def test_many_windows_that_stay_are_warned_of(tmp_path: Path) -> None:
+    found = loaded(tmp_path, windowed("{tumbling: 5m, late: {amend: 1d}}"))
+    [line] = [line for line in lines(found.warnings, tmp_path) if "amend" in line]
+    assert "keeps about 288 windows of each key, and `max_groups` counts them" in line
+    assert not [
+        line
+        for line in lines(loaded(tmp_path, windowed("{tumbling: 5m, late: {amend: 50m}}")).warnings, tmp_path)
+        if "amend" in line
+    ]
+
+
 def test_hopping_windows_in_words(tmp_path: Path) -> None:
     said = words.meaning(an_agent(tmp_path, "{hopping: 1h, every: 5m}"))
     assert said[1] == "groups by windows of 1 h of the record's timestamp, one every 5 min"
@@ -206,6 +283,8 @@ def test_expressions_of_results_know_the_window(tmp_path: Path) -> None:
     [
         ("{tumbling: 5m, time: at, grace: 10s}", ("convert", "flush", "drop")),
         ("{tumbling: 5m, time: at, late: skip}", ("convert", "flush", "drop")),
+        ("{tumbling: 5m, time: at, late: {new: 10s}}", ("convert", "flush", "drop")),
+        ("{tumbling: 5m, time: at, late: {amend: 1h}}", ("convert", "flush", "drop")),
         ("{tumbling: 1m, time: at}", ("flush", "drop")),
         ("{tumbling: 5m, time: {field: at, unit: ms}}", ("flush", "drop")),
         ("{tumbling: 5m, time: other}", ("flush", "drop")),

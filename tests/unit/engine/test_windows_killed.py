@@ -19,7 +19,7 @@ from sluicegate.streams.aggregation.events import Fire, Refused
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.ownership import windowed
 from sluicegate.streams.windows.clock import EventClock
-from sluicegate.streams.windows.groups import WindowGroups
+from sluicegate.streams.windows.tumbling_groups import TumblingGroups
 from tests.unit.engine.driver import Driver, Log, ManualClock, distinct, header, memory
 from tests.unit.engine.scene import Killed, a_log
 from tests.unit.engine.test_windows import NOW, windowed_agent
@@ -47,7 +47,7 @@ def expected(log: Log) -> Found:
     results: list[tuple[Any, ...]] = []
     late: list[tuple[int, int]] = []
     for number in PARTITIONS:
-        groups = WindowGroups(Rule(AGENT, codec("json")), AGENT.aggregation.window)
+        groups = TumblingGroups(Rule(AGENT, codec("json")), AGENT.aggregation.window)
         for record in log.topics["in"][number]:
             windowed.take(groups, [record], NOW, None)
             for event in groups.drain():

@@ -95,6 +95,8 @@ WINDOW = {
     "max_ahead": 5.0,
     "kind": "session",
     "every": 60.0,
+    "gather": 5.0,
+    "keep": 60.0,
 }
 DESTINATION = {
     "topic": "others",
@@ -194,7 +196,7 @@ def test_each_part_of_a_lookup_changes_the_digest(name):
 
 @pytest.mark.parametrize("name", WINDOW)
 def test_each_part_of_a_window_changes_the_digest(name):
-    usual = Window(300.0)
+    usual = Window(300.0, late="amend", gather=1.0, keep=1.0) if name in ("gather", "keep") else Window(300.0)
     one, other = (
         replace(PLAIN, aggregation=Aggregation(window=each)) for each in (usual, replace(usual, **{name: WINDOW[name]}))
     )

@@ -29,6 +29,7 @@ class Result(NamedTuple):
     last: int
     count: int
     total: int
+    revision: int = 1
 
 
 @dataclass
@@ -69,14 +70,20 @@ class Oracle:
         start = next(
             s for s in range(self.offset - 5 * self.size, step.time + 1, self.size) if step.time < s + self.size
         )
-        if start + self.size + self.grace <= self.watermark:
-            self.refused.append((offset, "late"))
+        if self.is_late(offset, step, start):
             return
         group = self.open.setdefault((start, step.key), Open(offset, step.now))
         group.last = offset
         group.amounts.append(step.amount)
         if len(group.amounts) == self.count:
             self.end((start, step.key), "count", "")
+
+    def is_late(self, offset: int, step: Step, start: int) -> bool:
+        """Whether the record does not count in the open window that starts there."""
+        late = start + self.size + self.grace <= self.watermark
+        if late:
+            self.refused.append((offset, "late"))
+        return late
 
     def passed(self, time: int) -> None:
         """Event time is at least `time`."""

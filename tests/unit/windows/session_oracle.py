@@ -98,7 +98,7 @@ class SessionOracle:
         sessions = self.open.setdefault(step.key, [])
         touched = [each for each in sessions if each.begin - self.gap <= step.time <= each.end + self.gap]
         if not touched and step.time + self.gap + self.grace < self.watermark:
-            self.refused.append((offset, "late"))
+            self.late(offset, step)
             return
         self.reopened |= any(
             each.key == step.key and each.start - self.gap <= step.time <= each.end for each in self.results
@@ -108,6 +108,9 @@ class SessionOracle:
             sessions += touched
         touched.sort(key=lambda each: min(each.records, default=(0,)))
         self.add(step, offset, touched)
+
+    def late(self, offset: int, step: Step) -> None:
+        self.refused.append((offset, "late"))
 
     def passed(self, time: int) -> None:
         """Event time is at least `time`."""

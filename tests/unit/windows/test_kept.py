@@ -24,7 +24,16 @@ def test_what_gives_a_record_its_window_must_not_change_under_open_groups(change
 
 
 @pytest.mark.parametrize(
-    "change", [{"grace": 5.0}, {"idle": None}, {"at_most": 9e3}, {"late": "skip"}, {"max_ahead": 1.0}]
+    "change",
+    [
+        {"grace": 5.0},
+        {"idle": None},
+        {"at_most": 9e3},
+        {"late": "skip"},
+        {"gather": 1.0},
+        {"keep": 1.0},
+        {"max_ahead": 1.0},
+    ],
 )
 def test_when_a_window_closes_may_change_under_open_groups(change: dict[str, object]) -> None:
     changed = an_agent(replace(USUAL, **change))  # type: ignore[arg-type]

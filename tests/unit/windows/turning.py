@@ -111,4 +111,5 @@ def _told(fire: Fire) -> Result:
         fire.last,
         fire.count,
         fire.values["total"],
+        window.revision,
     )

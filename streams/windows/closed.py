@@ -1,0 +1,88 @@
+"""When groups of closed windows are due: with a result of late records, and with their end."""
+
+from heapq import heapify, heappop, heappush
+from math import inf
+from typing import TYPE_CHECKING
+
+from sluicegate.streams.aggregation.entry import ADDED
+from sluicegate.streams.aggregation.layout import FIRST
+
+if TYPE_CHECKING:
+    from sluicegate.streams.windows.groups import WindowGroups
+
+AMEND, NEW = "amend", "new"
+
+
+class ClosedGroups:
+    """The deadlines of the groups in `groups.closed`.
+
+    A late record is taken while the watermark is less than `keep` milliseconds past the close of its window, and its
+    result is due `gather` seconds later. If `late` is neither new nor amend, both are 0: groups that an earlier rule
+    left send what is in no result yet, and end."""
+
+    __slots__ = ("_due", "_ends", "_groups", "gather", "keep", "late")
+
+    def __init__(self, groups: "WindowGroups") -> None:
+        window, self._groups = groups.window, groups
+        self.late, self.gather = window.late, window.gather
+        self.keep: float = {AMEND: round(1_000 * window.keep), NEW: inf}.get(window.late, 0)
+        self._due: list[tuple[float, bytes]] = []  # a heap of (owner's time, name)
+        self._ends: list[tuple[float, int, bytes]] = []  # a heap of (watermark, first offset, name)
+
+    def begins(self, group: bytes) -> None:
+        """A late record opened this group."""
+        self._add(group, ADDED if self.late == NEW else 0)
+
+    def took(self, group: bytes, now: float) -> None:
+        """The group has one late record more, at the owner's time `now`."""
+        results, since = self._groups.closed[group]
+        if since is None:
+            self._groups.closed[group] = (results, now)
+            heappush(self._due, (now + self.gather, group))
+
+    def told(self, group: bytes, revision: int) -> None:
+        """The result of the group has this revision, and the group stays."""
+        if group in self._groups.closed:
+            self._groups.closed[group] = (revision, None)
+        else:
+            self._add(group, revision)
+
+    def _add(self, group: bytes, results: int) -> None:
+        self._groups.closed[group] = (results, None)
+        heappush(self._ends, (self.end_of(group), self._groups.states[group][FIRST], group))
+
+    def end_of(self, group: bytes) -> float:
+        """The watermark that ends the group; infinity for none."""
+        groups = self._groups
+        added = groups.closed[group][0] == ADDED
+        keep = self.keep if added == (self.late == NEW) else 0
+        return groups.span(group, groups.states[group]).closes + keep
+
+    def due(self) -> tuple[float, bytes] | None:
+        """The next group whose late records are due in a result, and the owner's time of it."""
+        heap, closed = self._due, self._groups.closed
+        while heap:
+            at, group = heap[0]
+            since = closed.get(group, (0, None))[1]
+            if since is not None and since + self.gather == at:
+                return at, group
+            heappop(heap)
+        return None
+
+    def ending(self) -> tuple[float, bytes] | None:
+        """The next group that ends, and the watermark that ends it."""
+        heap, states, closed = self._ends, self._groups.states, self._groups.closed
+        while heap:
+            at, first, group = heap[0]
+            if group in closed and states[group][FIRST] == first:
+                return at, group
+            heappop(heap)
+        return None
+
+    def rearm(self) -> None:
+        """After a restore."""
+        groups = self._groups
+        self._due = [(each[1] + self.gather, group) for group, each in groups.closed.items() if each[1] is not None]
+        self._ends = [(self.end_of(group), groups.states[group][FIRST], group) for group in groups.closed]
+        heapify(self._due)
+        heapify(self._ends)

@@ -1,0 +1,170 @@
+"""Records that come after their windows have closed, with `late: {new}` or `late: {amend}`.
+
+With `amend` the group of a window stays after its result. Late records change it, and the whole result is sent again
+with the next revision. With `new` late records make a group of their own, whose result is a further one of the window.
+Both kinds of groups are in `closed`. The watermark decides which records they take, so the contents of the last
+revision follow from the log. The owner's clock decides only when late records are sent.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from sluicegate.streams.agent import Window
+from sluicegate.streams.aggregation.accept import put
+from sluicegate.streams.aggregation.entry import ADDED
+from sluicegate.streams.aggregation.groups import SLICE_BYTES, Groups
+from sluicegate.streams.aggregation.layout import FIRST, LAST, OPENED, GroupState
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.windows.closed import AMEND, ClosedGroups
+from sluicegate.streams.windows.groups import WindowGroups
+
+LATE = "late"
+
+
+class LateGroups(WindowGroups):
+    """Windows whose late records may count. `after` has the deadlines of the groups in `closed`."""
+
+    __slots__ = ("_opened_first", "_opens_late", "after")
+
+    def __init__(self, rule: Rule, window: Window, notes: bool = False) -> None:
+        super().__init__(rule, window, notes)
+        self.after = ClosedGroups(self)
+        self._opens_late: bytes | None = None  # the name of the group that a late record opens
+        self._opened_first: deque[tuple[int, bytes]] = deque()  # open groups by first offset, while some are closed
+
+    # -- records ---------------------------------------------------------------------------------------------------
+
+    def _put_late(self, record: Record, group: bytes, closes: int, read: Any, items: list[Any], now: float) -> None:
+        """The record changes a result that was sent, or makes a further one."""
+        self.counts["late"] += closes <= self.event.watermark
+        if group in self.states and group not in self.closed:  # its result waits, and does not have this record
+            self._end(group, self.event.closed_by(closes), now)
+        self._opens_late = group
+        put(self, group, record, read, items, now)
+        self._took_late(record, group, now)
+
+    def _took_late(self, record: Record, group: bytes, now: float) -> None:
+        """A late record was put into the group, unless it was refused, or the group ended with it."""
+        self._opens_late = None
+        if (state := self.states.get(group)) is not None and state[LAST] == record.offset():
+            self.after.took(group, now)
+
+    def _arm(self, group: bytes, state: GroupState) -> None:
+        if group == self._opens_late:
+            self.after.begins(group)
+            return
+        super()._arm(group, state)
+        if self.after.keep:
+            self._opened_first.append((state[FIRST], group))
+
+    def judge(self) -> Sequence[tuple[bytes, str]]:
+        """As in Groups, without groups that would only repeat their result."""
+        told = {group for group, (_, since) in self.closed.items() if since is None}
+        return [(group, reason) for group, reason in super().judge() if group not in told]
+
+    # -- results ---------------------------------------------------------------------------------------------------
+
+    def fire(self, key: bytes, reason: str, now: float) -> None:
+        """As in Groups. With `amend` the group stays."""
+        results = self.closed.get(key, (0, None))[0]
+        self._revision = max(results, 0) + 1
+        try:
+            if self.after.late == AMEND and results != ADDED and reason != "limit":
+                self._send(key, reason, now)
+            else:
+                super().fire(key, reason, now)
+        finally:
+            self._revision = 1
+
+    def _send(self, key: bytes, reason: str, now: float) -> None:
+        """Let out the result of a group that stays."""
+        state, bags = self.states[key], [bag.copy() for bag in self.bags.get(key, ())]
+        fire = self.fired(key, state, reason, now, self.rule.values(state, bags))
+        self.after.told(key, self._revision)
+        if (span := self.span(key, state)).closes > self.event.watermark:
+            self.cut.add(span.start)
+        self.touched[key] = state
+        self.emit(fire)
+
+    def flush(self, key: bytes, now: float) -> None:
+        if key in self.closed:
+            self._end_for_good(key, "manual", "", now)
+        else:
+            Groups.fire(self, key, "manual", now)
+
+    def _end_for_good(self, group: bytes, reason: str, by: str, now: float) -> None:
+        """A group of a closed window ends, with a result if late records are in none yet."""
+        results, since = self.closed[group]
+        if since is None:
+            self.drop(group)
+            return
+        self._closing, self._revision = by, max(results, 0) + 1
+        try:
+            Groups.fire(self, group, reason, now)
+        finally:
+            self._closing, self._revision = "", 1
+
+    # -- deadlines -------------------------------------------------------------------------------------------------
+
+    def _close(self, now: float, most: int) -> int:
+        """As in WindowGroups. Then the groups end whose late records are dead letters from now on."""
+        fired, enough = super()._close(now, most), self._sent + SLICE_BYTES
+        while self.closed and fired < most and self._sent <= enough:
+            found = self.after.ending()
+            if found is None or found[0] > self.event.watermark:
+                break
+            self.cut.discard(self.span(found[1], self.states[found[1]]).start)
+            self._end_for_good(found[1], self.reason, LATE, now)
+            fired += 1
+        return fired
+
+    def next_end(self) -> float:
+        ending = self.after.ending() if self.closed else None
+        return super().next_end() if ending is None else min(super().next_end(), ending[0])
+
+    def next_due(self) -> float:
+        found = self.after.due() if self.closed else None
+        return super().next_due() if found is None else min(super().next_due(), found[0])
+
+    def expire(self, now: float, most: int) -> int:
+        """As in WindowGroups. Then the groups fire whose late records have gathered."""
+        fired, enough = super().expire(now, most), self._sent + SLICE_BYTES
+        while self.closed and not self._due() and fired < most and self._sent <= enough:
+            found = self.after.due()
+            if found is None or found[0] > now:
+                break
+            self._end(found[1], LATE, now)
+            fired += 1
+        self.behind = self.next_due() <= now
+        return fired
+
+    def fire_oldest(self, now: float) -> None:
+        if self.closed and not self._due() and self._next() is None and not any(each.states for each in self.elders):
+            self.fire(next(iter(self.closed)), "limit", now)
+        else:
+            super().fire_oldest(now)
+
+    def _oldest(self) -> bytes | None:
+        if not self.closed:
+            return super()._oldest()
+        order, states = self._opened_first, self.states
+        while order:
+            first, group = order[0]
+            if group in states and states[group][FIRST] == first and group not in self.closed:
+                return group
+            order.popleft()
+        return None
+
+    def oldest(self) -> float | None:
+        found = self._oldest()
+        return None if found is None else float(self.states[found][OPENED])
+
+    def rearm(self) -> None:
+        super().rearm()
+        opened = ((each[FIRST], group) for group, each in self.states.items() if group not in self.closed)
+        self._opened_first = deque(opened) if self.after.keep or self.closed else deque()
+        self.after.rearm()
+        spans = (self.span(group, self.states[group]) for group in self.closed)
+        self.cut = {span.start for span in spans if span.closes > self.event.watermark}

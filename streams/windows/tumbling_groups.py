@@ -1,0 +1,29 @@
+"""Tumbling windows: each record is in one window, and a group is a window of one key."""
+
+from typing import Any
+
+from sluicegate.streams.aggregation.accept import put
+from sluicegate.streams.aggregation.layout import GroupState
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.windows.late import LateGroups
+from sluicegate.streams.windows.tumbling import Span, name, start_of
+
+
+class TumblingGroups(LateGroups):
+    """The name of a group is the start of its window, and its key."""
+
+    __slots__ = ()
+
+    def span(self, group: bytes, state: GroupState) -> Span:
+        start = start_of(group)
+        return Span(start, start + self.tumbling.size, self.tumbling.closes(start))
+
+    def _count(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> None:
+        start = self.tumbling.start(time)
+        closes, group = self.tumbling.closes(start), name(start, key)
+        if closes > self.event.watermark and group not in self.closed:
+            put(self, group, record, read, items, now)
+        elif closes + self.after.keep > self.event.watermark:
+            self._put_late(record, group, closes, read, items, now)
+        else:
+            self._late(record, Span(start, start + self.tumbling.size, closes))

@@ -1,0 +1,151 @@
+"""Guards of late records that count: `late: {new}` and `late: {amend}`."""
+
+from tests.mutation.guard import Guard
+
+SAME = ("tests/unit/windows/test_same_late.py::test_any_cut_and_any_crash_give_the_results_of_the_oracle",)
+PURE = ("tests/unit/windows/test_late.py",)
+ENGINE = ("tests/unit/engine/test_late.py",)
+FOLD = ("tests/unit/windows/test_fold.py",)
+
+GUARDS = (
+    Guard(
+        "late: a revised result has an id of its own",
+        "streams/aggregation/events.py",
+        "        if window.revision > 1:\n",
+        "        if False:\n",
+        ENGINE,
+    ),
+    Guard(
+        "late: the changelog tells which windows have closed",
+        "streams/aggregation/changelog.py",
+        "            closed=_closed(groups, states),\n",
+        "",
+        SAME,
+    ),
+    Guard(
+        "late: so does the compacted one",
+        "streams/aggregation/changelog.py",
+        "            entry.closed |= _closed(groups, (key,))\n",
+        "",
+        SAME,
+    ),
+    Guard(
+        "late: so do the halves of an entry that is too large",
+        "streams/aggregation/entry.py",
+        "    states, closed = _only(entry.states, keys), _only(entry.closed, keys)\n",
+        "    states, closed = _only(entry.states, keys), {}\n",
+        PURE,
+    ),
+    Guard(
+        "late: so do both halves of one large group",
+        "streams/aggregation/entry.py",
+        "    return [first, ChangelogEntry(0, entry.at, entry.states, back, {}, {}, {}, closed=entry.closed)]\n",
+        "    return [first, ChangelogEntry(0, entry.at, entry.states, back, {}, {}, {})]\n",
+        PURE,
+    ),
+    Guard(
+        "late: a window that is closed and waits for its result does not take the late record before it",
+        "streams/windows/late.py",
+        "            self._end(group, self.event.closed_by(closes), now)\n",
+        "            pass\n",
+        SAME,
+    ),
+    Guard(
+        "late: a record that is later than amend is a dead letter",
+        "streams/windows/tumbling_groups.py",
+        "        elif closes + self.after.keep > self.event.watermark:\n",
+        "        elif self.after.keep:\n",
+        ENGINE,
+    ),
+    Guard(
+        "late: the time to gather begins with the first record",
+        "streams/windows/closed.py",
+        "        if since is None:\n            self._groups.closed",
+        "        if True:\n            self._groups.closed",
+        SAME,
+    ),
+    Guard(
+        "late: sessions of late records are not open sessions",
+        "streams/windows/sessions.py",
+        "        return self._gathering if group in self.closed else self.sessions\n",
+        "        return self.sessions\n",
+        SAME,
+    ),
+    Guard(
+        "late: at_most does not end what has had its result",
+        "streams/windows/late.py",
+        "states[group][FIRST] == first and group not in self.closed:\n                return group\n",
+        "states[group][FIRST] == first:\n                return group\n",
+        SAME,
+    ),
+    Guard(
+        "late: the hot loop leaves records of a window that at_most cut to the careful way",
+        "streams/windows/fold.py",
+        " and start not in windows.cut\n",
+        "\n",
+        SAME,
+    ),
+    Guard(
+        "late: a result holds what the group held",
+        "streams/windows/late.py",
+        "[bag.copy() for bag in self.bags.get(key, ())]",
+        "self.bags.get(key, [])",
+        PURE,
+    ),
+    Guard(
+        "late: a group ends without a result that was sent before",
+        "streams/windows/late.py",
+        "        if since is None:\n            self.drop(group)\n            return\n",
+        "",
+        PURE,
+    ),
+    Guard(
+        "late: a converted group of a closed window stays one",
+        "streams/aggregation/converting.py",
+        "            new.closed[key] = closed\n",
+        "            pass\n",
+        PURE,
+    ),
+    Guard(
+        "late: a person who fires a group gets no result twice",
+        "streams/windows/late.py",
+        " if group not in told]\n",
+        "]\n",
+        PURE,
+    ),
+    Guard(
+        "late: room is made by groups of late records, too",
+        "streams/windows/late.py",
+        '            self.fire(next(iter(self.closed)), "limit", now)\n',
+        "            pass\n",
+        ENGINE,
+    ),
+    Guard(
+        "windows: what many windows send at one moment is cut by bytes",
+        "streams/windows/groups.py",
+        "fired < most and self._sent <= enough:\n            closes",
+        "fired < most:\n            closes",
+        PURE,
+    ),
+    Guard(
+        "hopping: so is what panes send",
+        "streams/windows/hopping.py",
+        "        self._sent += sum(self.states[each][BYTES] for each in members)\n",
+        "",
+        PURE,
+    ),
+    Guard(
+        "windows: the hot loop refuses a record that finds no room only once",
+        "streams/windows/fold.py",
+        "    if refuses(windows):\n        return None\n",
+        "",
+        FOLD,
+    ),
+    Guard(
+        "windows: the hot loop adds nothing to a full group",
+        "streams/windows/fold.py",
+        "    return 0 if windows.full or next_end",
+        "    return 0 if next_end",
+        FOLD,
+    ),
+)

@@ -1,0 +1,194 @@
+"""Groups of closed windows under a changed rule, at limits, and when a person ends them."""
+
+from dataclasses import replace
+from math import inf
+
+import pytest
+
+from sluicegate.streams.agent import Reducer, Window
+from sluicegate.streams.aggregation import groups as plain_groups
+from sluicegate.streams.aggregation.converting import Conversion
+from sluicegate.streams.aggregation.entry import ADDED, ChangelogEntry, halves
+from sluicegate.streams.aggregation.events import Fire
+from sluicegate.streams.windows import groups as groups_module
+from sluicegate.streams.windows.groups import WindowGroups
+from sluicegate.streams.windows.standing import After, open_window
+from sluicegate.streams.windows.tumbling import name
+from tests.unit.windows.oracle import Result, Step
+from tests.unit.windows.turning import TOTAL, Turned, open_windows, record
+
+AMEND = Window(10.0, late="amend", keep=20.0, gather=5.0)
+NEW = Window(10.0, late="new", gather=5.0)
+SKIP = Window(10.0, late="skip")
+LATE = [Step(100.0, b"a", 1_000, 1), Step(100.0, b"b", 12_000, 2), Step(100.0, b"a", 2_000, 4)]
+"""Of the window at 0 one record in time and one that is late."""
+A = name(0, b"a")
+
+
+def turned(window: Window, steps: list[Step] = LATE, **more: object) -> Turned:
+    partition = Turned(window, **more)  # type: ignore[arg-type]
+    partition.take(0, steps)
+    partition.commit(100.0, len(steps))
+    return partition
+
+
+def under(partition: Turned, window: Window) -> list[Result]:
+    """The results of the next owner, whose rule has this window, at its first turn and 6 s later."""
+    before = len(partition.results)
+    partition.window = window
+    partition.restore()
+    for now in (100.0, 106.0):
+        partition.expire(now)
+        partition.commit(now, 3)
+    return partition.results[before:]
+
+
+def a_result(total: int, count: int, first: int, revision: int = 1, by: str = "late") -> Result:
+    return Result(b"a", 0, 10_000, "window", by, first, 2, count, total, revision)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "results", "left"),
+    [
+        (AMEND, AMEND, [a_result(5, 2, 0, 2)], {A: (2, None)}),
+        (AMEND, SKIP, [a_result(5, 2, 0, 2)], {}),
+        (AMEND, NEW, [a_result(5, 2, 0, 2)], {}),
+        (NEW, NEW, [a_result(4, 1, 2)], {}),
+        (NEW, SKIP, [a_result(4, 1, 2)], {}),
+        (NEW, AMEND, [a_result(4, 1, 2)], {}),
+        (SKIP, AMEND, [], {}),
+    ],
+)
+def test_late_records_that_wait_are_sent_under_any_rule(
+    old: Window, new: Window, results: list[Result], left: dict[bytes, object]
+) -> None:
+    partition = turned(old)
+    assert under(partition, new) == results
+    assert partition.groups.closed == left
+    assert {*partition.groups.states} == {name(10_000, b"b"), *left}
+
+
+@pytest.mark.parametrize(("window", "totals"), [(AMEND, [5, 2]), (NEW, [2, 4])])
+def test_a_flush_sends_what_is_in_no_result_and_ends_every_group(window: Window, totals: list[int]) -> None:
+    groups = turned(window).groups
+    for key in list(groups.states):
+        groups.flush(key, 100.0)
+    assert [event.values["total"] for event in groups.drain() if isinstance(event, Fire)] == totals
+    assert not groups.states
+    assert not groups.closed
+
+
+def test_a_flush_does_not_repeat_a_result() -> None:
+    groups = turned(AMEND, LATE[:2]).groups
+    groups.flush(A, 100.0)
+    assert (list(groups.drain()), [*groups.states]) == ([], [name(10_000, b"b")])
+
+
+def test_a_group_that_a_person_wants_fired_is_not_fired_without_anything_new() -> None:
+    partition = turned(AMEND, LATE[:2])
+    for waits, steps in ((False, []), (True, LATE[2:])):
+        if steps:
+            partition.take(2, steps)
+            partition.commit(100.0, 3)
+        partition.restore()
+        partition.groups.asked[A] = 0
+        assert bool(partition.groups.judge()) is waits
+
+
+def test_a_converted_group_of_a_closed_window_stays_one() -> None:
+    old = turned(AMEND, compute=(*TOTAL, Reducer("least", "min", "amount"))).groups
+    new = open_windows(replace(AMEND, grace=1.0), compute=TOTAL)
+    new.event.restore(old.event.state())
+    conversion = Conversion(old, new)
+    for group in list(old.states):
+        conversion.move(group)
+    new.rearm()
+    assert new.closed == {A: (1, 100.0)}
+    assert not old.closed
+    new.expire(105.0, 10)
+    assert [event.window.revision for event in new.drain() if isinstance(event, Fire) and event.window] == [2]
+
+
+def test_a_late_record_that_is_refused_is_in_no_group() -> None:
+    fold = Reducer("kept", "reduce", None, "tests.unit.windows.test_late:refuses")
+    for window, groups in ((AMEND, {A}), (NEW, set())):
+        partition = turned(window, compute=(*TOTAL, fold))
+        assert {*partition.groups.states} == {name(10_000, b"b"), *groups}
+        assert list(partition.groups.closed.values()) == [(1, None)] * len(groups)
+        assert partition.refused == [(2, "reducer")]
+
+
+def refuses(total: int | None, message: dict[str, int]) -> int:
+    if message["amount"] == 4:
+        raise ValueError("no fours")
+    return (total or 0) + 1
+
+
+def test_a_group_of_late_records_that_is_full_is_sent_and_the_next_record_begins_another() -> None:
+    steps = [*LATE, Step(100.0, b"a", 3_000, 8), Step(100.0, b"a", 4_000, 16)]
+    partition = turned(NEW, steps, max_items=2)
+    assert [(each.total, each.reason, each.closed_by) for each in partition.results] == [
+        (1, "window", "event"),
+        (12, "limit", ""),
+    ]
+    assert partition.groups.closed == {A: (ADDED, 100.0)}
+
+
+def test_a_full_group_of_a_revised_window_refuses_late_records() -> None:
+    steps = [*LATE, Step(100.0, b"a", 3_000, 8)]
+    partition = turned(AMEND, steps, max_items=2, on_full="dead-letter")
+    assert partition.refused == [(3, "limit")]
+    assert under(partition, AMEND) == [a_result(5, 2, 0, 2)]
+
+
+def test_what_a_revised_result_holds_is_not_changed_by_later_records() -> None:
+    groups = open_windows(AMEND, compute=(Reducer("all", "collect", "amount"),))
+    groups.accept([record(0, b"a", 1_000, 1), record(1, b"b", 12_000, 2)], 100.0)
+    [fire] = groups.drain()
+    groups.accept([record(2, b"a", 2_000, 4)], 100.0)
+    assert isinstance(fire, Fire)
+    assert len(fire.values["all"]) == 1
+    groups.expire(105.0, 10)
+    assert [len(event.values["all"]) for event in groups.drain() if isinstance(event, Fire)] == [2]
+
+
+@pytest.mark.parametrize("keys", [(b"a", b"b", b"c"), (b"a",)])
+def test_an_entry_that_is_cut_in_two_tells_which_windows_have_closed(keys: tuple[bytes, ...]) -> None:
+    states = {name(0, key): [2, 0, 1, 100.0, None, None, 2] for key in keys}
+    added = {group: [[b"1", b"2"]] for group in states}
+    closed = {group: (number, None) for number, group in enumerate(states, 1)}
+    parts = halves(ChangelogEntry(1, 100.0, states, added, {}, {}, {}, closed=closed))
+    assert len(parts) == 2
+    for part in parts:
+        assert part.closed == {group: closed[group] for group in part.states}
+
+
+@pytest.mark.parametrize(
+    ("window", "steps", "after"),
+    [
+        (AMEND, LATE, After(1, 105.0, 30_000)),
+        (AMEND, LATE[:2], After(1, inf, 30_000)),
+        (NEW, LATE, After(None, 105.0, inf)),
+    ],
+)
+def test_what_a_closed_window_waits_for(window: Window, steps: list[Step], after: After) -> None:
+    groups = turned(window, steps).groups
+    found = open_window(groups, A, groups.states[A])
+    assert found is not None
+    assert (found.after, found.silent) == (after, inf)
+
+
+@pytest.mark.parametrize("kind", [{}, {"kind": "hopping", "every": 5.0}, {"late": "amend", "keep": 90.0}])
+def test_what_many_windows_send_at_one_moment_is_cut_by_bytes(
+    kind: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (groups_module, plain_groups):
+        monkeypatch.setattr(module, "SLICE_BYTES", 20)
+    groups = open_windows(replace(SKIP, **kind), compute=(Reducer("all", "collect", "amount"),))  # type: ignore
+    groups.accept([record(offset, b"k%d" % offset, 1_000, 7) for offset in range(100)], 100.0)
+    groups.accept([record(100, b"x", 50_000, 7)], 100.0)
+    first = len(list(groups.drain()))
+    assert 1 < first < 100
+    assert isinstance(groups, WindowGroups)
+    assert 0 < groups.expire(100.0, 1_000) < 100
+    assert groups.behind
