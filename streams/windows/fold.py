@@ -92,7 +92,7 @@ def fold(windows: "WindowGroups", records: Sequence[Record], now: float, most: i
             also(state, read)
         touched[group] = state
         if count >= limit or (until is not None and until(read)):
-            end, bound = 0, complete(windows, group, state, read, now, latest)
+            end = min(end, bound := complete(windows, group, state, read, now, bound))
 
 
 def _span(windows: "WindowGroups", time: int, bound: int) -> tuple[bytes, int, int, int]:
@@ -139,10 +139,10 @@ def bound_of(windows: "WindowGroups", latest: int) -> int:
     return 0 if windows.full or next_end <= windows.event.watermark else int(min(latest + 1, next_end))
 
 
-def complete(windows: "WindowGroups", group: bytes, state: GroupState, read: Any, now: float, latest: int) -> int:
+def complete(windows: "WindowGroups", group: bytes, state: GroupState, read: Any, now: float, bound: int) -> int:
     """The group ends with this record, or takes no more records. Returns the bound from here on."""
     windows.complete(group, state, read, now)
-    return bound_of(windows, latest)
+    return 0 if windows.full else bound
 
 
 def refuses(windows: "WindowGroups") -> bool:

@@ -62,7 +62,7 @@ def fold_sessions(windows: "SessionGroups", records: Sequence[Record], now: floa
             add(state, read)
         touched[group] = state
         if count >= limit:
-            bound = complete(windows, group, state, read, now, latest)
+            bound = complete(windows, group, state, read, now, bound)
 
 
 def _opened(
