@@ -127,6 +127,7 @@ LONG = (
     "tests/model/test_protocol.py::test_the_protocol_keeps_every_promise_in_every_reachable_state[deployed-bytes]",
     "tests/model/test_protocol.py::test_the_protocol_keeps_every_promise_in_every_reachable_state[deployed-twice]",
     "tests/unit/windows/test_same_hopping.py",
+    "tests/unit/windows/test_same_late.py",
     "tests/unit/windows/test_same_sessions.py",
     "tests/unit/windows/test_same_as_kafka_streams.py::test_the_windows_and_the_late_records_are_those_of_kafka_streams[session]",
     "tests/unit/windows/test_same_windows.py::test_a_grace_that_is_one_millisecond_off_is_found",

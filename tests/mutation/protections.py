@@ -71,6 +71,10 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
             "        least = max((time for time, _, _ in self._active().values()), default=NEVER)\n        if least <=",
         ),
     ),
+    "closed-windows": (
+        Edit("streams/aggregation/changelog.py", "            closed=_closed(groups, states),\n", ""),
+        Edit("streams/aggregation/changelog.py", "            entry.closed |= _closed(groups, (key,))\n", ""),
+    ),
     "window-end": (
         Edit(
             "streams/engine/event_clock.py",
