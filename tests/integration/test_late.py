@@ -9,6 +9,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,10 @@ class Scene:
             further[name] += total
         return Counter({name: total for name, (_, total) in self.last.items()}), further
 
+    def revisions(self) -> int:
+        self.read()
+        return sum(revision - 1 for revision, _ in self.last.values())
+
     def settled(self, seconds: float) -> None:
         wait_until(lambda: self.read() == (self.wanted, self.wanted), seconds, "the sums of all windows")
 
@@ -112,12 +117,17 @@ def stamp(milliseconds: int) -> str:
     return f"{moment}.000Z"
 
 
+def revised_since(scene: Scene, known: int) -> bool:
+    return scene.revisions() > known
+
+
 def storm(scene: Scene) -> None:
     """Records in bursts, and after each one the workers die: each agent has one."""
     chance = random.Random(19)
     for burst in range(KILLS):
         scene.put(chance, burst * RECORDS, (burst + 1) * RECORDS)
-        time.sleep(2.5)  # windows close, and some late records are sent
+        known = scene.revisions()
+        wait_until(partial(revised_since, scene, known), 30, "a revised result")
         for pid in scene.run.pids(AGENTS * (burst + 1))[-AGENTS:]:
             os.kill(pid, signal.SIGKILL)
         scene.run.wait("partition.claimed", AGENTS * PARTITIONS * (burst + 2), 60)
@@ -139,7 +149,8 @@ def test_late_records_are_in_the_last_revision_and_in_one_further_result(scene: 
     scene.settled(120)
     assert max(revision for revision, _ in scene.last.values()) > 1
     assert len(scene.added) > len(scene.wanted)
-    time.sleep(2.5)  # nothing more comes
+    scene.run.signal(signal.SIGTERM)
+    assert scene.run.exit_code(60) == 0
     assert scene.read() == (scene.wanted, scene.wanted)
     assert not scene.dead.consume(1, 1.0)
 
