@@ -33,6 +33,7 @@ from sluicegate.streams.versions import catalogue
 from sluicegate.streams.windows.merged import UNKNOWN
 from sluicegate.streams.windows.opening import groups_of
 from sluicegate.streams.windows.standing import After, OpenWindow, Origin, open_window, plain_key
+from sluicegate.streams.wording import counted
 
 Key = bytes
 SHOWN_ORIGINS = 3
@@ -237,9 +238,9 @@ def _why_open(window: OpenWindow) -> Iterator[str]:
 def _why_after(after: After) -> Iterator[str]:
     due = "no late record waits" if after.due == inf else f"its next result is due at {_time(1000 * after.due)}"
     if after.results is None:
-        yield f"its window has closed: late records of it make a further result, {due}"
+        yield f"its window has closed, late records of it make a further result, {due}"
         return
-    yield f"its window has closed: {after.results or 'no'} results are sent, {due}"
+    yield f"its window has closed, {counted(after.results, 'result')} sent, {due}"
     yield f"takes late records while the watermark is before {_time(after.ends)}"
 
 

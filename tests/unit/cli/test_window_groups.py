@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -101,3 +102,34 @@ def test_a_window_that_is_no_time_or_not_open_is_refused(file: str, groups: Call
     for window, problem in (("today", "--window today is no time"), ("2025-01-01T00:00:00Z", "no open group x")):
         result = groups("why", "x", "--window", window)
         assert (result.exit_code, problem in result.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("late", "said", "totals"),
+    [
+        ("{amend: 1h, every: 1m}", "its window has closed, 1 result sent, its next result is due at 20", [5, 7]),
+        (
+            "{new: 1m}",
+            "its window has closed, late records of it make a further result, its next result is due at 20",
+            [5, 2],
+        ),
+    ],
+)
+def test_a_window_that_has_closed_says_what_its_late_records_wait_for(
+    file: str, groups: Callable[..., Result], late: str, said: str, totals: list[int]
+) -> None:
+    Path(file).write_text(FILE.replace("max_ahead: 3650d", f"max_ahead: 3650d, late: {late}"))
+    log = a_log("in", "out", "app.dead")
+    for key, at, amount in (("x", 0, 5), ("y", 200, 1), ("x", 59, 2)):
+        log.append("in", 0, key.encode(), json.dumps({"at": BEGIN + at, "amount": amount}).encode())
+    driver(file, log).turns()
+    assert said in groups("why", "x").stdout
+    assert groups("fire", "x").exit_code == 0
+    driver(file, log).turns(20)
+    assert [total for key, _, _, total in results(log) if key == "x"] == totals
+    if "amend" in late:
+        waits = groups("why", "x").stdout
+        assert "its window has closed, 2 results sent, no late record waits, takes late records while" in waits
+        assert "the watermark is before 2026-01-01T01:02:00.000Z" in waits
+        assert groups("drop", "x", "--yes").exit_code == 0
+    assert [each["key"] for each in json.loads(groups("ls", "--json").stdout)["groups"]] == ["y"]
