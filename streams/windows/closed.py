@@ -49,7 +49,8 @@ class ClosedGroups:
 
     def _add(self, group: bytes, results: int) -> None:
         self._groups.closed[group] = (results, None)
-        heappush(self._ends, (self.end_of(group), self._groups.states[group][FIRST], group))
+        if (end := self.end_of(group)) < inf:
+            heappush(self._ends, (end, self._groups.states[group][FIRST], group))
 
     def end_of(self, group: bytes) -> float:
         """The watermark that ends the group; infinity for none."""
@@ -83,6 +84,7 @@ class ClosedGroups:
         """After a restore."""
         groups = self._groups
         self._due = [(each[1] + self.gather, group) for group, each in groups.closed.items() if each[1] is not None]
-        self._ends = [(self.end_of(group), groups.states[group][FIRST], group) for group in groups.closed]
+        ends = ((self.end_of(group), groups.states[group][FIRST], group) for group in groups.closed)
+        self._ends = [each for each in ends if each[0] < inf]
         heapify(self._due)
         heapify(self._ends)

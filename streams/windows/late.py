@@ -13,7 +13,7 @@ from typing import Any
 from sluicegate.streams.agent import Window
 from sluicegate.streams.aggregation.accept import put
 from sluicegate.streams.aggregation.entry import ADDED
-from sluicegate.streams.aggregation.groups import SLICE_BYTES, Groups
+from sluicegate.streams.aggregation.groups import SLICE_BYTES, STALE, Groups
 from sluicegate.streams.aggregation.layout import FIRST, LAST, OPENED, GroupState
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record
@@ -58,6 +58,8 @@ class LateGroups(WindowGroups):
         super()._arm(group, state)
         if self.after.keep:
             self._opened_first.append((state[FIRST], group))
+            if len(self._opened_first) > 2 * len(self.states) + STALE:
+                self._opened_first = self._in_order()
 
     def judge(self) -> Sequence[tuple[bytes, str]]:
         """As in Groups, without groups that would only repeat their result."""
@@ -157,14 +159,16 @@ class LateGroups(WindowGroups):
             order.popleft()
         return None
 
+    def _in_order(self) -> deque[tuple[int, bytes]]:
+        return deque((each[FIRST], group) for group, each in self.states.items() if group not in self.closed)
+
     def oldest(self) -> float | None:
         found = self._oldest()
         return None if found is None else float(self.states[found][OPENED])
 
     def rearm(self) -> None:
         super().rearm()
-        opened = ((each[FIRST], group) for group, each in self.states.items() if group not in self.closed)
-        self._opened_first = deque(opened) if self.after.keep or self.closed else deque()
+        self._opened_first = self._in_order() if self.after.keep or self.closed else deque()
         self.after.rearm()
         spans = (self.span(group, self.states[group]) for group in self.closed)
         self.cut = {span.start for span in spans if span.closes > self.event.watermark}

@@ -121,6 +121,13 @@ GUARDS = (
         ENGINE,
     ),
     Guard(
+        "late: what is noted of windows that ended is forgotten",
+        "streams/windows/late.py",
+        "            if len(self._opened_first) > 2 * len(self.states) + STALE:\n",
+        "            if False:\n",
+        PURE,
+    ),
+    Guard(
         "windows: what many windows send at one moment is cut by bytes",
         "streams/windows/groups.py",
         "fired < most and self._sent <= enough:\n            closes",

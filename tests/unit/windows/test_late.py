@@ -11,7 +11,10 @@ from sluicegate.streams.aggregation.converting import Conversion
 from sluicegate.streams.aggregation.entry import ADDED, ChangelogEntry, halves
 from sluicegate.streams.aggregation.events import Fire
 from sluicegate.streams.windows import groups as groups_module
+from sluicegate.streams.windows import late as late_module
+from sluicegate.streams.windows import sessions as sessions_module
 from sluicegate.streams.windows.groups import WindowGroups
+from sluicegate.streams.windows.late import LateGroups
 from sluicegate.streams.windows.standing import After, open_window
 from sluicegate.streams.windows.tumbling import name
 from tests.unit.windows.oracle import Result, Step
@@ -176,6 +179,21 @@ def test_what_a_closed_window_waits_for(window: Window, steps: list[Step], after
     found = open_window(groups, A, groups.states[A])
     assert found is not None
     assert (found.after, found.silent) == (after, inf)
+
+
+@pytest.mark.parametrize("window", [AMEND, NEW, replace(NEW, kind="session", size=1.0)])
+def test_what_is_noted_of_windows_that_ended_is_forgotten(window: Window, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (groups_module, late_module, sessions_module):
+        monkeypatch.setattr(module, "STALE", 10)
+    groups = open_windows(replace(window, max_ahead=1e9))
+    assert isinstance(groups, LateGroups)
+    for number in range(200):
+        late = record(2 * number + 1, b"a", 10_000 * number - 5_000, 1)
+        groups.accept([record(2 * number, b"b", 10_000 * number + 9_999, 1), late], 100.0 + 10 * number)
+        groups.expire(100.0 + 10 * number, 100)
+    most = 2 * len(groups.states) + 11
+    assert len(groups.states) < 10
+    assert max(map(len, (groups._opened_first, groups._order, groups.after._ends, groups.after._due))) <= most
 
 
 @pytest.mark.parametrize("kind", [{}, {"kind": "hopping", "every": 5.0}, {"late": "amend", "keep": 90.0}])
