@@ -23,9 +23,9 @@ DROPPED = "drop"
 class Closing(msgspec.Struct, frozen=True, gc=False):
     """The window of a completed group: its start and end in milliseconds since 1970, `by` what closed it (event, idle,
     at_most or late; empty for a part of a window that ended early), the watermark that judged it, and how many results
-    the group had with this one (`revision`). If the owner's clock
-    closed it, `next` is the offset of the record that would have come next; else it is -1. `shared`: other windows have
-    records of it, and may begin with the same one."""
+    the group had with this one (`revision`). If the owner's clock closed it, `next` is the offset of the record that
+    would have come next; else it is -1. `shared`: other windows have records of it, and may begin with the same
+    one."""
 
     start: int
     end: int

@@ -52,8 +52,17 @@ class ClosedGroups:
         if (end := self.end_of(group)) < inf:
             heappush(self._ends, (end, self._groups.states[group][FIRST], group))
 
+    def results(self, group: bytes) -> int:
+        """How many results the group had. A further result of a window is the first one of its group."""
+        return max(self._groups.closed.get(group, (0, None))[0], 0)
+
+    def stays(self, group: bytes) -> bool:
+        """Whether the group stays after a result: with amend, unless it was made under `new`."""
+        return self.late == AMEND and self._groups.closed.get(group, (0, None))[0] != ADDED
+
     def end_of(self, group: bytes) -> float:
-        """The watermark that ends the group; infinity for none."""
+        """The watermark that ends the group; infinity for none. A group that another `late` has made ends with its
+        window."""
         groups = self._groups
         added = groups.closed[group][0] == ADDED
         keep = self.keep if added == (self.late == NEW) else 0

@@ -12,12 +12,11 @@ from typing import Any
 
 from sluicegate.streams.agent import Window
 from sluicegate.streams.aggregation.accept import put
-from sluicegate.streams.aggregation.entry import ADDED
-from sluicegate.streams.aggregation.groups import SLICE_BYTES, STALE, Groups
+from sluicegate.streams.aggregation.groups import SLICE_BYTES, STALE
 from sluicegate.streams.aggregation.layout import FIRST, LAST, OPENED, GroupState
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record
-from sluicegate.streams.windows.closed import AMEND, ClosedGroups
+from sluicegate.streams.windows.closed import ClosedGroups
 from sluicegate.streams.windows.groups import WindowGroups
 
 LATE = "late"
@@ -70,10 +69,12 @@ class LateGroups(WindowGroups):
 
     def fire(self, key: bytes, reason: str, now: float) -> None:
         """As in Groups. With `amend` the group stays."""
-        results = self.closed.get(key, (0, None))[0]
-        self._revision = max(results, 0) + 1
+        self._fire(key, reason, now, stays=self.after.stays(key) and reason != "limit")
+
+    def _fire(self, key: bytes, reason: str, now: float, stays: bool) -> None:
+        self._revision = self.after.results(key) + 1
         try:
-            if self.after.late == AMEND and results != ADDED and reason != "limit":
+            if stays:
                 self._send(key, reason, now)
             else:
                 super().fire(key, reason, now)
@@ -94,19 +95,19 @@ class LateGroups(WindowGroups):
         if key in self.closed:
             self._end_for_good(key, "manual", "", now)
         else:
-            Groups.fire(self, key, "manual", now)
+            self._fire(key, "manual", now, stays=False)
 
     def _end_for_good(self, group: bytes, reason: str, by: str, now: float) -> None:
         """A group of a closed window ends, with a result if late records are in none yet."""
-        results, since = self.closed[group]
+        _, since = self.closed[group]
         if since is None:
             self.drop(group)
             return
-        self._closing, self._revision = by, max(results, 0) + 1
+        self._closing = by
         try:
-            Groups.fire(self, group, reason, now)
+            self._fire(group, reason, now, stays=False)
         finally:
-            self._closing, self._revision = "", 1
+            self._closing = ""
 
     # -- deadlines -------------------------------------------------------------------------------------------------
 
