@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -17,6 +17,9 @@ from sluicegate.streams.errors import PersistenceError, permanent
 
 LOWEST = (6, 2)
 QUOTED = re.compile(r", with args beginning with| to execute \(| : <")
+
+WANTED = {"appendonly": "yes", "appendfsync": "always", "no-appendfsync-on-rewrite": "no"}
+SETTINGS = (*WANTED, "maxmemory", "maxmemory-policy", "min-replicas-to-write")
 
 NO_DATABASE = "DB index is out of range"
 DATABASES = "; correct the number of the database in the store's URL"
@@ -89,34 +92,28 @@ def level(server: RedisServer) -> Level:
     with translated():
         client = server()
         if clustered(client):
-            weak = [
-                f"{node.name}: {problem}"
-                for node in client.get_primaries()
-                for problem in _weak(client, False, target_nodes=node)
-            ]
+            nodes = {f"{node.name}: ": client.get_redis_connection(node) for node in client.get_primaries()}
+            weak = [f"{name}{problem}" for name, node in nodes.items() for problem in _weak(node, False)]
         else:
             weak = list(_weak(client, bool(sentinels(client))))
     return Level("lossy" if weak else "durable", tuple(weak))
 
 
-def _weak(client: Any, failover: bool, **node: Any) -> Iterator[str]:
-    info = _answer(lambda: client.info(**node))
-
-    def read(name: str) -> dict[str, Any]:
-        return _answer(lambda: client.config_get(name, **node))
-
+def _weak(node: redis.Redis, failover: bool) -> Iterator[str]:
+    """Asks everything in one round trip, because the worker waits for it every few seconds."""
+    with node.pipeline(transaction=False) as pipeline:
+        pipeline.info()
+        for name in SETTINGS:
+            pipeline.config_get(name)
+        info, *settings = [
+            {} if isinstance(answer, redis.ResponseError) else answer
+            for answer in pipeline.execute(raise_on_error=False)
+        ]
+    found = dict(zip(SETTINGS, (each.get(name) for name, each in zip(SETTINGS, settings, strict=True)), strict=True))
     yield from _weak_server(info)
-    yield from _weak_settings(read)
+    yield from _weak_settings(found)
     if failover or info.get("connected_slaves"):
-        yield from _weak_replication(read)
-
-
-def _answer(ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Empty when the server refuses."""
-    try:
-        return ask()
-    except redis.ResponseError:
-        return {}
+        yield from _weak_replication(found)
 
 
 def _weak_server(info: dict[str, Any]) -> Iterator[str]:
@@ -132,25 +129,23 @@ def _weak_server(info: dict[str, Any]) -> Iterator[str]:
         yield "the last write of the append-only file failed"
 
 
-def _weak_settings(read: Callable[[str], dict[str, Any]]) -> Iterator[str]:
-    wanted = (("appendonly", "yes"), ("appendfsync", "always"), ("no-appendfsync-on-rewrite", "no"))
-    for name, good in wanted:
-        found = read(name).get(name)
-        if found is None:
+def _weak_settings(found: Mapping[str, Any]) -> Iterator[str]:
+    for name, good in WANTED.items():
+        if found[name] is None:
             yield f"{name} cannot be read (CONFIG GET refused?)"
-        elif found != good:
-            yield f"{name} is {found}, not {good}"
-    memory, policy = read("maxmemory").get("maxmemory"), read("maxmemory-policy").get("maxmemory-policy")
+        elif found[name] != good:
+            yield f"{name} is {found[name]}, not {good}"
+    memory, policy = found["maxmemory"], found["maxmemory-policy"]
     if memory is None or policy is None:
         yield "maxmemory cannot be read (CONFIG GET refused?)"
     elif str(memory) != "0" and policy != "noeviction":
         yield f"maxmemory-policy is {policy}: keys may be evicted; set noeviction"
 
 
-def _weak_replication(read: Callable[[str], dict[str, Any]]) -> Iterator[str]:
+def _weak_replication(found: Mapping[str, Any]) -> Iterator[str]:
     """When a replica is promoted, writes that only the primary has are lost. WAIT does not decide which replica is
     promoted."""
-    least = read("min-replicas-to-write").get("min-replicas-to-write")
+    least = found["min-replicas-to-write"]
     if least is None:
         yield "min-replicas-to-write cannot be read (CONFIG GET refused?)"
     elif int(least) < 1:

@@ -68,10 +68,11 @@ class RedisStore:
             return str(found, "ascii")
 
     def claim(self, partition: Partition, token: str, member: str) -> Claim:
-        with connection.translated():
-            self._server().set(INCARNATION, self._new_name(), nx=True)
-            name = self._server().get(INCARNATION)
-            self._server().sadd(_index(partition.app), _member(partition))
+        with connection.translated(), self._server().pipeline(transaction=False) as pipeline:
+            pipeline.set(INCARNATION, self._new_name(), nx=True)
+            pipeline.get(INCARNATION)
+            pipeline.sadd(_index(partition.app), _member(partition))
+            _, name, _ = pipeline.execute()
         fields = [item for pair in NEW_ROW.items() for item in pair]
         held, now = self._run(scripts.CLAIM, _keys(partition), [token, member, name, *fields])
         return _claim(partition, held, now)

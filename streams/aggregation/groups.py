@@ -19,7 +19,7 @@ LONGEST_KEY = 256 * 1024  # bytes; it stands twice in a result
 LONGEST_TRACE = 256  # bytes; the standard's has 55
 LARGEST_ITEM = 3 * 1024 * 1024  # bytes that one record may add: it must fit into a changelog entry
 # in the bags of the groups that one expiry fires: their results are in one commit, several times over
-SLICE_BYTES = 8 * 1024 * 1024
+SLICE_BYTES = 4 * 1024 * 1024
 STALE = 10_000  # deadlines of groups that ended may lie in the heap, beyond one per open group
 
 

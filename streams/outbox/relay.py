@@ -19,7 +19,7 @@ from sluicegate.streams.outbox.sender import Sender
 SPREAD = 10_000
 IN_MEMORY = 20_000  # rows of a shard waiting in memory, at most; more are read back from the store
 RESUME_BELOW = 5_000  # rows waiting, after intake was paused
-IN_MEMORY_BYTES = 16 * 1024 * 1024  # of their values: 20,000 results of 900 KB would be 18 GB
+IN_MEMORY_BYTES = 8 * 1024 * 1024  # of their values: 20,000 results of 900 KB would be 18 GB
 PAGE = 1_000
 # rows of the first page; the next ones have as many as should make so many bytes
 FIRST_PAGE, PAGE_BYTES = 16, 4 * 1024 * 1024

@@ -1,5 +1,6 @@
 """The level says what durability a store really gives: every precondition set wrong on a real server changes it."""
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Level
 from sluicegate.streams.errors import PersistenceError, SystemNotReady
 from tests.contracts.given import opened
-from tests.servers import Server
+from tests.servers import Proxy, Server
 from tests.servers.valkey import Valkey
 from tests.waiting import wait_until
 
@@ -68,6 +69,16 @@ def test_all_wrong_settings_are_named_at_once(server: Server, admin: redis.Redis
     admin.config_set("appendfsync", "no")
     admin.config_set("no-appendfsync-on-rewrite", "yes")
     assert len(opened(server.url).level().reasons) == 2
+
+
+def test_the_settings_of_redis_are_read_in_one_round_trip(server: Server, proxy: Callable[..., Proxy]) -> None:
+    far = proxy(server.url)
+    store = opened_without_migrating(far.url)
+    assert store.level().name == "durable"  # connects
+    far.delay(0.3)
+    began = time.monotonic()
+    assert store.level().name == "durable"
+    assert 0.6 <= time.monotonic() - began < 1.2, "two round trips take 1.2 s"
 
 
 def test_a_replica_is_lossy(server: Server, admin: redis.Redis, own_server: Callable[..., Server]) -> None:
