@@ -8,18 +8,7 @@ from sluicegate.connectors.kafka.admin import durability, existing, open_admin
 from sluicegate.connectors.kafka.embedded import EmbeddedBroker
 from sluicegate.connectors.kafka.producer import open_producer
 from sluicegate.streams.errors import SystemNotReady
-from tests.unit.kafka.clients import (
-    BY_THE_BROKER,
-    PROTOCOLS,
-    everything,
-    failure,
-    fill,
-    joined,
-    numbers,
-    read,
-    row,
-    turned,
-)
+from tests.unit.kafka.clients import BY_THE_BROKER, PROTOCOLS, everything, failure, fill, joined, numbers, read, row
 from tests.waiting import wait_until
 
 
@@ -111,7 +100,7 @@ def test_a_consumer_by_the_brokers_protocol_leaves_and_another_follows(broker: E
     second = joined(broker.bootstrap, "g", "one", **BY_THE_BROKER)
     second.start("one", 0, 0, -1)
     fill(broker.bootstrap, "one", 0, [b"x"])
-    assert turned(second, lambda: read(second, 1)) == [(0, 0)]
+    assert read(second, 1) == [(0, 0)]
     second.close()
 
 
