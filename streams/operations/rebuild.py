@@ -13,14 +13,14 @@ from sys import maxsize
 from typing import NamedTuple
 
 from sluicegate.schemas import Codec
-from sluicegate.streams.agent import Agent, Aggregation
+from sluicegate.streams.agent import Agent, Aggregation, Window
 from sluicegate.streams.aggregation.accept import accept
 from sluicegate.streams.aggregation.events import Event, Fire, Refused
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import COUNT, FIRST, GroupState
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.aggregation.seen import KnownIds
-from sluicegate.streams.aggregation.taking import taken
+from sluicegate.streams.aggregation.taking import divided
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.errors import ConfigurationError
@@ -74,6 +74,7 @@ class RebuildIntake:
         self.dedupe = DuplicateFilter(ids) if ids else None
         self._receives, self._known, self._latest = partition.topic in agent.receive, known, latest
         self.now, self.records, self.epoch = 0.0, 0, -1
+        self.left_out: Sequence[Record] = ()  # the last record, if `where` leaves it out
 
     def fresh(self, record: Record, groups: Groups) -> Iterator[Sequence[Record]]:
         """The record, or nothing; as Dedupe.runs."""
@@ -81,13 +82,15 @@ class RebuildIntake:
         at = milliseconds / 1000 if kind and milliseconds > 0 else self._latest
         self.now = max(self.now, min(at, self._latest))
         self.records += 1
+        self.left_out = ()
         epoch = record.leader_epoch()
         self.epoch = -1 if epoch is None else epoch
         if record.offset() in self._known.dead or not for_us([record], self._known.partition):
             return
         if self._receives and not self.senders.drop_repeats([record], self.now):
             return
-        if kept := taken(groups, [record]):
+        kept, self.left_out = divided(groups, [record])
+        if kept:
             yield from self.dedupe.runs(kept, self.now, groups) if self.dedupe else (kept,)
 
     def settle(self) -> None:
@@ -113,9 +116,7 @@ class Rebuild:
         self, agent: Agent, reads: Codec, ids: IdRule | None, known: KnownOutputs, reach: Reach, latest: float
     ) -> None:
         self._rule, self._known, self._reach = Rule(agent, reads), known, reach
-        self._groups = UnendingGroups(
-            Rule(replace(agent, aggregation=_unending(agent.aggregation or Aggregation())), reads), bool(agent.history)
-        )
+        self._groups = self._made(Rule(unending(agent), reads), bool(agent.history))
         self._intake = RebuildIntake(known.partition, agent, ids, known, latest)
         self._decided: dict[int, Event] = {}
         self._again: dict[bytes, list[int]] = {}  # first offsets of the decided fires of a key
@@ -123,12 +124,15 @@ class Rebuild:
         self._open, self._crossing = dict(known.results), dict(known.crossing)
         self._gaps, self._unsure = list[int](), list[int]()  # offsets
 
+    def _made(self, rule: Rule, notes: bool) -> Groups:
+        return UnendingGroups(rule, notes)
+
     def take(self, records: Sequence[Record]) -> None:
         """Raises DecodeStopped where the file says stop."""
         groups = self._groups
         for record in records:
             for run in self._intake.fresh(record, groups):
-                accept(groups, run, self._intake.now)
+                self._accept(run)
                 self._drain()
                 key = self._key()
                 if key is not None and record.offset() in self._known.results:
@@ -139,6 +143,9 @@ class Rebuild:
             groups.touched.clear()
             groups.added.clear()
         self._intake.settle()
+
+    def _accept(self, run: Sequence[Record]) -> None:
+        accept(self._groups, run, self._intake.now)
 
     def _key(self) -> bytes | None:
         """The key of the group that took the record; at most one did."""
@@ -153,7 +160,7 @@ class Rebuild:
         if state[COUNT] > 1:
             self._gap(state[FIRST])
             self._let_go(key)
-            accept(self._groups, run, self._intake.now)
+            self._accept(run)
 
     def _gap(self, first: int) -> None:
         if first >= self._reach.results:
@@ -234,10 +241,11 @@ class Rebuild:
         return first < self._reach.results and (self._reach.mixed or key not in self._settled)
 
 
-def _unending(aggregation: Aggregation) -> Aggregation:
-    """The same rule without an end of groups; the limits of one group's bytes stay."""
+def unending(agent: Agent) -> Agent:
+    """The agent with the same rule without an end of groups. The limits of one group's bytes stay."""
+    aggregation = agent.aggregation or Aggregation()
     largest = min(aggregation.max_bytes, aggregation.max_buffered_bytes)
-    return replace(
+    rule = replace(
         aggregation,
         count=None,
         until=aggregation.until if isinstance(aggregation.until, str) else None,  # it may refuse a record
@@ -247,6 +255,7 @@ def _unending(aggregation: Aggregation) -> Aggregation:
         max_bytes=largest,
         max_buffered_bytes=maxsize,
     )
+    return replace(agent, aggregation=rule)
 
 
 def unaccountable(agent: Agent) -> str | None:
@@ -254,8 +263,10 @@ def unaccountable(agent: Agent) -> str | None:
     rule, told = agent.aggregation, bool(agent.history)
     if agent.scope == "shared":
         return "its groups span partitions (scope: shared)"
-    if agent.windowed:
-        return "its groups are event-time windows, which a rebuild cannot fold yet"
+    if agent.times is not None:
+        return "its records are re-keyed for event-time windows, which a rebuild cannot do yet"
+    if rule is not None and rule.window is not None and (why := _unfoldable(rule.window)):
+        return why
     if agent.correlates or agent.leg:
         return "its groups are correlations, which a rebuild cannot fold yet"
     if agent.handler is not None and not told:
@@ -276,6 +287,17 @@ def unaccountable(agent: Agent) -> str | None:
     discards = rule is not None and rule.on_timeout == "discard" and bool(rule.since_first or rule.since_last)
     if discards and not agent.rekeys and not told:
         return "of groups that time out nothing is written (on_timeout: discard)"
+    return None
+
+
+def _unfoldable(window: Window) -> str | None:
+    """Why a rebuild cannot fold these windows. A correlation has words of its own."""
+    if window.origins:
+        return "its windows are over a repartitioned topic, which a rebuild cannot fold yet"
+    if window.kind == "hopping":
+        return "its groups are hopping windows, which a rebuild cannot fold yet"
+    if window.late in ("new", "amend"):
+        return f"late records make more results of a window (late: {window.late}), which a rebuild cannot fold yet"
     return None
 
 

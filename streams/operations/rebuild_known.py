@@ -12,10 +12,14 @@ from sluicegate.streams.contracts.ids import dead_ids, fire_ids
 from sluicegate.streams.contracts.record import Record, headers
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.units import moment
+from sluicegate.streams.windows.tumbling import name
 
 OurHeaders = dict[str, bytes | None]
 AT_ITS_LAST = (b"count", b"until")
 """Reasons of results that were completed by their last record."""
+AFTER_ITS_TIME = (b"limit", b"too-large", b"reducer")
+"""Reasons of the stage `aggregate` by which a record is refused after its event time was read."""
 
 
 class Result(NamedTuple):
@@ -28,17 +32,22 @@ class Result(NamedTuple):
 class KnownOutputs:
     """The outputs of one input partition for records from `begin` on.
 
-    `results` by the offset of their first record; `crossing`: by key, the last record of groups that were open at
-    `begin`; `history`: the topic of groups without a result; `dead`: the offsets of refused records; `sent`: the ids
-    of records that were sent on (repartition), with their output partition. By output partition: `oldest` and
-    `newest`, the last records of the first and the last result that its last record completed, and `letters`, the
-    first refused record. `end` is the offset after the newest record that was surely read.
+    `results` by the offset of their first record; `crossing`: by the name of the group, the last record of groups that
+    were open at `begin`; `history`: the topic of groups without a result; `dead`: the offsets of refused records;
+    `sent`: the ids of records that were sent on (repartition), with their output partition. `silences` are the
+    watermarks that silence set, each with the offset of the next record then; `timed` are the refused records that
+    moved the watermark. `end` is the offset after the newest record that was surely read.
+
+    By output partition: `oldest` and `newest` are the last records of the first and the last result that its last
+    record completed, `letters` the first refused record, `closed` the end (in milliseconds since 1970) and the first
+    record of the last window that its watermark closed.
     """
 
     __slots__ = (
         "_dead_id",
         "_fire_id",
         "begin",
+        "closed",
         "crossing",
         "dead",
         "end",
@@ -50,6 +59,8 @@ class KnownOutputs:
         "partition",
         "results",
         "sent",
+        "silences",
+        "timed",
     )
 
     def __init__(self, partition: Partition, topic_id: str, begin: int, history: str = "") -> None:
@@ -62,6 +73,9 @@ class KnownOutputs:
         self.oldest: dict[int, int] = {}
         self.newest: dict[int, int] = {}
         self.letters: dict[int, int] = {}
+        self.closed: dict[int, tuple[int, int]] = {}
+        self.silences: set[tuple[int, int]] = set()
+        self.timed: set[int] = set()
         self.end = -1
         self.number = 0  # the highest of the outbox
 
@@ -78,6 +92,8 @@ class KnownOutputs:
             if said.get("sluicegate-id") == self._dead_id(offset).encode():
                 self.end = max(self.end, offset + 1)
                 self.dead.add(offset)
+                if _moved_the_watermark(said):
+                    self.timed.add(offset)
                 self.letters[record.partition()] = min(self.letters.get(record.partition(), offset), offset)
         elif rekeys and (fire := said.get("sluicegate-fire")):
             self.sent[fire.decode("ascii", "replace")] = record.partition()
@@ -92,11 +108,15 @@ class KnownOutputs:
         of_results = "sluicegate-dead-topic" not in said and record.topic() != self.history
         if of_results and said.get("sluicegate-reason") in AT_ITS_LAST:
             self._decided(record.partition(), last)
+        group = record.key() or b""
+        if said.get("sluicegate-window"):
+            start, end = _window(record, said)
+            group = name(start, group)
+            self._closed(record, said, of_results, (end, first))
         if last < self.begin:
             return
         if first < self.begin:
-            key = record.key() or b""
-            self.crossing[key] = max(self.crossing.get(key, -1), last)
+            self.crossing[group] = max(self.crossing.get(group, -1), last)
             return
         result = Result(last, _integer(record, said, "sluicegate-count"))
         if self.results.setdefault(first, result) != result:
@@ -105,6 +125,19 @@ class KnownOutputs:
                 f"{self.partition.topic}/{self.partition.number} and differ: "
                 "the store had lost acknowledged writes before; what is true cannot be told from the topic"
             )
+
+    def _closed(self, record: Record, said: OurHeaders, of_results: bool, window: tuple[int, int]) -> None:
+        """Note what closed a window."""
+        by, *rests = (said.get("sluicegate-closed") or b"").split(b"/")
+        if not all(each.isdigit() and len(each) <= 18 for each in rests):
+            raise _unsaid(record, "sluicegate-closed")
+        if rests:
+            self.end = max(self.end, int(rests[0]))
+        if by == b"idle" and len(rests) == 2:
+            self.silences.add((int(rests[0]), int(rests[1])))
+        if of_results and by in (b"event", b"idle"):
+            place = record.partition()
+            self.closed[place] = max(self.closed.get(place, window), window)
 
     def _decided(self, place: int, last: int) -> None:
         self.oldest[place] = min(self.oldest.get(place, last), last)
@@ -142,6 +175,21 @@ class Messages:
         known = self._known.get(shard.rpartition(b">")[0])
         if known is not None:
             known.take(record, said, self._rekeys, self._handled)
+
+
+def _moved_the_watermark(said: OurHeaders) -> bool:
+    """Whether a dead letter was refused after its event time was read."""
+    stage, reason, clause = (said.get(f"sluicegate-dead-{each}") for each in ("stage", "reason", "clause"))
+    return (stage == b"aggregate" and reason in AFTER_ITS_TIME) or (stage == b"expression" and clause == b"until")
+
+
+def _window(record: Record, said: OurHeaders) -> tuple[int, int]:
+    """Its start and end, in milliseconds since 1970."""
+    texts = (said.get("sluicegate-window") or b"").decode("ascii", "replace").split("/")
+    times = [round(at * 1000) for each in texts if (at := moment(each)) is not None]
+    if len(times) != 2 or len(texts) != 2:
+        raise _unsaid(record, "sluicegate-window")
+    return times[0], times[1]
 
 
 def _integer(record: Record, said: OurHeaders, name: str) -> int:

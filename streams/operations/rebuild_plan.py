@@ -18,6 +18,7 @@ from sluicegate.streams.operations.open_groups import held
 from sluicegate.streams.operations.rebuild import Reach, Rebuild, Rebuilt, refused, unaccountable
 from sluicegate.streams.operations.rebuild_known import KnownOutputs, Messages
 from sluicegate.streams.operations.rebuild_rekeyed import Rekeyed
+from sluicegate.streams.operations.rebuild_windows import WindowRebuild
 from sluicegate.streams.operations.rebuild_write import WHAT, lost, write
 from sluicegate.streams.outbox.history import telling
 from sluicegate.streams.outbox.rows import Rows
@@ -207,6 +208,7 @@ class Plans:
                 "and nothing later of this partition is there; name a time since when nothing is missing with --from "
                 "TIME (or earliest)"
             )
+        self._judge_watermark(known)
         known.begin = min(known.begin, end)
         making = self._making(each, cut, latest)
         told(f"reading {place}: {end - known.begin} records")
@@ -215,6 +217,17 @@ class Plans:
         built = making.finish(end)
         self._judge(built, known, place)
         return Planned(built, each)
+
+    def _judge_watermark(self, known: KnownOutputs) -> None:
+        """Raises ConfigurationError if the watermark at `known.begin` decides which records count."""
+        rule = self._agent.aggregation
+        skips_late = rule is not None and rule.window is not None and rule.window.late == "skip"
+        if self._wanted.said and known.begin > 0 and skips_late:
+            raise refused(
+                self._agent,
+                "late records are only counted (late: skip), and which ones are late after --from is not known: the "
+                "watermark follows from earlier records",
+            )
 
     def _forgotten(self, known: KnownOutputs, cut: dict[str, list[int]]) -> bool:
         """Whether retention may have taken the newest output. It has not if a later output is there. (The offset of the
@@ -229,7 +242,8 @@ class Plans:
         agent, reach = self._agent, self._reach(each.known, cut)
         if agent.rekeys:
             return Rekeyed(agent, self._reads, self._ids, each.known, reach, latest, each.facts.topic_id, self._most)
-        return Rebuild(agent, self._reads, self._ids, each.known, reach, latest)
+        kind = WindowRebuild if agent.windowed else Rebuild
+        return kind(agent, self._reads, self._ids, each.known, reach, latest)
 
     def _reach(self, known: KnownOutputs, cut: dict[str, list[int]]) -> Reach:
         """Outputs that retention took from a partition were sent before those that are there, so they are about
@@ -295,9 +309,11 @@ class Plans:
         """Whether a result exists that was sent after it. Rows of one output partition arrive in their order."""
         if not isinstance(event, Fire | Sent) or self._results is None:
             return False
+        place = self._outputs.partition_of(event.key or b"", self._outputs.partitions(self._results))
+        if isinstance(event, Fire) and event.window is not None and event.window.by:
+            return (event.window.end, first) < known.closed.get(place, (-1, -1))
         last = event.last if isinstance(event, Fire) else first
-        count = self._outputs.partitions(self._results)
-        return last < known.newest.get(self._outputs.partition_of(event.key or b"", count), -1)
+        return last < known.newest.get(place, -1)
 
     def carry_out(self, planned: Planned, person: Person) -> Claim:
         """Write the state, and commit its offset to the consumer group. Raises ConfigurationError if another process

@@ -76,6 +76,8 @@ def _entries(built: Rebuilt, at: float) -> Iterator[ChangelogEntry]:
             yield part
             part, size = ChangelogEntry(0, at, {}, {}, {}, {}, {}), 0
     yield part
+    if (clock := groups.clock(whole=True)) is not None:
+        yield ChangelogEntry(0, at, {}, {}, {}, {}, {}, clock=clock)
     queue = seen.remembered() if seen else None
     while seen and queue:
         yield ChangelogEntry(0, at, {}, {}, {}, {}, {}, seen.slice(queue, COMMIT_BYTES, at), seen.source)

@@ -31,10 +31,14 @@ http: false
 agents:
   fives:
     from: {ns}-in
-    aggregate: {{count: 5, timeout: {{after: 2h, since: first}}, compute: {{all: {{collect: n}}}}}}
+    aggregate: {{{rule}, compute: {{all: {{collect: n}}}}}}
     to: {{topic: {ns}-out}}
 """
+FIVES = "count: 5, timeout: {after: 2h, since: first}"
+WINDOWS = "window: {tumbling: 10s, time: {field: at, unit: ms}, grace: 2s, idle: 2h}"
+SESSIONS = "window: {session: 2s, time: {field: at, unit: ms}, grace: 2s, idle: 2h}"
 KEYS, PARTITIONS = 23, 3
+BEGAN = 1_790_000_000_000  # of the records' own times, in milliseconds since 1970
 Wipe = Callable[[], object]
 
 
@@ -57,9 +61,11 @@ def gone(request: pytest.FixtureRequest, ns: str) -> tuple[str, Wipe]:
 class Shop:
     """The file, its topics, and what is known of them. Records number 0, 1, 2 ... of key `k<n % KEYS>`."""
 
+    rule = FIVES
+
     def __init__(self, folder: Path, ns: str, kafka: str, store: str) -> None:
         self.file, self.ns, self.kafka = str(folder / "app.yaml"), ns, kafka
-        Path(self.file).write_text(FILE.format(ns=ns, kafka=kafka, store=store))
+        Path(self.file).write_text(FILE.format(ns=ns, kafka=kafka, store=store, rule=self.rule))
         self.fed = 0
         self.call("topics", self.file, "--create", "--partitions", str(PARTITIONS), "--json")
         self._consumer: Any = Consumer(
@@ -104,12 +110,24 @@ class Shop:
         found = self.call("groups", "ls", self.file, "fives", "--json")["groups"]
         return sorted((each["key"], each["count"], each["first"], each["last"]) for each in found)
 
+    def closed(self) -> int:
+        """How many groups have ended."""
+        return sum(map(len, self.wanted().values()))
+
     def caught_up(self) -> bool:
         self.results()
-        return sum(map(len, self.wanted().values())) <= len({id for id, _, _ in self.found}) and self._lag() == 0
+        return self.closed() <= len({id for id, _, _ in self.found}) and self._lag() == 0
 
     def _lag(self) -> int:
         return sum(each["lag"] for each in self.call("status", self.file, "--json")["partitions"])
+
+    def ended(self) -> dict[str, list[list[int]]]:
+        """The records of the results of each key, in their order. No result came twice."""
+        assert set(Counter(id for id, _, _ in self.results()).values()) == {1}
+        results: dict[str, list[list[int]]] = {f"k{k}": [] for k in range(KEYS)}
+        for _, key, numbers in sorted(self.found, key=lambda each: each[2]):
+            results[key].append(numbers)
+        return results
 
     def work(self) -> None:
         """A worker does all that is there, and leaves."""
@@ -145,6 +163,51 @@ class Shop:
         return done.returncode
 
 
+class WindowShop(Shop):
+    """As Shop. The time of record n is up to 1.9 s before n tenths of a second. Each key has a record every 0.4 to
+    4.2 s, in the order of their times."""
+
+    rule = WINDOWS
+
+    def time(self, n: int) -> int:
+        return BEGAN + 100 * n - 100 * (n * 7 % 20)
+
+    def feed(self, count: int) -> None:
+        producer = Producer({"bootstrap.servers": self.kafka})
+        for n in range(self.fed, self.fed + count):
+            value = json.dumps({"n": n, "at": self.time(n)}).encode()
+            producer.produce(f"{self.ns}-in", value, f"k{n % KEYS}".encode())
+        self.fed += count
+        assert producer.flush(20) == 0
+
+    def windows(self, key: int) -> list[list[int]]:
+        """The records of each window of the key, in the order of its windows."""
+        found: dict[int, list[int]] = {}
+        for n in range(key, self.fed, KEYS):
+            found.setdefault(self.time(n) // 10_000, []).append(n)
+        return [found[start] for start in sorted(found)]
+
+    def wanted(self) -> dict[str, list[list[int]]]:
+        """What an oracle makes of all records: every window but the last one of each key."""
+        return {f"k{key}": self.windows(key)[:-1] for key in range(KEYS)}
+
+    def closed(self) -> int:
+        return 0
+
+
+class SessionShop(WindowShop):
+    rule = SESSIONS
+
+    def windows(self, key: int) -> list[list[int]]:
+        found = [[key]]
+        for n in range(key + KEYS, self.fed, KEYS):
+            if self.time(n) - self.time(n - KEYS) <= 2_000:
+                found[-1].append(n)
+            else:
+                found.append([n])
+        return found
+
+
 @pytest.fixture
 def shop(tmp_path: Path, kafka: str, ns: str, gone: tuple[str, Wipe]) -> Iterator[Shop]:
     made = Shop(tmp_path, ns, kafka, gone[0])
@@ -172,9 +235,31 @@ def test_after_the_store_is_gone_it_is_rebuilt_equals_the_oracle_and_a_second_ru
     assert shop.groups() == before
     shop.feed(200)
     shop.work()
-    counts = Counter(id for id, _, _ in shop.results())
-    assert set(counts.values()) == {1}
-    results: dict[str, list[list[int]]] = {f"k{k}": [] for k in range(KEYS)}
-    for _, key, numbers in sorted(shop.found, key=lambda each: each[2]):
-        results[key].append(numbers)
-    assert results == shop.wanted()
+    assert shop.ended() == shop.wanted()
+
+
+@pytest.mark.parametrize("kind", [WindowShop, SessionShop])
+def test_windows_whose_store_is_gone_are_rebuilt_and_each_record_is_in_the_one_result_of_its_window(
+    kind: type[WindowShop], tmp_path: Path, kafka: str, ns: str, gone: tuple[str, Wipe]
+) -> None:
+    shop, wipe = kind(tmp_path, ns, kafka, gone[0]), gone[1]
+    try:
+        shop.migrate()
+        shop.feed(1_000)
+        shop.work()
+        before = shop.groups()
+        assert len(before) > KEYS // 2
+        wipe()
+        shop.migrate()
+        assert shop.replay_killed() == -signal.SIGKILL
+        assert {each["sent_anew"] for each in shop.replay()} == {0}
+        assert shop.groups() == before
+        shop.feed(1_000)
+        shop.work()
+        last = shop.fed
+        shop.time = lambda n: BEGAN + 100 * n + (100_000 if n >= last else -100 * (n * 7 % 20))  # type: ignore[method-assign]
+        shop.feed(KEYS)  # closes the windows of every partition
+        shop.work()
+        assert shop.ended() == shop.wanted()
+    finally:
+        shop.close()
