@@ -42,10 +42,18 @@ def test_a_record_is_judged_without_a_clock() -> None:
     assert (bad.outcome, bad.reason) == ("dead-letter", "bad-time")
 
 
-def test_rebuild_and_shadow_refuse_windows() -> None:
-    for why in (unaccountable(MINUTE), unshadowable(MINUTE)):
-        assert why is not None
-        assert "event-time windows" in why
+def test_rebuild_takes_tumbling_windows_and_sessions_and_refuses_hopping_windows() -> None:
+    assert unaccountable(MINUTE) is None
+    assert unaccountable(an_agent(Window(60.0, time="amount", unit="s", kind="session"))) is None
+    why = unaccountable(an_agent(Window(60.0, time="amount", unit="s", kind="hopping", every=20.0)))
+    assert why is not None
+    assert "hopping" in why
+
+
+def test_shadow_refuses_windows() -> None:
+    why = unshadowable(MINUTE)
+    assert why is not None
+    assert "event-time windows" in why
 
 
 def a_leg(offset: int, second: int, key: bytes = b"k") -> LogRecord:
