@@ -5,7 +5,6 @@ time mark is a record with neither key nor value: how far its origin is.
 """
 
 from collections.abc import Sequence
-from operator import methodcaller
 from typing import NamedTuple
 
 from sluicegate.streams.aggregation.events import TimeMark
@@ -15,7 +14,6 @@ from sluicegate.streams.windows.clock import NEVER
 ORIGIN, TIME, STATE = "sluicegate-origin", "sluicegate-time", "sluicegate-state"
 AGENT = "sluicegate-agent"
 _LONGEST = 18  # digits of a number in a header
-_value = methodcaller("value")
 
 
 class Stamp(NamedTuple):
@@ -61,4 +59,5 @@ def is_mark(record: Record) -> bool:
 
 def without_marks(records: Sequence[Record]) -> Sequence[Record]:
     """The records that are no time marks: for agents that do not ask for event time."""
-    return [record for record in records if not is_mark(record)] if None in map(_value, records) else records
+    suspicious = None in [record.value() for record in records]
+    return [record for record in records if not is_mark(record)] if suspicious else records
