@@ -145,7 +145,7 @@ def _in_python(avro: SchemaOptions, writer: Any, reader: Any, names: frozenset[s
 
 def _by_id(avro: SchemaOptions, reader: Any, names: frozenset[str] | None) -> Callable[[bytes], bytes]:
     """The schema of each id is read with its first record; a missing one is looked for again with each record. With a
-    registry, whose ids begin with 1, the id 0 is that of `schema` if it has no other."""
+    registry, whose ids begin with 1, the id 0 is the id of `schema` if it has no other."""
     alone = replace(avro, writers=None, registry="")
     known: dict[SchemaKey, Callable[[bytes], bytes]] = {avro.schema_id or 0: _reader(alone, reader, reader, names)}
 

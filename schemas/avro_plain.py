@@ -7,7 +7,7 @@ or None for a field that is not written, and a kind); `odd`, which only Python r
 
 The reader follows bytes as `avro_strict.py` does, checks what fastavro checks, and writes what msgspec writes of it. It
 declines a message with a datum that is odd, or that Python refuses. `avro_reading.py` says which logical types fastavro
-does not see: those of a top-level field that is read as its plain type.
+does not see: the logical type of a top-level field that is read as its plain type.
 """
 
 from typing import Any

@@ -46,7 +46,7 @@ def document(value: bytes | None, headers: KafkaHeaders) -> bytes:
     if form.partition(";")[0].strip().lower() != STRUCTURED:
         raise msgspec.DecodeError(f"is no CloudEvent that can be read: of the event formats only {STRUCTURED} is known")
     if value is None:
-        raise msgspec.DecodeError("is no CloudEvent: its content-type is that of an event, and it has no value")
+        raise msgspec.DecodeError("is no CloudEvent: it has the content-type of an event, and no value")
     try:
         found = _attributes(value)
     except msgspec.ValidationError:

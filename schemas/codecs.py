@@ -1,4 +1,4 @@
-"""The formats of records and results by name: `json`, `raw`, those of a schema, or `module:codec` of the
+"""The formats of records and results by name: `json`, `raw`, formats with a schema, or `module:codec` of the
 user's own."""
 
 import base64
@@ -34,8 +34,8 @@ class Unwritable(TypeError):
 
 
 class Unavailable(Exception):
-    """What a value needs to be read or written cannot be asked for now: the schema registry does not answer. The text
-    says who does not."""
+    """A value cannot be read or written now, because the schema registry does not answer. The text names the
+    registry."""
 
 
 class Codec(NamedTuple):
@@ -53,7 +53,7 @@ class Codec(NamedTuple):
 
 
 def codec(name: str, options: SchemaOptions | None = None) -> Codec:
-    """The codec of a format; `options` are those of a schema. Raises ValueError, whose text says what to do."""
+    """The codec of a format; `options` are the options of a schema. Raises ValueError, whose text says what to do."""
     if name == "json":
         return Codec("json", json.document, json.encode, msgspec.Raw)
     if name == "raw":

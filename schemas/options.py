@@ -12,8 +12,8 @@ class SchemaOptions:
     written, and the only one that is read. With the folder `writers`, the schemas of other ids are in its files, such
     as `<id>.avsc`, as soon as they exist.
 
-    With the name of a `registry`, it is asked for the schemas of other ids, and for the id to write: that of the schema
-    under `subject`, where `{record}` stands for the record's full name. `register`: the schema is registered.
+    With the name of a `registry`, the registry gives the schemas of other ids, and the id to write: the id of the
+    schema under `subject`, where `{record}` stands for the record's full name. `register`: the schema is registered.
 
     With `pinned`, such as `orders-value:3`, `schema` is empty: it is that version of the subject, asked for when it is
     first needed. With `latest`, a deployment chooses the version: the newest one of that time. Until then `pinned` is

@@ -64,7 +64,7 @@ def compiled(options: SchemaOptions) -> Codec:
 
 
 def _said(error: Exception) -> str:
-    """A text of ours; those of the library may quote the value."""
+    """A text of our own: the library's texts may quote the value."""
     said = str(error)
     return said if type(error) is ValueError and said.startswith("holds ") else type(error).__name__
 

@@ -63,8 +63,8 @@ def writes(agent: Agent) -> Codec:
 
 
 def destination(agent: Agent) -> SchemaOptions | None:
-    """The Avro settings of the agent's outputs: those of `to`, or the derived schema of its results. None: the outputs
-    are not Avro. Raises ValueError."""
+    """The Avro settings of the agent's outputs: the settings of `to`, or the derived schema of its results. None: the
+    outputs are not Avro. Raises ValueError."""
     if agent.to is None or agent.to.format != "avro":
         return None
     if agent.to.avro is not None and agent.to.avro.schema:

@@ -18,6 +18,6 @@ TRACE = 5  # traceparent of the first record, or None
 BYTES = 6  # bytes in the bags
 COLUMNS = 7
 SLOTS = {"tumbling": 0, "hopping": 1, "session": 2, "correlation": 2}
-"""How many slots each kind of windows keeps behind those of the reducers."""
+"""How many slots each kind of windows keeps behind the slots of the reducers."""
 MERGED = ("hopping", "session")
 """The kinds of windows whose groups are merged (merging.py)."""

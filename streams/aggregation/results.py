@@ -126,7 +126,7 @@ def results(agent: Agent) -> Results | None:
 
 
 def clauses(to: Destination) -> list[Clause]:
-    """The expressions of a destination: `where`, then those of `select`. Raises ConfigurationError."""
+    """The expressions of a destination: `where`, then the expressions under `select`. Raises ConfigurationError."""
     where = [clause(f"to.{to.topic}", to.where)] if to.where else []
     return where + [clause(f"select.{each.name}", each.expression) for each in to.select if each.expression]
 

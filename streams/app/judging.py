@@ -1,4 +1,4 @@
-"""The document of an App as the checks of a file read it, with the places of the code in place of those of the file."""
+"""The document of an App as the checks of a file read it, with places in the code instead of places in the file."""
 
 from collections.abc import Mapping
 from pathlib import Path as FilePath

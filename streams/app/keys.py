@@ -88,7 +88,7 @@ class AgentKeys(AggregateKeys, total=False):
       `dead-letter`, `stop` halts the partition, `park` sets the record aside for `parked retry`.
     - `to` (str | FileKeys | Sequence[FileKeys | Literal['drop']] | None): The destination of results: `{topic, ...}`,
       or a list of routes whose last entry may be `drop`.
-    - `dead_letters` (str | FileKeys | None): The topic of the agent's dead letters. Without it, that of the app.
+    - `dead_letters` (str | FileKeys | None): The topic of the agent's dead letters. Without it, the app's topic.
     - `start` (Literal['earliest', 'latest'] | str | datetime; 'earliest' by default): Where partitions without a
       committed offset begin: `earliest`, `latest` or a time.
     - `max_record_bytes` (str; '1MiB' by default): The largest record. Larger ones become dead letters.

@@ -14,7 +14,7 @@ BINDING = "0.5.0"
 
 
 class _Operation(NamedTuple):
-    """`name` is unique in the document, and also that of the message."""
+    """`name` is unique in the document. The message has the same name."""
 
     name: str
     action: str

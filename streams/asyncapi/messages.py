@@ -95,7 +95,7 @@ def _content(format: str) -> JsonObject:
 
 
 def _schema(options: SchemaOptions | None) -> JsonObject | None:
-    """The schema of a format that has one in the file; that of a registry is not known."""
+    """The schema of a format that has one in the file; a schema of a registry is not known."""
     if options is None or not options.schema or options.kind == "PROTOBUF":
         return None
     form = AVRO if options.kind == "AVRO" else JSON_SCHEMA

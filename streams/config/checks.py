@@ -239,7 +239,7 @@ def _transactional(file: FileModel, agent: AgentModel, path: Path) -> Iterator[F
         yield FileFinding(delivery, what, "leave one of the two out", (delivery, scope))
     if file.kafka.get("bootstrap.servers") == EMBEDDED:
         at = ("kafka", "bootstrap.servers")
-        what = "needs a real broker: the embedded one keeps no transactions, who reads it reads what was aborted, too"
+        what = "needs a real broker: consumers of the embedded one read the records of aborted transactions, too"
         yield FileFinding(delivery, what, "name a broker, or leave it out", (delivery, at))
 
 

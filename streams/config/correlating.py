@@ -238,7 +238,7 @@ def place_of(agent: run.Agent) -> Path:
 def written(
     agent: run.Agent, legs: list[run.Agent], schema: Callable[[SchemaOptions | None], dict[str, Any]]
 ) -> dict[str, Any]:
-    """The keys of the file that say the same. `schema` gives those of a schema."""
+    """The keys of the file that say the same. `schema` gives the keys of a schema."""
     rule = agent.aggregation
     assert rule is not None
     assert rule.correlation is not None
@@ -279,7 +279,7 @@ REFUSED = (
 
 
 def findings(agent: "AgentModel", path: Path, names: Mapping[str, object]) -> Iterator[FileFinding]:
-    """What an agent with `correlate` cannot have, and legs that contradict each other. `names` are those of agents."""
+    """What an agent with `correlate` cannot have, and legs that contradict each other. `names` are names of agents."""
     correlate = agent.correlate
     if correlate is None:
         return

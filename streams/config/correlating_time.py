@@ -111,7 +111,7 @@ def time_written(times: Window | None) -> object:
 
 
 def findings(timeout: CorrelationTimeout, at: Path, times: dict[Path, TimeModel]) -> Iterator[FileFinding]:
-    """Keys that contradict each other. `times` are those of the legs."""
+    """Keys that contradict each other. `times` are the legs' settings of time."""
     never, event = float("inf"), timeout.clock == EVENT
     if not event:
         for name in ("idle", "at_most", "max_ahead"):

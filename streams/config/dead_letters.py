@@ -12,7 +12,7 @@ LetterHeaders = Annotated[Literal["sluicegate", "connect"], unless_unknown("slui
 
 
 class DeadLettersModel(BaseModel):
-    """`headers: connect` adds the headers of Kafka Connect's dead letters to those of Sluicegate."""
+    """`headers: connect` adds the headers of Kafka Connect's dead letters to Sluicegate's own headers."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
     topic: TopicField | None = Field(
@@ -20,12 +20,12 @@ class DeadLettersModel(BaseModel):
     )
     headers: LetterHeaders | None = Field(
         default=None,
-        description="`connect` adds the headers of Kafka Connect's dead letters to those of Sluicegate.",
+        description="`connect` adds the headers of Kafka Connect's dead letters to Sluicegate's own headers.",
         examples=["connect"],
     )
 
     def besides(self, usual: "DeadLettersModel | None") -> "DeadLettersModel":
-        """These settings, and those of the whole file where there is none."""
+        """These settings. Where one is not set, the setting of the whole file holds."""
         if usual is None:
             return self
         return DeadLettersModel.model_construct(topic=self.topic or usual.topic, headers=self.headers or usual.headers)

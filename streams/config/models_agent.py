@@ -212,7 +212,7 @@ class AgentModel(ReadModel):
     routes: Routes = Field(default_factory=list, alias="to")
     dead_letters: DeadLettersField = Field(
         default=None,
-        description="The topic of the agent's dead letters. Without it, that of the app.",
+        description="The topic of the agent's dead letters. Without it, the app's topic.",
         examples=["baskets.dead"],
     )
     start: Start = Field(

@@ -125,7 +125,7 @@ def _word(value: Any) -> str:
 
 
 def _any_value(node: Any) -> Any:
-    """A value of a key whose description has no example: those of reducers and of Kafka's client."""
+    """A value of a key whose description has no example: keys of reducers and of Kafka's client."""
     choices = [node, *node.get("anyOf", ())]
     for each in choices:
         if "enum" in each:

@@ -24,9 +24,9 @@ KEYS |= {"schema": "schema_", "register": "register_", "message": "message", "va
 
 
 class Room(NamedTuple):
-    """A format: its keys besides those of every format, whether its library is installed, the
-    text of a schema file, and what is wrong with schemas that can be read. `fields` are those of a record, and whether
-    each may be left out; None: not known."""
+    """A format: its keys besides those of every format, whether its library is installed, the text of a schema file,
+    and what is wrong with schemas that can be read. `fields` are the fields of a record, and whether each may be left
+    out; None: not known."""
 
     keys: tuple[str, ...]
     installed: Callable[[], bool]
@@ -234,7 +234,7 @@ def _text(room: Room, folder: FilePath, name: str | None) -> str | None:
 
 
 def connected(agents: tuple[Agent, ...]) -> tuple[Agent, ...]:
-    """The agents with the schemas that need no file: those of results, and of inputs that other agents of the file
+    """The agents with the schemas that need no file: schemas of results, and of inputs that other agents of the file
     write."""
     for _ in agents:
         agents = tuple(_with_results(_with_input(agent, agents)) for agent in agents)

@@ -56,7 +56,7 @@ def meaning(agent: Agent) -> list[str]:
         sentences.append(f"writes {_result(rule)} to {agent.to.topic} as {agent.to.format}")
     if agent.delivery == "transactional":
         sentences.append(
-            "sends in Kafka transactions: who reads committed records only never reads a result or dead letter twice"
+            "sends in Kafka transactions: a consumer of committed records never reads a result or dead letter twice"
         )
     if agent.receive:
         sentences.append(f"drops repeats of what Sluicegate agents write to {_listed(agent.receive)}")

@@ -79,7 +79,7 @@ class Source(msgspec.Struct, frozen=True, array_like=True):
     `since` the version that its first commit made. `rule` is the rule that filled the open groups; the commit that ends
     the last of them writes the next one. `idle` is the moment since which the time of each group's last record is kept
     (0: as long as any group is open); None where the rule has no timeout since the last record.
-    `schemas` are those of the schema registry that were needed so far: (id, schema, subject). The subject is empty for
+    `schemas` are the schemas of the registry that were needed so far: (id, schema, subject). The subject is empty for
     a schema that was only read.
     `version` is the version of the rule that takes the records; 0: none was recorded. `generation` is the number of the
     changelog entries of its groups, `older` the generations that still have open groups, oldest first. `began` is the

@@ -1,7 +1,8 @@
 """The independent recount: which result or dead letter holds each flight, from the file and the topics alone.
 
 It shares no code with the engine. A result names its key and its first and last record. So it must hold the flights of
-this carrier in that part of the partition that have a delay. Their number, sum and maximum must be those of the result.
+this carrier in that part of the partition that have a delay. Their number, sum and maximum must be the
+result's.
 """
 
 import json

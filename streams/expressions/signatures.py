@@ -52,7 +52,7 @@ class Signature:
         return (*kinds, *([kinds[-1]] * (count - len(kinds))))[:count]
 
     def result(self, types: Sequence[ValueType]) -> ValueType:
-        """The type of the result; `types` are those of the target, if any, and of the arguments."""
+        """The type of the result; `types` are the types of the target, if any, and of the arguments."""
         return self.gives if isinstance(self.gives, ValueType) else self.gives(types)
 
 

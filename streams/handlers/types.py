@@ -71,7 +71,7 @@ def _has_model(value_type: Any) -> bool:
 
 
 def _pydantic(value_type: Any, method: str) -> Callable[[Any], Any]:
-    """Its errors as those of msgspec. They name the fields and quote no values."""
+    """Its errors as errors of msgspec. They name the fields and quote no values."""
     from pydantic import TypeAdapter, ValidationError
 
     validate = getattr(TypeAdapter(value_type), method)

@@ -60,7 +60,7 @@ class Answer(NamedTuple):
 Page = Callable[[], Answer]
 """Returns the current answer of one path."""
 CallFields = Mapping[str, Any]
-"""The fields of a query, as text; or those of the JSON document of a POST."""
+"""The fields of a query, as text; or the fields of the JSON document of a POST."""
 AnswerCall = Callable[[CallFields], Answer]
 
 

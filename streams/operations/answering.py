@@ -45,7 +45,7 @@ class ClauseAnswer(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What the agent does with a record or a result. `reason` and `error` are those of the dead letter; `error` alone
+    """What the agent does with a record or a result. `reason` and `error` stand in the dead letter; `error` alone
     says why the partition halts. `outputs` are the topics that a result or a forwarded record goes to, each with its
     value; None stands for the value of the record, unchanged."""
 

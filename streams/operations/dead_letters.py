@@ -33,7 +33,7 @@ LOST = ("sluicegate-id", "sluicegate-shard", "sluicegate-seq", "sluicegate-retri
 
 
 class Letter(NamedTuple):
-    """`topic`, `partition`, `offset`, `key` and `value` are those of the failed record, `headers` those of the dead
+    """`topic`, `partition`, `offset`, `key` and `value` belong to the failed record, `headers` to the dead
     letter. `whole`: the letter is about a completed group, which begins at this offset. `at`: seconds since 1970."""
 
     id: str

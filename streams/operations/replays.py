@@ -62,10 +62,10 @@ class Corrected(msgspec.Struct, frozen=True):
 
 
 class Replay(msgspec.Struct, frozen=True):
-    """`digest` is that of the rule which corrects, `live` the agent under the rule that made the results. `wanted` is
-    the range as the command named it. `at` is the store's time in seconds since 1970. `state` is `sent` when all
-    corrections are in the topic, and what the replay holds in the store is not yet deleted; `corrected` then tells what
-    was done."""
+    """`digest` is the digest of the rule which corrects, `live` the agent under the rule that made the results.
+    `wanted` is the range as the command named it. `at` is the store's time in seconds since 1970. `state` is `sent`
+    when all corrections are in the topic, and what the replay holds in the store is not yet deleted; `corrected` then
+    tells what was done."""
 
     number: int
     digest: str

@@ -54,7 +54,7 @@ class Sending(OutputFacts, Protocol):
 
 
 class Rewinding:
-    """`app` and `rule` are those of the file. `calls`: the handler of the agent is called, and what it sends is the
+    """`app` and `rule` come from the file. `calls`: the handler of the agent is called, and what it sends is the
     correction."""
 
     def __init__(

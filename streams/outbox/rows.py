@@ -170,7 +170,7 @@ class Rows:
         headers: list[Header],
         time: str = "",
     ) -> tuple[bytes | None, list[Header]]:
-        """The value and the headers of the message as an event, whose id is that of the output."""
+        """The value and the headers of the message as an event, with the id of the output."""
         source = envelope.source or f"/{self._partition.app}/{self._partition.agent}"
         attributes = {"specversion": "1.0", "id": identity, "source": source, "type": envelope.type}
         attributes |= {"time": time} if time else {}
@@ -246,8 +246,8 @@ class Rows:
         ]
 
     def _bad_item(self, bad: BadItem) -> OutboxRow:
-        """A message of a group, whose key and offset are unknown: the row has those of the group, and the message's
-        index."""
+        """A message of a group, whose key and offset are unknown: the row has the key and offset of the group, and the
+        index of the message."""
         fire, stage = bad.fire, "handler" if bad.reason == "bad-item" else "decode"
         headers = self._of_group(fire) + self._explained(stage, bad.reason, bad.error, fire.first, fire.opened)
         headers.append(("sluicegate-dead-item", b"%d" % bad.index))

@@ -166,7 +166,7 @@ class Generations(list[Older]):
         return [replace(item, rule=digest) if isinstance(item, GroupEnded) else item for digest, item in every]
 
     def results(self, rows: Rows) -> tuple[list[Event], list[OutboxRow]]:
-        """The completed groups and refused records, and their rows, numbered after those of `rows`."""
+        """The completed groups and refused records, and their rows, numbered after the rows of `rows`."""
         events: list[Event] = []
         made: list[OutboxRow] = []
         for each in self if self._apart else ():

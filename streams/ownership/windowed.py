@@ -12,7 +12,7 @@ from sluicegate.streams.correlation.groups import CorrelatedGroups
 from sluicegate.streams.reading.dedupe import DuplicateFilter
 from sluicegate.streams.windows.correlated import CorrelatedByTime
 from sluicegate.streams.windows.groups import WindowGroups
-from sluicegate.streams.windows.marks import is_mark
+from sluicegate.streams.windows.marks import is_mark, without_marks
 from sluicegate.streams.windows.origins import OriginGroups
 
 
@@ -69,7 +69,8 @@ def take(windows: WindowGroups, records: Sequence[Record], now: float, dedupe: D
     windows.event.saw(now)
     kept, others = divided(windows, records)
     if windows.merged is not None:
-        kept, others = [each for each in kept if not is_mark(each)], [each for each in kept if is_mark(each)]
+        unmarked = without_marks(kept)
+        kept, others = unmarked, [] if unmarked is kept else [each for each in kept if is_mark(each)]
     left_out = deque(others)
     for run in dedupe.runs(kept, now, windows) if dedupe else (kept,):
         between = []

@@ -100,8 +100,8 @@ def _window(window: Window) -> AgentDocument:
 
 
 def _correlate(agent: Agent, rule: Aggregation | None) -> AgentDocument | None:
-    """Of a correlation, and of the agent of a leg if event time ends the groups. With the worker's clock the timeout is
-    that of the aggregation."""
+    """Of a correlation, and of the agent of a leg if event time ends the groups. With the worker's clock the
+    aggregation has the timeout."""
     if (times := agent.times) is not None and times.kind == CORRELATION:
         time = "timestamp" if times.time is None else {"field": times.time, "unit": times.unit}
         limits = {"idle": _or_never(times.idle), "max_ahead": _number(times.max_ahead)}
@@ -121,7 +121,7 @@ def _or_never(limit: float | None) -> object:
 
 
 def _lookup(lookup: Lookup) -> AgentDocument:
-    """The order of the fields counts: it is that of the output."""
+    """The order of the fields counts: the output has the same order."""
     found: AgentDocument = {lookup.kind: lookup.source, "key": _normal(lookup.key), "fields": [*lookup.fields]}
     found |= {"column": lookup.column} if lookup.column else {}
     found |= {"lock": "share"} if lookup.lock else {}

@@ -99,7 +99,7 @@ FIELDS = (
 
 def with_rule(agent: Agent, ruled: Agent) -> Agent:
     """`agent`, which the file describes, under the rule of `ruled`. The schema registry and the folder of writer's
-    schemas are those of the file."""
+    schemas come from the file."""
     merged = _with_origins(replace(agent, **{name: getattr(ruled, name) for name in FIELDS}), agent)
     asked = next((each.registry for each in _avros(agent) if each.registry), "")
     writers = agent.avro.writers if agent.avro is not None else None
@@ -112,7 +112,7 @@ def with_rule(agent: Agent, ruled: Agent) -> Agent:
 
 
 def _with_origins(merged: Agent, agent: Agent) -> Agent:
-    """The topics of the origins are those of the file, as all topics are."""
+    """The topics of the origins come from the file, as all topics do."""
     rule, file = merged.aggregation, agent.aggregation
     if rule is None or rule.window is None or file is None or file.window is None:
         return merged

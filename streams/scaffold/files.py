@@ -12,7 +12,7 @@ STORES: Mapping[str, str] = {
     "mongodb": "mongodb://localhost:27017/sluicegate?directConnection=true",
     "sqlite": "sqlite:///state.db",
 }
-"""The URL of each store that a new app can have; those of servers lead to the one of its docker-compose.yml."""
+"""The URL of each store that a new app can have; URLs of servers lead to the server of its docker-compose.yml."""
 _EXTRAS = {"postgres": "postgresql", "mariadb": "mysql"}
 
 

@@ -58,7 +58,7 @@ def bill(batch, send):
 '''
 
 TESTS = '''\
-"""Tests of @NAME@.yaml with pytest. `sluicegate test @NAME@.yaml` plays those of the file."""
+"""Tests of @NAME@.yaml with pytest. `sluicegate test @NAME@.yaml` plays the tests in the file."""
 
 from pathlib import Path
 

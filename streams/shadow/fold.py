@@ -1,6 +1,6 @@
 """The input of one partition under a rule, with its state in memory, judged against what was published. Pure.
 
-The groups are those of the product's own aggregation. What the records do not decide is taken from the published
+The product's own aggregation makes the groups. What the records do not decide is taken from the published
 results, or from the bounds that they set to the owner's clock:
 
 - For the same rule (an audit), and where only the contents of results change, a group that ended by a timeout, by a

@@ -23,13 +23,14 @@ EARLIEST, LATEST = -2, -1
 
 
 class CorrelatedByTime(WindowGroups):
-    """One group for each key; it ends once within `remember`. The name of a group is that of a window at 0.
+    """One group for each key; it ends once within `remember`. The name of a group is the name of a window at 0.
 
     A record that is further than the window from the other records of its group is late, whether the group is still
     open or not. So it does not matter how fast the log is read.
     """
 
     __slots__ = ("_after", "_at", "_since_last", "ended")
+    folds_merged = False
     reason = "timeout"
 
     def __init__(self, rule: Rule, window: Window, correlation: Correlation, notes: bool = False) -> None:
@@ -47,7 +48,7 @@ class CorrelatedByTime(WindowGroups):
         super().fire(key, reason, now)
         self.ended.note(key_of(key), now)
 
-    def _count(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> None:
+    def count(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> None:
         group = name(0, key)
         state = self._open_at_watermark(group, now)
         if self._is_late(key, state, record, time, now):

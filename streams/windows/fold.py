@@ -53,7 +53,7 @@ def loop_parts(windows: "WindowGroups", now: float) -> LoopParts:
     return LoopParts(*read, latest, rule.completion.most, rule.until, *numbers, plan.also)
 
 
-def fold(windows: "WindowGroups", records: Sequence[Record], now: float, most: int) -> None:
+def fold(windows: "WindowGroups", records: Sequence[Record], now: float) -> None:
     """`windows.take` for each record, with the same result."""
     decode, key_of, time_of, largest, latest, limit, until, total, low, high, also = loop_parts(windows, now)
     event, touched, get = windows.event, windows.touched, windows.states.get
@@ -75,7 +75,7 @@ def fold(windows: "WindowGroups", records: Sequence[Record], now: float, most: i
         except Exception:  # the careful way finds the reason
             state = None
         if state is None:
-            most -= windows.take(record, now, most)
+            windows.take(record, now)
             begin, end, bound = 0, 0, bound_of(windows, latest)
             continue
         if time > event.watermark:

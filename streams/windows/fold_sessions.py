@@ -23,8 +23,8 @@ BEGIN, END = -2, -1
 """The last two slots of a state: the times of the first and the last record, in milliseconds since 1970."""
 
 
-def fold_sessions(windows: "SessionGroups", records: Sequence[Record], now: float, most: int) -> None:
-    """`windows.take` for each record, with the same result."""
+def fold_sessions(windows: "SessionGroups", records: Sequence[Record], now: float) -> None:
+    """As `fold`."""
     rule, event, gap = windows.rule, windows.event, windows.gap
     decode, key_of, largest = rule.decode, rule.key_of, rule.max_record_bytes
     adders, touched, states, open_of = rule.plan.adders, windows.touched, windows.states, windows.sessions.get
@@ -47,7 +47,7 @@ def fold_sessions(windows: "SessionGroups", records: Sequence[Record], now: floa
         except Exception:  # the careful way finds the reason
             state = None
         if state is None:
-            most -= windows.take(record, now, most)
+            windows.take(record, now)
             bound = bound_of(windows, latest)
             continue
         if time > event.watermark:

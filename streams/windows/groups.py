@@ -24,6 +24,7 @@ from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.errors import Halt
 from sluicegate.streams.windows.clock import NEVER, EventClock
 from sluicegate.streams.windows.fold import fold, folds
+from sluicegate.streams.windows.fold_merged import fold_merged
 from sluicegate.streams.windows.marks import stamp
 from sluicegate.streams.windows.merged import MergedClock
 from sluicegate.streams.windows.times import NoTime, milliseconds, reader, source
@@ -47,6 +48,7 @@ class WindowGroups(Groups):
         "_closing",
         "_folds",
         "_high",
+        "_may_close",
         "_next_offset",
         "_order",
         "_revision",
@@ -61,6 +63,7 @@ class WindowGroups(Groups):
         "window",
     )
     reason = WINDOW  # of the groups that time ends
+    folds_merged = True  # whether the hot loop of merged.py's clock knows these windows
 
     def __init__(self, rule: Rule, window: Window, notes: bool = False) -> None:
         super().__init__(rule, notes)
@@ -74,8 +77,9 @@ class WindowGroups(Groups):
         self._order: list[tuple[int, int, bytes]] = []
         self._closing, self._revision = "", 1  # what closes the groups that are being fired, and their revision
         self._sent = 0  # bytes in the bags of all results
+        self._may_close = SLICE  # windows that the batch may still close
         self.cut: set[int] = set()
-        self._folds = folds(rule) and self.merged is None
+        self._folds = folds(rule) and (self.merged is None or self.folds_merged)
 
     def begin(self, high: int, now: float) -> None:
         """A claim begins at the owner's time `now`. The partition ends before the offset `high`."""
@@ -91,45 +95,58 @@ class WindowGroups(Groups):
         self.event.look(now)
 
     def accept(self, records: Sequence[Record], now: float, left_out: Collection[int] = ()) -> None:
-        """Take records of this partition, in order, at the owner's time `now`. `left_out` are the offsets of those that
-        `where` leaves out: only their time counts. Raises Halt."""
+        """Take records of this partition, in order, at the owner's time `now`. `left_out` are the offsets of records of
+        which only the time counts: those that `where` leaves out, and time marks. Raises Halt."""
         self.event.saw(now)
-        most = SLICE
-        if not left_out and self._folds and not self.full:
-            self._fold(records, now, most)
-            return
-        for record in records:
-            if record.offset() not in left_out:
-                most -= self.take(record, now, most)
-            elif self.merged is not None:
-                most -= self._heard(self.merged, record, now, most)
-            elif (time := self._readable(record)) is not None and not self._ahead(time, now):
-                most -= self._passed(time, now, most)
+        self._may_close, begin = SLICE, 0
+        for index, record in enumerate(records) if left_out else ():
+            if record.offset() in left_out:
+                self._take_all(records[begin:index], now)
+                self._pass_over(record, now)
+                begin = index + 1
+        self._take_all(records[begin:] if begin else records, now)
 
-    def _fold(self, records: Sequence[Record], now: float, most: int) -> None:
-        fold(self, records, now, most)
+    def _take_all(self, records: Sequence[Record], now: float) -> None:
+        """Records that follow each other."""
+        if self._folds and records and not self.full:
+            self._fold(records, now)
+        else:
+            for record in records:
+                self.take(record, now)
 
-    def take(self, record: Record, now: float, most: int) -> int:
-        """One record that `where` takes. It closes up to `most` windows; returns how many. Raises Halt."""
+    def _fold(self, records: Sequence[Record], now: float) -> None:
+        (fold if self.merged is None else fold_merged)(self, records, now)
+
+    def _pass_over(self, record: Record, now: float) -> None:
+        """One record of which only the time counts."""
+        if self.merged is not None:
+            found = stamp(record)
+            if found is not None and self.merged.hear(found):
+                self.close_passed(now)
+        elif (time := self._readable(record)) is not None and not self._ahead(time, now) and self.event.read(time):
+            self.close_passed(now)
+
+    def take(self, record: Record, now: float) -> None:
+        """One record that `where` takes. Raises Halt."""
         try:
             key, read, items = parsed(self, record)
             time = self._event_time(record, read)
         except NoTime as error:
             self._untimed(record, error)
-            return 0
+            return
         except Exception as error:
             refuse(self, record, error)
-            return 0
+            return
         if key is None or len(key) > LONGEST_KEY:
             self.refuse_key(record, key, LONGEST_KEY)
-            return 0
+            return
         if self._ahead(time, now):
             text = f"its time {rfc3339(time / 1000)} is more than max_ahead after the worker's clock"
             self.refuse(record, "aggregate", "time-ahead", text)
-            return 0
-        closed = self._passed(time, now, most)
-        self._count(record, key, time, read, items, now)
-        return closed
+            return
+        if self.event.read(time):
+            self.close_passed(now)
+        self.count(record, key, time, read, items, now)
 
     def span(self, group: bytes, state: GroupState) -> Span:
         """The window of a group."""
@@ -149,14 +166,9 @@ class WindowGroups(Groups):
         """The watermark at which the next group ends; infinity without one."""
         return self.next_close()
 
-    def _count(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> None:
+    def count(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> None:
         """The watermark is where the record moved it: the record counts in its window, or is late."""
         raise NotImplementedError
-
-    def _heard(self, clock: MergedClock, record: Record, now: float, most: int) -> int:
-        """A time mark. It closes up to `most` windows; returns how many."""
-        found = stamp(record)
-        return self._close(now, most) if found is not None and clock.hear(found) else 0
 
     def _event_time(self, record: Record, read: Any) -> int:
         """Raises NoTime."""
@@ -200,9 +212,9 @@ class WindowGroups(Groups):
             text = f"its window {named} closed {behind:g} s before the watermark"
             self.refuse(record, "aggregate", "late", text)
 
-    def _passed(self, time: int, now: float, most: int) -> int:
-        """Move the watermark, and close up to `most` windows that it passed. Returns how many."""
-        return self._close(now, most) if self.event.read(time) else 0
+    def close_passed(self, now: float) -> None:
+        """A record moved the watermark: close the windows that it passed, as many as the batch may still close."""
+        self._may_close -= self._close(now, self._may_close)
 
     def _close(self, now: float, most: int) -> int:
         """Fire up to `most` groups whose windows the watermark closed, by (end, first offset), and not many more than

@@ -49,7 +49,7 @@ class HoppingGroups(WindowGroups):
         start, kind = max(state[NEXT], oldest[NEXT]), self.tumbling
         return Span(start, start + kind.size, kind.closes(start))
 
-    def _count(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> None:
+    def count(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> None:
         pane = self.tumbling.start(time)
         closes = self.tumbling.closes(pane)
         if closes <= self.event.watermark or pane < self._unfired(key):

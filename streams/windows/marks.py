@@ -5,7 +5,8 @@ time mark is a record with neither key nor value: how far its origin is.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from sluicegate.streams.aggregation.events import TimeMark
 from sluicegate.streams.contracts.record import Header, Headers, Record, headers
@@ -13,6 +14,7 @@ from sluicegate.streams.windows.clock import NEVER
 
 ORIGIN, TIME, STATE = "sluicegate-origin", "sluicegate-time", "sluicegate-state"
 AGENT = "sluicegate-agent"
+_STAMP = frozenset((AGENT, ORIGIN, TIME, STATE))
 _LONGEST = 18  # digits of a number in a header
 
 
@@ -43,7 +45,7 @@ def of_mark(mark: TimeMark, topic: str, partition: int) -> Headers:
 
 def stamp(record: Record) -> Stamp | None:
     """What the record says of its origin. None: no re-keying agent wrote it, or it says nothing of time."""
-    found = {name: value or b"" for name, value in headers(record) if name in (AGENT, ORIGIN, TIME, STATE)}
+    found = {name: value or b"" for name, value in headers(record) if name in _STAMP}
     try:
         agent, (origin, _, _) = found[AGENT].decode(), found[ORIGIN].decode().rpartition("/")
         state, _, said = found.get(STATE, b"/0").decode().partition("/")
@@ -53,11 +55,27 @@ def stamp(record: Record) -> Stamp | None:
         return None
 
 
+def origin_and_time(record: Record) -> tuple[str, int]:
+    """The origin of a re-keyed record, and its time, as in `stamp`. Raises KeyError, TypeError or ValueError for all
+    others, which `stamp` judges."""
+    found: dict[str, Any] = dict(headers(record))
+    origin, _, offset = found[ORIGIN].rpartition(b"/")
+    time = int(found[TIME][:_LONGEST])
+    if time < 0 or not offset.isdigit():
+        raise ValueError
+    return _origin(found[AGENT], origin), time
+
+
+@lru_cache(4_096)
+def _origin(agent: bytes, place: bytes) -> str:
+    return f"{agent.decode()}/{place.decode()}"
+
+
 def is_mark(record: Record) -> bool:
     return record.value() is None and any(name == STATE for name, _ in headers(record))
 
 
 def without_marks(records: Sequence[Record]) -> Sequence[Record]:
-    """The records that are no time marks: for agents that do not ask for event time."""
+    """The records that are no time marks; the same object if none is."""
     suspicious = None in [record.value() for record in records]
     return [record for record in records if not is_mark(record)] if suspicious else records

@@ -56,13 +56,11 @@ class MergedClock(EventClock):
 
     def read(self, time: int) -> bool:
         """As in EventClock, for a record of `reading`, which is not idle any more."""
-        if self._gone(self.reading):
-            return False
         known, state, said = self.origins.get(self.reading, (NEVER, UNKNOWN, 0))
-        if time <= known and state not in (UNKNOWN, IDLE):
-            return False
-        self._note(self.reading, (max(known, time), BEHIND if state in (UNKNOWN, IDLE) else state, said))
         woken = state in (UNKNOWN, IDLE)
+        if (time <= known and not woken) or self._gone(self.reading):
+            return False
+        self._note(self.reading, (max(known, time), BEHIND if woken else state, said))
         return self._advanced() if woken or known <= self.watermark else False  # else it is not the least
 
     def hear(self, stamp: Stamp) -> bool:
@@ -97,7 +95,7 @@ class MergedClock(EventClock):
         self._quiet = all(state == IDLE and said >= since for _, state, said in self.origins.values())
 
     def quiet_since(self) -> float:
-        """As in EventClock. The silence is that of the origins, which they have waited for."""
+        """As in EventClock, for the silence of the origins. They have waited for it."""
         return float("-inf") if self._quiet else float("inf")
 
     def ended_since(self, claimed: float) -> bool:
@@ -111,8 +109,8 @@ class MergedClock(EventClock):
         return {name: each for name, each in sorted(active.items()) if each[0] == least}
 
     def _active(self) -> dict[str, OriginState]:
-        """The origins that are not idle. The newest mark is that of what the origins said last: a clock that goes back
-        makes marks older, and the entry of the changelog has no more."""
+        """The origins that are not idle. The newest mark is the newest of the last marks of all origins: a clock that
+        goes back makes marks older, and the changelog entry has only the last ones."""
         newest = max((said for _, _, said in self.origins.values()), default=0)
         return {name: each for name, each in self.origins.items() if each[1] != IDLE or newest - each[2] > self._fresh}
 

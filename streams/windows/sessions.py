@@ -25,9 +25,10 @@ class SessionGroups(LateGroups):
     """The open sessions of one partition. The name of a group is the offset of the record that opened it, and its key.
 
     Times are in milliseconds: `gap`, and `lasts`, from the last record to the close. `sessions` are the names of the
-    open sessions of each key, `_gathering` those of sessions of late records."""
+    open sessions of each key, `_gathering` the names of the sessions of late records."""
 
     __slots__ = ("_ages", "_at", "_gathering", "_merge", "gap", "lasts", "sessions")
+    folds_merged = False
 
     def __init__(self, rule: Rule, window: Window, notes: bool = False) -> None:
         super().__init__(rule, window, notes)
@@ -46,7 +47,7 @@ class SessionGroups(LateGroups):
         seen: float = state[SEEN]
         return seen
 
-    def _count(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> None:
+    def count(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> None:
         touched = self._touched(self.sessions, key, time)
         if late := not touched and time + self.lasts <= self.event.watermark:
             if not self.after.keep:
@@ -79,8 +80,8 @@ class SessionGroups(LateGroups):
         elif others:
             self._join(group, state, others, now)
 
-    def _fold(self, records: Sequence[Record], now: float, most: int) -> None:
-        fold_sessions(self, records, now, most)
+    def _fold(self, records: Sequence[Record], now: float) -> None:
+        fold_sessions(self, records, now)
 
     def open_at(self, group: bytes, record: Record, now: float, time: int) -> GroupState | None:
         """As `open`, for a record at this time."""
@@ -117,7 +118,7 @@ class SessionGroups(LateGroups):
             self.fire(group, "limit", now)
 
     def _collect_all(self, group: bytes, state: GroupState, bags: Bags) -> None:
-        """The items of another session follow those of this one."""
+        """The items of another session follow the items of this one."""
         for index, bag in enumerate(bags):
             for item in bag:
                 self.collect(group, state, [item if at == index else None for at in range(len(bags))])

@@ -18,7 +18,7 @@ class TumblingGroups(LateGroups):
         start = start_of(group)
         return Span(start, start + self.tumbling.size, self.tumbling.closes(start))
 
-    def _count(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> None:
+    def count(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> None:
         start = self.tumbling.start(time)
         closes, group = self.tumbling.closes(start), name(start, key)
         if closes > self.event.watermark and group not in self.closed:

@@ -91,3 +91,17 @@ def test_a_killed_worker_costs_no_result(chain: Chain) -> None:
     chain.send(range(101, 200))
     wait_until(lambda: chain.take() >= 50, 40, "50 results")
     assert sum(result["total"] for result in chain.results.values()) == sum(range(200))
+
+
+@pytest.mark.parametrize("chain", ["sqlite:///state.db"], indirect=True)
+def test_a_second_run_on_the_store_of_the_first_says_what_to_delete(chain: Chain, tmp_path: Path) -> None:
+    chain.send(range(200))
+    wait_until(lambda: chain.take() >= 50, 30, "50 results")
+    chain.run.signal(signal.SIGTERM)
+    assert chain.run.exit_code() == 0
+    second = Chain(tmp_path, "sqlite:///state.db")
+    try:
+        halted = second.run.wait("partition.halted", code="topic-recreated")[0]
+    finally:
+        second.close()
+    assert "the embedded broker makes its topics again with each run: delete the store" in halted["error"]

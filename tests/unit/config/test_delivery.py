@@ -4,7 +4,7 @@ from sluicegate.streams.config.words import meaning
 from tests.unit.config.files import GOOD, lines, loaded
 
 TRANSACTIONAL = GOOD.replace("    aggregate:", "    delivery: transactional\n    aggregate:")
-SENTENCE = "sends in Kafka transactions: who reads committed records only never reads a result or dead letter twice"
+SENTENCE = "sends in Kafka transactions: a consumer of committed records never reads a result or dead letter twice"
 
 
 def test_it_is_the_agents_own_and_said_in_words(tmp_path):
@@ -34,7 +34,10 @@ def test_a_shared_buffer_is_sent_by_the_dispatcher(tmp_path):
 
 def test_the_embedded_broker_keeps_no_transactions(tmp_path):
     [found] = lines(loaded(tmp_path, TRANSACTIONAL.replace("localhost:9092", "embedded")).problems, tmp_path)
-    assert "agents.a.delivery: needs a real broker: the embedded one keeps no transactions" in found
+    assert (
+        "agents.a.delivery: needs a real broker: consumers of the embedded one read the records of aborted transactions"
+        in found
+    )
 
 
 def test_another_word_is_refused(tmp_path):

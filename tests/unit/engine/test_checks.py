@@ -62,6 +62,11 @@ def test_what_cannot_go_on_has_its_own_error(claimed: dict[str, Any], found: dic
         check_claim(claim(**claimed), facts(**found))
 
 
+def test_a_topic_that_was_made_again_says_what_to_do() -> None:
+    with pytest.raises(TopicRecreated, match=r"embedded broker .* delete the store .*; on a real broker, .*accept-gap"):
+        check_claim(claim(), facts(topic_id="other"))
+
+
 @pytest.mark.parametrize(
     ("claimed", "found"),
     [
