@@ -63,7 +63,7 @@ class WindowGroups(Groups):
         "window",
     )
     reason = WINDOW  # of the groups that time ends
-    folds_merged = True  # whether the hot loop of merged.py's clock knows these windows
+    folds_merged = True  # whether fold_merged knows these windows
 
     def __init__(self, rule: Rule, window: Window, notes: bool = False) -> None:
         super().__init__(rule, notes)

@@ -126,7 +126,7 @@ NO_EVENTS: dict[str, tuple[bytes | None, list[tuple[str, bytes | None]], str]] =
     "no utf-8": (b"{}", [*BINARY, ("ce_subject", b"\xff")], "its header ce_subject is not UTF-8"),
     "data as an attribute": (b"{}", [*BINARY, ("ce_data", b"1")], "is no name of an attribute"),
     "a name with a dash": (b"{}", [*BINARY, ("ce_a-b", b"1")], "is no name of an attribute"),
-    "no value": (None, STRUCTURED, "and it has no value"),
+    "no value": (None, STRUCTURED, "has the content-type of an event, and no value"),
     "a batch": (b"[]", [("content-type", b"application/cloudevents-batch+json")], "only application/cloudevents+json"),
     "another format": (b"x", [("content-type", b"Application/CloudEvents+Avro")], "only application/cloudevents+json"),
     "no json": (b"{", BINARY, "Input data was truncated"),
