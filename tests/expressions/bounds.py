@@ -13,7 +13,21 @@ from tests.expressions.judge import ours
 from tests.expressions.pairs import Pairs
 
 MOST = 0.1
-"""Seconds of CPU time of one evaluation."""
+"""Seconds of CPU time of one evaluation, on a machine that makes a hundred thousand texts of numbers in NOMINAL."""
+NOMINAL = 0.005
+
+
+def limit() -> float:
+    """MOST on a machine as fast as that, and as much longer as this one is slower now."""
+    return MOST * max(1.0, min(_texts() for _ in range(5)) / NOMINAL)
+
+
+def _texts() -> float:
+    """Seconds of CPU time."""
+    began = time.thread_time()
+    for number in range(100_000):
+        str(number)
+    return time.thread_time() - began
 
 
 def nested(levels: int) -> Any:

@@ -32,6 +32,7 @@ def test_its_file_passes_its_own_tests(tmp_path: Path, number: int) -> None:
     assert play(found.app, found.cases[number]) is None
 
 
+@pytest.mark.timeout(280)
 @pytest.mark.parametrize("number", range(4))
 def test_its_file_passes_its_own_tests_with_a_death_at_every_place(tmp_path: Path, number: int) -> None:
     """With shorter times, and with the agents of the test alone: each mark that is written in the silence has places to
