@@ -20,7 +20,7 @@ Opener = Callable[[str, str, str, LeasedOptions], Store]
 
 def open_store(url: str, folder: str = ".", types: Types | None = None, options: LeasedOptions | None = None) -> Store:
     """The store of a URL; it connects when it is first used. SQLite paths may be relative to `folder`. `types` decode
-    the entries of `store.buffer` (None: they stay bytes); `options` are options of the leased contracts.
+    the entries of `store.buffer` (None: they stay bytes); `options` belong to the leased contracts.
 
     Raises ConfigurationError for an invalid URL, and for a driver that is not installed.
     """

@@ -295,7 +295,7 @@ def _free(at: Locked, token: str) -> int:
 
 
 def _end(at: Locked, holders: Sequence[str]) -> None:
-    """Delete the holders of these that have no rows left."""
+    """Delete each of these holders that has no rows left."""
     left = select(_ROW.number).where(*at.rows(_ROW.holder == _HOLD.id)).exists()
     if holders:
         at.connection.execute(delete(BUFFER_HOLD).where(*at.holds(_HOLD.id.in_(holders), ~left)))

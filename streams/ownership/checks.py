@@ -89,7 +89,7 @@ def _check_topic(claim: Claim, facts: TopicFacts) -> None:
     if source is not None and source.topic_id and facts.topic_id and source.topic_id != facts.topic_id:
         raise TopicRecreated(
             f"the topic was deleted and made again (id {source.topic_id}, now {facts.topic_id}): its offsets begin "
-            "anew; the embedded broker makes its topics again with each run: delete the store of the run before it; "
+            "anew; the embedded broker makes its topics again with each run: delete the store of the previous run; "
             "on a real broker, `sluicegate accept-gap` goes on at the beginning of the new topic"
         )
 

@@ -307,7 +307,7 @@ class Claims:
             known.pop(owner.place, None)
 
     def claim_once_more(self, partitions: Collection[Partition], now: float) -> None:
-        """Claim now every partition of these that waits for a claim or is halted."""
+        """Claim now each of these partitions that waits for a claim or is halted."""
         for place in [(each.topic, each.number) for each in partitions]:
             if place in self._waiting or place in self._halted:
                 self._waiting.pop(place, None)

@@ -65,7 +65,7 @@ def fold(windows: "WindowGroups", records: Sequence[Record], now: float) -> None
             key: Any = record.key() if key_of is None else key_of(read)
             known, time = record.timestamp() if time_of is None else (1, time_of(read))
             if not begin <= time < end:
-                prefix, closes, begin, end = _span(windows, time, bound)
+                prefix, closes, begin, end = span_of(windows, time, bound)
                 known = known if begin <= time < end else NO_TIMESTAMP
             if known and len(value) <= largest:  # type: ignore[arg-type]
                 state = get(group := prefix + key)
@@ -95,7 +95,7 @@ def fold(windows: "WindowGroups", records: Sequence[Record], now: float) -> None
             end = min(end, bound := complete(windows, group, state, read, now, bound))
 
 
-def _span(windows: "WindowGroups", time: int, bound: int) -> tuple[bytes, int, int, int]:
+def span_of(windows: "WindowGroups", time: int, bound: int) -> tuple[bytes, int, int, int]:
     """The groups of this time: how their names begin, when their first window closes, and which times take the hot
     loop."""
     kind = windows.tumbling

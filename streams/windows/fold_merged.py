@@ -1,7 +1,8 @@
 """The hot loop of windows over a repartitioned topic.
 
 As fold.py. But the watermark is the least of the times of the origins, so a record's own time does not tell whether it
-closes a window. The clock hears of each record, and the windows that the watermark passes are closed here.
+closes a window. The clock hears of each record, and the windows that the watermark passes are closed here. `ends` is no
+later than the next close of an open window: while the watermark is below it, no record of an open group is late.
 """
 
 from collections.abc import Sequence
@@ -10,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 from sluicegate.streams.aggregation.groups import LONGEST_KEY
 from sluicegate.streams.aggregation.layout import COUNT, LAST, GroupState
 from sluicegate.streams.contracts.record import Record
-from sluicegate.streams.windows.clock import NEVER
-from sluicegate.streams.windows.fold import refuses
+from sluicegate.streams.windows.fold import bound_of, refuses, span_of
 from sluicegate.streams.windows.marks import origin_and_time
-from sluicegate.streams.windows.tumbling import name
+from sluicegate.streams.windows.times import LATEST
 
 if TYPE_CHECKING:
     from sluicegate.streams.windows.groups import WindowGroups
@@ -25,7 +25,7 @@ def fold_merged(windows: "WindowGroups", records: Sequence[Record], now: float) 
     decode, key_of, largest, adders = rule.decode, rule.key_of, rule.max_record_bytes, rule.plan.adders
     limit, until, prefix, begin, end, closes = rule.completion.most, rule.until, b"", 0, 0, 0
     assert clock is not None
-    ends = _ends(windows)
+    ends = bound_of(windows, LATEST)
     for record in records:
         try:
             read = decode(value := record.value())  # type: ignore[arg-type]
@@ -36,19 +36,19 @@ def fold_merged(windows: "WindowGroups", records: Sequence[Record], now: float) 
             plain = False
         if not plain:
             windows.take(record, now)
-            end, ends = 0, _ends(windows)
+            end, ends = 0, bound_of(windows, LATEST)
             continue
         if clock.read(time) and clock.watermark >= ends:
             windows.close_passed(now)
-            end, ends = 0, _ends(windows)
+            end, ends = 0, bound_of(windows, LATEST)
         if not begin <= time < end:
-            prefix, closes, begin, end = _span(windows, time, ends)
+            prefix, closes, begin, end = span_of(windows, time, LATEST + 1 if ends else 0)
         state = None
-        if begin <= time < end and closes > clock.watermark and (state := get(group := prefix + key)) is None:
+        if begin <= time < end and (state := get(group := prefix + key)) is None:
             state, ends = _opened(windows, group, record, now), min(ends, closes)
         if state is None:
             windows.count(record, key, time, read, [], now)
-            end, ends = 0, _ends(windows)
+            end, ends = 0, bound_of(windows, LATEST)
             continue
         state[COUNT] = count = state[COUNT] + 1
         state[LAST] = record.offset()
@@ -57,23 +57,7 @@ def fold_merged(windows: "WindowGroups", records: Sequence[Record], now: float) 
         touched[group] = state
         if count >= limit or (until is not None and until(read)):
             windows.complete(group, state, read, now)
-            end, ends = 0, _ends(windows)
-
-
-def _ends(windows: "WindowGroups") -> float:
-    """The watermark at which the next group ends. NEVER if each record must be judged: a closed window waits for its
-    result, or a group takes no more records."""
-    ends = windows.next_end()
-    return NEVER if windows.full or ends <= windows.event.watermark else ends
-
-
-def _span(windows: "WindowGroups", time: int, ends: float) -> tuple[bytes, int, int, int]:
-    """The groups of this time: how their names begin, when their first window closes, and which times take the hot
-    loop."""
-    kind = windows.tumbling
-    start = kind.start(time)
-    hot = ends != NEVER and start not in windows.cut
-    return name(start, b""), kind.first_closes(start), max(start, 0), start + kind.every if hot else 0
+            end, ends = 0, bound_of(windows, LATEST)
 
 
 def _opened(windows: "WindowGroups", group: bytes, record: Record, now: float) -> GroupState | None:
