@@ -24,6 +24,7 @@ from sluicegate.streams.expressions.quick import Quick, quick
 from sluicegate.streams.expressions.scope import paths, roots
 from sluicegate.streams.expressions.times import duration_text, time_text
 from sluicegate.streams.expressions.tree import Node
+from sluicegate.streams.expressions.values import StepBudget
 
 MESSAGE = "message"
 GROUP = "group"
@@ -241,7 +242,7 @@ class Lets:
         """The record's value as JSON, with its computed fields; one that is null is a field that is missing. A value
         that is no object stays what it is. Raises ClauseFailed, and what decoders raise."""
         seen = self._fields.read(record, value)
-        return extended(self._text(value), {name: as_field(answer(seen)) for name, answer in self._values})
+        return extended(self._text(value), computed_fields("let", self._values, seen))
 
 
 def extended(text: bytes, fields: dict[str, Any]) -> bytes:
@@ -260,6 +261,22 @@ def needed(agent: Agent) -> set[str]:
         found += [rule.key, *(each.field for each in rule.compute)]
         found += [rule.until.field] if isinstance(rule.until, Until) else []
     return {path.partition(".")[0] for path in found if path} & {each.name for each in agent.let}
+
+
+def computed_fields(clause: str, answers: Iterable[tuple[str, Evaluate | None]], seen: Any) -> dict[str, Any]:
+    """The fields of one document that have an expression. Raises ClauseFailed, also if together they are longer than
+    one evaluation may make: the document is refused before it is written."""
+    budget, fields = StepBudget(), {}
+    for name, answer in answers:
+        if answer is None:
+            continue
+        value = answer(seen)
+        try:
+            budget.keep(value)
+        except EvaluationError as error:
+            raise ClauseFailed(f"{clause}.{name}", str(error)) from error
+        fields[name] = as_field(value)
+    return fields
 
 
 def as_field(value: Any) -> Any:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from sluicegate.schemas.codecs import base64_text
 from sluicegate.schemas.json import decode_any, encode
 from sluicegate.streams.agent import Agent, Destination
-from sluicegate.streams.aggregation.clauses import Clause, ClauseFailed, answered, answering, as_field, clause
+from sluicegate.streams.aggregation.clauses import Clause, ClauseFailed, answered, answering, clause, computed_fields
 from sluicegate.streams.aggregation.events import Fire, Unhandled
 from sluicegate.streams.errors import ExpressionStopped
 
@@ -156,13 +156,12 @@ def _holds(name: str, answer: Callable[[Any], Any], seen: Any, outcomes: Counter
 
 
 def _selected(select: Sequence[tuple[str, Callable[[ResultFields], Any] | None]], result: ResultFields) -> ResultFields:
-    found: ResultFields = {}
-    for name, answer in select:
-        if answer is not None:
-            found[name] = as_field(answer(result))
-        elif name in result:
-            found[name] = result[name]
-    return found
+    computed = computed_fields("select", select, result)
+    return {
+        name: result[name] if answer is None else computed[name]
+        for name, answer in select
+        if answer is not None or name in result
+    }
 
 
 def of_result(clause: Clause) -> Callable[[ResultFields], Any]:

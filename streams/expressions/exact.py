@@ -92,8 +92,8 @@ class _Compiler:
             case Has(path=path):
                 found = self._maybe(path)
                 return lambda record: found(record) is not None
-            case ListOf(items=items):
-                return self._list([self.compile(item) for item in items])
+            case ListOf():
+                return self._list(node)
             case MapOf():
                 return self._map(node)
             case Macro():
@@ -143,11 +143,22 @@ class _Compiler:
 
     # -- lists, maps and macros --------------------------------------------------------------------------------------
 
-    def _list(self, items: list[Evaluate]) -> Evaluate:
-        return lambda record: [item(record) for item in items]
+    def _list(self, node: ListOf) -> Evaluate:
+        items = [self.compile(item) for item in node.items]
+        if all(isinstance(item, Literal) for item in node.items):
+            return lambda record: [item(record) for item in items]
+        self.costs, budget = True, self.budget
+
+        def made(record: Any) -> Any:
+            values = [item(record) for item in items]
+            budget.keep(values)
+            return values
+
+        return made
 
     def _map(self, node: MapOf) -> Evaluate:
         entries = [(self.compile(key), self.compile(value)) for key, value in node.entries]
+        self.costs, budget = True, self.budget
 
         def made(record: Any) -> Any:
             found: dict[str, Any] = {}
@@ -158,6 +169,7 @@ class _Compiler:
                 if key in found:
                     raise EvaluationError("a map has the same key twice")
                 found[key] = value
+            budget.keep(found)
             return found
 
         return made
@@ -437,7 +449,12 @@ def _filtered(macro: str, body: Evaluate, condition: Evaluate | None, cell: list
 
 def _mapped(macro: str, body: Evaluate, condition: Evaluate | None, cell: list[Any], budget: StepBudget) -> _Loop:
     def loop(record: Any, items: Any) -> list[Any]:
-        return [body(record) for cell[0] in items if condition is None or _boolean(macro, condition(record))]
+        made = []
+        for cell[0] in items:
+            if condition is None or _boolean(macro, condition(record)):
+                made.append(body(record))
+                budget.keep(made[-1])
+        return made
 
     return loop
 

@@ -14,6 +14,8 @@ from sluicegate.streams.expressions.faults import EvaluationError, TooCostly
 
 MAX_STEPS = 100_000
 """Steps of one evaluation. An element compared and 100 characters are a step each; an item of a loop is one or more."""
+ELEMENT = 25
+"""Characters that an item of a list, or a name or value of a map, counts for besides its text: its marks in JSON."""
 MAX_LENGTH = 1 << 20
 """Characters of a text, or items of a list, that an expression makes."""
 LONGEST = timedelta(seconds=315_576_000_000)
@@ -34,6 +36,7 @@ _KINDS: dict[type, str] = {
 }
 NUMBERS = (int, float)
 _ORDERED = (str, bool, datetime, timedelta)
+_CONTAINERS = (list, tuple, dict)
 
 
 class StepBudget:
@@ -53,6 +56,15 @@ class StepBudget:
     def read(self, *texts: str) -> None:
         self.spend(sum(map(len, texts)) // 100)
 
+    def keep(self, value: Any) -> None:
+        """Spend a step for each 100 characters of `value` as JSON. A value that is put into a list, map or document is
+        a reference in memory, but a copy each time in what is written."""
+        kind = type(value)
+        if kind is str:
+            self.spend(len(value) // 100)
+        elif kind in _CONTAINERS or kind is int or is_map(value):
+            self.spend(_written(value, self.left * 100) // 100)
+
     def compare(self, one: Any, other: Any) -> None:
         """Two texts are compared up to the end of the shorter one."""
         if type(one) is str and type(other) is str:
@@ -71,6 +83,24 @@ def refused(sign: str, *values: Any) -> EvaluationError:
 
 def is_map(value: Any) -> bool:
     return type(value) is dict or (type(value) not in _KINDS and isinstance(value, Mapping))
+
+
+def _written(value: Any, most: int) -> int:
+    """About how many characters the value has as JSON; more than `most`, and no more is looked at, if it has more."""
+    size, rest = 0, [value]
+    while rest and size <= most:
+        part = rest.pop()
+        if type(part) is str:
+            size += len(part)
+        elif type(part) is int:
+            size += part.bit_length() // 4
+        elif isinstance(part, list | tuple):
+            size += ELEMENT * len(part)
+            rest += part if size <= most else ()
+        elif is_map(part):
+            size += 2 * ELEMENT * len(part)
+            rest += [*part.keys(), *part.values()] if size <= most else ()
+    return size
 
 
 def equal(left: Any, right: Any, budget: StepBudget) -> bool:
@@ -111,7 +141,9 @@ def add(left: Any, right: Any, budget: StepBudget) -> Any:
         return _bounded(left + right)
     if isinstance(left, list | tuple) and isinstance(right, list | tuple):
         budget.spend(len(left) + len(right))
-        return _bounded([*left, *right])
+        joined = _bounded([*left, *right])
+        budget.keep(joined)
+        return joined
     if {one, other} <= {datetime, timedelta} and not one is other is datetime:
         return _moment(lambda: left + right)
     raise refused("+", left, right)

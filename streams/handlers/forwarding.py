@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from sluicegate.schemas import Codec, codec
 from sluicegate.streams.agent import Agent, Destination
 from sluicegate.streams.aggregation.accept import refuse
-from sluicegate.streams.aggregation.clauses import Fields, as_field
+from sluicegate.streams.aggregation.clauses import Fields, computed_fields
 from sluicegate.streams.aggregation.events import Event, Refused, Sent
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.results import Route, clauses, route, taking
@@ -122,7 +122,7 @@ class Forwarding(RecordProcessor):
 
     def _selected(self, number: int, each: Route, seen: Any, record: Record) -> bytes:
         """The document of the selected names. A name without an expression is left out where it is missing."""
-        found = {name: as_field(answer(seen)) for name, answer in each.select if answer is not None}
+        found = computed_fields("select", each.select, seen)
         document = {n: value for n, value in found.items() if value is not None or n not in self._copied[number]}
         to: Target = self._targets[number]  # type: ignore[assignment]  # every route with `select` has one
         try:

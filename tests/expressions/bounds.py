@@ -6,6 +6,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from sluicegate.schemas.json import decode_any, encode
+from sluicegate.streams.aggregation.clauses import as_field
 from sluicegate.streams.expressions.exact import exact
 from sluicegate.streams.expressions.faults import EvaluationError, TooCostly
 from sluicegate.streams.expressions.parse import parse
@@ -107,9 +108,48 @@ EXPRESSIONS = (
     "l.map(i, [i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i])",
     f"l.map(i, [{', '.join(['i'] * 200)}])",
     "l.map(i, {'a': i, 'b': i})",
+    "l.map(i, {'a': i, 't': t})",
+    "l.map(i, [t, t])",
+    "[t, t, t, t, t, t, t, t].map(i, [i, i, i, i, i, i, i, i].map(j, [j, j, j, j, j, j, j, j]))",
+    "[l, l, l, l, l, l, l, l].map(i, i + i + i + i + i + i + i + i)",
     "l.all(i, i < 'a' || i in [1, 2, 3, 4, 5, 6, 7, 8])",
     "l.all(i, default(i.b, 1) == 1 || has(i.c) || i.d == null)",
 )
+
+
+LARGEST = 64 << 20
+"""Bytes of the longest value that an evaluation may make, as JSON; RECORDS has records of 1 MB."""
+
+
+def longest(names: Iterable[str] = RECORDS) -> tuple[int, str, str]:
+    """The bytes of the longest value, its record and its expression. A value over LARGEST is not written to its end."""
+    return max((_bytes_of(text, record), name, text) for name, text, record in _pairs(names))
+
+
+def _pairs(names: Iterable[str]) -> Iterator[tuple[str, str, Any]]:
+    for name in names:
+        record = decode_any(encode(RECORDS[name]))
+        for text in EXPRESSIONS:
+            yield name, text, record
+
+
+def _bytes_of(text: str, record: Any) -> int:
+    try:
+        value = exact(parse(text), lambda field: lambda found: found.get(field))(record)
+    except EvaluationError:
+        return 0
+    return _written(value)
+
+
+def _written(value: Any) -> int:
+    if not isinstance(value, list | dict):
+        return len(encode(as_field(value)))
+    size = 2
+    for part in value.items() if isinstance(value, dict) else value:
+        size += 1 + (len(part[0]) + 3 + _written(part[1]) if isinstance(part, tuple) else _written(part))
+        if size > LARGEST:
+            break
+    return size
 
 
 class Evaluation(NamedTuple):
@@ -121,11 +161,9 @@ class Evaluation(NamedTuple):
 
 def evaluations(names: Iterable[str] = RECORDS) -> Iterator[Evaluation]:
     """Each expression on these records. Raises what an evaluation raises besides EvaluationError."""
-    for name in names:
-        record = decode_any(encode(RECORDS[name]))
-        for text in EXPRESSIONS:
-            evaluate = exact(parse(text), lambda field: lambda found: found.get(field))
-            yield Evaluation(text, name, *_timed(evaluate, record))
+    for name, text, record in _pairs(names):
+        evaluate = exact(parse(text), lambda field: lambda found: found.get(field))
+        yield Evaluation(text, name, *_timed(evaluate, record))
 
 
 def _timed(evaluate: Any, record: Any) -> tuple[float, str]:

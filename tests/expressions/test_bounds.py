@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from sluicegate.streams.expressions import exact
-from tests.expressions.bounds import evaluations, limit
+from sluicegate.streams.expressions.values import StepBudget
+from tests.expressions.bounds import LARGEST, evaluations, limit, longest
 
 PROJECT = Path(__file__).resolve().parents[2]
 DIGEST = "from tests.expressions.bounds import digest; print(digest(5, 2_000))"
@@ -25,8 +26,18 @@ def test_no_evaluation_takes_100_ms() -> None:
 
 def test_twin_a_loop_whose_body_costs_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exact, "_SHARE", 1_000_000)
-    found = list(evaluations(["objects"]))
+    found = list(evaluations(["integers"]))
     assert any(each.seconds > limit() for each in found)
+
+
+def test_no_evaluation_makes_a_value_that_is_much_longer_than_its_record() -> None:
+    size, record, text = longest()
+    assert size <= LARGEST, (record, text)
+
+
+def test_twin_a_text_that_many_maps_hold_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(StepBudget, "keep", lambda budget, value: None)
+    assert longest(["long texts"])[0] > LARGEST
 
 
 def test_results_do_not_depend_on_the_hash_seed() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sluicegate.schemas.json import DEEPEST, document
-from sluicegate.streams.agent import Agent, Aggregation, App, Destination, Handler, Reducer
+from sluicegate.streams.agent import Agent, Aggregation, App, Destination, Handler, Let, Reducer, Selected
 from sluicegate.streams.testing.driver import TestDriver
 from tests.fuzz import handlers
 from tests.fuzz.records import VALUES
@@ -126,3 +126,26 @@ def test_a_record_with_very_many_headers_and_large_ones_goes_its_way(fuzzed: Cal
     _, letters = outcome(an_agent(count=1), b"{", headers=headers)
     assert letters == [("undecodable", b"{")]
     fuzzed(2)
+
+
+@pytest.mark.parametrize("where", ["select of a forwarder", "select of a result", "let"])
+def test_a_computed_value_much_longer_than_its_record_is_not_written(where: str) -> None:
+    """A note that each of the lines of an order gets is one text in memory, and 280 MB in the result."""
+    lines = 'items.map(i, {"sku": i.sku, "note": note})'
+    chosen = Destination("out", select=(Selected("lines", lines),))
+    value = json.dumps({"items": [{"sku": n} for n in range(4_000)], "note": "n" * 70_000, "s": "x"}).encode()
+    rule = Aggregation(count=1, compute=(Reducer("items", "last", "items"), Reducer("note", "last", "note")))
+    agent = {
+        "select of a forwarder": Agent("a", ("in",), None, chosen, "dead"),
+        "select of a result": Agent("a", ("in",), rule, chosen, "dead"),
+        "let": Agent(
+            "a",
+            ("in",),
+            Aggregation(count=1, compute=(Reducer("lines", "last", "lines"),)),
+            Destination("out"),
+            "dead",
+            let=(Let("lines", lines),),
+        ),
+    }[where]
+    results, letters = outcome(agent, value)
+    assert (results, [reason for reason, _ in letters]) == ([], ["expression-failed"])
