@@ -62,6 +62,14 @@ class SetupFile:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplaceHandlers:
+    """From here on, other functions are called in place of the handlers of these agents."""
+
+    line: int
+    functions: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
 class PutRow:
     """A row that lookups find from now on. `source` is the table, the collection or the hash of the lookup. A `value`
     of None deletes the row."""
@@ -91,7 +99,9 @@ class DeployStep:
     policy: str | None = None
 
 
-CaseStep = SetupFile | PutRow | DeployStep | ExpectRows | SendCase | Expect | ExpectNothing | AdvanceStep
+CaseStep = (
+    SetupFile | ReplaceHandlers | PutRow | DeployStep | ExpectRows | SendCase | Expect | ExpectNothing | AdvanceStep
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,7 @@ def _verdict(app: App, case: "Case", crash: bool) -> "CaseVerdict":
 
 
 def _traced(verdict: "CaseVerdict", trace: tuple[str, ...]) -> "CaseVerdict":
-    """The verdict; of a test that failed with what its handlers raised."""
+    """The verdict; a failure with the errors that its handlers raised."""
     failure = verdict.failure
     return verdict if failure is None else replace(verdict, failure=replace(failure, trace=failure.trace or trace))
 
@@ -90,7 +90,7 @@ def _line(file: str, verdict: "CaseVerdict", crash: bool) -> str:
         return f"ok      {verdict.case.name}{survived}"
     where = "" if verdict.place is None else f" with {verdict.place}{survived}"
     failed = f"FAILED  {verdict.case.name}{where}: {file}:{verdict.failure.line}: {verdict.failure.text}"
-    return "\n        ".join([failed, *verdict.failure.trace])
+    return "\n        ".join([failed, *verdict.failure.observed, *verdict.failure.trace])
 
 
 def _document(file: str, verdict: "CaseVerdict") -> dict[str, object]:

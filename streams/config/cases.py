@@ -18,17 +18,19 @@ from sluicegate.streams.cases import (
     ExpectNothing,
     ExpectRows,
     PutRow,
+    ReplaceHandlers,
     SendCase,
     SetupFile,
 )
 from sluicegate.streams.config.document import LineColumn
 from sluicegate.streams.config.fields import Duration, Text, TopicField, refused, unless_unknown
+from sluicegate.streams.config.models_agent import FunctionsField
 from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean
 from sluicegate.streams.config.scalars import Decimal, Integer, Unknown
 from sluicegate.streams.units import DURATION, TIME, duration, moment
 
 _CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
-KINDS = ("setup", "row", "deploy", "send", "expect", "advance", "expect_nothing", "expect_rows")
+KINDS = ("setup", "handlers", "row", "deploy", "send", "expect", "advance", "expect_nothing", "expect_rows")
 PartitionNumber = Annotated[int, Field(ge=0, le=PARTITIONS - 1), unless_unknown(0)]
 Times = Annotated[int, Field(ge=1, le=100_000), unless_unknown(1)]
 
@@ -191,6 +193,11 @@ class StepModel(BaseModel):
     setup: Text | None = Field(
         default=None, description="A file of SQL statements that make the tables of the test.", examples=["orders.sql"]
     )
+    handlers: Annotated[dict[str, FunctionsField], unless_unknown(dict)] | None = Field(
+        default=None,
+        description="Functions that are called in place of the handlers of these agents, from here on.",
+        examples=[{"enter": "stubs:accepted"}],
+    )
     row: (
         Annotated[RowStep, unless_unknown(lambda: RowStep.model_construct(table="unknown", key="", value=None))] | None
     ) = Field(
@@ -253,10 +260,15 @@ Tests = Annotated[dict[str, StepsField], BeforeValidator(_as_tests)]
 
 
 def findings(
-    tests: Mapping[str, list[StepModel]], reads: set[str], writes: set[str] | None, rows: set[str]
+    tests: Mapping[str, list[StepModel]],
+    reads: set[str],
+    writes: set[str] | None,
+    rows: set[str],
+    handlers: Mapping[str, bool],
 ) -> Iterator[FileFinding]:
-    """Topics that no agent reads or writes (None: unknown), and tables without a lookup: a step on them could have no
-    effect. `rows` are the sources of the lookups."""
+    """Topics that no agent reads or writes (None: unknown), tables without a lookup, and agents without a handler: a
+    step on them could have no effect. `rows` are the sources of the lookups; `handlers` says of each agent whether it
+    has one."""
     for name, steps in tests.items():
         for number, step in enumerate(steps):
             path: Path = ("tests", name, number)
@@ -264,6 +276,9 @@ def findings(
                 continue  # the other file names the topics from now on
             if step.setup is not None and any(each.setup is None for each in steps[:number]):
                 yield FileFinding((*path, "setup"), "comes after another step", "begin the test with it")
+            for agent in step.handlers or ():
+                if not handlers.get(agent, False):
+                    yield _without_handler((*path, "handlers", agent), agent, handlers)
             if step.row is not None and step.row.source not in rows:
                 at, hint = (*path, "row"), did_you_mean(step.row.source, sorted(rows)) if rows else "add a lookup"
                 yield FileFinding(at, "is of a source that no lookup has", hint, (at, ("agents",)))
@@ -273,6 +288,13 @@ def findings(
                     yield FileFinding(
                         at, f"is a topic that no agent {verb}", did_you_mean(topic, sorted(known)), (at, ("agents",))
                     )
+
+
+def _without_handler(path: Path, agent: str, handlers: Mapping[str, bool]) -> FileFinding:
+    if agent in handlers:
+        return FileFinding(path, "is an agent without a handler", "leave it out", (path, ("agents", agent)))
+    known = [name for name, handled in handlers.items() if handled]
+    return FileFinding(path, "is no agent with a handler", did_you_mean(agent, known), (path, ("agents",)))
 
 
 def _topics(
@@ -309,6 +331,8 @@ def _step(step: StepModel, line: int) -> CaseStep:
         wanted = step.expect
         value = wanted.value if "value" in wanted.model_fields_set else ANYTHING
         return Expect(line, wanted.topic, wanted.key, value, wanted.reason, wanted.headers)
+    if step.handlers is not None:
+        return ReplaceHandlers(line, {agent: tuple(functions) for agent, functions in step.handlers.items()})
     if step.row is not None:
         return PutRow(line, step.row.source, step.row.key, step.row.value)
     if step.deploy is not None:

@@ -56,7 +56,9 @@ def _tests(file: FileModel) -> Iterator[FileFinding]:
     looked_up = [each for agent in agents for each in (agent.lookup or {}).values()]
     rows = {each.source for each in looked_up if each.kind != "topic"}
     reads |= {each.source for each in looked_up if each.kind == "topic"}
-    yield from cases.findings(file.tests, reads, None if any(agent.handler for agent in agents) else writes, rows)
+    handlers = {name: agent.handler is not None for name, agent in file.agents.items()}
+    known = None if any(handlers.values()) else writes
+    yield from cases.findings(file.tests, reads, known, rows, handlers)
 
 
 def _http(file: FileModel) -> Iterator[FileFinding]:

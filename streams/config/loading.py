@@ -90,8 +90,8 @@ def judge(found: FileDocument, name: str, folder: FilePath, tolerant: bool = Fal
         problems += unset
     vague = frozenset(str(f.path[1]) for f in found.unset if f.path[:1] == ("agents",) and len(f.path) > 1)
     app = build.app(model, str(folder.absolute())) if model is not None and not problems else None
-    if app is not None and not unset:
-        problems += [_problem(name, found, f) for f in rules.findings(app)]
+    if app is not None and model is not None and not unset:
+        problems += [_problem(name, found, f) for f in rules.findings(app, model.tests)]
     warnings = [_problem(name, found, f) for f in _warnings(found, model, app, tolerant)]
     for each in typed.judged(app, model) if app is not None and not unset and not problems else ():
         (warnings if each.is_warning else problems).append(_problem(name, found, each.finding))

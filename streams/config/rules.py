@@ -2,16 +2,19 @@
 user's code (`module:codec`, `reduce`)."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from types import MappingProxyType
 
 from sluicegate.streams.agent import Agent, App, Destination
 from sluicegate.streams.config import correlating, schemas
+from sluicegate.streams.config.cases import StepModel
 from sluicegate.streams.config.problems import FileFinding, Path, printable
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.importing import loaded
 
 
-def findings(app: App) -> Iterator[FileFinding]:
+def findings(app: App, tests: Mapping[str, list[StepModel]] = MappingProxyType({})) -> Iterator[FileFinding]:
     """Modules are looked up as the workers do: in installed packages first, then in the file's folder."""
     sys.path.append(app.folder)
     try:
@@ -21,7 +24,8 @@ def findings(app: App) -> Iterator[FileFinding]:
             for at, each in _outputs(agent):
                 yield from _codecs(("agents", agent.name, *at, "format"), each.format)
             yield from _rule(agent)
-            yield from _functions(agent)
+            yield from _functions(agent, ("agents", agent.name, "handler"))
+        yield from _replaced(app, tests)
     finally:
         sys.path.remove(app.folder)
 
@@ -80,13 +84,24 @@ def _reducers(agent: Agent, path: tuple[str, ...]) -> Iterator[FileFinding]:
             yield _finding((*path, "compute", reducer.name), error)
 
 
-def _functions(agent: Agent) -> Iterator[FileFinding]:
+def _replaced(app: App, tests: Mapping[str, list[StepModel]]) -> Iterator[FileFinding]:
+    """The functions that tests call in place of handlers."""
+    handled = {agent.name: agent for agent in app.agents}
+    for name, steps in tests.items():
+        for number, step in enumerate(steps):
+            for agent, functions in (step.handlers or {}).items():
+                if (known := handled.get(agent)) is not None and known.handler is not None:
+                    other = replace(known, handler=replace(known.handler, functions=tuple(functions)))
+                    yield from _functions(other, ("tests", name, number, "handlers", agent))
+
+
+def _functions(agent: Agent, path: Path) -> Iterator[FileFinding]:
     from sluicegate.streams.handlers.functions import functions
     from sluicegate.streams.handlers.types import decoder
 
     if agent.handler is None:
         return
-    path, item = ("agents", agent.name, "handler"), "message" if agent.aggregation is None else "batch"
+    item = "message" if agent.aggregation is None else "batch"
     compute = () if agent.aggregation is None else agent.aggregation.compute
     try:
         found = functions(agent.handler.functions, item, lambda coroutine: None, agent.handler.session, compute)

@@ -1,7 +1,7 @@
 """The test driver: an app on the real engine without a broker, a server or waiting."""
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -19,7 +19,7 @@ from sluicegate.streams.testing.hashing import partition_of
 from sluicegate.streams.testing.log import Log, ManualClock
 from sluicegate.streams.testing.outputs import OutputReader, ReadOutput, sender, sent_by_us
 from sluicegate.streams.testing.stores import StoreSetup, TestStore
-from sluicegate.streams.testing.workers import Workers, on_path
+from sluicegate.streams.testing.workers import Workers, on_path, path_of
 from sluicegate.streams.units import duration
 
 HeaderValues = Mapping[str, str | bytes | None] | Iterable[tuple[str, str | bytes | None]]
@@ -126,6 +126,14 @@ class TestDriver:
         self._test_store.put_row(source, key, value)
         self._workers.settle()
 
+    def replace_handler(self, agent: str, *functions: str | Callable[..., object]) -> None:
+        """From now on, calls these functions in place of the handler of the agent. Each is a function, or its
+        `module:function`, and takes parameters as a handler does. Raises ConfigurationError."""
+        if self._agent(agent).handler is None:
+            raise ConfigurationError(f"agent {agent} has no handler")
+        self._workers.replace_handlers({agent: tuple(map(path_of, functions))})
+        self._workers.settle()
+
     def deploy(self, app: App | str | Path, open: str | None = None) -> None:
         """Makes the rules of another file the ones that run, as `sluicegate deploy`. A relative path starts at the
         folder of the app. `open` is finish, convert, rewind, flush or drop: what becomes of open groups. Raises
@@ -172,6 +180,12 @@ class TestDriver:
         return [letter for each in topics for letter in self.read(each)]
 
     @property
+    def output_topics(self) -> list[str]:
+        """The topics that agents have written so far, and those that the app names, sorted."""
+        written = {topic for topic, messages in self.log.order.items() if sent_by_us(messages)}
+        return sorted({*self._outputs.topics, *written})
+
+    @property
     def dead_letter_topics(self) -> list[str]:
         return self._outputs.dead_letter_topics
 
@@ -193,6 +207,10 @@ class TestDriver:
         halted = [p for report in reports for p in report.partitions if p.state == "halted"]
         stopped = [f"{p.topic}/{p.number} stopped: {p.error}: {p.detail}" for p in halted]
         return stopped + [reason for report in reports for reason in report.reasons if not reason.startswith("halted ")]
+
+    def counts(self, agent: str) -> Mapping[tuple[str, tuple[str, ...]], float]:
+        """The counters of an agent since the begin of the test, by the metric's name and the values of its labels."""
+        return self._workers.counts(self._agent(agent).name)
 
     @property
     def values(self) -> dict[str, Any]:

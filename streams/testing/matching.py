@@ -22,7 +22,7 @@ def candidates(outputs: Sequence[ReadOutput], key: str | None) -> list[ReadOutpu
 
 def differences(expect: Expect, output: ReadOutput) -> list[str]:
     """The differences between an output and an expectation. Empty when the output matches."""
-    found = [] if expect.value is ANYTHING else list(_of_value(expect.value, output.value))
+    found = [] if expect.value is ANYTHING else list(_of_value(expect.value, output.value, ""))
     if expect.reason is not None and output.reason != expect.reason:
         found.append(f"its reason is {output.reason}, not {expect.reason}")
     for name, text in expect.headers.items():
@@ -33,24 +33,29 @@ def differences(expect: Expect, output: ReadOutput) -> list[str]:
     return found
 
 
-def _of_value(wanted: Any, value: Any) -> Iterator[str]:
-    if not isinstance(wanted, Mapping) or not isinstance(value, Mapping):
-        if not same(wanted, value):
-            yield f"its value is {shown(value)}, not {shown(wanted)}"
-        return
-    for name, each in wanted.items():
-        if name not in value:
-            yield f"it has no {name}"
-        elif not same(each, value[name]):
-            yield f"its {name} is {shown(value[name])}, not {shown(each)}"
-
-
-def same(wanted: Any, value: Any) -> bool:
-    """Equal as in JSON: true is not 1, 100 is 100.0. Fractions are compared to about nine digits."""
+def _of_value(wanted: Any, value: Any, path: str) -> Iterator[str]:
+    """`path` is the place of the value in the output, such as `order.items[1]`."""
     if isinstance(wanted, Mapping) and isinstance(value, Mapping):
-        return wanted.keys() == value.keys() and all(same(wanted[name], value[name]) for name in wanted)
+        for name, each in wanted.items():
+            inner = f"{path}.{name}" if path else str(name)
+            if name not in value:
+                yield f"it has no {inner}"
+            else:
+                yield from _of_value(each, value[name], inner)
+    elif isinstance(wanted, list) and isinstance(value, list) and len(wanted) == len(value):
+        for number, (each, other) in enumerate(zip(wanted, value, strict=True)):
+            yield from _of_value(each, other, f"{path}[{number}]")
+    elif not fits(wanted, value):
+        yield f"its {path or 'value'} is {shown(value)}, not {shown(wanted)}"
+
+
+def fits(wanted: Any, value: Any) -> bool:
+    """Equal as in JSON: true is not 1, 100 is 100.0. Fractions are compared to about nine digits. Of a mapping, at any
+    depth, only the wanted fields are compared."""
+    if isinstance(wanted, Mapping) and isinstance(value, Mapping):
+        return all(name in value and fits(wanted[name], value[name]) for name in wanted)
     if isinstance(wanted, list) and isinstance(value, list):
-        return len(wanted) == len(value) and all(map(same, wanted, value))
+        return len(wanted) == len(value) and all(map(fits, wanted, value))
     if json.is_number(wanted) and json.is_number(value):
         whole = isinstance(wanted, int) and isinstance(value, int)
         return bool(wanted == value if whole else isclose(wanted, value, abs_tol=1e-12))

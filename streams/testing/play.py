@@ -14,6 +14,7 @@ from sluicegate.streams.cases import (
     ExpectNothing,
     ExpectRows,
     PutRow,
+    ReplaceHandlers,
     SendCase,
     SetupFile,
 )
@@ -22,6 +23,7 @@ from sluicegate.streams.testing import matching
 from sluicegate.streams.testing.deaths import REPLIES, DeathKind, Deaths
 from sluicegate.streams.testing.driver import TestDriver
 from sluicegate.streams.testing.log import START
+from sluicegate.streams.testing.observed import observed
 from sluicegate.streams.testing.outputs import ReadOutput
 from sluicegate.streams.testing.tracebacks import told
 from sluicegate.streams.wording import counted
@@ -29,10 +31,12 @@ from sluicegate.streams.wording import counted
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """`text` says what was expected and what came instead; `trace` shows where the user's code raised."""
+    """`text` says what was expected and what came instead; `observed` has a line for each thing that may explain it;
+    `trace` shows where the user's code raised."""
 
     line: int
     text: str
+    observed: tuple[str, ...] = ()
     trace: tuple[str, ...] = ()
 
 
@@ -58,16 +62,17 @@ def play(app: App, case: Case, deaths: Deaths | None = None) -> Failure | None:
     try:
         with TestDriver(app, partitions=PARTITIONS, deaths=deaths, setup=setup) as driver:
             stage = PlayStage(driver, case)
-            for step in case.steps:
-                at = step.line
-                stage.take(step)
-            stage.end()
-    except _Unexpected as error:
-        return Failure(error.line, str(error))
+            try:
+                for step in case.steps:
+                    at = step.line
+                    stage.take(step)
+                stage.end()
+            except _Unexpected as error:
+                return Failure(error.line, str(error), stage.observed(error.topic))
     except SluicegateError as error:
         return Failure(at, f"the app could not go on: {error}")
     except (Exception, SystemExit) as error:
-        return Failure(at, f"the app raised {type(error).__name__}: {error}", told(error))
+        return Failure(at, f"the app raised {type(error).__name__}: {error}", trace=told(error))
     return None
 
 
@@ -94,9 +99,11 @@ def play_with_crashes(app: App, case: Case, progress: ShowProgress) -> CaseVerdi
 
 
 class _Unexpected(Exception):
-    def __init__(self, line: int, text: str) -> None:
+    """`topic` is the one whose outputs the text describes."""
+
+    def __init__(self, line: int, text: str, topic: str = "") -> None:
         super().__init__(text)
-        self.line = line
+        self.line, self.topic = line, topic
 
 
 class PlayStage:
@@ -115,6 +122,9 @@ class PlayStage:
                 at = step.at if step.after is None else START + step.after
                 sent = step.topic, step.value, step.key, step.headers, at
                 self._driver.send(*sent, partition=step.partition, times=step.times)
+            case ReplaceHandlers():
+                for agent, functions in step.functions.items():
+                    self._driver.replace_handler(agent, *functions)
             case PutRow():
                 self._driver.put_row(step.source, step.key, step.value)
             case DeployStep():
@@ -139,6 +149,11 @@ class PlayStage:
         for trouble in self._driver.troubles():
             raise _Unexpected(max(self._lines.values()), f"at the end of the test a partition stands still: {trouble}")
 
+    def observed(self, topic: str) -> tuple[str, ...]:
+        """What came instead of an output that a step expected, on other topics than this one."""
+        others = [other for other in self._driver.output_topics if other != topic]
+        return observed(self._driver, topic, [output for other in others for output in self._outputs(other)])
+
     def _expect(self, step: Expect) -> None:
         outputs = self._outputs(step.topic)
         found = matching.candidates(outputs, step.key)
@@ -146,7 +161,8 @@ class PlayStage:
             if not matching.differences(step, output):
                 outputs.remove(output)
                 return
-        raise _Unexpected(step.line, f"expected {matching.wanted(step)}; {self._instead(step, found, outputs)}")
+        text = f"expected {matching.wanted(step)}; {self._instead(step, found, outputs)}"
+        raise _Unexpected(step.line, text, step.topic)
 
     def _expect_rows(self, step: ExpectRows) -> None:
         found = self._driver.rows(step.sql)
@@ -155,7 +171,7 @@ class PlayStage:
             came = counted(len(found), "row")
             raise _Unexpected(step.line, f"expected {wanted}; {came} came: {matching.shown(found)}")
         for number, (expected, row) in enumerate(zip(step.rows, found, strict=True), 1):
-            wrong = [name for name, value in expected.items() if name not in row or not matching.same(value, row[name])]
+            wrong = [name for name, value in expected.items() if name not in row or not matching.fits(value, row[name])]
             if wrong:
                 text = f"expected row {number} to be {matching.shown(expected)}; {', '.join(wrong)} differs"
                 raise _Unexpected(step.line, f"{text}: {matching.shown(row)}")
@@ -174,7 +190,7 @@ class PlayStage:
         outputs = self._outputs(topic)
         if outputs:
             came = f"{len(outputs)} came: {matching.described(outputs[0])}"
-            raise _Unexpected(line, f"expected {wanted} on {topic}; {came}")
+            raise _Unexpected(line, f"expected {wanted} on {topic}; {came}", topic)
 
     def _outputs(self, topic: str) -> list[ReadOutput]:
         left = self._left.setdefault(topic, [])

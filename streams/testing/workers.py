@@ -1,6 +1,8 @@
 """The workers of an app over a log in memory: the real engine, run step by step until nothing changes."""
 
 import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from typing import cast
@@ -12,8 +14,9 @@ from sluicegate.streams.engine.build import build
 from sluicegate.streams.engine.following import running
 from sluicegate.streams.engine.worker import Worker, WorkerDependencies
 from sluicegate.streams.errors import PersistenceError, SystemNotReady
+from sluicegate.streams.importing import define
 from sluicegate.streams.journal.amending import Person
-from sluicegate.streams.observe.metrics import Meter
+from sluicegate.streams.observe.metrics import Labels, Meter
 from sluicegate.streams.observe.report import WorkerReport
 from sluicegate.streams.operations.deploying import DeployOptions, deploy
 from sluicegate.streams.operations.rewind_check import RewindCheck
@@ -38,6 +41,8 @@ class Workers:
         self._inputs: list[LogInput] = []
         self._producers: list[LogProducer] = []
         self._running: list[Worker] = []
+        self._replaced: dict[str, tuple[str, ...]] = {}
+        self._meters = {agent.name: Meter() for agent in app.agents}
         # only these schedule messages or use the outbox
         leased = any(agent.handler or agent.scope == "shared" for agent in app.agents)
         self._dispatch = Dispatch(self._store, LogProducer(log, clock.time), clock, deaths) if leased else None
@@ -63,6 +68,16 @@ class Workers:
         self._running, self._inputs, self._producers = [], [], []
         if self._dispatch is not None:
             self._dispatch.die()
+
+    def replace_handlers(self, functions: Mapping[str, tuple[str, ...]]) -> None:
+        """Call these functions in place of the handlers of these agents, also under rules that are deployed later."""
+        self._replaced |= functions
+        self.die()
+
+    def counts(self, agent: str) -> Mapping[tuple[str, Labels], float]:
+        """What the agent has counted since the begin of the test, by the metric and its labels."""
+        samples = self._meters[agent].snapshot() if agent in self._meters else []
+        return {(name, labels): value for name, labels, value in samples if isinstance(value, float | int)}
 
     def deploy(self, app: App, policy: str | None) -> None:
         """Make the rules of `app` the ones that run. The command is repeated when it dies or is not answered. Raises
@@ -113,7 +128,7 @@ class Workers:
             input=source,
             producer=cast(Producer, MortalProducer(producer, self._deaths)),
             clock=clock,
-            meter=Meter(),
+            meter=self._meters.setdefault(agent.name, Meter()),
             random=self._deaths.jitter,
             token=lambda: f"name-{next(self._names)}",
             report=lambda report: None,
@@ -122,7 +137,13 @@ class Workers:
             table=partial(LogTable, log),
         )
         deployed = catalogue.read(self._store, app.name).get(agent.name, UNVERSIONED)
-        return build(app, running(agent, deployed), number, "test", "refuse", parts, deployed)
+        return build(app, self._calling(running(agent, deployed)), number, "test", "refuse", parts, deployed)
+
+    def _calling(self, agent: Agent) -> Agent:
+        """The agent with the functions that this test calls."""
+        if agent.handler is None or agent.name not in self._replaced:
+            return agent
+        return replace(agent, handler=replace(agent.handler, functions=self._replaced[agent.name]))
 
     def _until_quiet(self) -> None:
         still = rounds = 0
@@ -151,3 +172,12 @@ def on_path(folder: str) -> bool:
     if new:
         sys.path.append(folder)
     return new
+
+
+def path_of(function: str | Callable[..., object]) -> str:
+    """The path under which this process finds the function."""
+    if isinstance(function, str):
+        return function
+    path = f"{function.__module__}:{function.__qualname__}"
+    define(path, function)
+    return path

@@ -96,7 +96,7 @@ def test_for_machines_there_is_one_document(invoke):
         "name": "it",
         "line": FIRST - 1,
         "ok": False,
-        "failure": {"file": "f.yaml", "line": FIRST + 2, "trace": []},
+        "failure": {"file": "f.yaml", "line": FIRST + 2, "observed": [], "trace": []},
         "deaths": 0,
         "lost": 0,
         "place": None,
@@ -174,6 +174,7 @@ def test_the_traceback_of_a_handler_stands_below_the_test_that_failed_without_lo
         "  brokenshop.py:7 in check: raise ValueError(f\"no {value['name']}\")",
     ]
     assert rest == [*(f"        {line}" for line in trace), "0 of 1 tests passed"]
+    assert json.loads(as_json.stdout)["tests"][0]["failure"]["observed"] == []
     assert "a local" not in result.stdout
     assert json.loads(as_json.stdout)["tests"][0]["failure"]["trace"] == trace
 

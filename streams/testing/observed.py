@@ -1,0 +1,123 @@
+"""What came instead of an expected output: one line for each thing that may explain it."""
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, groupby
+
+from sluicegate.streams.agent import Agent
+from sluicegate.streams.operations.answering import RecordClauses
+from sluicegate.streams.testing.driver import TestDriver
+from sluicegate.streams.testing.group import Group
+from sluicegate.streams.testing.log import LogRecord
+from sluicegate.streams.testing.matching import described, shown
+from sluicegate.streams.testing.outputs import ReadOutput, text_of
+from sluicegate.streams.units import spoken_duration
+from sluicegate.streams.wording import counted
+
+MOST = 3  # dead letters of different reasons, outputs of a topic, groups of an agent
+COUNTED = {
+    "records_skipped": "skipped {} (on_null or on_missing: skip)",
+    "records_duplicate": "dropped {} as duplicates (dedupe)",
+    "records_past_window": "left out {} that were late: the window had closed",
+    "records_partly_late": "counted {} that were late only in the windows that were still open",
+    "legs_late": "received {} of a leg that were late",
+    "records_passed_over": "passed over {}, which a `dead retry` sent for another agent",
+}
+"""What an agent did with a number of records, by metric. `where` is told with its records, and `fires` with reasons."""
+
+
+def observed(driver: TestDriver, topic: str, unmatched: Sequence[ReadOutput]) -> tuple[str, ...]:
+    """`topic` is where an output was expected; empty: the test failed elsewhere. `unmatched` are the outputs of other
+    topics that no step has expected, in their order."""
+    letters = [output for output in unmatched if output.topic in driver.dead_letter_topics]
+    others = [output for output in unmatched if output.topic not in driver.dead_letter_topics]
+    chosen = _before(driver.app.agents, topic) if topic else driver.app.agents
+    agents = chain.from_iterable(_of_agent(driver, agent) for agent in chosen)
+    return (*_letters(letters), *_outputs(others), *agents)
+
+
+def _before(agents: Sequence[Agent], topic: str) -> list[Agent]:
+    """The agents whose outputs may lead to the topic, in the order of the file. A handler may send to any topic."""
+    wanted, chosen = {topic}, set[str]()
+    while more := [each for each in agents if each.name not in chosen and _writes(each, wanted)]:
+        chosen.update(each.name for each in more)
+        wanted.update(chain.from_iterable(each.topics for each in more))
+    return [each for each in agents if each.name in chosen]
+
+
+def _writes(agent: Agent, topics: set[str]) -> bool:
+    named = {*(to.topic for to in agent.outputs), agent.dead_letters, agent.history}
+    return agent.handler is not None or not topics.isdisjoint(named)
+
+
+def _letters(letters: Sequence[ReadOutput]) -> Iterator[str]:
+    """The dead letters of one reason and one error are one line."""
+    causes: dict[tuple[str, str, str, str], list[ReadOutput]] = {}
+    for letter in letters:
+        causes.setdefault((letter.topic, *_cause(letter)), []).append(letter)
+    for (topic, agent, reason, error), same in list(causes.items())[:MOST]:
+        of, number, offset = (_header(same[0], name) for name in ("topic", "partition", "offset"))
+        first = f"{'' if len(same) == 1 else 'the first '}at {of}/{number} offset {offset}"
+        yield f"agent {agent}: {counted(len(same), 'dead letter')} on {topic}, {reason}: {error} ({first})"
+    if len(causes) > MOST:
+        yield f"dead letters of {counted(len(causes) - MOST, 'other reason')}"
+
+
+def _cause(letter: ReadOutput) -> tuple[str, str, str]:
+    """Agent, reason and error. The clause of an expression that failed belongs to the error."""
+    agent, clause, error, where = (_header(letter, name) for name in ("agent", "clause", "error", "where"))
+    return agent, str(letter.reason), f"{clause + ': ' if clause else ''}{error}{' at ' + where if where else ''}"
+
+
+def _header(letter: ReadOutput, name: str) -> str:
+    value = letter.headers.get(f"sluicegate-dead-{name}")
+    return value if isinstance(value, str) else ""
+
+
+def _outputs(outputs: Sequence[ReadOutput]) -> Iterator[str]:
+    for topic, of_topic in groupby(sorted(outputs, key=lambda output: output.topic), lambda output: output.topic):
+        came = list(of_topic)
+        some = "; ".join(map(described, came[:MOST])) + ("; ..." if len(came) > MOST else "")
+        yield f"{counted(len(came), 'output')} on {topic} that no step expects: {some}"
+
+
+def _of_agent(driver: TestDriver, agent: Agent) -> Iterator[str]:
+    counts = driver.counts(agent.name)
+    name = agent.rekeys or agent.name
+    if agent.where and (left := _left_out(driver, agent)):
+        first = f"key {_text(left[0].k)}, value {_text(left[0].v)}"
+        yield f"agent {name}: `where` ({agent.where}) left out {counted(len(left), 'record')}: {first}{_more(left)}"
+    for (metric, labels), number in counts.items():
+        if metric == "expressions" and labels[0] != "where" and labels[1] == "false":
+            yield f"agent {name}: `{labels[0]}` was false {counted(int(number), 'time')}"
+        elif metric in COUNTED and number:
+            yield f"agent {name}: {COUNTED[metric].format(counted(int(number), 'record'))}"
+        elif metric == "fires" and agent.handler is not None:
+            yield f"agent {name}: its handler got {counted(int(number), 'group')} that ended by {labels[0]}"
+        elif metric == "groups_discarded":
+            yield f"agent {name}: ended {counted(int(number), 'group')} without a result (on_timeout: discard)"
+    if agent.grouped and agent.scope == "partition" and (groups := driver.groups(agent.name)):
+        some = "; ".join(map(_group, groups[:MOST])) + ("; ..." if len(groups) > MOST else "")
+        yield f"agent {name}: {counted(len(groups), 'group')} still open: {some}"
+
+
+def _left_out(driver: TestDriver, agent: Agent) -> list[LogRecord]:
+    """The records for which `where` is false, asked again: after a crash the engine counts some of them twice."""
+    clauses = RecordClauses(agent)
+    number = clauses.names.index("where")
+    records = chain.from_iterable(driver.log.order.get(topic, []) for topic in agent.topics)
+    return [record for record in records if clauses.answer(number, record).value is False]
+
+
+def _more(records: Sequence[LogRecord]) -> str:
+    return "" if len(records) == 1 else f", and {len(records) - 1} more"
+
+
+def _group(group: Group) -> str:
+    window = "" if group.window is None else f", window {' to '.join(group.window)}"
+    due = "" if group.due_in is None else f", ends in {spoken_duration(max(0.0, round(group.due_in, 3)))}"
+    return f"key {_text(group.key)}, {counted(group.count, 'record')}{window}{due}"
+
+
+def _text(value: str | bytes | None) -> str:
+    text = text_of(value) if isinstance(value, bytes) else value
+    return text if isinstance(text, str) else shown(text)
