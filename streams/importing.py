@@ -3,8 +3,10 @@
 import difflib
 import importlib
 import importlib.util
+import inspect
 import os
 import sys
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
@@ -34,6 +36,18 @@ def loaded(path: str) -> Any:
         return _imported(path)
     finally:
         _importing.reset(before)
+
+
+def yields(function: Callable[..., Any]) -> bool:
+    """Whether it is a generator, or an asynchronous one: a call makes an object, and runs nothing of the function."""
+    calls = (function, type(function).__call__)
+    return any(inspect.isgeneratorfunction(each) or inspect.isasyncgenfunction(each) for each in calls)
+
+
+def waits(function: Callable[..., Any]) -> bool:
+    """Whether it is `async def`: a call makes a coroutine."""
+    calls = (function, type(function).__call__)
+    return any(inspect.iscoroutinefunction(each) for each in calls)
 
 
 def _imported(path: str) -> Any:

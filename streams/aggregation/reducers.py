@@ -16,7 +16,7 @@ from sluicegate.schemas.json import canonical, encode
 from sluicegate.streams.agent import Reducer
 from sluicegate.streams.aggregation.layout import COLUMNS, COUNT, LAST, Bags, GroupState
 from sluicegate.streams.errors import ConfigurationError
-from sluicegate.streams.importing import loaded
+from sluicegate.streams.importing import loaded, waits, yields
 
 Getter = Callable[[Any], Any]
 Add = Callable[[GroupState, Any], None]
@@ -97,7 +97,7 @@ def plan(
             reads.append((reducer.name, _slot(slot)))
         elif reducer.kind == "reduce":
             blank.append(b"\xc0")
-            folds.append(Fold(slot, imported(str(reducer.function))))
+            folds.append(Fold(slot, of_reduce(str(reducer.function))))
             reads.append((reducer.name, _accumulator(slot)))
         else:
             reads.append((reducer.name, _bag(reducer, len(bags), shown)))
@@ -169,6 +169,17 @@ def imported(path: str) -> Callable[..., Any]:
     if not callable(found):
         raise ConfigurationError(f"{path}: is not a function")
     return found  # type: ignore[no-any-return]
+
+
+def of_reduce(path: str) -> Callable[[Any, Any], Any]:
+    """The function of a `reduce`. Raises ConfigurationError for one whose call gives no accumulator."""
+    function = imported(path)
+    if yields(function) or waits(function):
+        kind = "a generator" if yields(function) else "async"
+        raise ConfigurationError(
+            f"{path}: is {kind}, so a call gives no accumulator; write a plain function: return it"
+        )
+    return function
 
 
 def apply(fold: Fold, state: GroupState, message: Any) -> bytes:

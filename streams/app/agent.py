@@ -11,7 +11,7 @@ from sluicegate.streams.app import values
 from sluicegate.streams.app.keys import AgentKeys, AggregateKeys, FileKeys, HandlerFunction
 from sluicegate.streams.app.origins import CodePlace
 from sluicegate.streams.errors import ConfigurationError
-from sluicegate.streams.handlers.functions import listed
+from sluicegate.streams.handlers.functions import in_vain, listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,8 @@ def made(
 ) -> Agent:
     """The agent of these keywords. `of` gives the text of a function. Raises ConfigurationError."""
     known(place, f"agent {name}", keys, AgentKeys.__annotations__)
+    if function is not None and (vain := in_vain(function)):
+        raise ConfigurationError(f"{place}: agent {name}: the function {vain}")
     try:
         return Agent(name, function, MappingProxyType(_tree(function, {**keys, "handler": handler}, of)), place)
     except values.Unsayable as error:

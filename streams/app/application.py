@@ -100,7 +100,8 @@ class App:
         parameter `NAME: list[T]` gets the messages of the group, and adds `compute={"NAME": "collect"}`. All other
         parameters get their arguments by name (docs/handlers.md).
 
-        Raises ConfigurationError for a second agent of the same name, and for a value that a file cannot hold.
+        Raises ConfigurationError for a second agent of the same name, for a class or a generator, and for a value that
+        a file cannot hold.
         """
         place, _ = origins.of_caller()
 

@@ -93,6 +93,8 @@ def judge(found: FileDocument, name: str, folder: FilePath, tolerant: bool = Fal
     if app is not None and model is not None and not unset:
         problems += [_problem(name, found, f) for f in rules.findings(app, model.tests)]
     warnings = [_problem(name, found, f) for f in _warnings(found, model, app, tolerant)]
+    if app is not None and not unset and not problems:
+        warnings += [_problem(name, found, f) for f in rules.warnings(app)]
     for each in typed.judged(app, model) if app is not None and not unset and not problems else ():
         (warnings if each.is_warning else problems).append(_problem(name, found, each.finding))
     tests = cases.cases(model.tests, found.places) if model is not None and not problems else ()

@@ -205,7 +205,7 @@ def _of_handler(agent: Agent) -> RecordType:
     if agent.handler is None or agent.aggregation is not None:
         return NOTHING
     try:
-        kind = functions(agent.handler.functions, "message", lambda coroutine: None, agent.handler.session).value_type
+        kind = functions(agent.handler.functions, "message", agent.handler.session).value_type
         found = _of_type(inspect.type_info(kind), ())
     except (ConfigurationError, TypeError):
         return NOTHING

@@ -5,13 +5,17 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from sluicegate.streams.agent import Agent, App, Destination
 from sluicegate.streams.config import correlating, schemas
 from sluicegate.streams.config.cases import StepModel
 from sluicegate.streams.config.problems import FileFinding, Path, printable
 from sluicegate.streams.errors import ConfigurationError
-from sluicegate.streams.importing import loaded
+from sluicegate.streams.importing import loaded, waits, yields
+
+if TYPE_CHECKING:
+    from sluicegate.streams.handlers.functions import Functions
 
 
 def findings(app: App, tests: Mapping[str, list[StepModel]] = MappingProxyType({})) -> Iterator[FileFinding]:
@@ -46,13 +50,18 @@ def _codecs(path: Path, name: str) -> Iterator[FileFinding]:
     try:
         if ":" in name:
             loaded(name)
-        codec(name)
+        made = codec(name)
     except ConfigurationError as error:
         yield _finding(path, error)
     except ValueError:
         yield FileFinding(
             path, f"{name}: has no decode or no encode", "name an object with both, as package.module:codec"
         )
+    else:
+        for word in [
+            word for word in ("decode", "encode") if yields(getattr(made, word)) or waits(getattr(made, word))
+        ]:
+            yield FileFinding(path, f"{name}: {word} is async or a generator", "write a plain function that returns")
 
 
 def _rule(agent: Agent) -> Iterator[FileFinding]:
@@ -74,12 +83,12 @@ def _rule(agent: Agent) -> Iterator[FileFinding]:
 
 
 def _reducers(agent: Agent, path: tuple[str, ...]) -> Iterator[FileFinding]:
-    from sluicegate.streams.aggregation.reducers import imported
+    from sluicegate.streams.aggregation.reducers import of_reduce
 
     for reducer in agent.aggregation.compute if agent.aggregation else ():
         try:
             if reducer.function is not None:
-                imported(reducer.function)
+                of_reduce(reducer.function)
         except ConfigurationError as error:
             yield _finding((*path, "compute", reducer.name), error)
 
@@ -96,18 +105,34 @@ def _replaced(app: App, tests: Mapping[str, list[StepModel]]) -> Iterator[FileFi
 
 
 def _functions(agent: Agent, path: Path) -> Iterator[FileFinding]:
-    from sluicegate.streams.handlers.functions import functions
     from sluicegate.streams.handlers.types import decoder
 
-    if agent.handler is None:
-        return
-    item = "message" if agent.aggregation is None else "batch"
-    compute = () if agent.aggregation is None else agent.aggregation.compute
     try:
-        found = functions(agent.handler.functions, item, lambda coroutine: None, agent.handler.session, compute)
-        decoder(found.value_type)
+        if (found := _imported(agent)) is not None:
+            decoder(found.value_type)
     except ConfigurationError as error:
         yield _finding(path, error)
+
+
+def warnings(app: App) -> Iterator[FileFinding]:
+    """The topics that no handler can write to. After `findings`, which imports the handlers, has found nothing."""
+    for agent in app.agents:
+        found = _imported(agent)
+        if found is not None and agent.outputs and not found.sends:
+            what = "gets nothing: the handler has neither the parameter `send` nor `context`"
+            hint = "add `send` and call send(VALUE), or leave `to` out"
+            yield FileFinding(("agents", agent.name, "to"), what, hint)
+
+
+def _imported(agent: Agent) -> "Functions | None":
+    """The functions of its handler; None without one. Raises ConfigurationError."""
+    from sluicegate.streams.handlers.functions import functions
+
+    if agent.handler is None:
+        return None
+    item = "message" if agent.aggregation is None else "batch"
+    compute = () if agent.aggregation is None else agent.aggregation.compute
+    return functions(agent.handler.functions, item, agent.handler.session, compute)
 
 
 def _finding(

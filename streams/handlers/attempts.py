@@ -8,6 +8,7 @@ shared_fires.py (`scope: shared`). After a failed call a runner asks `decide`. T
     a system that the handler needs does not answer   TryAgain after the outage's pause; not counted
     the error names bad messages of the group         Split: they become dead letters, the rest is called; not counted
     several messages failed in one transaction        Split: each half has its own transaction; not counted
+    the function returned a value                     as if no attempt were left: it would return one again
     raised, attempts are left                         TryAgain after the back-off
       and messages before it in the batch went well     at once, apart from them; with one attempt left and no
                                                         transaction to roll back, in the same run of the batch
@@ -109,13 +110,15 @@ RejectedMessages = Mapping[int, Rejected]
 class CallFailure:
     """How a call failed. `pause` is set after an outage: no handler is called for that many seconds. `bad` are
     the messages that must leave their group. `items` is the number of items that failed in one transaction.
-    `behind`: earlier messages of its batch succeeded. `session`: their transaction is rolled back."""
+    `behind`: earlier messages of its batch succeeded. `session`: their transaction is rolled back. `final`: another
+    call would fail the same way."""
 
     pause: float | None = None
     bad: RejectedMessages = field(default_factory=dict)
     items: int = 1
     behind: bool = False
     session: bool = False
+    final: bool = False
 
 
 RAISED = CallFailure()
@@ -174,7 +177,7 @@ def decide(attempt: int, failure: CallFailure, policy: Handler, suspicion: Suspi
     if failure.bad or failure.items > 1:
         return Split(failure.bad)
     attempts = max(attempt, suspicion.alone)
-    if attempts < policy.attempts:
+    if attempts < policy.attempts and not failure.final:
         if failure.behind:
             return TryAgain(attempts, 0.0, same_run=attempts + 1 == policy.attempts and not failure.session)
         return TryAgain(attempts, min(policy.backoff_most, policy.backoff_first * 2 ** (attempts - 1)))

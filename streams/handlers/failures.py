@@ -22,7 +22,7 @@ from sluicegate.streams.handlers.attempts import (
     decide,
     isolates,
 )
-from sluicegate.streams.handlers.values import BadItems, Message, Outage
+from sluicegate.streams.handlers.values import BadItems, Message, Outage, UnusedAnswer
 
 OUTAGES = (Outage, PersistenceError, SystemNotReady, ConnectionError, TimeoutError)
 LONGEST_OUTAGE_PAUSE = 30.0
@@ -75,7 +75,8 @@ class Policy:
     def probes(self, error: Exception, attempt: int) -> bool:
         """Whether the messages of a group are tried alone after this number of failures. They are not if the error
         names the bad messages."""
-        return isolates(attempt, self.handler) and not isinstance(error, BadItems | ProcessEnded) and not outage(error)
+        named = isinstance(error, BadItems | ProcessEnded | UnusedAnswer)
+        return isolates(attempt, self.handler) and not named and not outage(error)
 
     def judge(self, failed: Failed, attempt: int, failure: CallFailure, suspicion: Suspicion, log: Any) -> Decision:
         """Decide what follows, and log it. The pause of a returned TryAgain is the one to wait for. Raises
@@ -83,6 +84,8 @@ class Policy:
         identity, where, cause = failed
         if outage(cause.error):
             failure = replace(failure, pause=self._outage.delay())
+        if isinstance(cause.error, UnusedAnswer):
+            failure = replace(failure, final=True)
         decision = decide(attempt, failure, self.handler, suspicion)
         if isinstance(decision, Split):
             log.warning("handler.bad_items", where=where, id=identity, items=len(decision.bad))

@@ -1,7 +1,8 @@
 """Finds the application's functions by import path, and calls them with the arguments that their parameters ask for."""
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
@@ -10,9 +11,9 @@ from sluicegate.streams.aggregation.reducers import imported
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.handlers.types import converter, each
 from sluicegate.streams.handlers.values import Batch, Context, Message
+from sluicegate.streams.importing import yields
 
 Call = Callable[[Any, Context], Any]
-Await = Callable[[Awaitable[Any]], Any]
 
 ARGUMENTS: dict[str, Call] = {
     "message": lambda item, context: item,
@@ -40,31 +41,35 @@ UNRESOLVED = object()
 
 class Functions(NamedTuple):
     """`calls` run one after the other. `value_type` is the type that the value is decoded into (Any: plain values).
-    `schedules`: whether they may schedule timeouts."""
+    `schedules`: whether they may schedule timeouts; `sends`: whether they may send."""
 
     calls: Sequence[Call]
     value_type: Any
     schedules: bool
+    sends: bool
 
 
 class Wanted(NamedTuple):
     """The argument for one parameter: an entry of ARGUMENTS, or the `get` of a part of the result of a group. `kind`
-    is the type of `value`."""
+    is the type of `value`. `keyword` is the name of a parameter that gets its argument by name."""
 
     name: str
     kind: Any = Any
     get: Call | None = None
+    keyword: str = ""
 
 
-def functions(
-    paths: Sequence[str], item: str, run: Await, session: bool = False, compute: Sequence[Reducer] = ()
-) -> Functions:
-    """The functions at `package.module:name`, for items that are a `message` or a `batch`. `run` waits for coroutines.
-    `compute` has the computed fields of a batch, which parameters of the same names get.
+def functions(paths: Sequence[str], item: str, session: bool = False, compute: Sequence[Reducer] = ()) -> Functions:
+    """The functions at `package.module:name`, for items that are a `message` or a `batch`. `compute` has the computed
+    fields of a batch, which parameters of the same names get.
 
-    Raises ConfigurationError for a function that cannot be imported or that asks for an unknown argument.
+    Raises ConfigurationError for a function that cannot be imported, that a call would not run, or that asks for an
+    unknown argument.
     """
     found = [(path, imported(path)) for path in paths]
+    for path, function in found:
+        if vain := in_vain(function):
+            raise ConfigurationError(f"handler {path}: {vain}")
     computed = {reducer.name: reducer for reducer in compute}
     wanted = [_wanted(path, function, item, computed) for path, function in found]
     types = {each.kind for arguments in wanted for each in arguments if each.kind is not Any}
@@ -73,8 +78,9 @@ def functions(
     names = {each.name for arguments in wanted for each in arguments}
     if "together" in names and (item == "batch" or not session):
         raise ConfigurationError(f"{', '.join(paths)}: `together` is for handlers of messages with session: true")
-    calls = [_call(function, each, item, run) for (_, function), each in zip(found, wanted, strict=True)]
-    return Functions(calls, types.pop() if types else Any, bool({"schedule", "context"} & names))
+    calls = [_call(function, each, item) for (_, function), each in zip(found, wanted, strict=True)]
+    value_type = types.pop() if types else Any
+    return Functions(calls, value_type, bool({"schedule", "context"} & names), bool({"send", "context"} & names))
 
 
 def listed(function: Callable[..., Any]) -> str | None:
@@ -89,13 +95,29 @@ def listed(function: Callable[..., Any]) -> str | None:
     return first.name
 
 
-def _call(function: Callable[..., Any], arguments: Sequence[Wanted], item: str, run: Await) -> Call:
+def in_vain(function: Callable[..., Any]) -> str | None:
+    """Why a call of this handler would not do its work, and what to write. None: a call does it."""
+    if inspect.isclass(function):
+        return "is a class, so a call only makes an object; name a function, or an object that has __call__"
+    if yields(function):
+        return "is a generator: a call runs nothing of it; call send(VALUE) in place of yield"
+    try:
+        kinds = {each.kind for each in inspect.signature(function).parameters.values()}
+    except (TypeError, ValueError):
+        return None
+    if kinds and kinds <= {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}:
+        return (
+            "has only *args or **kwargs, so it gets no argument; name its parameters, in a decorator by functools.wraps"
+        )
+    return None
+
+
+def _call(function: Callable[..., Any], arguments: Sequence[Wanted], item: str) -> Call:
     """The call of a function. With one or two arguments no list of arguments is made, which saves 0.2 µs per call."""
     getters = [each.get or ARGUMENTS[each.name] for each in arguments]
     wanted = [each.name for each in arguments]
-    asynchronous = inspect.iscoroutinefunction(function)
-    if asynchronous:
-        return lambda it, context: run(function(*[get(it, context) for get in getters]))
+    if any(each.keyword for each in arguments):
+        return _with_keywords(function, arguments, getters)
     if wanted == [item]:
         return lambda it, context: function(it)
     if wanted == ["value"]:
@@ -106,9 +128,21 @@ def _call(function: Callable[..., Any], arguments: Sequence[Wanted], item: str, 
     return lambda it, context: function(*[get(it, context) for get in getters])
 
 
+def _with_keywords(function: Callable[..., Any], arguments: Sequence[Wanted], getters: Sequence[Call]) -> Call:
+    """The call of a function that gets some of its arguments by name."""
+    both = list(zip(arguments, getters, strict=True))
+    first = [get for wanted, get in both if not wanted.keyword]
+    named = [(wanted.keyword, get) for wanted, get in both if wanted.keyword]
+    return lambda it, context: function(
+        *[get(it, context) for get in first], **{name: get(it, context) for name, get in named}
+    )
+
+
 def _wanted(path: str, function: Callable[..., Any], item: str, computed: Mapping[str, Reducer]) -> list[Wanted]:
-    """The argument for each parameter, by its name or else by its type."""
-    wanted = []
+    """The argument for each parameter, by its name or else by its type. An unknown parameter with a default keeps it,
+    and the parameters after it get their arguments by name."""
+    wanted, skipped = [], False
+    chosen = function.keywords if isinstance(function, partial) else {}  # arguments that the user chose
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError) as error:
@@ -118,16 +152,18 @@ def _wanted(path: str, function: Callable[..., Any], item: str, computed: Mappin
             continue
         hint = _hint(function, parameter)
         found = _argument(path, parameter, hint, item, computed, first=at == 0)
-        if found is None and parameter.default is parameter.empty:
-            known = ", ".join([*ARGUMENTS, *computed])
-            raise ConfigurationError(f"handler {path}: `{parameter.name}` is unknown; there are {known}")
-        if found is None:
-            break  # it has a default, and so do all parameters after it
+        if found is None or parameter.name in chosen:
+            if parameter.default is parameter.empty:
+                known = ", ".join([*ARGUMENTS, *computed])
+                raise ConfigurationError(f"handler {path}: `{parameter.name}` is unknown; there are {known}")
+            skipped = True
+            continue
         if found.name == OTHER[item]:
             raise ConfigurationError(f"handler {path}: this agent's handler gets a {item}, not a {found.name}")
-        if parameter.kind is parameter.KEYWORD_ONLY:
-            raise ConfigurationError(f"handler {path}: `{parameter.name}` must not be keyword-only")
-        wanted.append(found)
+        if skipped and parameter.kind is parameter.POSITIONAL_ONLY:
+            raise ConfigurationError(f"handler {path}: `{parameter.name}` is unreachable; put it before the defaults")
+        by_name = skipped or parameter.kind is parameter.KEYWORD_ONLY
+        wanted.append(found._replace(keyword=parameter.name) if by_name else found)
     return wanted
 
 

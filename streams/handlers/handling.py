@@ -5,8 +5,9 @@ error HandlerFailed). A handler without a session that has succeeded is not call
 handler with a session was rolled back, so it is called again.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from inspect import isawaitable
 from typing import Any
 
 import structlog
@@ -47,6 +48,7 @@ from sluicegate.streams.handlers.values import (
     IsCancelled,
     Message,
     OutputTarget,
+    UnusedAnswer,
     no_rows,
     plain,
 )
@@ -79,7 +81,7 @@ class Handling(RecordProcessor):
         self._current: Called
         compute = agent.aggregation.compute if agent.aggregation is not None else ()
         item = "batch" if self.batches else "message"
-        found = functions(handler.functions, item, pool.wait, handler.session, compute)
+        found = functions(handler.functions, item, handler.session, compute)
         self.pool = pool
         self.rows_of = no_rows
         self._functions, self.schedules = found.calls, found.schedules
@@ -143,7 +145,8 @@ class Handling(RecordProcessor):
             raise
         for function, (rows, owners) in calls.gathered.items():
             self._current = None, calls, True, failures, owners
-            function(rows, session)
+            if (answer := function(rows, session)) is not None:
+                self._use(answer)
         return events
 
     def _handled(self, item: Message | Fire, calls: CommitCalls, first: bool, failures: Failures) -> Sequence[Event]:
@@ -303,8 +306,12 @@ class Handling(RecordProcessor):
     def _call(self, item: Message | Fire, calls: CommitCalls) -> Sequence[Event]:
         subject = item if isinstance(item, Message) else Batch(item, plain(document(item)))
         context = Context(item, calls)
-        for function in self._functions:
-            function(subject, context)
+        try:
+            for function in self._functions:
+                if (answer := function(subject, context)) is not None:
+                    self._use(answer)
+        finally:
+            context.ended = True
         if not context.sent and not context.timers:
             return ()
         identity, trace = context.id, item.trace if isinstance(item, Fire) else traceparent(item.record)
@@ -314,6 +321,12 @@ class Handling(RecordProcessor):
         ]
         return [*sent, *context.timers]
 
+    def _use(self, answer: object) -> None:
+        """Wait for what a function of the user returned. Raises UnusedAnswer if that gives a value."""
+        value = self.pool.wait(_awaited(answer)) if isawaitable(answer) else answer
+        if value is not None:
+            raise UnusedAnswer(value)
+
     def where(self, item: Message | Fire) -> str:
         if isinstance(item, Fire):
             return f"the group of records {item.first} to {item.last}"
@@ -322,6 +335,10 @@ class Handling(RecordProcessor):
 
     def _bound(self, item: Message | Fire) -> Any:
         return self._log.bind(where=self.where(item))
+
+
+async def _awaited(answer: Awaitable[object]) -> object:
+    return await answer
 
 
 def given_up(item: Message | Fire, reason: str, error: str, where: str, attempts: int) -> Refused | Unhandled:

@@ -1,9 +1,10 @@
 """The types of a handler's parameters `send` and `schedule`, for annotations. help(sluicegate.Context) says more."""
 
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 from uuid import UUID
+
+from sluicegate.streams.handlers.values import HeadersToSend
 
 
 class Send(Protocol):
@@ -11,11 +12,7 @@ class Send(Protocol):
     message or group."""
 
     def __call__(
-        self,
-        value: Any,
-        topic: str | None = None,
-        key: bytes | str | None = None,
-        headers: Iterable[tuple[str, bytes | str | None]] = (),
+        self, value: Any, topic: str | None = None, key: bytes | str | None = None, headers: HeadersToSend = ()
     ) -> None: ...
 
 
@@ -31,5 +28,5 @@ class Schedule(Protocol):
         topic: str | None = None,
         key: bytes | str | None = None,
         name: str | None = None,
-        headers: Iterable[tuple[str, bytes | str | None]] = (),
+        headers: HeadersToSend = (),
     ) -> UUID: ...

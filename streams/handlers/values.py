@@ -1,7 +1,7 @@
 """The values that a handler receives, and the errors that it may raise."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, overload
 from uuid import UUID
@@ -20,6 +20,10 @@ FARTHEST = 100 * 366 * 24 * 3600.0  # seconds: a hundred years
 
 SentMessage = tuple[str, bytes | None, bytes | None, Headers]
 """Topic, key (None: the key of the message or batch), value, headers."""
+
+
+HeadersToSend = Iterable[tuple[str, bytes | str | None]] | Mapping[str, bytes | str | None]
+"""Pairs, or a mapping where each name comes once."""
 
 
 IsCancelled = Callable[[], bool]
@@ -53,6 +57,21 @@ class Misfits(BadItems):
     def __init__(self, reasons: Mapping[int, str], words: Mapping[int, str]) -> None:
         super().__init__(reasons)
         self.words = words
+
+
+class UnusedAnswer(TypeError):
+    """A function of the user returned a value. It would do so again, so the call is not repeated."""
+
+    def __init__(self, value: object) -> None:
+        kind = type(value).__name__
+        if isinstance(value, Generator | AsyncGenerator):
+            super().__init__(f"returned a {kind}, of which nothing ran; call send(VALUE) in place of yield")
+        else:
+            super().__init__(f"returned a value of type {kind}, and what it returns goes nowhere; call send(VALUE)")
+
+
+class CallEnded(RuntimeError):
+    """`send`, `schedule`, `cancel` or `together` was called after the handler had returned."""
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):
@@ -172,10 +191,10 @@ class Context:
     without `session: true`); see sluicegate.connectors.sessions. `log` is bound to the agent and to the position of the
     message or batch."""
 
-    __slots__ = ("_calls", "_item", "sent", "timers")
+    __slots__ = ("_calls", "_item", "ended", "sent", "timers")
 
     def __init__(self, item: Any, calls: CommitCalls) -> None:
-        self._item, self._calls = item, calls
+        self._item, self._calls, self.ended = item, calls, False
         self.sent: list[SentMessage] = []
         self.timers: Sequence[Scheduled | Cancelled] = ()
 
@@ -219,6 +238,7 @@ class Context:
 
         Raises ValueError without a session, and for completed groups.
         """
+        self._running("together")
         if self.session is None or isinstance(self._item, Fire):
             raise ValueError("together() is for handlers of messages with session: true")
         rows, owners = self._calls.gathered.setdefault(function, ([], []))
@@ -226,11 +246,7 @@ class Context:
         owners.append(self._item)
 
     def send(
-        self,
-        value: Any,
-        topic: str | None = None,
-        key: bytes | str | None = None,
-        headers: Iterable[tuple[str, bytes | str | None]] = (),
+        self, value: Any, topic: str | None = None, key: bytes | str | None = None, headers: HeadersToSend = ()
     ) -> None:
         """Send a message with the commit: it is sent only if the commit succeeds. `topic` None is the agent's `to`.
         `key` None is the key of the message or batch. A value of None or bytes is sent unchanged; any other value is
@@ -239,6 +255,8 @@ class Context:
         Raises ValueError without a topic and for a message that is too large, TypeError for a value that cannot be
         encoded.
         """
+        if self.ended:
+            self._running("send")
         to, encode, most, _ = self._calls.outputs
         if topic is None and to is None:
             raise ValueError("send() names no topic, and the agent has no `to`")
@@ -254,7 +272,7 @@ class Context:
         topic: str | None = None,
         key: bytes | str | None = None,
         name: str | None = None,
-        headers: Iterable[tuple[str, bytes | str | None]] = (),
+        headers: HeadersToSend = (),
     ) -> UUID:
         """Send a message later: `after` seconds from the commit, or `at` a time. The commit schedules it. It has the
         header `sluicegate-timeout-id`. `topic` None is the agent's first input topic, in its format, so the agent
@@ -264,6 +282,7 @@ class Context:
         Returns its id, for `cancel`. Raises ValueError if not exactly one time is given, for a time without a zone, and
         for a message that is too large.
         """
+        self._running("schedule")
         back, most = self._calls.outputs.back, self._calls.outputs.most
         delay = after.total_seconds() if isinstance(after, timedelta) else after
         if (delay is None) == (at is None) or (delay is not None and not 0 <= delay < FARTHEST):
@@ -285,8 +304,16 @@ class Context:
     def cancel(self, timeout: UUID | str) -> None:
         """Cancel the timeout of this id or this name with the commit. A timeout that is due may be under way already,
         and then it is sent."""
+        self._running("cancel")
         identity = timeout if isinstance(timeout, UUID) else named_timeout_id(self._calls.outputs.back.app, timeout)
         self.timers = (*self.timers, Cancelled(identity))
+
+    def _running(self, call: str) -> None:
+        """Raises CallEnded after the end of the handler's call, and logs it: a thread or a task may hide the error."""
+        if self.ended:
+            what = f"{call}() came after the handler had returned, so it has no effect"
+            self.log.error("handler.call_ended", call=call, error=what)
+            raise CallEnded(f"{what}; join the thread, or await the task, before the handler returns")
 
 
 def _encoded(
@@ -294,7 +321,7 @@ def _encoded(
     topic: Any,
     value: Any,
     key: bytes | str | None,
-    headers: Iterable[tuple[str, bytes | str | None]],
+    headers: HeadersToSend,
     encode: Callable[[Any], bytes],
     most: int,
 ) -> tuple[bytes | None, bytes | None, Headers]:
@@ -304,7 +331,7 @@ def _encoded(
     if value is not None and not isinstance(value, bytes):
         value = encode(value)
     size, packed = len(value or b"") + len(key or b""), []
-    for name, text in headers:
+    for name, text in headers.items() if isinstance(headers, Mapping) else headers:
         packed.append((name, text.encode() if isinstance(text, str) else text))
         size += len(name) + len(text or b"")
     if size + OVERHEAD > most:

@@ -15,6 +15,7 @@ EVENTS: Mapping[str, str] = {
     "dispatcher.started": "The process of the dispatcher was started.",
     "dispatcher.stopped": "The dispatcher ended in order.",
     "handler.bad_items": "A handler could not use messages of a group. They become dead letters.",
+    "handler.call_ended": "A handler's thread or task called `send` or the like after the handler had returned.",
     "handler.failed": "A handler raised. It is called again, or `then` decides.",
     "handler.not_probed": "The messages of a failed group cannot be tried alone.",
     "handler.outage": "A handler raised an outage. The attempt does not count.",
