@@ -12,8 +12,9 @@ from sluicegate.streams.contracts.options import STANDARD, LeasedOptions
 from sluicegate.streams.contracts.registry import SchemaRegistry
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.errors import ConfigurationError, SystemNotReady, TopicMissing
+from sluicegate.streams.urls import ENCODE, Reach, uncertain
 
-__all__ = ["open_registry", "open_store", "topic_ids"]
+__all__ = ["open_registry", "open_store", "reach", "topic_ids"]
 
 Opener = Callable[[str, str, str, LeasedOptions], Store]
 
@@ -29,8 +30,20 @@ def open_store(url: str, folder: str = ".", types: Types | None = None, options:
         raise ConfigurationError(f"the store's URL must start with one of {_known()}")
     if scheme not in _OPENERS:
         raise ConfigurationError(f"there is no store for {scheme}://; known are {_known()}")
+    if scheme in _REACH and uncertain(url):
+        raise ConfigurationError(f"the store's URL has an @ that does not end user and password: {ENCODE}")
     options = options or STANDARD
     return _OPENERS[scheme](url, rest, folder, options if types is None else options._replace(types=types))
+
+
+def reach(url: str) -> Reach:
+    """Where the store's driver connects to, by its own reading of the URL. Servers that a sentinel, a cluster or a
+    replica set names later are not known yet.
+
+    Raises ConfigurationError for a URL that the driver cannot read, and for a driver that is not installed.
+    """
+    look = _REACH.get(url.partition("://")[0])
+    return Reach((), False) if look is None else look(url)
 
 
 def open_registry(registry: Registry) -> SchemaRegistry:
@@ -80,54 +93,94 @@ def _sqlite(_url: str, rest: str, folder: str, options: LeasedOptions) -> Store:
     return SqlStore(Sqlite(Path(folder, unquote(rest[1:])).absolute()), options=options)
 
 
-def _needing(product: str, extra: str, drivers: Sequence[str], opener: Callable[[str, LeasedOptions], Store]) -> Opener:
-    """An opener that first checks that these drivers, which the extra installs, are there."""
-
-    def opened(url: str, _rest: str, _folder: str, options: LeasedOptions) -> Store:
-        try:
-            for driver in drivers:
-                import_module(driver)
-        except ImportError:
-            hint = f'pip install "sluicegate[{extra}]"'
-            raise ConfigurationError(f"the {product} driver is not installed: {hint}") from None
-        return opener(url, options)
-
-    return opened
+def _require(product: str, extra: str, drivers: Sequence[str]) -> None:
+    """Raises ConfigurationError unless these drivers, which the extra installs, are there."""
+    try:
+        for driver in drivers:
+            import_module(driver)
+    except ImportError:
+        hint = f'pip install "sluicegate[{extra}]"'
+        raise ConfigurationError(f"the {product} driver is not installed: {hint}") from None
 
 
-def _redis(url: str, options: LeasedOptions) -> Store:
+def _redis(url: str, _rest: str, _folder: str, options: LeasedOptions) -> Store:
+    _require(*REDIS)
     from sluicegate.connectors.redis.state import RedisStore
 
     return RedisStore(url, options=options)
 
 
-def _mongodb(url: str, options: LeasedOptions) -> Store:
+def _redis_reach(url: str) -> Reach:
+    _require(*REDIS)
+    from sluicegate.connectors.redis.addresses import reach
+
+    return reach(url)
+
+
+def _mongodb(url: str, _rest: str, _folder: str, options: LeasedOptions) -> Store:
+    _require(*MONGODB)
     from sluicegate.connectors.mongodb.state import MongoStore
 
     return MongoStore(url, options=options)
 
 
-def _postgresql(url: str, options: LeasedOptions) -> Store:
+def _mongodb_reach(url: str) -> Reach:
+    _require(*MONGODB)
+    from sluicegate.connectors.mongodb.connection import reach
+
+    return reach(url)
+
+
+def _postgresql(url: str, _rest: str, _folder: str, options: LeasedOptions) -> Store:
+    _require(*POSTGRESQL)
     from sluicegate.connectors.sql.postgresql import Postgresql
     from sluicegate.connectors.sql.state import SqlStore
 
     return SqlStore(Postgresql(url), options=options)
 
 
-def _mysql(url: str, options: LeasedOptions) -> Store:
+def _postgresql_reach(url: str) -> Reach:
+    _require(*POSTGRESQL)
+    from sluicegate.connectors.sql.postgresql import reach
+
+    return reach(url)
+
+
+def _mysql(url: str, _rest: str, _folder: str, options: LeasedOptions) -> Store:
+    _require(*MYSQL)
     from sluicegate.connectors.sql.mysql import Mysql
     from sluicegate.connectors.sql.state import SqlStore
 
     return SqlStore(Mysql(url), options=options)
 
 
-_REDIS = ("redis", "rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster")
-_MONGODB = ("mongodb", "mongodb+srv")
+def _mysql_reach(url: str) -> Reach:
+    _require(*MYSQL)
+    from sluicegate.connectors.sql.mysql import reach
+
+    return reach(url)
+
+
+# Product, extra and drivers.
+REDIS = ("Redis", "redis", ("redis",))
+MONGODB = ("MongoDB", "mongodb", ("pymongo",))
+POSTGRESQL = ("PostgreSQL", "postgresql", ("psycopg", "sqlalchemy"))
+MYSQL = ("MySQL", "mysql", ("pymysql", "sqlalchemy"))
+
+_OF_REDIS = ("redis", "rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster")
+_OF_MONGODB = ("mongodb", "mongodb+srv")
+_OF_MYSQL = ("mysql", "mariadb")
 _OPENERS: dict[str, Opener] = {
     "memory": _memory,
     "sqlite": _sqlite,
-    "postgresql": _needing("PostgreSQL", "postgresql", ("psycopg", "sqlalchemy"), _postgresql),
-    **dict.fromkeys(("mysql", "mariadb"), _needing("MySQL", "mysql", ("pymysql", "sqlalchemy"), _mysql)),
-    **dict.fromkeys(_REDIS, _needing("Redis", "redis", ("redis",), _redis)),
-    **dict.fromkeys(_MONGODB, _needing("MongoDB", "mongodb", ("pymongo",), _mongodb)),
+    "postgresql": _postgresql,
+    **dict.fromkeys(_OF_MYSQL, _mysql),
+    **dict.fromkeys(_OF_REDIS, _redis),
+    **dict.fromkeys(_OF_MONGODB, _mongodb),
+}
+_REACH: dict[str, Callable[[str], Reach]] = {
+    "postgresql": _postgresql_reach,
+    **dict.fromkeys(_OF_MYSQL, _mysql_reach),
+    **dict.fromkeys(_OF_REDIS, _redis_reach),
+    **dict.fromkeys(_OF_MONGODB, _mongodb_reach),
 }

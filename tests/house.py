@@ -45,7 +45,7 @@ IMPURE_MODULES = {
     "os",
     "pathlib",
 }
-SHARED_VALUES = {f"streams.{name}" for name in ("contracts", "errors", "agent", "failpoints")}
+SHARED_VALUES = {f"streams.{name}" for name in ("contracts", "errors", "agent", "failpoints", "urls")}
 # Of a switch that turns a protection off: a call, an environment variable, a twin's text. `unsafe` as a word is no
 # switch.
 SWITCH = re.compile(r"\bunsafe\(|_UNSAFE\b|\bUNFENCED\b|\bUNHELD\b|\btwins?\b|TWIN_")
@@ -426,7 +426,11 @@ def _refusal(root: Path, module: str, target: str, lazy: bool) -> str | None:
         return _aggregation_refusal(target)
     if within(module, "streams"):
         joins = within(module, "streams.cli") or (
-            within(module, "streams.testing") and lazy and within(target, *FOR_TESTS)
+            lazy
+            and (
+                (within(module, "streams.testing") and within(target, *FOR_TESTS))
+                or (module == "streams.config.transport" and target == "connectors")
+            )
         )
         return "only streams.cli joins the rooms" if within(target, "connectors") and not joins else None
     return _connector_refusal(root, module, target, lazy)
@@ -463,4 +467,4 @@ def _connector_refusal(root: Path, module: str, target: str, lazy: bool) -> str 
     common = target.count(".") == 1 and within(target, "connectors") and not root.joinpath(*target.split(".")).is_dir()
     if common or within(target, own, "schemas"):
         return None
-    return f"{own} imports only streams.contracts, errors, agent, failpoints and schemas"
+    return f"{own} imports only streams.contracts, errors, agent, failpoints, urls and schemas"

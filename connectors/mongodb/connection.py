@@ -27,6 +27,7 @@ from pymongo.write_concern import WriteConcern
 from sluicegate.connectors import admission
 from sluicegate.connectors.mongodb import left_open
 from sluicegate.streams.errors import ConfigurationError, PersistenceError, SystemNotReady, permanent
+from sluicegate.streams.urls import Reach
 
 CONNECT_SECONDS = 5
 REPLY_SECONDS = 10
@@ -36,6 +37,7 @@ GONE_SECONDS = 2
 ATTEMPTS = 8
 LONGEST_PAUSE = 0.25
 DATABASE = "sluicegate"
+SRV = "mongodb+srv://"
 STANDALONE = (
     "this MongoDB is no replica set, and transactions need one: start mongod with --replSet and run rs.initiate() once"
 )
@@ -98,6 +100,21 @@ def _look(url: str) -> None:
     made = admission.context("mongodb", admission.Files(*(str(given.get(name) or "") for name in FILES)), CERTIFICATES)
     if not {name for name in given if name.startswith("tls")} - {"tls", *FILES}:
         admission.knock("mongodb", read["nodelist"], made, CERTIFICATES, _hello())
+
+
+def reach(url: str) -> Reach:
+    """A name server has the hosts of mongodb+srv, which asks for TLS unless its options say otherwise. Raises
+    ConfigurationError."""
+    found = url.startswith(SRV)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            read = parse_uri(f"mongodb://{url.removeprefix(SRV)}" if found else url)
+    except (PyMongoError, ValueError, TypeError, OSError):
+        raise ConfigurationError(f"the MongoDB URL cannot be read: {_FORM}") from None
+    given = {str(name).lower(): value for name, value in read["options"].items()}
+    places = tuple((host, 0 if found else port) for host, port in read["nodelist"] if not host.endswith(".sock"))
+    return Reach(places, bool(given.get("tls", found)))
 
 
 def _hello() -> bytes:

@@ -15,6 +15,7 @@ from redis.retry import Retry
 
 from sluicegate.connectors import admission
 from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.urls import Reach
 
 driver: Any = redis  # much of it has no types
 CONNECT_SECONDS = 5
@@ -90,6 +91,12 @@ def parsed(url: str) -> Address:
         return _parsed(transport, kind, rest)
     except (ValueError, TypeError, redis.RedisError):
         raise ConfigurationError(f"the Redis URL cannot be read: {FORMS[kind]}") from None
+
+
+def reach(url: str) -> Reach:
+    """Raises ConfigurationError."""
+    address = parsed(url)
+    return Reach(address.nodes, bool(address.options.get("ssl")))
 
 
 def _parsed(transport: str, kind: str, rest: str) -> Address:

@@ -7,6 +7,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
+from urllib.parse import unquote
 
 import pymysql
 from pymysql.constants import CLIENT
@@ -19,6 +20,7 @@ from sluicegate.connectors.sql.database import Ask, Row, StoreSession
 from sluicegate.connectors.sql.lending import Lender
 from sluicegate.streams.contracts.values import Level
 from sluicegate.streams.errors import ConfigurationError, NotAuthenticated
+from sluicegate.streams.urls import Reach
 
 LOWEST = {"mariadb": (10, 6), "mysql": (8, 0)}
 FLAGS = {"ssl_verify_cert", "ssl_verify_identity"}
@@ -105,7 +107,16 @@ class Mysql(server.SqlServer):
                 f"the MySQL URL cannot be read: mysql://[user:password@]host[:port]/database; {hint}"
             ) from None
         self._target: dict[str, Any] = target.translate_connect_args(username="user") | options
+        self._target["database"] = unquote(target.database)  # SQLAlchemy leaves it as it is written
+        if target.password is not None:
+            self._target["password"] = str(target.password).encode()  # the driver would write text as Latin-1
         self.lender = Lender("mysql+pymysql://")
+
+    def reach(self) -> Reach:
+        """The driver connects without TLS, unless one of FILES or FLAGS is given."""
+        tls = any(self._target.get(name) for name in (*FILES[:3], *FLAGS))
+        place = str(self._target.get("host", "localhost")), int(self._target.get("port", 3306))
+        return Reach((), tls) if "unix_socket" in self._target else Reach((place,), tls)
 
     def _context(self) -> ssl.SSLContext:
         return admission.context(
@@ -174,6 +185,11 @@ class Mysql(server.SqlServer):
     def level(self, ask: Ask) -> Level:
         shown = {str(name).lower(): str(value) for name, value in ask(SHOW)}
         return judged(shown, [name for (name,) in ask(OTHER_ENGINES)])
+
+
+def reach(url: str) -> Reach:
+    """Raises ConfigurationError."""
+    return Mysql(url).reach()
 
 
 def _pages(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:

@@ -2,13 +2,14 @@
 
 import re
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import psycopg
+from psycopg import pq
 from psycopg.abc import PQGen
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq.abc import PGconn
 from psycopg.waiting import Ready, Wait
 
@@ -19,6 +20,7 @@ from sluicegate.connectors.sql.lending import Lender
 from sluicegate.connectors.sql.listening import Listener
 from sluicegate.streams.contracts.values import Level
 from sluicegate.streams.errors import ConfigurationError, NotAuthenticated
+from sluicegate.streams.urls import Reach
 
 LOWEST = 130000
 CERTIFICATES = "sslrootcert of the store's URL (sslcert, sslkey and sslpassword are ours)"
@@ -26,6 +28,7 @@ CERTIFICATES = "sslrootcert of the store's URL (sslcert, sslkey and sslpassword 
 DENIED = re.compile(
     r"(password|peer|ident|certificate|SCRAM).* authentication failed|no pg_hba.conf entry|no password supplied"
 )
+SERVICE = re.compile(r'definition of service ".*" not found|service file ".*" not found')
 ABSENT = re.compile(r'FATAL: +(role|database) ".*" does not exist')
 # libpq's texts of a certificate or key of ours that it cannot use.
 UNUSABLE = re.compile(r"private key file|could not (load|read) .*certificate file|certificate file .* does not exist")
@@ -50,6 +53,43 @@ KEEPALIVE: dict[str, Any] = {
 SHOWN = """
 select current_setting('server_version_num')::int, pg_is_in_recovery(), current_setting('transaction_read_only'),
   current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit')"""
+
+
+NOWHERE = {"target_session_attrs": "nowhere"}
+ENCRYPTED = ("require", "verify-ca", "verify-full")
+
+
+def reach(url: str) -> Reach:
+    """Raises ConfigurationError."""
+    known = Postgresql(url).resolved()
+    return Reach(_places(known), known["sslmode"] in ENCRYPTED)
+
+
+def _resolved(url: str) -> dict[str, str]:
+    """What libpq makes of the URL, its service file and the environment. libpq shows that only of a connection, so this
+    begins one with a setting that libpq refuses before it looks for a host."""
+    link = pq.PGconn.connect_start(make_conninfo(url, **NOWHERE).encode())
+    try:
+        known = {option.keyword.decode(): (option.val or b"").decode(errors="replace") for option in link.info}
+        said = link.error_message.decode(errors="replace").strip()
+    finally:
+        link.finish()
+    if known["target_session_attrs"] != NOWHERE["target_session_attrs"] or "target_session_attrs" not in said:
+        service = SERVICE.search(said)
+        why = f"{service[0]}; " if service else ""
+        raise ConfigurationError(f"libpq cannot use the PostgreSQL URL: {why}correct its host, hostaddr or service")
+    return known
+
+
+def _places(known: Mapping[str, str]) -> list[tuple[str, int]]:
+    """Where libpq connects to: an address counts before the name beside it."""
+    names, addresses, ports = (known.get(name, "").split(",") for name in ("host", "hostaddr", "port"))
+    places = []
+    for at in range(max(len(names), len(addresses))):
+        name, address = (values[at] if at < len(values) else "" for values in (names, addresses))
+        if (place := address or name) and not place.startswith(("/", "@")):
+            places.append((place, int(ports[min(at, len(ports) - 1)] or 5432)))
+    return places
 
 
 class _Connection(psycopg.Connection[tuple[Any, ...]]):
@@ -111,6 +151,10 @@ class Postgresql(server.SqlServer):
         self._url = url
         self.lender = Lender("postgresql+psycopg://", use_native_hstore=False)
 
+    def resolved(self) -> dict[str, str]:
+        """Raises ConfigurationError."""
+        return _resolved(self._url)
+
     def connect(self) -> _Connection:
         # Without a password libpq would ask the terminal for the password of an encrypted key.
         quiet: dict[str, Any] = {} if "sslpassword" in self._said else {"sslpassword": "none was given"}  # nosec B105
@@ -153,19 +197,12 @@ class Postgresql(server.SqlServer):
             return NotAuthenticated(f"{self.name}: a file of ours cannot be used: {text[:300]}; correct {CERTIFICATES}")
         why = ""
         if admission.UNTRUSTED.search(text):
-            why = admission.reason(self._places(), self._said.get("sslrootcert"), _greet)
+            why = admission.reason(_places(self.resolved()), self._said.get("sslrootcert"), _greet)
         return admission.untrusted(self.name, text, CERTIFICATES, why)
 
     def absent(self, error: Exception) -> str:
         found = ABSENT.search("" if self.code(error) else self.said(error))
         return f"create the {found[1]}, or correct the store's URL" if found else ""
-
-    def _places(self) -> Sequence[tuple[str, int]]:
-        hosts, ports = self._said.get("host", "").split(","), self._said.get("port", "").split(",")
-        given = [int(port or 5432) for port in ports]
-        return [
-            (host, given[min(at, len(given) - 1)]) for at, host in enumerate(hosts) if host and not host.startswith("/")
-        ]
 
     def add_rows(self, db: StoreSession, insert: str, rows: Sequence[Row]) -> None:
         # 200 rows and an entry of 100 KB: 2.7 ms of CPU time here for the whole commit, 3.0 in the server.

@@ -1,6 +1,5 @@
 """Waiting for a system at the start of a command."""
 
-import re
 import socket
 import threading
 import time
@@ -10,23 +9,18 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit
 
+from sluicegate.connectors import reach
 from sluicegate.streams.agent import App
 from sluicegate.streams.calling.backoff import Backoff
 from sluicegate.streams.cli.outcome import complain
-from sluicegate.streams.config.fields import REDIS
 from sluicegate.streams.config.kafka import EMBEDDED
 from sluicegate.streams.errors import PersistenceError, SystemNotReady, permanent
+from sluicegate.streams.urls import hosts_of
 
 TELL_FIRST = 2.0  # seconds until the first message
 TELL_EVERY = 5.0  # seconds between two messages
 KNOCK = 2.0  # seconds for a TCP connection
-PORTS = {**dict.fromkeys(REDIS, 6379), "redis+sentinel": 26379, "rediss+sentinel": 26379}
-PORTS |= {"postgresql": 5432, "mysql": 3306, "mariadb": 3306, "mongodb": 27017}
-
 KAFKA = "kafka.bootstrap.servers"
-ELSEWHERE = re.compile(r"(?:^|&)(host|hostaddr|unix_socket)=")
-"""Options that replace the host of a URL."""
-
 T = TypeVar("T")
 
 
@@ -49,14 +43,13 @@ ended)."""
 
 
 def store_of(app: App) -> System:
+    """Raises ConfigurationError for a URL that its driver cannot read."""
     scheme, _, rest = app.store.partition("://")
     if scheme == "sqlite":
         return System("the store", (str(Path(app.folder, unquote(rest[1:])).absolute()),), "store")
-    netloc, query = re.split(r"[/?#]", rest, maxsplit=1)[0], rest.partition("?")[2]
-    hosts = netloc.rpartition("@")[2]
-    if scheme not in PORTS or ELSEWHERE.search(query):
-        return System("the store", (f"{scheme}://{hosts}",), "store")
-    return _of_servers("the store", hosts, PORTS[scheme], "store")
+    servers = tuple((host, port) for host, port in reach(app.store).servers if port)
+    places = tuple(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in servers)
+    return System("the store", places or (f"{scheme}://{hosts_of(app.store)}",), "store", servers)
 
 
 def kafka_of(app: App) -> System:

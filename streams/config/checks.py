@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from ipaddress import ip_address
 
 from sluicegate.streams.config import cases, correlating, envelopes, forwarding, windows
 from sluicegate.streams.config.dead_letters import DeadLettersModel
@@ -13,6 +12,7 @@ from sluicegate.streams.config.models_agent import AgentModel
 from sluicegate.streams.config.models_groups import RESERVED, Aggregate, UntilModel
 from sluicegate.streams.config.problems import FileFinding, Path
 from sluicegate.streams.observe.report import DISPATCHER
+from sluicegate.streams.urls import loopback
 
 SHORTEST_LEASE = 1.0
 
@@ -82,15 +82,6 @@ def _outbox(file: FileModel) -> Iterator[FileFinding]:
         if getattr(file.outbox.unhealthy, name) < getattr(file.outbox.degraded, name):
             needs = (("outbox", "unhealthy", name), ("outbox", "degraded", name))
             yield FileFinding(needs[0], f"is below outbox.degraded.{name}", "raise it, or lower the other", needs)
-
-
-def loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _parts(agent: AgentModel, path: Path) -> Iterator[FileFinding]:

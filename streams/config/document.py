@@ -14,6 +14,8 @@ LARGEST = 1024 * 1024
 MOST_ALIASES = 100
 MOST_VALUES = 20_000
 DEEPEST = 32
+STORE: Path = ("store",)
+"""The key that holds a URL with a password."""
 _OF_EXPRESSIONS = re.compile(r"(?:^|[\s{,])(?:where|let|having|until|select)[ ]*:")
 
 LineColumn = tuple[int, int]
@@ -194,9 +196,12 @@ class _Conversion:
             return scalars.plain(text) if node.style is None else text
         place = self._document.places.get(path, _place(node.start_mark))
         try:
-            done = variables.substitute(text, self._environ, self._folder)
+            done = variables.substitute(text, self._environ, self._folder, is_url=path == STORE)
         except variables.NotAVariable:
             self._wrong(path, "has a '${' that begins no variable", f"{variables.FORMS}; a literal one is $${{", place)
+            return scalars.Unknown(text)
+        except variables.WrongInUrl as error:
+            self._wrong(path, error.what, error.hint, place)
             return scalars.Unknown(text)
         if done.used:
             self._document.substituted.add(path)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field, ValidatorFunctionWrapHandler, WithJsonSchema, WrapValidator
 from pydantic_core import PydanticCustomError
 
-from sluicegate.streams import units
+from sluicegate.streams import units, urls
 from sluicegate.streams.agent import Scalar
 from sluicegate.streams.config.scalars import Decimal, Integer, Native, Unknown, as_written
 
@@ -23,6 +23,9 @@ REDIS = ("redis", "rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster"
 SERVERS = (*REDIS, "postgresql", "mysql", "mariadb", "mongodb", "mongodb+srv")
 STORES = ("memory", "sqlite", *SERVERS)
 FORMATS = ("json", "avro", "protobuf", "json-schema", "raw")
+HOST_ELSEWHERE = re.compile(r"(?<=[?&])(host|hostaddr|service|unix_socket)=[^&#]")
+"""The options of PostgreSQL's and MySQL's URLs that name a host or a socket where the URL itself has none."""
+VARIABLES = "a ${NAME} that stands for one of them is encoded for you"
 LONGEST_NAME = 100
 LONGEST_EXPRESSION = 4096
 LONGEST_DURATION = 3650 * 86400.0
@@ -303,20 +306,30 @@ def _store(value: str) -> str:
         raise refused(
             "names no SQLite file", "write sqlite:///file.db, or sqlite:////folder/file.db for an absolute path"
         )
-    if scheme in SERVERS and not _hosts(rest):
+    if scheme in SERVERS:
+        _server(value)
+    return value
+
+
+def _server(url: str) -> None:
+    """Raises for a URL that names no host, a port that is none, or a user and password whose end is not certain."""
+    if urls.uncertain(url):
+        raise refused("has an @ that does not end user and password", f"{urls.ENCODE}; {VARIABLES}")
+    scheme, hosts = url.partition("://")[0], urls.hosts_of(url)
+    if not (_hosts(hosts) if hosts else HOST_ELSEWHERE.search(url)):
         example = "redis://host:6379/0" if scheme in REDIS else f"{scheme}://host/database"
         raise refused(
             "names no server, or a port that is none",
             f"write a host, or host:port with a port of 1 to 65535, as in {example}",
         )
-    return value
 
 
-def _hosts(rest: str) -> bool:
-    """Whether the text after `//` names one or more hosts, each with a valid port or none."""
-    hosts = re.split(r"[/?#]", rest, maxsplit=1)[0].rpartition("@")[2].split(",")
-    found = [re.fullmatch(r"(?:\[[0-9A-Fa-f:.]+\]|[^:\[\]\s]+)(?::(?P<port>[0-9]{1,5}))?", host) for host in hosts]
-    return all(each is not None and 0 < int(each["port"] or 1) < 65536 for each in found)
+def _hosts(hosts: str) -> bool:
+    """Whether these are one or more hosts, each with a valid port or none."""
+    places = [
+        re.fullmatch(r"(?:\[[0-9A-Fa-f:.]+\]|[^:\[\]\s]+)(?::(?P<port>[0-9]{1,5}))?", host) for host in hosts.split(",")
+    ]
+    return all(place is not None and 0 < int(place["port"] or 1) < 65536 for place in places)
 
 
 StoreUrl = Annotated[

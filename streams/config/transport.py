@@ -1,18 +1,15 @@
 """Whether a connection to another machine uses TLS. Without TLS it is refused unless the file says `allow_plaintext:
-true`; `check` warns of it."""
+true`; `check` warns of it. The driver of the store says which hosts its URL leads to: two readers of one URL differ."""
 
-import re
 from collections.abc import Iterator
-from urllib.parse import parse_qs
 
-from sluicegate.streams.config.checks import loopback
-from sluicegate.streams.config.fields import SERVERS
 from sluicegate.streams.config.kafka import EMBEDDED
 from sluicegate.streams.config.models import FileModel
 from sluicegate.streams.config.problems import FileFinding, Path
 from sluicegate.streams.config.scalars import Unknown
+from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.urls import hosts_of, loopback
 
-ENCRYPTED = {"sslmode": {"require", "verify-ca", "verify-full"}, "tls": {"true"}, "ssl": {"true"}}
 # How a URL of each scheme asks for TLS.
 WRITE = {
     "redis": "rediss:// in place of redis://",
@@ -22,6 +19,10 @@ WRITE = {
     "mongodb": "?tls=true&tlsCAFile=FILE",
 }
 WHAT = "is on another machine and would be reached without TLS"
+HIDDEN = (
+    "leads to another machine by its host, hostaddr or service, or by the environment's PG variables, and would be "
+    "reached without TLS"
+)
 HINT = "or allow_plaintext: true where no other user is on the network"
 ALLOW: Path = ("allow_plaintext",)
 
@@ -43,8 +44,7 @@ def findings(file: FileModel) -> Iterator[FileFinding]:
     for place, url in _of_registry(file):
         if not isinstance(url, Unknown) and url.startswith("http://") and _elsewhere(url.split("/")[2]):
             yield FileFinding(place, WHAT, f"write https:// in place of http://, {HINT}", (place, ALLOW))
-    if isinstance(file.store, str) and not isinstance(file.store, Unknown) and (how := _bare(file.store)):
-        yield FileFinding(("store",), WHAT, f"write {how}, {HINT}", (("store",), ALLOW))
+    yield from _of_store(file)
 
 
 def _of_registry(file: FileModel) -> Iterator[tuple[Path, str]]:
@@ -57,17 +57,21 @@ def _of_registry(file: FileModel) -> Iterator[tuple[Path, str]]:
         yield ("schema_registry", "auth", "token_url"), registry.auth.token_url
 
 
-def _bare(url: str) -> str:
-    """The way to ask for TLS in the URL, if the URL must ask for it and does not."""
-    scheme, _, rest = url.partition("://")
-    if scheme not in SERVERS or scheme.startswith("rediss") or scheme == "mongodb+srv":
-        return ""
-    parts = re.fullmatch(r"(?:[^/?#]*@)?(?P<hosts>[^/?#]*)[^?#]*(?:\?(?P<query>[^#]*))?.*", rest)
-    if parts is None or not parts["hosts"] or not _elsewhere(parts["hosts"]):
-        return ""
-    given = parse_qs(parts["query"] or "")
-    asked = "ssl_ca" in given or any(set(given.get(name, [])) & words for name, words in ENCRYPTED.items())
-    return "" if asked else WRITE[scheme.partition("+")[0]]
+def _of_store(file: FileModel) -> Iterator[FileFinding]:
+    """A URL that its connector refuses, and one whose driver is not installed, lead nowhere: `open_store` has the
+    error."""
+    from sluicegate.connectors import reach
+
+    if isinstance(file.store, Unknown):
+        return
+    try:
+        servers, tls = reach(file.store)
+    except ConfigurationError:
+        return
+    if not tls and any(not loopback(host) for host, _ in servers):
+        what = WHAT if _elsewhere(hosts_of(file.store)) else HIDDEN
+        how = WRITE[file.store.partition("://")[0].partition("+")[0]]
+        yield FileFinding(("store",), what, f"write {how}, {HINT}", (("store",), ALLOW))
 
 
 def _elsewhere(hosts: str) -> bool:

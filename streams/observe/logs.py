@@ -18,7 +18,10 @@ import structlog
 
 CONTENT = frozenset({"key", "value", "headers", "payload", "record", "message", "entry", "document"})
 SECRET = re.compile(r"password|secret|credential|authorization|^token$|api.?key|ssl\.key", re.IGNORECASE)
-IN_ADDRESS = re.compile(r"(?<=://)[^/\s'\"]*(?=@)|(?<=password=)[^&\s'\"]+", re.IGNORECASE)
+# The forms of URLs that hints show, such as redis://[user:password@]host and ${USER}:${PASSWORD}@host, hold no secret.
+IN_ADDRESS = re.compile(
+    r"(?<=://)(?!\[user:password@\]|\$\{\w+\}(?::\$\{\w+\})?@)[^/\s'\"]*(?=@)|(?<=password=)[^&\s'\"]+", re.IGNORECASE
+)
 MASK = "***"
 
 LogEvent = MutableMapping[str, Any]

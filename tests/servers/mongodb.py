@@ -29,13 +29,15 @@ SMALL = (
 @dataclass(frozen=True)
 class MongoDB:
     """`args` are further command line options. `alone`: the node makes a set of itself; else `gather` joins several.
-    Without `replicates` it is a standalone server; with `mutual` who comes by TLS must show a certificate."""
+    Without `replicates` it is a standalone server; with `mutual` who comes by TLS must show a certificate. `sockets` is
+    the folder for a socket of the machine."""
 
     args: Sequence[str] = ()
     alone: bool = True
     replicates: bool = True
     tls: Certificate | None = None
     mutual: bool = False
+    sockets: Path | None = None
     name: ClassVar[str] = "mongodb"
     variable: ClassVar[str] = "MONGODB_URL"
     address: ClassVar[str] = "mongodb://127.0.0.1:{port}/sluicegate?directConnection=true"
@@ -52,7 +54,7 @@ class MongoDB:
             "127.0.0.1",
             "--dbpath",
             str(place.data),
-            "--nounixsocket",
+            *(["--nounixsocket"] if self.sockets is None else ["--unixSocketPrefix", str(self.sockets)]),
             *self._options(place.port),
         ]
 
