@@ -12,7 +12,7 @@ from sluicegate.streams.contracts.options import STANDARD, LeasedOptions
 from sluicegate.streams.contracts.registry import SchemaRegistry
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.errors import ConfigurationError, SystemNotReady, TopicMissing
-from sluicegate.streams.urls import ENCODE, Reach, uncertain
+from sluicegate.streams.urls import ENCODE, StoreAddress, uncertain
 
 __all__ = ["open_registry", "open_store", "reach", "topic_ids"]
 
@@ -36,14 +36,14 @@ def open_store(url: str, folder: str = ".", types: Types | None = None, options:
     return _OPENERS[scheme](url, rest, folder, options if types is None else options._replace(types=types))
 
 
-def reach(url: str) -> Reach:
+def reach(url: str) -> StoreAddress:
     """Where the store's driver connects to, by its own reading of the URL. Servers that a sentinel, a cluster or a
     replica set names later are not known yet.
 
     Raises ConfigurationError for a URL that the driver cannot read, and for a driver that is not installed.
     """
     look = _REACH.get(url.partition("://")[0])
-    return Reach((), False) if look is None else look(url)
+    return StoreAddress((), False) if look is None else look(url)
 
 
 def open_registry(registry: Registry) -> SchemaRegistry:
@@ -110,7 +110,7 @@ def _redis(url: str, _rest: str, _folder: str, options: LeasedOptions) -> Store:
     return RedisStore(url, options=options)
 
 
-def _redis_reach(url: str) -> Reach:
+def _redis_reach(url: str) -> StoreAddress:
     _require(*REDIS)
     from sluicegate.connectors.redis.addresses import reach
 
@@ -124,7 +124,7 @@ def _mongodb(url: str, _rest: str, _folder: str, options: LeasedOptions) -> Stor
     return MongoStore(url, options=options)
 
 
-def _mongodb_reach(url: str) -> Reach:
+def _mongodb_reach(url: str) -> StoreAddress:
     _require(*MONGODB)
     from sluicegate.connectors.mongodb.connection import reach
 
@@ -139,7 +139,7 @@ def _postgresql(url: str, _rest: str, _folder: str, options: LeasedOptions) -> S
     return SqlStore(Postgresql(url), options=options)
 
 
-def _postgresql_reach(url: str) -> Reach:
+def _postgresql_reach(url: str) -> StoreAddress:
     _require(*POSTGRESQL)
     from sluicegate.connectors.sql.postgresql import reach
 
@@ -154,7 +154,7 @@ def _mysql(url: str, _rest: str, _folder: str, options: LeasedOptions) -> Store:
     return SqlStore(Mysql(url), options=options)
 
 
-def _mysql_reach(url: str) -> Reach:
+def _mysql_reach(url: str) -> StoreAddress:
     _require(*MYSQL)
     from sluicegate.connectors.sql.mysql import reach
 
@@ -178,7 +178,7 @@ _OPENERS: dict[str, Opener] = {
     **dict.fromkeys(_OF_REDIS, _redis),
     **dict.fromkeys(_OF_MONGODB, _mongodb),
 }
-_REACH: dict[str, Callable[[str], Reach]] = {
+_REACH: dict[str, Callable[[str], StoreAddress]] = {
     "postgresql": _postgresql_reach,
     **dict.fromkeys(_OF_MYSQL, _mysql_reach),
     **dict.fromkeys(_OF_REDIS, _redis_reach),

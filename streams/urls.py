@@ -8,7 +8,7 @@ from typing import NamedTuple
 ENCODE = "write %40 for @, %2F for /, %3F for ? and %23 for # in user, password and database"
 
 
-class Reach(NamedTuple):
+class StoreAddress(NamedTuple):
     """Where a driver connects to, as it reads the URL, its options, a service file and the environment. A socket of
     this machine is no server."""
 

@@ -27,7 +27,7 @@ from pymongo.write_concern import WriteConcern
 from sluicegate.connectors import admission
 from sluicegate.connectors.mongodb import left_open
 from sluicegate.streams.errors import ConfigurationError, PersistenceError, SystemNotReady, permanent
-from sluicegate.streams.urls import Reach
+from sluicegate.streams.urls import StoreAddress
 
 CONNECT_SECONDS = 5
 REPLY_SECONDS = 10
@@ -102,7 +102,7 @@ def _look(url: str) -> None:
         admission.knock("mongodb", read["nodelist"], made, CERTIFICATES, _hello())
 
 
-def reach(url: str) -> Reach:
+def reach(url: str) -> StoreAddress:
     """A name server has the hosts of mongodb+srv, which asks for TLS unless its options say otherwise. Raises
     ConfigurationError."""
     found = url.startswith(SRV)
@@ -114,7 +114,7 @@ def reach(url: str) -> Reach:
         raise ConfigurationError(f"the MongoDB URL cannot be read: {_FORM}") from None
     given = {str(name).lower(): value for name, value in read["options"].items()}
     places = tuple((host, 0 if found else port) for host, port in read["nodelist"] if not host.endswith(".sock"))
-    return Reach(places, bool(given.get("tls", found)))
+    return StoreAddress(places, bool(given.get("tls", found)))
 
 
 def _hello() -> bytes:

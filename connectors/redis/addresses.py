@@ -15,7 +15,7 @@ from redis.retry import Retry
 
 from sluicegate.connectors import admission
 from sluicegate.streams.errors import ConfigurationError
-from sluicegate.streams.urls import Reach
+from sluicegate.streams.urls import StoreAddress
 
 driver: Any = redis  # much of it has no types
 CONNECT_SECONDS = 5
@@ -93,10 +93,10 @@ def parsed(url: str) -> Address:
         raise ConfigurationError(f"the Redis URL cannot be read: {FORMS[kind]}") from None
 
 
-def reach(url: str) -> Reach:
+def reach(url: str) -> StoreAddress:
     """Raises ConfigurationError."""
     address = parsed(url)
-    return Reach(address.nodes, bool(address.options.get("ssl")))
+    return StoreAddress(address.nodes, bool(address.options.get("ssl")))
 
 
 def _parsed(transport: str, kind: str, rest: str) -> Address:

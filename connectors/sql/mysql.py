@@ -20,7 +20,7 @@ from sluicegate.connectors.sql.database import Ask, Row, StoreSession
 from sluicegate.connectors.sql.lending import Lender
 from sluicegate.streams.contracts.values import Level
 from sluicegate.streams.errors import ConfigurationError, NotAuthenticated
-from sluicegate.streams.urls import Reach
+from sluicegate.streams.urls import StoreAddress
 
 LOWEST = {"mariadb": (10, 6), "mysql": (8, 0)}
 FLAGS = {"ssl_verify_cert", "ssl_verify_identity"}
@@ -112,11 +112,11 @@ class Mysql(server.SqlServer):
             self._target["password"] = str(target.password).encode()  # the driver would write text as Latin-1
         self.lender = Lender("mysql+pymysql://")
 
-    def reach(self) -> Reach:
+    def reach(self) -> StoreAddress:
         """The driver connects without TLS, unless one of FILES or FLAGS is given."""
         tls = any(self._target.get(name) for name in (*FILES[:3], *FLAGS))
         place = str(self._target.get("host", "localhost")), int(self._target.get("port", 3306))
-        return Reach((), tls) if "unix_socket" in self._target else Reach((place,), tls)
+        return StoreAddress((), tls) if "unix_socket" in self._target else StoreAddress((place,), tls)
 
     def _context(self) -> ssl.SSLContext:
         return admission.context(
@@ -187,7 +187,7 @@ class Mysql(server.SqlServer):
         return judged(shown, [name for (name,) in ask(OTHER_ENGINES)])
 
 
-def reach(url: str) -> Reach:
+def reach(url: str) -> StoreAddress:
     """Raises ConfigurationError."""
     return Mysql(url).reach()
 

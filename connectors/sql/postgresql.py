@@ -20,7 +20,7 @@ from sluicegate.connectors.sql.lending import Lender
 from sluicegate.connectors.sql.listening import Listener
 from sluicegate.streams.contracts.values import Level
 from sluicegate.streams.errors import ConfigurationError, NotAuthenticated
-from sluicegate.streams.urls import Reach
+from sluicegate.streams.urls import StoreAddress
 
 LOWEST = 130000
 CERTIFICATES = "sslrootcert of the store's URL (sslcert, sslkey and sslpassword are ours)"
@@ -59,10 +59,10 @@ NOWHERE = {"target_session_attrs": "nowhere"}
 ENCRYPTED = ("require", "verify-ca", "verify-full")
 
 
-def reach(url: str) -> Reach:
+def reach(url: str) -> StoreAddress:
     """Raises ConfigurationError."""
     known = Postgresql(url).resolved()
-    return Reach(_places(known), known["sslmode"] in ENCRYPTED)
+    return StoreAddress(_places(known), known["sslmode"] in ENCRYPTED)
 
 
 def _resolved(url: str) -> dict[str, str]:
