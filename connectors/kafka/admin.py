@@ -85,6 +85,20 @@ def _new(name: str, partitions: int, compacted: bool) -> Any:
     return NewTopic(name, partitions, config={"cleanup.policy": "compact"} if compacted else {})
 
 
+def members(kafka: settings.Settings, groups: Sequence[str], timeout: float = TIMEOUT) -> dict[str, int]:
+    """The number of members of each consumer group; 0 for one that does not exist. Raises SystemNotReady within
+    `timeout` seconds."""
+    admin = open_admin(kafka)
+    futures = admin.describe_consumer_groups(list(groups), request_timeout=timeout) if groups else {}
+    return {group: _members(group, future, timeout) for group, future in futures.items()}
+
+
+def _members(group: str, future: Any, timeout: float) -> int:
+    unknown = (KafkaError.GROUP_ID_NOT_FOUND,)
+    description = problems.answer(future, timeout + 1, f"describing group {group}", absent=unknown)
+    return 0 if description is None else len(description.members)
+
+
 def durability(
     kafka: settings.Settings, names: Sequence[str], timeout: float = TIMEOUT
 ) -> dict[str, tuple[int, int | None]]:

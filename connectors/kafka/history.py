@@ -7,7 +7,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import ConfigResource
 
 from sluicegate.connectors.kafka import facts, problems, settings
-from sluicegate.connectors.kafka.admin import TIMEOUT, described, open_admin
+from sluicegate.connectors.kafka.admin import TIMEOUT, described, members, open_admin
 from sluicegate.connectors.kafka.ends import ends
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.values import TopicFacts
@@ -98,10 +98,7 @@ class KafkaHistory:
     # Members
 
     def members(self) -> int:
-        future = self._admin.describe_consumer_groups([self._group], request_timeout=TIMEOUT)[self._group]
-        unknown = (KafkaError.GROUP_ID_NOT_FOUND,)
-        group = problems.answer(future, TIMEOUT + 1, f"describing group {self._group}", absent=unknown)
-        return 0 if group is None else len(group.members)
+        return members(self._kafka, [self._group])[self._group]
 
     def inform(self, topic: str, number: int, offset: int, metadata: str) -> None:
         place = TopicPartition(topic, number, offset, metadata=metadata)

@@ -155,10 +155,12 @@ class App:
         agents: Sequence[str] = (),
         workers: int = 1,
         log_level: Literal["debug", "info", "warning", "error"] = "info",
+        leave: Sequence[str] = (),
     ) -> None:
         """Run the agents (all, or the named ones) and the dispatcher until SIGTERM or SIGINT, as `sluicegate run` does:
-        `workers` processes for each agent, started again when they end. It returns after a clean end. Otherwise it
-        raises SystemExit with the exit code of the command: 2 for a problem of the app, 3 for a system.
+        `workers` processes for each agent, started again when they end. `leave` names agents that the app lacks and
+        whose open groups stay in the store. It returns after a clean end. Otherwise it raises SystemExit with the exit
+        code of the command: 2 for a problem of the app, 3 for a system.
 
         Worker processes import the module of each function. In a module that is being imported for that, `run` returns
         at once, so it may stand at the end of a program without `if __name__ == "__main__":`.
@@ -167,7 +169,7 @@ class App:
             return
         from sluicegate.streams.cli.outcome import code
 
-        if ended := code(lambda: self._run(agents, workers, log_level)):
+        if ended := code(lambda: self._run(agents, workers, log_level, leave)):
             raise SystemExit(ended)
 
     def __eq__(self, other: object) -> bool:
@@ -221,7 +223,7 @@ class App:
                 problems.append(Problem(*place, function.__name__, *why))
         return problems
 
-    def _run(self, agents: Sequence[str], workers: int, log_level: str) -> int:
+    def _run(self, agents: Sequence[str], workers: int, log_level: str, leave: Sequence[str]) -> int:
         from sluicegate.streams.cli.outcome import USAGE, complain
         from sluicegate.streams.cli.run import start
         from sluicegate.streams.config.secrets import rotated
@@ -237,7 +239,7 @@ class App:
             now = self._judged(tolerant=False).app
             return app if now is None else rotated(app, now)
 
-        return start(found.app, agents, workers, log_level, again)
+        return start(found.app, agents, workers, log_level, again, leave=leave)
 
 
 App.__doc__ = f"{App.__doc__}{AppKeys.__doc__}"

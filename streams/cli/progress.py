@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from math import inf
 from typing import Any
 
@@ -17,6 +18,7 @@ from sluicegate.streams.config.kafka import EMBEDDED
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Level, Partition, PartitionView
 from sluicegate.streams.errors import ChangelogIncomplete, ConfigurationError, SystemNotReady
+from sluicegate.streams.operations.left_behind import LeftBehind, left_behind
 from sluicegate.streams.operations.open_groups import held
 from sluicegate.streams.operations.shared_groups import shared_groups
 
@@ -57,9 +59,23 @@ class Total(msgspec.Struct, frozen=True):
     dead: int | None
 
 
+class LeftPartition(msgspec.Struct, frozen=True):
+    """A partition with groups, items or unsent rows that no agent of the file reads. `open_groups` None: they cannot
+    be read."""
+
+    agent: str
+    topic: str
+    partition: int
+    owner: str | None
+    open_groups: int | None
+    items: int
+    unsent: int
+    note: str
+
+
 class Status(msgspec.Struct, frozen=True):
     """All partitions of an app, and the totals of its agents. `unreachable` says why Kafka was not asked;
-    `transactional` names the agents with that delivery."""
+    `transactional` names the agents with that delivery; `left_behind` is what the store holds of other agents."""
 
     app: str
     store: str
@@ -68,14 +84,18 @@ class Status(msgspec.Struct, frozen=True):
     agents: Sequence[Total]
     unreachable: str | None = None
     transactional: Sequence[str] = ()
+    left_behind: Sequence[LeftPartition] = ()
 
     def document(self) -> dict[str, Any]:
         level = {"name": self.level.name, "reasons": list(self.level.reasons)}
         return {**msgspec.to_builtins(self), "level": level}
 
 
-def status(app: App, store: Store, timeout: float, counts: Counts) -> Status:
-    """`timeout`: seconds for one request to Kafka. Raises SystemNotReady and PersistenceError for the store."""
+def status(app: App, store: Store, timeout: float, counts: Counts, only: str | None = None) -> Status:
+    """`timeout`: seconds for one request to Kafka. `only`: this agent alone. Raises SystemNotReady and
+    PersistenceError for the store."""
+    left = [_left(app, each) for each in left_behind(store, app) if only in (None, each.partition.agent)]
+    app = app if only is None else replace(app, agents=tuple(each for each in app.agents if each.name == only))
     agents = {agent.name: agent for agent in app.agents}
     high, letters, unreachable = _kafka(app, timeout, counts)
     everything = {p for p in store.partitions(app.name) if p.agent in agents}
@@ -85,7 +105,18 @@ def status(app: App, store: Store, timeout: float, counts: Counts) -> Status:
     rows = [_progress(agents[p.agent], p, store.read(p), high.get(p[2:]), letters, stopped) for p in sorted(everything)]
     totals = [_total(app, agent, store, [row for row in rows if row.agent == agent.name]) for agent in app.agents]
     transactional = [agent.name for agent in app.agents if agent.delivery == "transactional"]
-    return Status(app.name, redacted(app.store), store.level(), rows, totals, unreachable, transactional)
+    return Status(app.name, redacted(app.store), store.level(), rows, totals, unreachable, transactional, left)
+
+
+def _left(app: App, left: LeftBehind) -> LeftPartition:
+    partition, holding = left.partition, left.holding
+    there = partition.agent in [agent.name for agent in app.agents]
+    what = f"agent {partition.agent} {'no longer reads this topic' if there else 'is not in this file'}"
+    note = f"{left.contents}; {what}, {f'owner {left.owner}' if left.owner else 'and nobody owns it'}"
+    place = partition.agent, partition.topic, partition.number, left.owner or None
+    if holding is None:
+        return LeftPartition(*place, None, 0, 0, note)
+    return LeftPartition(*place, holding.groups, holding.items, holding.rows, note)
 
 
 def _kafka(

@@ -40,6 +40,10 @@ def run(
     policy: Annotated[
         OpenPolicy | None, typer.Option("--open", help="With --deploy: what becomes of open groups.")
     ] = None,
+    leave: Annotated[
+        list[str] | None,
+        typer.Option(metavar="A", help="Leave the groups of this agent, which the file lacks; may be repeated."),
+    ] = None,
     log_level: Annotated[
         LogLevel, typer.Option("--log-level", envvar=DEBUG, help="What is logged on stderr.")
     ] = LogLevel.info,
@@ -50,7 +54,7 @@ def run(
     app = loaded(file)
     change: RuleChange = "flush" if flush else "drop" if drop else "refuse"
     options = _options(change, deploy, policy)
-    return start(app, agent or (), workers, log_level.value, partial(read_again, file), change, options)
+    return start(app, agent or (), workers, log_level.value, partial(read_again, file), change, options, leave or ())
 
 
 def start(
@@ -61,16 +65,18 @@ def start(
     fresh: "Callable[[App], App]",
     change: "RuleChange" = "refuse",
     options: "DeployOptions | None" = None,
+    leave: Sequence[str] = (),
 ) -> int:
     """Run the agents (all without names) until a signal, and return the exit code. `fresh` gives a process that is
-    started again the secrets as they are then. Raises ConfigurationError."""
+    started again the secrets as they are then. `leave`: agents that the file lacks, whose groups stay in the store.
+    Raises ConfigurationError."""
     from sluicegate.streams.cli.wiring import AS_RUN, prepare
     from sluicegate.streams.observe import tracing
     from sluicegate.streams.processes import supervisor
 
     extras.require(app)
     tracing.asked(os.environ)  # its errors are reported here, once, and not by each worker
-    ready = partial(prepare, options=options or AS_RUN)
+    ready = partial(prepare, options=options or AS_RUN, leave=leave)
     return supervisor.run(
         app, agents, workers, change, prepare=ready, log_level=log_level, fresh=fresh, console=_console(app, fresh)
     )

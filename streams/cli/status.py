@@ -3,7 +3,6 @@
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,14 +30,14 @@ def status(
 ) -> int:
     """Owner, offset, lag, open groups, deadlines, unsent rows and what is dead; claims nothing."""
     app = loaded(file)
-    if agent is not None:
-        app = replace(app, agents=(agent_of(app, agent),))
+    only = None if agent is None else agent_of(app, agent).name
     with connected(app) as store:
-        return _watch(app, store, json) if watch else _once(app, store, json)
+        read = _reader(app, store, only)
+        return _watch(read, json) if watch else _once(app, read, json)
 
 
-def _once(app: App, store: "Store", as_json: bool) -> int:
-    found = _reader(app, store)()
+def _once(app: App, read: Callable[[], "Status"], as_json: bool) -> int:
+    found = read()
     _show(found, console(), None, as_json)
     if app.store.startswith("memory:") and not as_json:
         complain("sluicegate: the state is in the memory of `sluicegate run`: only its /status knows it")
@@ -48,23 +47,22 @@ def _once(app: App, store: "Store", as_json: bool) -> int:
     return DONE if found.unreachable is None or embedded else SYSTEM
 
 
-def _reader(app: App, store: "Store") -> Callable[[], "Status"]:
+def _reader(app: App, store: "Store", only: str | None) -> Callable[[], "Status"]:
     from sluicegate.streams.cli import progress
     from sluicegate.streams.cli.dead import NEWEST
     from sluicegate.streams.cli.letters import Counts
     from sluicegate.streams.cli.systems import call_timeout
 
-    return partial(progress.status, app, store, call_timeout(app), Counts(app, NEWEST))
+    return partial(progress.status, app, store, call_timeout(app), Counts(app, NEWEST), only)
 
 
-def _watch(app: App, store: "Store", as_json: bool) -> int:
+def _watch(read: Callable[[], "Status"], as_json: bool) -> int:
     """Until SIGINT or SIGTERM: on a terminal in place, elsewhere one after the other. A system that is not ready is
     asked again."""
     from rich.live import Live
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     screen = console()
-    read = _reader(app, store)
     live = Live(console=screen, auto_refresh=False) if screen.is_terminal and not as_json else None
     try:
         if live:

@@ -29,6 +29,7 @@ def view(found: Status, screen: Any, height: int | None = None) -> Any:
     from rich.text import Text
 
     notes = [f"{row.topic}/{row.partition} of {row.agent}: {row.note}" for row in found.partitions if row.note]
+    notes += [f"{row.topic}/{row.partition} of {row.agent}: {row.note}" for row in found.left_behind]
     others = AROUND + len(found.agents) + len(notes) + len({row.owner for row in found.partitions if row.owner})
     shown = found.partitions if height is None else _fitting(found.partitions, height - others)
     if left := len(found.partitions) - len(shown):

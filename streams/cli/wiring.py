@@ -1,8 +1,8 @@
 """The checks of `run` before it starts, and the embedded broker."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from typing import TypeVar
 
@@ -21,8 +21,9 @@ from sluicegate.streams.cli.waiting import System, kafka_of, registry_of, store_
 from sluicegate.streams.config.kafka import EMBEDDED
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Level
-from sluicegate.streams.errors import SystemNotReady
+from sluicegate.streams.errors import ConfigurationError, NotPermitted, SystemNotReady
 from sluicegate.streams.operations.deploying import DeployOptions, deploy
+from sluicegate.streams.operations.left_behind import LeftBehind, left_behind, texts
 from sluicegate.streams.processes.supervisor import Pause
 
 EMBEDDED_PARTITIONS = 4
@@ -32,9 +33,12 @@ T = TypeVar("T")
 
 
 @contextmanager
-def prepare(app: App, agents: Sequence[str], pause: Pause, options: DeployOptions = AS_RUN) -> Iterator[App]:
+def prepare(
+    app: App, agents: Sequence[str], pause: Pause, options: DeployOptions = AS_RUN, leave: Collection[str] = ()
+) -> Iterator[App]:
     """Waits up to `start_timeout` for each system and checks it, and records the rules that were never deployed. The
-    embedded broker runs while the block does. Raises ConfigurationError and SystemNotReady."""
+    embedded broker runs while the block does. `leave`: agents whose groups may stay in the store without a worker.
+    Raises ConfigurationError and SystemNotReady."""
     log = structlog.get_logger()
 
     def asked(system: System, attempt: Callable[[], T]) -> T:
@@ -51,6 +55,8 @@ def prepare(app: App, agents: Sequence[str], pause: Pause, options: DeployOption
         timeout = call_timeout(app)
         judge_registry(chosen)
         judge_topics(asked(kafka, lambda: _with_own(ready, chosen, admin.existing(ready.kafka, topics, timeout))))
+        if left := asked(store_of(app), lambda: _left_behind(app)):
+            judge_left(app, asked(kafka, lambda: _without_workers(ready, left, timeout)), leave)
         asked(store_of(app), lambda: record(app, agents, options))
         if ready is app:
             if weak := asked(kafka, lambda: _fragile(app, chosen)):
@@ -93,6 +99,32 @@ def judge_store(app: App, to_do: Sequence[str], level: Level) -> None:
         )
     if not accepted(app, level):
         raise SystemNotReady(f"the store is {in_words(level)}: {remedy(level)}")
+
+
+def _left_behind(app: App) -> list[LeftBehind]:
+    if app.store.startswith("memory:"):
+        return []
+    with connected(app) as store:
+        return left_behind(store, app)
+
+
+def _without_workers(app: App, left: Sequence[LeftBehind], timeout: float) -> list[LeftBehind]:
+    """What no run of another file goes on with. An agent whose group may not be described counts as without one."""
+    working = set()
+    for name in {each.partition.agent for each in left}:
+        with suppress(NotPermitted):
+            group = f"{app.name}.{name}"
+            working |= {name} if admin.members(app.kafka, [group], timeout)[group] else set()
+    return [each for each in left if each.partition.agent not in working]
+
+
+def judge_left(app: App, left: Sequence[LeftBehind], leave: Collection[str]) -> None:
+    """Raises ConfigurationError for what is left without a worker, unless the agent is in `leave`."""
+    found = texts(app, left)
+    if refused := [f"{text}, or add --leave {name}" for name, text in found.items() if name not in leave]:
+        raise ConfigurationError("; ".join(refused))
+    for text in found.values():
+        structlog.get_logger().warning("groups.left_behind", text=text)
 
 
 def record(app: App, agents: Sequence[str], options: DeployOptions) -> None:

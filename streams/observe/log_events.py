@@ -14,6 +14,7 @@ EVENTS: Mapping[str, str] = {
     "dispatcher.running": "The dispatcher sends rows and timeouts.",
     "dispatcher.started": "The process of the dispatcher was started.",
     "dispatcher.stopped": "The dispatcher ended in order.",
+    "groups.left_behind": "The store holds groups or rows of an agent or a topic that the file lacks (`--leave`).",
     "handler.bad_items": "A handler could not use messages of a group. They become dead letters.",
     "handler.call_ended": "A handler's thread or task called `send` or the like after the handler had returned.",
     "handler.failed": "A handler raised. It is called again, or `then` decides.",

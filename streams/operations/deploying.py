@@ -13,7 +13,8 @@ from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.errors import ConfigurationError, Fenced
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.journal.journal import ATTEMPTS, back_off
-from sluicegate.streams.operations.planning import AgentPlan, planned
+from sluicegate.streams.operations.left_behind import left_behind, texts
+from sluicegate.streams.operations.planning import planned
 from sluicegate.streams.operations.rewind_check import RewindCheck
 from sluicegate.streams.rules import rule_of
 from sluicegate.streams.rules.classes import CONVERT, DROP, FINISH, FLUSH, REWIND
@@ -108,7 +109,7 @@ def _steps(store: Store, app: App, names: Sequence[str], options: DeployOptions,
     agents = [agent for agent in app.agents if agent.name in names]
     refused = [text for agent in agents for text in _unexpected(agent.name, found, options)]
     if not options.leave:
-        refused += _left(store, app, found)
+        refused += _left(store, app)
     steps = []
     for agent in agents:
         before = found.get(agent.name, UNVERSIONED)
@@ -196,12 +197,9 @@ def _too_many(store: Store, app: App, agent: Agent, policy: str) -> list[str]:
     return []
 
 
-def _left(store: Store, app: App, found: Catalogue) -> list[str]:
-    """Why agents that the file no longer has cannot be left alone."""
-    there = {agent.name for agent in app.agents}
-    old = deployed_app(app, {name: each for name, each in found.items() if name not in there})
-    plans: Sequence[AgentPlan] = planned(old, _with_agents(app, ()), [each.name for each in old.agents], None, store)
-    return [f"agent {each.name}: {text}, or add --leave" for each in plans for text in each.refused]
+def _left(store: Store, app: App) -> list[str]:
+    """Why agents and topics that the file no longer has cannot be left alone."""
+    return [f"{text}, or add --leave" for text in texts(app, left_behind(store, app)).values()]
 
 
 def _changed(

@@ -20,6 +20,9 @@ from sluicegate.streams.observe.http import document, serve
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.observe.pages import pages
 from sluicegate.streams.observe.report import PartitionReport, WorkerReport
+from sluicegate.streams.rules import rule_of
+from sluicegate.streams.rules.versions import Deployed, RuleVersion
+from sluicegate.streams.versions import catalogue
 from tests.unit.cli.files import FILE, written
 from tests.unit.engine.driver import Driver, Log, ManualClock, memory
 
@@ -48,6 +51,10 @@ def log():
 
 def status(app, store, timeout) -> Status:
     return read(app, store, timeout, Counts(app, 10_000))
+
+
+def version_of(agent) -> RuleVersion:
+    return RuleVersion(1, rule_of(agent).digest, "convert", 0.0, "me", "", agent)
 
 
 def feed(log, keys, number=0):
@@ -110,6 +117,37 @@ def test_partitions_of_agents_that_left_the_file_are_left_out(log, clock):
     feed(log, "ab")
     Driver(AGENT, store, log, clock).give(0).turns()
     assert status(replace(APP, agents=(replace(AGENT, name="other"),)), store, 1.0).partitions == []
+
+
+def test_what_the_store_holds_of_agents_and_topics_that_left_the_file_is_listed(log, clock):
+    store = memory(clock)
+    feed(log, "ab")
+    feed(log, "aaab", 1)
+    driver = Driver(AGENT, store, log, clock, deployed=Deployed((version_of(AGENT),))).give(0, 1)
+    catalogue.deploy(store, "app", "token", "me", lambda before, at: {"sums": Deployed((version_of(AGENT),))})
+    driver.producer.hold = True
+    driver.turns()
+    for other in (replace(AGENT, name="other"), replace(AGENT, topics=("out",))):
+        left = status(replace(APP, agents=(other,)), store, 1.0).left_behind
+        assert [(row.agent, row.topic, row.partition, row.owner) for row in left] == [
+            ("sums", "in", 0, "member"),
+            ("sums", "in", 1, "member"),
+        ]
+        assert [(row.open_groups, row.items, row.unsent) for row in left] == [(2, 0, 0), (1, 0, 1)]
+        assert left[1].note.startswith("1 open group and 1 unsent row; agent sums ")
+        assert left[1].note.endswith(", owner member")
+    assert status(APP, store, 1.0).left_behind == []
+    alone = replace(APP, agents=(AGENT, replace(AGENT, name="other")))
+    assert [row.agent for row in read(alone, store, 1.0, Counts(alone, 10), "other").agents] == ["other"]
+    assert read(alone, store, 1.0, Counts(alone, 10), "other").left_behind == []
+
+
+def test_groups_whose_rule_is_not_known_are_listed_all_the_same(log, clock):
+    store = memory(clock)
+    feed(log, "ab")
+    Driver(AGENT, store, log, clock).give(0).turns()
+    [left] = status(replace(APP, agents=(replace(AGENT, name="other"),)), store, 1.0).left_behind
+    assert (left.open_groups, left.note.partition(";")[0]) == (None, "groups that cannot be read")
 
 
 def test_a_changelog_that_cannot_be_read_is_said(log, clock):

@@ -1,0 +1,101 @@
+"""What the store holds of agents and topics that a file does not have. No worker of the file goes on with it."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import Partition, PartitionView
+from sluicegate.streams.errors import ChangelogIncomplete, ConfigurationError
+from sluicegate.streams.operations.open_groups import held
+from sluicegate.streams.operations.planning import Holding
+from sluicegate.streams.operations.shared_groups import shared_groups
+from sluicegate.streams.rules.versions import UNVERSIONED, Deployed
+from sluicegate.streams.versions import catalogue
+
+OWN = "~"
+"""Is in the names of rows that belong to no agent of a file: the journal, the catalogue, replays."""
+
+
+class LeftBehind(NamedTuple):
+    """A partition that the file does not read. `owner` is the worker that claimed it; empty after a clean stop.
+    `holding` None: its groups cannot be read."""
+
+    partition: Partition
+    owner: str
+    holding: Holding | None
+
+    @property
+    def contents(self) -> str:
+        return "groups that cannot be read" if self.holding is None else str(self.holding)
+
+
+def left_behind(store: Store, app: App) -> list[LeftBehind]:
+    """The partitions that hold open groups, items or unsent rows, sorted. Raises PersistenceError."""
+    read = {(agent.name, topic) for agent in app.agents for topic in agent.topics}
+    partitions = [p for p in store.partitions(app.name) if OWN not in p.agent and (p.agent, p.topic) not in read]
+    if not partitions:
+        return []
+    deployed = _deployed(store, app.name)
+    buffered = _buffered(store, app, deployed)
+    found = []
+    for partition in partitions:
+        view = store.read(partition)
+        if view is None:
+            continue
+        holding = _holding(partition, view, deployed.get(partition.agent, UNVERSIONED), buffered.get(partition, 0))
+        if holding is None or not holding.empty:
+            found.append(LeftBehind(partition, view.claim.owner, holding))
+    return found
+
+
+def texts(app: App, left: Sequence[LeftBehind]) -> dict[str, str]:
+    """What is left and what to do, by agent."""
+    there = {agent.name for agent in app.agents}
+    found = {}
+    for name in dict.fromkeys(each.partition.agent for each in left):
+        mine = [each for each in left if each.partition.agent == name]
+        topics = ", ".join(dict.fromkeys(each.partition.topic for each in mine))
+        what = f"agent {name} no longer reads {topics}" if name in there else f"agent {name} is not in this file"
+        contents = ", ".join(f"{each.contents} in {each.partition.topic}/{each.partition.number}" for each in mine)
+        held = f"nobody fires or sends what the store holds of it: {contents}"
+        found[name] = f"{what}, and {held}; run the file that has it until they are gone"
+    return found
+
+
+def _deployed(store: Store, app: str) -> Mapping[str, Deployed]:
+    try:
+        return catalogue.read(store, app)
+    except ChangelogIncomplete:
+        return {}
+
+
+def _buffered(store: Store, app: App, deployed: Mapping[str, Deployed]) -> dict[Partition, int]:
+    """How many groups of each partition are in the buffers of agents with `scope: shared` that the file lacks."""
+    there = {agent.name for agent in app.agents}
+    counts: dict[Partition, int] = {}
+    for name, versions in deployed.items():
+        agent = versions.agent(versions.number)
+        if name not in there and agent is not None and agent.scope == "shared":
+            for group in shared_groups(store.buffer, app.name, agent, 0.0):
+                counts[group.partition] = counts.get(group.partition, 0) + 1
+    return counts
+
+
+def _holding(partition: Partition, view: PartitionView, deployed: Deployed, buffered: int) -> Holding | None:
+    """None: there are entries, and no rule that reads them."""
+    agent = _agent(view, deployed)
+    try:
+        if agent is None:
+            return None if view.entries else Holding(rows=view.unsent)
+        contents = held(agent, partition, view)
+    except (ChangelogIncomplete, ConfigurationError):
+        return None
+    groups = sum(len(each.groups.states) for each in contents.every) + buffered
+    return Holding(groups, bool(groups), len(contents.sealed.held), view.unsent)
+
+
+def _agent(view: PartitionView, deployed: Deployed) -> Agent | None:
+    """The agent under the rule that filled the groups of the partition, else under the newest one."""
+    version = view.claim.source.version if view.claim.source is not None else 0
+    return (deployed.agent(version) if version else None) or deployed.agent(deployed.number)
