@@ -172,6 +172,9 @@ class Handler:
     seconds. Meanwhile its partition waits; with `concurrency`, only its key waits. After `isolate_after` failures of a
     completed group, its messages are tried one by one to find those that fail; 0 turns this off. `then` is the action
     after the last attempt. `park`, which needs `concurrency`, keeps the item and its key until an operator acts.
+
+    A call that raises one of the `outages` (classes of errors, `package.Name`) counts no attempt: a system does not
+    answer.
     """
 
     functions: tuple[str, ...]
@@ -182,6 +185,7 @@ class Handler:
     backoff_most: float = 60.0
     then: Literal["dead-letter", "stop", "park"] = "dead-letter"
     isolate_after: int = 0
+    outages: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sluicegate.streams import units
-from sluicegate.streams.config.fields import FUNCTION
+from sluicegate.streams.config.fields import ERROR, FUNCTION
 from sluicegate.streams.config.schema import VARIABLE, schema
 
 KEYS = Path(__file__).parents[1] / "streams" / "app" / "keys.py"
@@ -37,7 +37,12 @@ OF_AGENT = ("aggregate", "handler")
 SHORT = {"to": "str", "timeout": "FileDuration"}
 """What a keyword may be besides the values of the file."""
 SCALARS = {"integer": "int", "number": "float", "boolean": "bool", "null": "None", "string": "str"}
-PATTERNS = {units.DURATION: "FileDuration", units.TIME: "str | datetime", FUNCTION: "str | HandlerFunction"}
+PATTERNS = {
+    units.DURATION: "FileDuration",
+    units.TIME: "str | datetime",
+    FUNCTION: "str | HandlerFunction",
+    ERROR: "str | type[Exception]",
+}
 
 
 def kind(node: dict[str, Any]) -> list[str]:

@@ -195,6 +195,8 @@ class App:
 
     def _path(self, function: HandlerFunction) -> str:
         path = origins.reference(function)
+        if isinstance(function, type):
+            return path
         if self._functions.setdefault(path, function) is not function:
             other = origins.of_function(self._functions[path], self._places[()])
             raise ConfigurationError(f"{path} is the name of two functions, the other one at {other}; rename one")

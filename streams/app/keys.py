@@ -86,6 +86,9 @@ class AgentKeys(AggregateKeys, total=False):
     - `retry` (FileKeys): How often, and with which pauses, a failed call of the handler is tried again.
     - `then` (Literal['dead-letter', 'stop', 'park']; 'dead-letter' by default): What happens after the last attempt:
       `dead-letter`, `stop` halts the partition, `park` sets the record aside for `parked retry`.
+    - `outage` (Sequence[str | type[Exception]]): Errors that the handler raises while a system does not answer, as
+      `package.Name`: the call counts no attempt, and is made again until the system answers. Those of well-known
+      libraries need not be named.
     - `to` (str | FileKeys | Sequence[FileKeys | Literal['drop']] | None): The destination of results: `{topic, ...}`,
       or a list of routes whose last entry may be `drop`.
     - `dead_letters` (str | FileKeys | None): The topic of the agent's dead letters. Without it, the app's topic.
@@ -127,6 +130,7 @@ class AgentKeys(AggregateKeys, total=False):
     concurrency: int
     retry: FileKeys
     then: Literal["dead-letter", "stop", "park"]
+    outage: Sequence[str | type[Exception]]
     to: str | FileKeys | Sequence[FileKeys | Literal["drop"]] | None
     dead_letters: str | FileKeys | None
     start: Literal["earliest", "latest"] | str | datetime

@@ -61,8 +61,10 @@ def of_function(function: HandlerFunction, otherwise: CodePlace) -> CodePlace:
 
 
 def reference(function: HandlerFunction) -> str:
-    """The `module:name` of the function. This process finds it there without an import. Raises ConfigurationError for
-    what is no function of `def`."""
+    """The `module:name` of the function, or the `module.Name` of a class of errors. This process finds it there without
+    an import. Raises ConfigurationError for what is no function of `def`."""
+    if isinstance(function, type) and issubclass(function, Exception):
+        return _error(function)
     if not isfunction(unwrap(function)) or function.__name__ == "<lambda>":
         what = "a handler is a function that `def` or `async def` makes, because worker processes find it by its name"
         raise ConfigurationError(
@@ -74,6 +76,18 @@ def reference(function: HandlerFunction) -> str:
         path = f"this_process:{re.sub(r'[^A-Za-z0-9]+', '_', path).strip('_')}_{next(_numbers)}"
     define(path, function)
     return path
+
+
+def _error(kind: type[Exception]) -> str:
+    module, name = _main() if kind.__module__ == "__main__" else kind.__module__, kind.__qualname__
+    if not module.replace(".", "_").isidentifier() or not name.isidentifier():
+        raise ConfigurationError(
+            f"the class of errors {name} cannot be found by worker processes: put it at the top of a module"
+        )
+    if module == "builtins":
+        return name
+    define(f"{module}:{name}", kind)
+    return f"{module}.{name}"
 
 
 def _main() -> str:

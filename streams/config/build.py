@@ -158,7 +158,15 @@ def _handler(agent: AgentModel, functions: list[str]) -> run.Handler:
     retry, (first, most) = agent.retry, agent.retry.backoff
     isolate_after = retry.isolate_after or 0
     return run.Handler(
-        tuple(functions), agent.session, agent.concurrency, retry.attempts, first, most, agent.then, isolate_after
+        tuple(functions),
+        agent.session,
+        agent.concurrency,
+        retry.attempts,
+        first,
+        most,
+        agent.then,
+        isolate_after,
+        tuple(agent.outage),
     )
 
 

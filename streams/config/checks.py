@@ -93,7 +93,9 @@ def _parts(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
             yield FileFinding(path, "does nothing: it has no aggregate, no handler and no to", hint, (path,))
         elif not agent.outputs:
             yield FileFinding((*path, "to"), "is missing", "write {topic: NAME}", (path,))
-        for name in [name for name in ("session", "concurrency", "retry", "then") if name in agent.model_fields_set]:
+        for name in [
+            name for name in ("session", "concurrency", "retry", "then", "outage") if name in agent.model_fields_set
+        ]:
             yield FileFinding(
                 (*path, name), "belongs to a handler, but there is none", "add a handler, or leave it out", (path,)
             )

@@ -18,6 +18,7 @@ from sluicegate.streams.config.scalars import Decimal, Integer, Native, Unknown,
 NAME = r"^[A-Za-z0-9._-]+$"
 TOPIC = r"^[A-Za-z0-9._-]{1,249}$"
 FIELD = r"^[^.]+(\.[^.]+)*$"
+ERROR = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$"
 FUNCTION = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$"
 REDIS = ("redis", "rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster")
 SERVERS = (*REDIS, "postgresql", "mysql", "mariadb", "mongodb", "mongodb+srv")
@@ -103,6 +104,18 @@ Function = Annotated[
     WithJsonSchema({"type": "string", "pattern": FUNCTION}),
     WrapValidator(_known_text),
     BeforeValidator(_no_object),
+]
+
+ErrorNames = Annotated[
+    list[
+        Annotated[
+            str,
+            _matching(ERROR, "is no class of errors", "write package.Name, such as httpx.TransportError", 1000),
+            WithJsonSchema({"type": "string", "pattern": ERROR}),
+            WrapValidator(_known_text),
+        ]
+    ],
+    WithJsonSchema({"type": "array", "items": {"type": "string", "pattern": ERROR}}),
 ]
 
 

@@ -14,6 +14,7 @@ from sluicegate.streams.config.fields import (
     FUNCTION,
     Concurrency,
     Count,
+    ErrorNames,
     Expression,
     FieldPath,
     FlagField,
@@ -203,6 +204,14 @@ class AgentModel(ReadModel):
             "record aside for `parked retry`."
         ),
         examples=["park"],
+    )
+    outage: ErrorNames = Field(
+        default_factory=list,
+        description=(
+            "Errors that the handler raises while a system does not answer, as `package.Name`: the call counts no "
+            "attempt, and is made again until the system answers. Those of well-known libraries need not be named."
+        ),
+        examples=[["shop.StockIsAway"]],
     )
     to: OneDestination = Field(
         default=None,

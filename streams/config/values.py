@@ -300,6 +300,7 @@ def _handler(handler: run.Handler) -> Tree:
         "concurrency": handler.concurrency,
         "retry": retry,
         "then": handler.then,
+        "outage": list(handler.outages),
     }
 
 

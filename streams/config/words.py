@@ -186,6 +186,9 @@ def _handled(agent: Agent, handler: Handler) -> list[str]:
     sentences.append(
         f"what fails is tried {handler.attempts} times, {pauses} apart, while its {waits} waits; then it {last}"
     )
+    if handler.outages:
+        names = _listed(handler.outages)
+        sentences.append(f"takes {names} for an outage, which counts no attempt, beside the errors of known libraries")
     if handler.isolate_after:
         alone = f"after {handler.isolate_after} failures of a group its messages are tried alone"
         sentences.append(

@@ -9,7 +9,7 @@ from sluicegate.streams.agent import Handler
 from sluicegate.streams.aggregation.events import Event, Fire
 from sluicegate.streams.calling.backoff import Backoff
 from sluicegate.streams.causes import Cause
-from sluicegate.streams.errors import HandlerFailed, HandlerStopped, NotCommitted, PersistenceError, SystemNotReady
+from sluicegate.streams.errors import HandlerFailed, HandlerStopped
 from sluicegate.streams.handlers.attempts import (
     CallFailure,
     DeadLetter,
@@ -22,18 +22,14 @@ from sluicegate.streams.handlers.attempts import (
     decide,
     isolates,
 )
-from sluicegate.streams.handlers.values import BadItems, Message, Outage, UnusedAnswer
+from sluicegate.streams.handlers.outages import IsOutage, Outages
+from sluicegate.streams.handlers.values import BadItems, Message, UnusedAnswer
 
-OUTAGES = (Outage, PersistenceError, SystemNotReady, ConnectionError, TimeoutError)
 LONGEST_OUTAGE_PAUSE = 30.0
 
 
 class ProcessEnded(Exception):
     """The process ended while the handler was running, as many times as the handler has attempts."""
-
-
-def outage(error: BaseException) -> bool:
-    return isinstance(error, OUTAGES) and not isinstance(error, NotCommitted)
 
 
 class Failed(NamedTuple):
@@ -49,7 +45,8 @@ class Policy:
 
     def __init__(self, handler: Handler, random: Callable[[], float], clock: Callable[[], float]) -> None:
         self.handler, self._random, self._clock = handler, random, clock
-        self._outage = Backoff(1.0, LONGEST_OUTAGE_PAUSE, random)
+        self.outage: IsOutage = Outages(handler.outages)
+        self._pauses = Backoff(1.0, LONGEST_OUTAGE_PAUSE, random)
         self._away_until = 0.0
 
     @property
@@ -64,7 +61,7 @@ class Policy:
 
     def well(self) -> None:
         """A call succeeded: there is no outage."""
-        self._outage.reset()
+        self._pauses.reset()
         self._away_until = 0.0
 
     def breaker(self) -> None:
@@ -76,14 +73,14 @@ class Policy:
         """Whether the messages of a group are tried alone after this number of failures. They are not if the error
         names the bad messages."""
         named = isinstance(error, BadItems | ProcessEnded | UnusedAnswer)
-        return isolates(attempt, self.handler) and not named and not outage(error)
+        return isolates(attempt, self.handler) and not named and not self.outage(error)
 
     def judge(self, failed: Failed, attempt: int, failure: CallFailure, suspicion: Suspicion, log: Any) -> Decision:
         """Decide what follows, and log it. The pause of a returned TryAgain is the one to wait for. Raises
         HandlerStopped."""
         identity, where, cause = failed
-        if outage(cause.error):
-            failure = replace(failure, pause=self._outage.delay())
+        if self.outage(cause.error):
+            failure = replace(failure, pause=self._pauses.delay())
         if isinstance(cause.error, UnusedAnswer):
             failure = replace(failure, final=True)
         decision = decide(attempt, failure, self.handler, suspicion)

@@ -35,7 +35,7 @@ from sluicegate.streams.handlers.attempts import (
     TryAgain,
     decide,
 )
-from sluicegate.streams.handlers.failures import Failed, Failures, Policy, outage
+from sluicegate.streams.handlers.failures import Failed, Failures, Policy
 from sluicegate.streams.handlers.functions import functions
 from sluicegate.streams.handlers.members import GroupMembers
 from sluicegate.streams.handlers.processor import Item, RecordProcessor
@@ -221,7 +221,7 @@ class Handling(RecordProcessor):
         outputs of these calls are dropped."""
         if not isinstance(item, Fire) or not self._policy.probes(error, attempt):
             return error
-        return self.members.probe(item, error, alone)
+        return self.members.probe(item, error, alone, self._policy.outage)
 
     def judge(
         self,
@@ -275,7 +275,7 @@ class Handling(RecordProcessor):
         called = [item for item in items if isinstance(item, Message | Fire)]
         if not called:
             raise error
-        failure = CallFailure(0.0 if outage(error) else None, items=len(called))
+        failure = CallFailure(0.0 if self._policy.outage(error) else None, items=len(called))
         if not isinstance(decide(1, failure, self._policy.handler), Split):
             _, calls, _, failures, _ = self._current
             self._current = called[0], calls, True, failures, ()

@@ -21,7 +21,7 @@ from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.causes import cause
 from sluicegate.streams.errors import Fenced
 from sluicegate.streams.handlers.attempts import BAD_ITEM, Rejected, RejectedMessages
-from sluicegate.streams.handlers.failures import outage
+from sluicegate.streams.handlers.outages import IsOutage
 from sluicegate.streams.handlers.packing import SealedRecord
 from sluicegate.streams.handlers.values import BadItems, Misfits
 
@@ -75,7 +75,7 @@ class GroupMembers:
             else None
         )
 
-    def probe(self, fire: Fire, error: Exception, alone: Callable[[Fire], object]) -> Exception:
+    def probe(self, fire: Fire, error: Exception, alone: Callable[[Fire], object], outage: IsOutage) -> Exception:
         """Call `alone` with each message as a group of its own. Returns BadItems with the messages that fail. If all or
         none fail it returns `error`; in an outage, the outage's error."""
         messages, reasons = self.of(fire), dict[int, str]()

@@ -64,7 +64,7 @@ _LOOKUP = (
     "missing.wait",
     "lock",
 )
-_HANDLED = ("handler", "session", "concurrency", "then", "retry", "retry.attempts", "retry.backoff")
+_HANDLED = ("handler", "session", "concurrency", "then", "outage", "retry", "retry.attempts", "retry.backoff")
 OF_AN_AGENT = {
     **dict.fromkeys(("from", "from.topic"), TOPICS),
     **dict.fromkeys(("format", "schema", "writer_schema", "framing", "schema_id", "message"), INPUT),

@@ -210,6 +210,7 @@ def _handler(handler: Handler) -> AgentDocument:
     usual = Handler(handler.functions)
     found: AgentDocument = {"handler": list(handler.functions)}
     found |= _besides_defaults(handler, usual, ("session", "concurrency", "then"))
+    found |= {"outage": list(handler.outages)} if handler.outages else {}
     retry = _besides_defaults(handler, usual, ("attempts", "isolate_after"))
     backoff = handler.backoff_first, handler.backoff_most
     if backoff != (usual.backoff_first, usual.backoff_most):

@@ -536,6 +536,13 @@ GUARDS = (
         ("tests/unit/cli/test_unused_answers.py",),
     ),
     Guard(
+        "an error of a well-known library that means no answer is an outage",
+        "streams/handlers/outages.py",
+        "return not names.isdisjoint(WELL_KNOWN)",
+        "return False",
+        (f"{E}test_outages.py",),
+    ),
+    Guard(
         "an outage is no attempt",
         "streams/handlers/attempts.py",
         "TryAgain(attempt - 1, failure.pause, failed=False)",

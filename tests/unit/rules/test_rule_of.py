@@ -116,6 +116,7 @@ HANDLER = {
     "backoff_most": 5.0,
     "then": "stop",
     "isolate_after": 2,
+    "outages": ("shop.Away",),
 }
 DEDUPE = {"by": "key", "name": "other", "horizon": 5.0, "on_missing": "accept", "max_ids": 3}
 LOOKUP = {

@@ -1,0 +1,71 @@
+"""Which errors of a handler mean that a system does not answer. Such a call counts no attempt, and is made again."""
+
+import builtins
+import socket
+from collections.abc import Callable, Sequence
+
+from sluicegate.streams.errors import ConfigurationError, NotCommitted, PersistenceError, SystemNotReady
+from sluicegate.streams.handlers.values import Outage
+from sluicegate.streams.importing import loaded
+
+ALWAYS = (Outage, PersistenceError, SystemNotReady, ConnectionError, TimeoutError, socket.gaierror)
+WELL_KNOWN = frozenset(
+    {
+        "aiohttp.client_exceptions.ClientConnectionError",
+        "aiohttp.client_exceptions.ClientPayloadError",
+        "botocore.exceptions.ConnectionError",
+        "botocore.exceptions.HTTPClientError",
+        "httpcore.NetworkError",
+        "httpcore.RemoteProtocolError",
+        "httpcore.TimeoutException",
+        "httpx.NetworkError",
+        "httpx.ProxyError",
+        "httpx.RemoteProtocolError",
+        "httpx.TimeoutException",
+        "pymongo.errors.ConnectionFailure",
+        "redis.exceptions.ConnectionError",
+        "redis.exceptions.TimeoutError",
+        "requests.exceptions.ChunkedEncodingError",
+        "requests.exceptions.ConnectionError",
+        "requests.exceptions.Timeout",
+        "urllib3.exceptions.NewConnectionError",
+        "urllib3.exceptions.ProtocolError",
+        "urllib3.exceptions.TimeoutError",
+    }
+)
+"""Errors of libraries, by the names of their classes: none has to be installed. Each means that no answer came. An
+error that the request itself causes, such as an address without a scheme, is none of them."""
+WRAPPERS = frozenset({"urllib.error.URLError", "urllib3.exceptions.MaxRetryError"})
+"""Errors whose `reason` is the error to judge."""
+
+IsOutage = Callable[[BaseException], bool]
+
+
+class Outages:
+    """Judges errors by the classes of an agent (`outage`), and by those of well-known libraries. Raises
+    ConfigurationError for a name that is no class of errors."""
+
+    def __init__(self, names: Sequence[str] = ()) -> None:
+        self._types: tuple[type[BaseException], ...] = (*ALWAYS, *map(outage_type, names))
+
+    def __call__(self, error: BaseException) -> bool:
+        if isinstance(error, self._types):
+            return not isinstance(error, NotCommitted)
+        if isinstance(error, BaseExceptionGroup):
+            return all(map(self, error.exceptions))
+        names = {f"{each.__module__}.{each.__qualname__}" for each in type(error).__mro__}
+        if not names.isdisjoint(WRAPPERS):
+            reason = getattr(error, "reason", None)
+            return isinstance(reason, BaseException) and self(reason)
+        return not names.isdisjoint(WELL_KNOWN)
+
+
+def outage_type(name: str) -> type[BaseException]:
+    """The class of errors `package.Name`; without a package, one of Python's own. Raises ConfigurationError."""
+    module, _, last = name.rpartition(".")
+    found = loaded(f"{module}:{last}") if module else getattr(builtins, last, None)
+    if not (isinstance(found, type) and issubclass(found, Exception)):
+        raise ConfigurationError(
+            f"{name}: is no class of errors; write one as package.Name, such as httpx.TransportError"
+        )
+    return found
