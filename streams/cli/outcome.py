@@ -3,13 +3,15 @@
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
-from typing import ParamSpec
+from typing import ParamSpec, TextIO, cast
 
 import typer
 
 from sluicegate.streams.cli import extras
+from sluicegate.streams.wording import PrintableText
 
 P = ParamSpec("P")
 
@@ -30,10 +32,25 @@ def ending(command: Callable[P, int]) -> Callable[P, None]:
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        raise typer.Exit(code(lambda: command(*args, **kwargs)))
+        with _printable():
+            raise typer.Exit(code(lambda: command(*args, **kwargs)))
 
     run.__annotations__["return"] = None
     return run
+
+
+@contextmanager
+def _printable() -> Iterator[None]:
+    """Everything that the command prints is made printable: no key, header or topic name steers the terminal."""
+    streams = sys.stdout, sys.stderr
+    out, errors = cast(TextIO, PrintableText(sys.stdout)), cast(TextIO, PrintableText(sys.stderr))
+    sys.stdout, sys.stderr = out, errors
+    try:
+        yield
+    finally:
+        if sys.stdout is out:  # not the stream that took its place after a broken pipe
+            sys.stdout = streams[0]
+        sys.stderr = streams[1]
 
 
 def code(command: Callable[[], int]) -> int:

@@ -5,6 +5,8 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from sluicegate.streams.wording import in_one_line, printable
+
 
 def age(seconds: float) -> str:
     """`42 s`, `12 min`, `3.5 h`, `2.0 d`. Negative: overdue."""
@@ -32,10 +34,16 @@ def table(columns: Sequence[str], **options: Any) -> Any:
 
 
 def console() -> Any:
-    """As wide as the terminal; elsewhere wide enough for the lines."""
+    """As wide as the terminal; elsewhere wide enough for the lines. Text that it renders is made printable."""
     from rich.console import Console
+    from rich.segment import Segment
 
-    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else 240, highlight=False)
+    class Screen(Console):
+        def render(self, *args: Any, **options: Any) -> Any:
+            for part in super().render(*args, **options):
+                yield part if part.control else Segment(printable(part.text), part.style)
+
+    return Screen(file=sys.stdout, width=None if sys.stdout.isatty() else 240, highlight=False)
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Iterable[object]], title: str | None = None) -> None:
@@ -44,7 +52,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Iterable[object]], title:
 
     made = table(columns, title=title, title_justify="left")
     for row in rows:
-        made.add_row(*(Text("" if cell is None else str(cell)) for cell in row))
+        made.add_row(*(Text("" if cell is None else in_one_line(str(cell))) for cell in row))
     console().print(made)
 
 

@@ -16,6 +16,7 @@ from sluicegate.streams.cli.outcome import DONE, UNEXPECTED, debugging
 from sluicegate.streams.cli.output import print_json
 from sluicegate.streams.cli.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.wording import printable
 
 if TYPE_CHECKING:
     from sluicegate.streams.cases import Case
@@ -111,16 +112,16 @@ def _progress(name: str) -> "Iterator[ShowProgress]":
     if not sys.stderr.isatty():
         yield lambda done, total: None
         return
-    last = 0.0
+    screen, last = getattr(sys.stderr, "rich_proxied_file", sys.stderr), 0.0
 
     def show(done: int, total: int) -> None:
         nonlocal last
         if time.monotonic() - last > EVERY:
             last = time.monotonic()
-            print(f"\r\x1b[K{name}: {done} of {total}", end="", file=sys.stderr, flush=True)
+            print(f"\r\x1b[K{printable(name)}: {done} of {total}", end="", file=screen, flush=True)
 
     yield show
-    print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+    print("\r\x1b[K", end="", file=screen, flush=True)
 
 
 @contextmanager

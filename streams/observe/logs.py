@@ -16,6 +16,8 @@ from typing import Any
 
 import structlog
 
+from sluicegate.streams.wording import printable
+
 CONTENT = frozenset({"key", "value", "headers", "payload", "record", "message", "entry", "document"})
 SECRET = re.compile(r"password|secret|credential|authorization|^token$|api.?key|ssl\.key", re.IGNORECASE)
 # The forms of URLs that hints show, such as redis://[user:password@]host and ${USER}:${PASSWORD}@host, hold no secret.
@@ -41,6 +43,7 @@ def configure(json: bool | None = None, level: str = "info", descriptor: int = 2
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
             discreet,
+            legible,
             _renderer(pretty, colors=os.isatty(descriptor)),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(number),
@@ -77,6 +80,15 @@ def _shown(name: str, value: Any, debug: bool) -> Any:
 def masked(text: str) -> str:
     """The text with the user and password of each address masked."""
     return IN_ADDRESS.sub(MASK, text)
+
+
+def legible(_logger: Any, _method: str, event: LogEvent) -> LogEvent:
+    """Makes texts printable: on a terminal, a topic or an error with control characters would steer it. What is no text
+    is written as its `repr`, which has none."""
+    for name, value in event.items():
+        if isinstance(value, str):
+            event[name] = printable(value)
+    return event
 
 
 def _renderer(pretty: bool, colors: bool) -> Processor:

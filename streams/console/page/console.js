@@ -46,9 +46,15 @@ const change = (name, body) =>
 
 // -- elements
 
+// Control characters but tab and line feed, and characters that hide or reorder other text. As in streams/wording.py.
+const UNPRINTABLE = new RegExp("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\xad\\u061c\\u180e\\u200b-\\u200f\\u2028-\\u202e" +
+  "\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb\\ud800-\\udfff\\u{e0000}-\\u{e0fff}]", "gu");
+const units = (text) => text.split("").map((unit) => "\\u" + unit.charCodeAt(0).toString(16).padStart(4, "0")).join("");
+const printable = (text) => String(text).replace(UNPRINTABLE, units);
+
 function make(name, text, attributes) {
   const made = document.createElement(name);
-  if (text !== undefined && text !== null) made.textContent = String(text);
+  if (text !== undefined && text !== null) made.textContent = printable(text);
   for (const [key, value] of Object.entries(attributes || {})) made.setAttribute(key, value);
   return made;
 }
@@ -74,7 +80,7 @@ function table(caption, columns, rows, empty) {
     for (const [, value, kind] of columns) {
       const cell = make("td", null, { class: kind || "" }), found = value(row);
       if (found instanceof Node) cell.append(found);
-      else cell.textContent = found === null || found === undefined || found === "" ? "–" : String(found);
+      else cell.textContent = found === null || found === undefined || found === "" ? "–" : printable(found);
       line.append(cell);
     }
     body.append(line);
@@ -285,7 +291,7 @@ const named = (row) => ({ agent: fields.agent, key: row.name, place: row.place, 
 // -- dialogs
 
 function detail(title, ...parts) {
-  $("detail-title").textContent = title;
+  $("detail-title").textContent = printable(title);
   $("detail-body").replaceChildren(...parts);
   $("detail").showModal();
 }
@@ -310,8 +316,8 @@ async function payload(row) {
 let pending = null;
 function confirmed(name, verb, text, body) {
   pending = { name, body };
-  $("change-title").textContent = verb;
-  $("change-text").textContent = text;
+  $("change-title").textContent = printable(verb);
+  $("change-text").textContent = printable(text);
   $("confirm").textContent = verb;
   $("why").value = "";
   $("by").value = localStorage.getItem("by") || "";
@@ -338,7 +344,7 @@ $("change-form").addEventListener("submit", async (event) => {
       show();
     }
   } catch (error) {
-    $("change-error").textContent = error.message;
+    $("change-error").textContent = printable(error.message);
     $("change-error").hidden = false;
   } finally {
     $("confirm").disabled = false;
@@ -357,7 +363,7 @@ $("login-form").addEventListener("submit", (event) => {
 // -- live
 
 function failed(error) {
-  $("error").textContent = error.message;
+  $("error").textContent = printable(error.message);
   $("error").hidden = false;
 }
 

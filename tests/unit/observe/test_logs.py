@@ -123,6 +123,17 @@ def test_on_a_terminal_it_is_text_for_people_without_local_variables() -> None:
     os.close(slave)
 
 
+def test_on_a_terminal_no_text_of_an_event_steers_it() -> None:
+    master, slave = pty.openpty()
+    configure(descriptor=slave)
+    structlog.get_logger().error("worker.waiting", error="topic-\x1b[2J\x9b31m\u202e", others=["\u200b"])
+    shown = os.read(master, 65536).decode()
+    assert "topic-\\u001b[2J\\u009b31m\\u202e" in shown
+    assert not {"\x9b", "\u202e", "\u200b"} & set(shown)
+    os.close(master)
+    os.close(slave)
+
+
 def test_drivers_that_log_by_themselves_come_in_the_same_shape(logged: Callable[..., Lines]) -> None:
     lines = logged()
     logging.getLogger("driver").warning("lost %s", "redis://u:canary@host")
