@@ -17,8 +17,10 @@ import msgspec
 from fastavro.types import Schema
 
 from sluicegate.schemas import frames, json, native
+from sluicegate.schemas.avro_defaults import readable, writable
+from sluicegate.schemas.avro_logical import MOST_DIGITS, TOO_LONG, NoValue
 from sluicegate.schemas.avro_plain import kind_of, resolved_kind
-from sluicegate.schemas.avro_reading import is_record, restoring
+from sluicegate.schemas.avro_reading import is_record, reading
 from sluicegate.schemas.avro_strict import fields, walking
 from sluicegate.schemas.avro_values import fitting
 from sluicegate.schemas.codecs import Codec
@@ -35,6 +37,7 @@ def compiled(avro: SchemaOptions) -> Codec:
     reader = parsed(avro.schema)
     writer = reader if avro.writer_schema in (None, avro.schema) else parsed(avro.writer_schema)
     document = json.document
+    readable(reader)  # a wrong default is an error of the schema, not of the first record that needs it
 
     def only(names: Iterable[str] | None) -> Callable[[bytes], bytes]:
         return _reader(avro, writer, reader, frozenset(names) if names is not None and is_record(reader) else None)
@@ -79,6 +82,8 @@ def least_bytes(schema: Any, named: dict[str, Any], inside: tuple[str, ...]) -> 
     kind = schema["type"]
     if schema.get("logicalType") == "decimal" and not isinstance(schema.get("precision"), int):
         raise ValueError("a decimal has no precision")
+    if schema.get("logicalType") == "decimal" and schema["precision"] > MOST_DIGITS:
+        raise ValueError(TOO_LONG)
     if kind in ("record", "error"):
         named[schema["name"]] = schema
         return sum(least_bytes(field["type"], named, (*inside, schema["name"])) for field in schema["fields"])
@@ -117,8 +122,8 @@ def _in_python(avro: SchemaOptions, writer: Any, reader: Any, names: frozenset[s
     encode = json.encode
     read, framed = fastavro.schemaless_reader, avro.framing == "confluent"
     same = writer is reader
-    schema, restore = restoring(reader, names, same)
-    first, second = (schema, None) if same else (writer, reader)
+    first, second = reading(writer, reader, names), None if same else readable(reader)
+    known = None if names is None else [field["name"] for field in reader["fields"] if field["name"] in names]
     walk, begin = walking(writer, {}), FRAME.size if framed else 0
 
     def text(value: bytes) -> bytes:
@@ -133,12 +138,10 @@ def _in_python(avro: SchemaOptions, writer: Any, reader: Any, names: frozenset[s
         stream = BytesIO(value)
         stream.seek(begin)
         try:
-            found = read(stream, first, second)
-            if restore is not None:
-                found = restore(found)
+            found: Any = read(stream, first, second)
         except Exception as error:
-            raise msgspec.DecodeError(_why(value, begin, writer, error, not same)) from None
-        return encode(found)
+            raise msgspec.DecodeError(_why(value, begin, first, error, not same)) from None
+        return encode(found if known is None else {name: found[name] for name in known})
 
     return text
 
@@ -191,7 +194,7 @@ def _broken(value: bytes, begin: int, writer: Any, error: Exception) -> str:
 def _why(value: bytes, begin: int, writer: Any, error: Exception, resolved: bool) -> str:
     """Why a datum has no value of ours, with the first top-level field that cannot be read."""
     kinds = (words for kind, words in _WORDS.items() if isinstance(error, kind))
-    what = next(kinds, f"cannot be read ({type(error).__name__})")
+    what = str(error) if isinstance(error, NoValue) else next(kinds, f"cannot be read ({type(error).__name__})")
     named = writer["fields"] if is_record(writer) else []
     for count, field in enumerate(named, 1):
         try:
@@ -204,7 +207,7 @@ def _why(value: bytes, begin: int, writer: Any, error: Exception, resolved: bool
 
 
 def _encoder(avro: SchemaOptions, schema: Any) -> Callable[[Any], bytes]:
-    fit = fitting(schema, {})
+    fit = fitting(writable(schema), {})
     frame = frames.frame(avro)
     encode, decode_any, write = json.encode, json.decode_any, fastavro.schemaless_writer
 

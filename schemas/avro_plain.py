@@ -6,8 +6,8 @@ read and not written; `date`; `clock` (bits, units of a second); `moment` (units
 or None for a field that is not written, and a kind); `odd`, which only Python reads.
 
 The reader follows bytes as `avro_strict.py` does, checks what fastavro checks, and writes what msgspec writes of it. It
-declines a message with a datum that is odd, or that Python refuses. `avro_reading.py` says which logical types fastavro
-does not see: the logical type of a top-level field that is read as its plain type.
+declines a message with a datum that is odd, or that Python refuses. What is not wanted has its plain type, as in
+`avro_reading.py`.
 """
 
 from typing import Any
@@ -17,11 +17,10 @@ from sluicegate.schemas.avro_reading import is_record, is_text
 
 DatumKind = tuple[Any, ...]
 ODD: DatumKind = ("odd",)
-MOST_DIGITS = 1_000  # of a decimal
 _PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
-_BARE = ("int", "long", "bytes", "string")  # read without their logical type in a top-level field that is not wanted
 _INNER = {"array": "items", "map": "values"}
 _LOGICAL: dict[tuple[str, str], DatumKind] = {
+    ("bytes", "decimal"): ("decimal",),
     ("int", "date"): ("date",),
     ("int", "time-millis"): ("clock", 32, 1_000),
     ("long", "time-micros"): ("clock", 64, 1_000_000),
@@ -31,20 +30,21 @@ _LOGICAL: dict[tuple[str, str], DatumKind] = {
     ("long", "local-timestamp-micros"): ("moment", 1_000_000, False),
     ("string", "uuid"): ("uuid",),
 }
+_CHECKED = ("clock", "decimal")
 _UNWRITTEN = ("bytes", "decimal", "fixed", "odd")
 
 
 def kind_of(schema: Any, names: frozenset[str] | None) -> DatumKind | None:
     """The kind of the messages of a schema that `parsed` returned, with these fields of a record (None: all). None:
     every message would be declined."""
-    named: dict[str, DatumKind] = {}
+    known: dict[str, Any] = {}
     if not is_record(schema):
-        found = _kind(schema, named)
+        found = _kind(schema, known, True)
         return None if _is_declined(found, written=True) else found
     fields = []
     for field in schema["fields"]:
         wanted = names is None or field["name"] in names
-        kind = _field(field["type"], wanted, named)
+        kind = _kind(field["type"], known, wanted)
         if _is_declined(kind, wanted):
             return None
         fields.append((_key(field["name"]) if wanted else None, kind))
@@ -68,11 +68,11 @@ def resolved_kind(writer: Any, reader: Any, names: frozenset[str] | None) -> Dat
             return None
     if [name for name in types if name in kept] != kept:
         return None  # the order of what is written
-    named: dict[str, DatumKind] = {}
+    known: dict[str, Any] = {}
     fields = []
     for name, schema in types.items():
         wanted = name in kept and (names is None or name in names)
-        kind = _field(schema, True, named) if wanted else _kind(schema, named)
+        kind = _kind(schema, known, wanted)
         if _is_declined(kind, wanted):
             return None
         fields.append((_key(name) if wanted else None, kind))
@@ -109,59 +109,30 @@ def _key(name: str) -> bytes:
     return json.encode(name) + b":"
 
 
-def _field(schema: Any, wanted: bool, named: dict[str, DatumKind]) -> DatumKind:
-    """The kind of a top-level field."""
-    branches = schema if isinstance(schema, list) else [schema]
-    others = [branch for branch in branches if branch != "null"]
-    only = others[0] if len(others) == 1 else None
-    if not isinstance(only, dict):
-        return _kind(schema, named)
-    if wanted:
-        return ODD if is_text(only) or is_text(only.get("items")) else _kind(schema, named)
-    if only["type"] not in _BARE:
-        return _kind(schema, named)
-    bare = _bare(only)
-    return ("union", tuple(bare if each is only else (each,) for each in branches)) if branches is schema else bare
-
-
-def _bare(schema: Any) -> DatumKind:
-    """As fastavro sees it without its logical type; what `avro_strict.py` checks of that type is checked."""
-    logical = (schema["type"], str(schema.get("logicalType")))
-    if logical == ("bytes", "decimal"):
-        return ("decimal",)
-    kind = _LOGICAL.get(logical, ODD)
-    return kind if kind[0] == "clock" else (schema["type"],)
-
-
-def _kind(schema: Any, named: dict[str, DatumKind]) -> DatumKind:
+def _kind(schema: Any, types: dict[str, Any], wanted: bool) -> DatumKind:
+    """`types` has the named types before it. What is not wanted is read as its plain type; what `avro_strict.py` checks
+    of its logical type is checked."""
     if isinstance(schema, list):
-        return "union", tuple(_kind(branch, named) for branch in schema)
+        return "union", tuple(_kind(branch, types, wanted) for branch in schema)
     if isinstance(schema, str):
-        return named.get(schema) or ((schema,) if schema in _PRIMITIVES else ODD)
-    made = _made(schema, named)
+        if schema in types:
+            return _kind(types[schema], types, wanted)
+        return (schema,) if schema in _PRIMITIVES else ODD
     if "name" in schema:
-        named[schema["name"]] = made
-    return made
-
-
-def _is_readable(precision: Any, scale: Any) -> bool:
-    """Whether fastavro makes a decimal of any bytes, if these are not many."""
-    return type(precision) is int and type(scale) is int and 0 < precision <= MOST_DIGITS and 0 <= scale <= precision
-
-
-def _made(schema: Any, named: dict[str, DatumKind]) -> DatumKind:
+        types[schema["name"]] = schema
     kind = schema["type"]
-    if (kind, schema.get("logicalType")) == ("bytes", "decimal"):
-        return ("decimal",) if _is_readable(schema["precision"], schema.get("scale", 0)) else ODD
-    if schema.get("logicalType") is not None:
-        return _LOGICAL.get((kind, str(schema["logicalType"])), ODD)
+    logical = _LOGICAL.get((kind, str(schema.get("logicalType"))))
+    if logical is not None and (wanted or logical[0] in _CHECKED):
+        return logical
+    if wanted and (schema.get("logicalType") is not None or is_text(schema)):
+        return ODD
     if is_record(schema):
-        fields = [(_key(field["name"]), _kind(field["type"], named)) for field in schema["fields"]]
+        fields = [(_key(field["name"]), _kind(field["type"], types, wanted)) for field in schema["fields"]]
         return _record(schema, [*fields]) or ODD
     if kind == "enum":
         return kind, tuple(map(json.encode, schema["symbols"]))
     if kind == "fixed":
         return kind, schema["size"]
     if kind in _INNER:
-        return kind, _kind(schema[_INNER[kind]], named)
+        return kind, _kind(schema[_INNER[kind]], types, wanted)
     return (kind,) if kind in _PRIMITIVES else ODD

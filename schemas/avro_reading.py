@@ -1,69 +1,132 @@
-"""Changes a record after fastavro has read it: makes timestamps, reads JSON text, drops fields that are not wanted.
+"""The schema that fastavro reads a record with: the writer's, with the logical types of the reader's.
 
-Measured (tests/bench/formats.py): a timestamp takes fastavro as long as seven other fields; reading a number and making
-the timestamp here takes a tenth of that.
+fastavro makes a value of the logical type of the writer's schema, but the reader's schema says what the value is: a
+long that became a timestamp is read as one. If both have a logical type of one family, the writer's says what the
+number means: milliseconds stay milliseconds. What is not wanted is read as its plain type, which takes less time.
 """
 
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sluicegate.schemas import json
+from sluicegate.schemas.avro_logical import JSON, LOGICAL, OURS, PROMOTED
 from sluicegate.schemas.avro_values import CONTENT, JSON_TEXT
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_PRIMITIVES = ("int", "long", "bytes", "string")
-
-Fix = Callable[[Any], Any]
+_NAMED = ("record", "error", "enum", "fixed")
+_INNER = {"array": "items", "map": "values"}
 
 
-def restoring(schema: Any, names: frozenset[str] | None, direct: bool) -> tuple[Any, Fix | None]:
-    """A schema to read with, of the same bytes, and a function that makes its records into records of `schema` with
-    these fields only (None: all). `direct`: the records were written with `schema`; otherwise it is not changed."""
-    if not is_record(schema):
-        return schema, None
-    fields, fixes = [], []
-    for field in schema["fields"]:
-        wanted = names is None or field["name"] in names
-        kind, fix = _fixed(field["type"], wanted, direct)
-        fields.append({**field, "type": kind})
-        if fix is not None and wanted:
-            fixes.append((field["name"], fix))
-    known = None if names is None else [field["name"] for field in fields if field["name"] in names]
-    return {**schema, "fields": fields} if direct else schema, _restore(fixes, known)
+def reading(writer: Any, reader: Any, names: frozenset[str] | None) -> Any:
+    """A schema of the same bytes as `writer`, for values of `reader` with these fields (None: all). It refers to no
+    type by its name. Both are schemas that `parsed` returned; they may be one."""
+    if names is not None:
+        reader = {**reader, "fields": [field for field in reader["fields"] if field["name"] in names]}
+    marked = Marking(reader).marked(writer, reader)
+    return {**marked, "__fastavro_parsed": True, "__named_schemas": {}} if isinstance(marked, dict) else marked
 
 
-def _restore(fixes: list[tuple[str, Fix]], known: list[str] | None) -> Fix | None:
-    if not fixes and known is None:
-        return None
+class Marking:
+    """Named types are put where they are referred to, because one of them may be wanted here and not wanted there."""
 
-    def restore(record: Any) -> Any:
-        for name, fix in fixes:
-            if (value := record[name]) is not None:
-                record[name] = fix(value)
-        return record if known is None else {name: record[name] for name in known}
+    def __init__(self, reader: Any) -> None:
+        self._written: dict[str, Any] = {}
+        self._read: dict[str, Any] = {}
+        named_types(reader, self._read)
 
-    return restore
+    def marked(self, written: Any, read: Any) -> Any:
+        """`read` None: the value is not wanted."""
+        if isinstance(written, list):
+            return [self.marked(branch, branch if read is written else read) for branch in written]
+        if isinstance(written, str):
+            if written in self._written:
+                return self.marked(self._written[written], read)
+            written = {"type": written}
+        kind = written["type"]
+        if not isinstance(kind, str) or kind in self._written:
+            return self.marked(kind, read)
+        if "name" in written:
+            self._written[written["name"]] = written
+        read = self._target(written, read)
+        if kind in ("record", "error"):
+            return {**_plain(written), "fields": [self._field(field, read) for field in written["fields"]]}
+        if kind in _INNER:
+            inner = _INNER[kind]
+            return {**_plain(written), inner: self.marked(written[inner], read and read[inner])}
+        made = {**_plain(written), **_logical(written, read)}
+        return made if len(made) > 1 else kind
+
+    def _field(self, field: Any, record: Any) -> Any:
+        read = None
+        for other in record["fields"] if record else ():
+            if field["name"] == other["name"] or (read is None and field["name"] in other.get("aliases", ())):
+                read = other["type"]
+        return {**field, "type": self.marked(field["type"], read)}
+
+    def _target(self, written: Any, read: Any) -> Any:
+        """The type that a type is read as: the first branch of a union that takes it."""
+        branches = read if isinstance(read, list) else [read]
+        found = next((branch for branch in branches if branch is not None and self._fits(written, branch)), None)
+        return None if found is None else self._definition(found)
+
+    def _definition(self, schema: Any) -> Any:
+        if isinstance(schema, str):
+            return self._read.get(schema, {"type": schema})
+        return schema if isinstance(schema["type"], str) else self._definition(schema["type"])
+
+    def _fits(self, written: Any, read: Any) -> bool:
+        """As fastavro decides it."""
+        if isinstance(written, list) or isinstance(read, list):
+            return True
+        if isinstance(written, str):
+            written = self._written.get(written, {"type": written})
+        read = self._definition(read)
+        kind, other = written["type"], read["type"]
+        if kind in _NAMED and other in _NAMED:
+            own, name = (each["name"].rpartition(".")[2] for each in (written, read))
+            aliases = read.get("aliases", ())
+            same = kind == other or {kind, other} == {"record", "error"}
+            return same and (own == name or written["name"] in aliases or own in aliases)
+        if kind in _INNER and kind == other:
+            return self._fits(written[_INNER[kind]], read[_INNER[kind]])
+        return bool(kind == other or other in PROMOTED.get(kind, ()))
 
 
-def _fixed(kind: Any, wanted: bool, direct: bool) -> tuple[Any, Fix | None]:
-    """The type to read a field with, and the function for its value."""
-    branches = kind if isinstance(kind, list) else [kind]
-    others = [branch for branch in branches if branch != "null"]
-    only = others[0] if len(others) == 1 else None
-    if not isinstance(only, dict):
-        return kind, None
-    if is_text(only):
-        return kind, json.decode_any
-    if only["type"] == "array" and is_text(only["items"]):
-        return kind, lambda items: [json.decode_any(item) for item in items]
-    fix = _TIMES.get(str(only.get("logicalType"))) if only["type"] == "long" else None
-    plain = fix is not None or (not wanted and only["type"] in _PRIMITIVES)
-    if not direct or not plain:
-        return kind, None
-    if not isinstance(kind, list):
-        return only["type"], fix
-    return [only["type"] if branch is only else branch for branch in branches], fix
+def named_types(schema: Any, named: dict[str, Any]) -> None:
+    """Fills `named` with the definitions of the named types of a schema."""
+    if isinstance(schema, list):
+        for branch in schema:
+            named_types(branch, named)
+    elif isinstance(schema, dict):
+        if "name" in schema:
+            named[schema["name"]] = schema
+        for field in schema.get("fields", ()):
+            named_types(field["type"], named)
+        for key in ("items", "values", "type"):
+            named_types(schema.get(key), named)
+
+
+def _plain(schema: Any) -> dict[str, Any]:
+    return {key: value for key, value in schema.items() if key != "logicalType" and not key.startswith("__")}
+
+
+def _logical(written: Any, read: Any) -> dict[str, Any]:
+    if read is None:
+        return {}
+    own, other = _name(written), _name(read)
+    chosen, name = (written, own) if own and other and _family(own) == _family(other) else (read, other)
+    if not name:
+        return {}
+    return {key: chosen[key] for key in ("precision", "scale") if key in chosen} | {"logicalType": OURS + name}
+
+
+def _name(schema: Any) -> str:
+    """The logical type, if it is one that is read as such."""
+    if is_text(schema):
+        return JSON
+    name = str(schema.get("logicalType"))
+    return name if (schema["type"], name) in LOGICAL else ""
+
+
+def _family(name: str) -> str:
+    return name.removesuffix("-millis").removesuffix("-micros")
 
 
 def is_record(schema: Any) -> bool:
@@ -72,14 +135,3 @@ def is_record(schema: Any) -> bool:
 
 def is_text(schema: Any) -> bool:
     return isinstance(schema, dict) and schema["type"] == "string" and schema.get(CONTENT) == JSON_TEXT[CONTENT]
-
-
-def _millis(value: int) -> datetime:
-    return EPOCH + timedelta(milliseconds=value)
-
-
-def _micros(value: int) -> datetime:
-    return EPOCH + timedelta(microseconds=value)
-
-
-_TIMES: dict[str, Fix] = {"timestamp-millis": _millis, "timestamp-micros": _micros}

@@ -39,7 +39,7 @@ def _refused(path: str, wanted: str, value: Any) -> Unwritable:
 
 
 def fitting(schema: Any, named: dict[str, Fit]) -> Fit:
-    """The conversion for a schema that `parsed` returned; `named` has the named types before it."""
+    """The conversion for a schema that `writable` returned; `named` has the named types before it."""
     if isinstance(schema, list):
         return _union(schema, named)
     if isinstance(schema, str):
@@ -201,16 +201,8 @@ def _record(schema: Any, named: dict[str, Fit]) -> Fit:
 
     named[schema["name"]] = fit
     known |= {field["name"]: fitting(field["type"], named) for field in schema["fields"]}
-    defaults = {field["name"]: _default(field) for field in schema["fields"] if "default" in field}
+    defaults = {field["name"]: field["default"] for field in schema["fields"] if "default" in field}
     return fit
-
-
-def _default(field: Any) -> Any:
-    """The default value; a schema has bytes as text in ISO 8859-1."""
-    kind, value = field["type"], field["default"]
-    kind = kind[0] if isinstance(kind, list) else kind
-    kind = kind["type"] if isinstance(kind, dict) else kind
-    return value.encode("latin-1") if kind in ("bytes", "fixed") and isinstance(value, str) else value
 
 
 def _enum(schema: Any, named: dict[str, Fit]) -> Fit:

