@@ -17,9 +17,10 @@ _INNER = {"array": "items", "map": "values"}
 def reading(writer: Any, reader: Any, names: frozenset[str] | None) -> Any:
     """A schema of the same bytes as `writer`, for values of `reader` with these fields (None: all). It refers to no
     type by its name. Both are schemas that `parsed` returned; they may be one."""
+    marking = Marking(reader)
     if names is not None:
         reader = {**reader, "fields": [field for field in reader["fields"] if field["name"] in names]}
-    marked = Marking(reader).marked(writer, reader)
+    marked = marking.marked(writer, reader)
     return {**marked, "__fastavro_parsed": True, "__named_schemas": {}} if isinstance(marked, dict) else marked
 
 

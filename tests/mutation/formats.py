@@ -3,6 +3,7 @@
 from tests.mutation.guard import NEVER, Guard
 
 STRICT = ("tests/unit/schemas/test_avro.py",)
+DEFAULTS = ("tests/unit/testing/test_avro_defaults.py",)
 REGISTRY = ("tests/unit/engine/test_registry.py",)
 EVENTS = ("tests/unit/schemas/test_cloud_events.py", "tests/unit/engine/test_cloud_events.py")
 
@@ -54,23 +55,72 @@ GUARDS = (
     Guard(
         "JSON text that is wanted is not left to the native reader",
         "schemas/avro_plain.py",
-        '        return ODD if is_text(only) or is_text(only.get("items")) else _kind(schema, named)',
-        "        return _kind(schema, named)",
+        "is not None or is_text(schema)):",
+        "is not None):",
         NATIVE,
     ),
     Guard(
         "a logical type that the native reader does not know is not plain",
         "schemas/avro_plain.py",
-        '        return _LOGICAL.get((kind, str(schema["logicalType"])), ODD)',
-        '        return _LOGICAL.get((kind, str(schema["logicalType"])), (kind,))',
+        '(schema.get("logicalType") is not None or',
+        "(False or",
         NATIVE,
     ),
     Guard(
         "what is checked of a field that is not wanted is checked by the native reader",
         "schemas/avro_plain.py",
-        '    return kind if kind[0] == "clock" else (schema["type"],)',
-        '    return (schema["type"],)',
+        "(wanted or logical[0] in _CHECKED)",
+        "wanted",
         NATIVE,
+    ),
+    Guard(
+        "a default that is read has the form of its type",
+        "schemas/avro.py",
+        "None if same else readable(reader)",
+        "None if same else reader",
+        DEFAULTS,
+    ),
+    Guard(
+        "a default that is written has the form of its type",
+        "schemas/avro.py",
+        "fitting(writable(schema), {})",
+        "fitting(schema, {})",
+        DEFAULTS,
+    ),
+    Guard(
+        "a wrong default is refused before a record needs it",
+        "schemas/avro.py",
+        "    readable(reader)  # a wrong",
+        "    # a wrong",
+        DEFAULTS,
+    ),
+    Guard(
+        "the schema that is read with says what a value is",
+        "schemas/avro_reading.py",
+        "else (read, other)",
+        "else (written, own)",
+        STRICT,
+    ),
+    Guard(
+        "the schema that was written with says in which unit a number is",
+        "schemas/avro_reading.py",
+        "    chosen, name = (written, own) if own and other and _family(own) == _family(other) else (read, other)",
+        "    chosen, name = read, other",
+        STRICT,
+    ),
+    Guard(
+        "a decimal of too many bytes is not converted",
+        "schemas/avro_logical.py",
+        "    if len(digits) > most or",
+        "    if",
+        STRICT,
+    ),
+    Guard(
+        "a decimal of too many digits is refused",
+        "schemas/avro_logical.py",
+        " or not -limit < unscaled < limit:",
+        ":",
+        STRICT,
     ),
     Guard(
         "a restart keeps the version that the deployment chose",

@@ -180,6 +180,46 @@ def test_a_field_that_is_no_uuid_is_named_without_its_text() -> None:
     assert str(caught.value) == "field v cannot be read (ValueError)"
 
 
+MICROS = {"type": "long", "logicalType": "timestamp-micros"}
+FINE = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 4}
+
+
+@pytest.mark.parametrize(
+    ("written", "read", "raw", "value"),
+    [
+        ("long", MILLIS, 5, "1970-01-01T00:00:00.005Z"),
+        ("int", MILLIS, 1000, "1970-01-01T00:00:01Z"),
+        (MILLIS, "long", 5, 5),
+        (MILLIS, MICROS, 5, "1970-01-01T00:00:00.005Z"),
+        (MICROS, MILLIS, 5, "1970-01-01T00:00:00.000005Z"),
+        ("int", {"type": "int", "logicalType": "date"}, -1, "1969-12-31"),
+        ("bytes", MONEY, b"\x03\xe8", "10.00"),
+        ("string", MONEY, "a", "0.97"),
+        (MONEY, "bytes", b"\x03\xe8", "A+g="),
+        (MONEY, FINE, b"\x03\xe8", "10.00"),
+        (["null", "long"], ["null", MILLIS], 5, "1970-01-01T00:00:00.005Z"),
+        (["null", MILLIS], MILLIS, 5, "1970-01-01T00:00:00.005Z"),
+        ({"type": "array", "items": "long"}, {"type": "array", "items": MILLIS}, [5], ["1970-01-01T00:00:00.005Z"]),
+        ({"type": "map", "values": MILLIS}, {"type": "map", "values": "long"}, {"k": 5}, {"k": 5}),
+    ],
+)
+def test_the_schema_that_is_read_with_says_what_a_value_is_and_the_other_one_in_which_unit(
+    written: Any, read: Any, raw: Any, value: Any
+) -> None:
+    stream = io.BytesIO()
+    fastavro.schemaless_writer(stream, fastavro.parse_schema(of(written)), {"v": raw})
+    assert codec("avro", Avro(json.dumps(of(read)), json.dumps(of(written)))).decode(stream.getvalue()) == {"v": value}
+
+
+def test_a_named_type_is_read_as_its_plain_type_only_where_it_is_not_wanted() -> None:
+    day = {"type": "record", "name": "Day", "fields": [{"name": "at", "type": MILLIS}]}
+    fields = [{"name": "first", "type": day}, {"name": "last", "type": "Day"}]
+    form = by({"type": "record", "name": "R", "fields": fields})
+    values = {"first": {"at": "2026-01-01T00:00:00Z"}, "last": {"at": "2026-01-02T00:00:00Z"}}
+    for name in values:
+        assert json.loads(form.only([name])(form.encode(values))) == {name: values[name]}  # type: ignore[misc]
+
+
 @pytest.mark.parametrize(
     ("datum", "value"),
     [
