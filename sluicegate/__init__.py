@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sluicegate.streams.handlers import Outage as Outage
     from sluicegate.streams.handlers import Schedule as Schedule
     from sluicegate.streams.handlers import Send as Send
+    from sluicegate.streams.handlers import Session as Session
     from sluicegate.streams.testing.driver import TestDriver as TestDriver
 
 _PUBLIC = {
@@ -38,7 +39,7 @@ _PUBLIC = {
     " Timeout",
     "sluicegate.streams.app": "Agent App",
     "sluicegate.streams.config": "Problem",
-    "sluicegate.streams.handlers": "BadItems Batch Context Message Outage Schedule Send",
+    "sluicegate.streams.handlers": "BadItems Batch Context Message Outage Schedule Send Session",
     "sluicegate.streams.testing.driver": "TestDriver",
 }
 _MODULES = {name: module for module, names in _PUBLIC.items() for name in names.split()}

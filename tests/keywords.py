@@ -34,8 +34,6 @@ OF_APP = ("app", "store", "kafka", "agents")
 """Parameters of App, and its agents: they are no keywords."""
 OF_AGENT = ("aggregate", "handler")
 """The keys below `aggregate` are keywords themselves; `handler` is a parameter of App.add."""
-SHORT = {"to": "str", "timeout": "FileDuration"}
-"""What a keyword may be besides the values of the file."""
 SCALARS = {"integer": "int", "number": "float", "boolean": "bool", "null": "None", "string": "str"}
 PATTERNS = {
     units.DURATION: "FileDuration",
@@ -68,8 +66,8 @@ def kind(node: dict[str, Any]) -> list[str]:
     return [found or SCALARS.get(node.get("type", ""), "Any")]
 
 
-def union(node: dict[str, Any], short: str = "") -> str:
-    found = [each for types in (short, *kind(node)) for each in types.split(" | ") if types]
+def union(node: dict[str, Any]) -> str:
+    found = [each for types in kind(node) for each in types.split(" | ") if types]
     known = [each for each in dict.fromkeys(found) if each != "None"]
     return " | ".join([*known, "None"] if "None" in found else known) or "Any"
 
@@ -81,7 +79,7 @@ def written(name: str, base: str, intro: str, model: dict[str, Any], left_out: t
         if key in left_out:
             continue
         word = f"{key}_" if keyword.iskeyword(key) else key
-        types = union(node, SHORT.get(key, ""))
+        types = union(node)
         lines.append(f"    {word}: {f'Required[{types}]' if key in model.get('required', ()) else types}")
         default = node.get("default")
         said = [f"`{word}`", f"({types}" + (f"; {default!r} by default)" if default not in (None, {}, []) else ")")]

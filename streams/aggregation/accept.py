@@ -243,7 +243,7 @@ def add_to(
             groups.unopen(key, state)
             refuse(groups, record, error)
             return
-        groups.outcomes["until", "true" if ends else "false"] += 1
+        groups.outcomes[rule.ending.name, "true" if ends else "false"] += 1
         state[:] = with_it
     if items:
         groups.collect(key, state, items)

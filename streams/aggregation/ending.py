@@ -10,7 +10,8 @@ from sluicegate.streams.aggregation.layout import COUNT, Bags, GroupState
 from sluicegate.streams.aggregation.reducers import ABSENT, Plan, kept_as
 from sluicegate.streams.aggregation.results import plain
 from sluicegate.streams.contracts.record import Record
-from sluicegate.streams.expressions.scope import paths
+from sluicegate.streams.expressions.parse import parse
+from sluicegate.streams.expressions.scope import identifiers, paths
 from sluicegate.streams.expressions.tree import Node
 from sluicegate.streams.expressions.words import normal
 
@@ -28,7 +29,7 @@ def of_group(node: Node) -> list[str]:
 class Ending:
     """An `until` expression. It sees the record, and the group as it is with that record."""
 
-    __slots__ = ("_answer", "_bags", "_fields", "_names", "_reads")
+    __slots__ = ("_answer", "_bags", "_fields", "_names", "_reads", "name")
 
     def __init__(
         self,
@@ -40,7 +41,8 @@ class Ending:
         legs: Mapping[object, int] | None = None,
     ) -> None:
         """`legs`: of a correlation, the indexes of the bags by `kept_as`. Raises ConfigurationError."""
-        until = clause("until", text)
+        self.name = "until" if legs is None else "complete"
+        until = clause(self.name, text)
         self._fields = Fields([until], lets, codec)
         self._answer = self._fields.function(until)
         self._names = of_group(until.node)
@@ -63,11 +65,19 @@ class Ending:
                 group[name] = [None] * many
         seen = self._fields.in_group(record, record.value() or b"", group)
         try:
-            return answered("until", self._answer(seen))
+            return answered(self.name, self._answer(seen))
         except ClauseFailed:
             if any(name not in group for name in self._names):
                 return False
             raise
+
+
+def over_legs(until: str) -> str:
+    """The expression of a correlation as the file has it under `complete`: it names the legs without `group`."""
+    columns = sorted((each.column for each in identifiers(parse(until), (GROUP,))), reverse=True)
+    for column in columns:
+        until = until[: column - 1] + until[column - 1 :].removeprefix(f"{GROUP}.")
+    return until
 
 
 def waiting(until: str, values: Mapping[str, Any]) -> str:

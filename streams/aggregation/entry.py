@@ -106,7 +106,7 @@ def framed(content: bytes) -> bytes:
 def unpacked(blob: bytes) -> ChangelogEntry:
     """Decode an entry. Raises ChangelogIncomplete."""
     if blob == REBUILDING:
-        raise ChangelogIncomplete("its rebuild was not finished; run `sluicegate replay FILE AGENT --rebuild` again")
+        raise ChangelogIncomplete("its rebuild was not finished; run `sluicegate replay --rebuild` of this agent again")
     content = blob[5:] if blob[:1] == CHECKED else blob
     if content is not blob and zlib.crc32(content) != int.from_bytes(blob[1:5], "big"):
         raise ChangelogIncomplete(

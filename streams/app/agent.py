@@ -3,7 +3,6 @@
 import keyword
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from types import MappingProxyType
 from typing import Any
 
@@ -26,8 +25,8 @@ class Agent:
     - `place` is the file and the line that define the agent.
 
     The keywords of `App.agent` and `App.add` are the keys of an agent in a file. An agent with `count`, `timeout`,
-    `until` or `window` collects records into groups. `timeout` may be one duration, such as "30s" or a timedelta, and
-    `to` the name of one topic. A function may stand where a file has "module:name".
+    `until` or `window` collects records into groups. A duration may be a
+    timedelta. A function may stand where a file has "module:name".
 
     """
 
@@ -62,7 +61,7 @@ def known(place: CodePlace, what: str, given: Iterable[str], words: Iterable[str
     """Raises ConfigurationError for the first keyword that is none of these."""
     for word in given:
         if word not in words:
-            from sluicegate.streams.config.problems import did_you_mean
+            from sluicegate.streams.hints import did_you_mean
 
             hint = did_you_mean(word, [*words])
             raise ConfigurationError(f"{place}: {what}: unknown keyword `{word}`; {hint}")
@@ -71,12 +70,8 @@ def known(place: CodePlace, what: str, given: Iterable[str], words: Iterable[str
 def _tree(function: HandlerFunction | None, keys: FileKeys, of: values.OfFunction) -> values.DocumentTree:
     given = {_in_file(key): value for key, value in keys.items() if value is not None}
     groups = {key: given.pop(key) for key in AggregateKeys.__annotations__ if key in given}
-    if isinstance(groups.get("timeout"), str | timedelta):
-        groups["timeout"] = {"after": groups["timeout"]}
     if function is not None and groups and (messages := listed(function)):
         groups["compute"] = {messages: "collect", **groups.get("compute", {})}
-    if isinstance(given.get("to"), str):
-        given["to"] = {"topic": given["to"]}
     if groups:
         given["aggregate"] = groups
     return {key: values.of_value(value, of) for key, value in given.items()}

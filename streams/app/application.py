@@ -46,7 +46,9 @@ class App:
         known(place, f"app {name}", keys, AppKeys.__annotations__)
         given = {"app": name, "store": store, "kafka": kafka, **keys}
         try:
-            self._top = {key: values.of_value(each, self._path) for key, each in given.items() if each is not None}
+            self._top = {
+                key: values.of_value(each, _no_function(key)) for key, each in given.items() if each is not None
+            }
         except values.Unsayable as error:
             raise ConfigurationError(f"{place}: app {name}: a value {error}") from error
 
@@ -245,3 +247,14 @@ class App:
 
 
 App.__doc__ = f"{App.__doc__}{AppKeys.__doc__}"
+
+
+def _no_function(key: str) -> values.OfFunction:
+    """Refuses a function below this key of the app."""
+
+    def refuse(function: HandlerFunction) -> str:
+        what = f"of {key} cannot be a function: every worker process makes it anew from text"
+        callback = "; write the settings of the client in place of a callback, such as sasl.oauthbearer.method: oidc"
+        raise values.Unsayable(f"{what}{callback if key == 'kafka' else ''}")
+
+    return refuse

@@ -18,8 +18,8 @@ class AggregateKeys(TypedDict, total=False):
     """The keys of groups: those below `aggregate`.
 
     - `count` (int | None): The number of records that completes a group.
-    - `timeout` (FileDuration | FileKeys | None): The age at which a group is complete: `{after, since}`, or `{first,
-      last}`.
+    - `timeout` (FileDuration | FileKeys | None): The age at which a group is complete: one time since its first record,
+      `{after, since}`, or `{first, last}`.
     - `until` (str | FileKeys | None): An expression, or `{field, equals}`. The record for which it is true completes
       the group.
     - `compute` (Mapping[str, Literal['count', 'collect'] | FileKeys]): The fields of the result by name, each with a
@@ -89,8 +89,8 @@ class AgentKeys(AggregateKeys, total=False):
     - `outage` (Sequence[str | type[Exception]]): Errors that the handler raises while a system does not answer, as
       `package.Name`: the call counts no attempt, and is made again until the system answers. Those of well-known
       libraries need not be named.
-    - `to` (str | FileKeys | Sequence[FileKeys | Literal['drop']] | None): The destination of results: `{topic, ...}`,
-      or a list of routes whose last entry may be `drop`.
+    - `to` (str | FileKeys | Sequence[str | FileKeys] | None): The destination of results: a topic, `{topic, ...}`, or a
+      list of routes whose last entry may be `drop`.
     - `dead_letters` (str | FileKeys | None): The topic of the agent's dead letters. Without it, the app's topic.
     - `start` (Literal['earliest', 'latest'] | str | datetime; 'earliest' by default): Where partitions without a
       committed offset begin: `earliest`, `latest` or a time.
@@ -131,7 +131,7 @@ class AgentKeys(AggregateKeys, total=False):
     retry: FileKeys
     then: Literal["dead-letter", "stop", "park"]
     outage: Sequence[str | type[Exception]]
-    to: str | FileKeys | Sequence[FileKeys | Literal["drop"]] | None
+    to: str | FileKeys | Sequence[str | FileKeys] | None
     dead_letters: str | FileKeys | None
     start: Literal["earliest", "latest"] | str | datetime
     max_record_bytes: str

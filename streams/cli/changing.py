@@ -19,9 +19,19 @@ if TYPE_CHECKING:
     from sluicegate.streams.journal.amending import Person
 
 AgentName = Annotated[str, typer.Argument(metavar="AGENT", help="The agent.")]
+AgentAndId = Annotated[
+    list[str], typer.Argument(metavar="[AGENT] ID", help="The id; before it the agent, if only its records count.")
+]
 Why = Annotated[str, typer.Option(help="Kept with the change, for `sluicegate audit`.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 By = Annotated[str, typer.Option(help="Who changes it, for the audit; this user at this machine unless given.")]
+
+
+def named(words: Sequence[str]) -> tuple[str | None, str]:
+    """The agent, if there is one, and the id of `AgentAndId`. Raises ConfigurationError."""
+    if len(words) > 2:
+        raise ConfigurationError("write one id, and before it one agent or none")
+    return (words[0] if len(words) == 2 else None), words[-1]
 
 
 @contextmanager

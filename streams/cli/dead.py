@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sluicegate.streams.agent import Agent, App
-from sluicegate.streams.cli.changing import AgentName, By, Why, chosen, confirm, opened, person
+from sluicegate.streams.cli.changing import AgentAndId, AgentName, By, Why, chosen, confirm, named, opened, person
 from sluicegate.streams.cli.commands import Commands
 from sluicegate.streams.cli.outcome import DONE, DONE_BEFORE, SYSTEM, complain
 from sluicegate.streams.cli.output import age, print_json, print_table
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from sluicegate.streams.operations.dead_changes import DeadListing, OpenTopics
 
 dead = Commands("dead", "Dead letters, and rows that the broker never took: list, show, retry.")
-DeadIdArgument = Annotated[str, typer.Argument(metavar="ID", help="As `ls` shows it.")]
 PerPartitionLimit = Annotated[
     int, typer.Option(min=1, help="Of each partition of dead letters, look at the newest so many.")
 ]
@@ -53,15 +52,15 @@ def ls(
 @dead.command()
 def show(
     file: FileArgument,
-    name: AgentName,
-    id: DeadIdArgument,
+    words: AgentAndId,
     payload: Annotated[bool, typer.Option("--payload", help="Its key and value, too.")] = False,
     limit: PerPartitionLimit = NEWEST,
     json: AsJson = False,
 ) -> int:
-    """Everything about one, with its headers."""
+    """Everything about one, with its headers. The id is as `ls` shows it."""
     from sluicegate.streams.operations import dead_changes
 
+    name, id = named(words)
     with chosen(file, name) as (app, agents, store):
         rows, letters = dead_changes.named(_look(app, agents, store, limit), [id])
     document = dead_changes.of_row(rows[0]) if rows else dead_changes.of_letter(letters[0])

@@ -14,6 +14,7 @@ from sluicegate.streams.cli.output import print_json
 from sluicegate.streams.cli.parameters import AsJson, FileArgument, OpenPolicy
 from sluicegate.streams.cli.rewinds import rewinds
 from sluicegate.streams.errors import ConfigurationError, SystemNotReady
+from sluicegate.streams.hints import command
 from sluicegate.streams.wording import counted
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def _names(app: App, chosen: Sequence[str] | None) -> list[str]:
 
 def _check_migrated(store: "Store") -> None:
     if steps := store.migrate(dry_run=True):
-        raise SystemNotReady(f"the store is not migrated ({', '.join(steps)}): run `sluicegate migrate FILE`")
+        raise SystemNotReady(f"the store is not migrated ({', '.join(steps)}): run {command('migrate FILE')}")
 
 
 def _deployed(
@@ -123,7 +124,7 @@ def _late(each: "Progress") -> str:
     rest = each.partitions - each.switched
     return (
         f"agent {each.name}: {counted(rest, 'partition')} did not change to version {each.version} within "
-        f"{WAIT:.0f} s; the rule is deployed, and they change when a worker claims them: see `sluicegate status FILE`"
+        f"{WAIT:.0f} s; the rule is deployed, and they change when a worker claims them: see {command('status FILE')}"
     )
 
 

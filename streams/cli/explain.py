@@ -1,11 +1,13 @@
 """`sluicegate explain`: the input records of one output."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from sluicegate.streams.agent import Agent, App
-from sluicegate.streams.cli.files import loaded, shared_store
+from sluicegate.streams.cli.changing import AgentAndId, named
+from sluicegate.streams.cli.files import agent_of, loaded, shared_store
 from sluicegate.streams.cli.outcome import DONE, complain
 from sluicegate.streams.cli.output import print_json, print_table
 from sluicegate.streams.cli.parameters import AsJson, FileArgument
@@ -17,9 +19,6 @@ if TYPE_CHECKING:
     from sluicegate.streams.contracts.values import Partition
     from sluicegate.streams.operations.explaining import Explained, ExplainedOutput
 
-OutputIdArgument = Annotated[
-    str, typer.Argument(metavar="ID", help="The output's `sluicegate-id`, or its `sluicegate-fire`.")
-]
 LookBackLimit = Annotated[
     int, typer.Option(min=1, help="Look at the newest so many records of each partition of outputs.")
 ]
@@ -34,11 +33,16 @@ class Found(NamedTuple):
     output: "ExplainedOutput"
 
 
-def explain(file: FileArgument, id: OutputIdArgument, limit: LookBackLimit = NEWEST, json: AsJson = False) -> int:
-    """The exact input offsets behind one result, message of a handler, or dead letter; claims nothing."""
+def explain(file: FileArgument, words: AgentAndId, limit: LookBackLimit = NEWEST, json: AsJson = False) -> int:
+    """The exact input offsets behind one result, message of a handler, or dead letter; claims nothing.
+
+    The id is the `sluicegate-id` of the output, or its `sluicegate-fire`.
+    """
     from sluicegate.streams.cli.letters import BrokerTopics
 
-    app = loaded(file)
+    (name, id), app = named(words), loaded(file)
+    if name is not None:
+        app = replace(app, agents=(agent_of(app, name),))
     topics = BrokerTopics(app)
     found = _output(app, topics, id, limit) or _from_inputs(app, topics, id, "")
     if found is None:

@@ -11,7 +11,7 @@ from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.cli.changing import AgentName, By, Why, Yes, confirm, opened, person
 from sluicegate.streams.cli.commands import Commands
 from sluicegate.streams.cli.outcome import DONE
-from sluicegate.streams.cli.output import age, print_json, print_list, print_table
+from sluicegate.streams.cli.output import age, due, print_json, print_list, print_table
 from sluicegate.streams.cli.parameters import AsJson, FileArgument
 from sluicegate.streams.wording import counted
 
@@ -181,8 +181,8 @@ def _columns(agent: Agent) -> tuple[str, ...]:
 def _row(group: "OpenGroup") -> tuple[object, ...]:
     from sluicegate.streams.operations import group_changes
 
-    due = "-" if group.fires_in is None else age(group.fires_in)
+    fires = "-" if group.fires_in is None else due(group.fires_in)
     where = group.partition.topic, group.partition.number
     text = group.key.decode(errors="replace")
-    row = text, *where, group.records, age(group.age), due, group.bytes, group.owner or "-"
+    row = text, *where, group.records, age(group.age), fires, group.bytes, group.owner or "-"
     return row if group.window is None else (*row, group_changes.document(group)["window"])

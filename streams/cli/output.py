@@ -9,11 +9,16 @@ from sluicegate.streams.wording import in_one_line, printable
 
 
 def age(seconds: float) -> str:
-    """`42 s`, `12 min`, `3.5 h`, `2.0 d`. Negative: overdue."""
+    """`42 s`, `12 min`, `3.5 h`, `2.0 d`."""
     for most, length, unit, digits in ((120.0, 1.0, "s", 0), (7_200.0, 60.0, "min", 0), (172_800.0, 3_600.0, "h", 1)):
         if abs(seconds) < most:
             return f"{round(seconds / length, digits) + 0.0:.{digits}f} {unit}"
     return f"{seconds / 86_400.0:.1f} d"
+
+
+def due(seconds: float) -> str:
+    """The time until a deadline, or how long it has passed: `42 s`, `2 s overdue`."""
+    return age(seconds) if seconds > -0.5 else f"{age(-seconds)} overdue"
 
 
 def print_json(document: Any) -> None:

@@ -18,6 +18,7 @@ from sluicegate.streams.cli.rewind import abandoned, rewound
 from sluicegate.streams.cli.shadow import DEFAULT_FAILING, wanted_range
 from sluicegate.streams.cli.shadow import shadow as compared
 from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.hints import command
 
 if TYPE_CHECKING:
     from sluicegate.streams.contracts.stores import Store
@@ -91,8 +92,9 @@ def replay(
         return abandoned(file, name, abandon, why)
     if [rebuild, shadow, rewind].count(True) != 1 or abandon is not None:
         raise ConfigurationError(
-            "add one of --rebuild, --shadow and --rewind: `replay FILE AGENT --rebuild` restores the state of a lost "
-            "store, `--shadow` compares what was published with the input, `--rewind --into TOPIC` corrects it"
+            f"add one of --rebuild, --shadow and --rewind: {command('replay FILE AGENT --rebuild')} restores "
+            "the state of a lost store, `--shadow` compares what was published with the input, `--rewind --into TOPIC` "
+            "corrects it"
         )
     if call_handlers and rebuild:
         raise ConfigurationError("--call-handlers is for --shadow and --rewind: --rebuild calls no handler")

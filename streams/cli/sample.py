@@ -32,7 +32,8 @@ def _not_sampled(agent: Agent) -> list[str]:
     from sluicegate.streams.operations.answering import result_clauses
 
     rule = agent.aggregation
-    return [*(["until"] if rule is not None and isinstance(rule.until, str) else []), *result_clauses(agent)]
+    ends = "until" if rule is None or rule.correlation is None else "complete"
+    return [*([ends] if rule is not None and isinstance(rule.until, str) else []), *result_clauses(agent)]
 
 
 def _agents(app: App) -> Iterator[tuple[Agent, Agent]]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sluicegate.streams.cli.output import age, table
+from sluicegate.streams.cli.output import age, due, table
 from sluicegate.streams.cli.progress import PartitionProgress, Status, Total, total
 from sluicegate.streams.wording import counted
 
@@ -69,7 +69,7 @@ def _table(found: Status, shown: Sequence[PartitionProgress], owners: dict[str, 
 
 
 def _numbers(of: PartitionProgress | Total) -> list[str]:
-    groups = [_known(of.lag), _known(of.open_groups), _known(of.oldest, age), _known(of.next_deadline, age)]
+    groups = [_known(of.lag), _known(of.open_groups), _known(of.oldest, age), _known(of.next_deadline, due)]
     return [*groups, str(of.unsent), _known(of.dead)]
 
 

@@ -20,6 +20,7 @@ from sluicegate.streams.config.kafka import EMBEDDED
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import LEVELS, Level, Partition
 from sluicegate.streams.errors import LookupFailed, SystemNotReady
+from sluicegate.streams.hints import command
 from sluicegate.streams.wording import counted
 
 LEVEL_WORDS = {
@@ -78,7 +79,7 @@ def _store(app: App) -> list[SystemFinding]:
         found.append(SystemFinding("store", True, f"run will migrate it: {', '.join(steps)}"))
     elif steps:
         text = f"is not migrated: {', '.join(steps)}"
-        found.append(SystemFinding("store", False, text, "run `sluicegate migrate FILE`"))
+        found.append(SystemFinding("store", False, text, f"run {command('migrate FILE')}"))
     enough = accepted(app, level)
     found.append(SystemFinding("store", enough, f"level {in_words(level)}", "" if enough else remedy(level)))
     return found + looked_up
@@ -116,7 +117,7 @@ def _kafka(app: App) -> list[SystemFinding]:
     found = [SystemFinding("kafka", True, f"{app.kafka['bootstrap.servers']} answers")]
     if missing:
         text = f"has no topic {', '.join(missing)}"
-        found.append(SystemFinding("kafka", False, text, "run `sluicegate topics FILE --create`"))
+        found.append(SystemFinding("kafka", False, text, f"run {command('topics FILE --create')}"))
     durability = admin.durability(app.kafka, [topic for topic in topics if there[topic]], timeout)
     for topic, (replicas, insync) in durability.items():
         text = f"topic {topic}: {counted(there[topic] or 0, 'partition')}, replication {replicas}, min.insync.replicas "

@@ -59,7 +59,7 @@ def play_tests(
 
 
 def _chosen(file: str, cases: "Sequence[Case]", names: Sequence[str]) -> "Sequence[Case]":
-    from sluicegate.streams.config.problems import did_you_mean
+    from sluicegate.streams.hints import did_you_mean
 
     known = [case.name for case in cases]
     if not known:

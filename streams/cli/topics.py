@@ -10,6 +10,7 @@ from sluicegate.streams.cli.files import loaded
 from sluicegate.streams.cli.outcome import DONE, SYSTEM
 from sluicegate.streams.cli.output import print_json, print_table
 from sluicegate.streams.cli.parameters import AsJson, FileArgument
+from sluicegate.streams.hints import command
 
 Roles = tuple[tuple[str, str], ...]
 """(role, agent); a role is input, table, output, history or dead letters."""
@@ -148,4 +149,4 @@ def _print(
     for agent in _shared(app):
         print(f"{agent}: its groups span all partitions and topics (scope: shared), whatever their number")
     if not embedded and not all(there.values()):
-        print("`sluicegate topics FILE --create` makes the missing ones")
+        print(f"{command('topics FILE --create')} makes the missing ones")

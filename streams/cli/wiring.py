@@ -22,6 +22,7 @@ from sluicegate.streams.config.kafka import EMBEDDED
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Level
 from sluicegate.streams.errors import ConfigurationError, NotPermitted, SystemNotReady
+from sluicegate.streams.hints import command
 from sluicegate.streams.operations.deploying import DeployOptions, deploy
 from sluicegate.streams.operations.left_behind import LeftBehind, left_behind, texts
 from sluicegate.streams.processes.supervisor import Pause
@@ -95,7 +96,7 @@ def judge_store(app: App, to_do: Sequence[str], level: Level) -> None:
     """Raises SystemNotReady for a schema that waits for `migrate`, and for a level below the accepted one."""
     if to_do:
         raise SystemNotReady(
-            f"the store's schema is not up to date ({', '.join(to_do)}): run `sluicegate migrate FILE`"
+            f"the store's schema is not up to date ({', '.join(to_do)}): run {command('migrate FILE')}"
         )
     if not accepted(app, level):
         raise SystemNotReady(f"the store is {in_words(level)}: {remedy(level)}")
@@ -156,7 +157,7 @@ def judge_topics(found: Mapping[str, int | None]) -> None:
     missing = [name for name, partitions in sorted(found.items()) if partitions is None]
     if missing:
         raise SystemNotReady(
-            f"no such topic: {', '.join(missing)}; make what is missing with `sluicegate topics FILE --create`"
+            f"no such topic: {', '.join(missing)}; make what is missing with {command('topics FILE --create')}"
         )
 
 

@@ -25,8 +25,9 @@ from sluicegate.streams.cases import (
 from sluicegate.streams.config.document import LineColumn
 from sluicegate.streams.config.fields import Duration, Text, TopicField, refused, unless_unknown
 from sluicegate.streams.config.models_agent import FunctionsField
-from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean
+from sluicegate.streams.config.problems import FileFinding, Path
 from sluicegate.streams.config.scalars import Decimal, Integer, Unknown
+from sluicegate.streams.hints import did_you_mean
 from sluicegate.streams.units import DURATION, TIME, duration, moment
 
 _CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)

@@ -12,6 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSche
 
 from sluicegate.schemas.options import SchemaOptions
 from sluicegate.streams import agent as run
+from sluicegate.streams.aggregation.ending import over_legs
 from sluicegate.streams.config import correlating_time
 from sluicegate.streams.config.correlating_time import CorrelationTimeout, TimeoutField
 from sluicegate.streams.config.fields import (
@@ -24,14 +25,15 @@ from sluicegate.streams.config.fields import (
     refused,
     unless_unknown,
 )
-from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean
+from sluicegate.streams.config.problems import FileFinding, Path
 from sluicegate.streams.config.reading import ReadModel
 from sluicegate.streams.config.scalars import Native, Unknown
 from sluicegate.streams.config.windows import TIMESTAMP, TimeField, TimeModel
 from sluicegate.streams.expressions.faults import ExpressionError
 from sluicegate.streams.expressions.parse import is_name, parse
-from sluicegate.streams.expressions.scope import inside, left_of, paths, right_of
-from sluicegate.streams.expressions.tree import FunctionCall, Has, Identifier, Macro, Node
+from sluicegate.streams.expressions.scope import identifiers, left_of, paths, right_of
+from sluicegate.streams.expressions.tree import FunctionCall, Has, Identifier, Node
+from sluicegate.streams.hints import did_you_mean
 from sluicegate.streams.units import spoken_duration
 
 if TYPE_CHECKING:
@@ -174,24 +176,12 @@ def until(complete: str | None, legs: Mapping[str, LegModel]) -> str:
     """`complete` as an expression over `group`."""
     text = complete or " && ".join(f"has({name})" for name in legs)
     try:
-        columns = sorted({each.column for each in _named(parse(text), legs)}, reverse=True)
+        columns = sorted({each.column for each in identifiers(parse(text), legs)}, reverse=True)
     except ExpressionError:
         return "false"
     for column in columns:
         text = f"{text[: column - 1]}group.{text[column - 1 :]}"
     return text
-
-
-def _named(node: Node, legs: Mapping[str, LegModel]) -> Iterator[Identifier]:
-    """The places where an expression names a leg."""
-    waiting = [node]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, Identifier) and each.name in legs:
-            yield each
-        left = left_of(each)
-        waiting += [*([left] if left is not None else ()), *right_of(each)]
-        waiting += inside(each) if isinstance(each, Macro) else ()
 
 
 def expanded(
@@ -245,7 +235,7 @@ def written(
     keeps = {each.name: keep for each in rule.compute for keep, kind in KEEPS.items() if kind == each.kind}
     return {
         "legs": {each.leg: _leg(each, keeps[each.leg]) | schema(each.avro) for each in legs},
-        "complete": str(rule.until).replace("group.", ""),
+        "complete": over_legs(str(rule.until)),
         "timeout": correlating_time.written(rule),
         "remember": Native(rule.correlation.remember),
         "late": rule.correlation.late,

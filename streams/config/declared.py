@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, WithJsonSchema
 
 from sluicegate.schemas.codecs import SCHEMA_FORMATS
 from sluicegate.streams.config.fields import refused, unless_unknown
-from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean, printable
+from sluicegate.streams.config.problems import FileFinding, Path, printable
 from sluicegate.streams.config.scalars import Unknown
 from sluicegate.streams.expressions.types import (
     BOOLEAN,
@@ -23,6 +23,7 @@ from sluicegate.streams.expressions.types import (
     nullable,
     record_of,
 )
+from sluicegate.streams.hints import did_you_mean
 
 if TYPE_CHECKING:
     from sluicegate.streams.config.models import FileModel

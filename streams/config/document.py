@@ -177,6 +177,10 @@ class _Conversion:
                 self._wrong(path, "a key must be text", "write a plain word as the key", place)
                 continue
             key = key_node.value
+            if key == "<<" and key_node.style is None:
+                hint = "write the keys out; an anchor and an alias for a whole value work (&name, *name)"
+                self._wrong(path, "has a merge key of YAML (<<), which is not supported", hint, place)
+                continue
             inside = (*path, key)
             if key in result:
                 first = self._document.places[inside][0]

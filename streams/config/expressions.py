@@ -12,7 +12,7 @@ from sluicegate.streams.config.models import FileModel
 from sluicegate.streams.config.models_agent import AgentModel
 from sluicegate.streams.config.models_groups import Aggregate, UntilModel
 from sluicegate.streams.config.models_topics import DROP
-from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean, printable
+from sluicegate.streams.config.problems import FileFinding, Path, printable
 from sluicegate.streams.config.record_types import group_type, message_type, result_type, row_types
 from sluicegate.streams.config.scalars import Unknown
 from sluicegate.streams.expressions.check import check, check_condition
@@ -22,6 +22,7 @@ from sluicegate.streams.expressions.scope import paths, roots
 from sluicegate.streams.expressions.tree import Node
 from sluicegate.streams.expressions.types import UNKNOWN, ValueType
 from sluicegate.streams.expressions.words import normal
+from sluicegate.streams.hints import did_you_mean
 
 EVERYTHING = "true"
 """The condition of a route without `where`."""

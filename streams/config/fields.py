@@ -14,15 +14,27 @@ from pydantic_core import PydanticCustomError
 from sluicegate.streams import units, urls
 from sluicegate.streams.agent import Scalar
 from sluicegate.streams.config.scalars import Decimal, Integer, Native, Unknown, as_written
+from sluicegate.streams.hints import did_you_mean
 
 NAME = r"^[A-Za-z0-9._-]+$"
 TOPIC = r"^[A-Za-z0-9._-]{1,249}$"
-FIELD = r"^[^.]+(\.[^.]+)*$"
+FIELD = r"^[^.\"\\\x00-\x1f]+(\.[^.\"\\\x00-\x1f]+)*$"
 ERROR = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$"
 FUNCTION = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$"
 REDIS = ("redis", "rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster")
 SERVERS = (*REDIS, "postgresql", "mysql", "mariadb", "mongodb", "mongodb+srv")
 STORES = ("memory", "sqlite", *SERVERS)
+_SQLITE_PATHS = "write sqlite:///file.db, or sqlite:////folder/file.db for an absolute path"
+_OTHER_SQLITE = ("sqlite3", "file")
+_OTHER_STORES = {
+    "postgres": "postgresql",
+    "pg": "postgresql",
+    "psql": "postgresql",
+    "mongo": "mongodb",
+    "valkey": "redis",
+    "maria": "mariadb",
+}
+"""Words that users write for the scheme of a store."""
 FORMATS = ("json", "avro", "protobuf", "json-schema", "raw")
 HOST_ELSEWHERE = re.compile(r"(?<=[?&])(host|hostaddr|service|unix_socket)=[^&#]")
 """The options of PostgreSQL's and MySQL's URLs that name a host or a socket where the URL itself has none."""
@@ -69,6 +81,15 @@ def _topic(value: str) -> str:
     return value
 
 
+def _field_path(value: str) -> str:
+    """The characters that it refuses are those of expressions, or such as no decoder can ask for."""
+    if len(value) > 1000 or not re.fullmatch(FIELD, value):
+        hint = "write field names joined by dots, such as customer.id"
+        computed = "write let: {NAME: EXPRESSION} for a computed value, and its NAME here"
+        raise refused("is no field path", computed if '"' in value else hint)
+    return value
+
+
 def _no_object(value: object) -> object:
     """Only text can name a function in other processes."""
     if callable(value):
@@ -93,10 +114,7 @@ TopicField = Annotated[
     WrapValidator(_known_text),
 ]
 FieldPath = Annotated[
-    str,
-    _matching(FIELD, "is no field path", "write field names joined by dots, such as customer.id", 1000),
-    WithJsonSchema({"type": "string", "pattern": FIELD}),
-    WrapValidator(_known_text),
+    str, AfterValidator(_field_path), WithJsonSchema({"type": "string", "pattern": FIELD}), WrapValidator(_known_text)
 ]
 Function = Annotated[
     str,
@@ -312,13 +330,9 @@ Format = Annotated[
 def _store(value: str) -> str:
     scheme, separator, rest = value.partition("://")
     if not separator or scheme not in STORES:
-        raise refused(
-            "is no store that is known", f"write a URL that begins with {', '.join(s + '://' for s in STORES)}"
-        )
+        raise refused("is no store that is known", _near_store(scheme.partition(":")[0]))
     if scheme == "sqlite" and (not rest.startswith("/") or rest == "/" or "?" in rest or rest.endswith(":memory:")):
-        raise refused(
-            "names no SQLite file", "write sqlite:///file.db, or sqlite:////folder/file.db for an absolute path"
-        )
+        raise refused("names no SQLite file", _SQLITE_PATHS)
     if scheme in SERVERS:
         _server(value)
     return value
@@ -335,6 +349,16 @@ def _server(url: str) -> None:
             "names no server, or a port that is none",
             f"write a host, or host:port with a port of 1 to 65535, as in {example}",
         )
+
+
+def _near_store(scheme: str) -> str:
+    """The hint for a URL with a scheme that no store has."""
+    if scheme in ("sqlite", *_OTHER_SQLITE):
+        return f"did you mean sqlite:///? {_SQLITE_PATHS}"
+    near = did_you_mean(scheme.partition("+")[0], STORES, _OTHER_STORES)
+    if near.startswith("did you mean "):
+        return f"{near.removesuffix('?')}://?"
+    return f"write a URL that begins with {', '.join(name + '://' for name in STORES)}"
 
 
 def _hosts(hosts: str) -> bool:

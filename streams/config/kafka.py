@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 
-from sluicegate.streams.config.problems import FileFinding, did_you_mean
+from sluicegate.streams.config.problems import FileFinding
 from sluicegate.streams.config.scalars import Unknown, as_written
+from sluicegate.streams.hints import did_you_mean
 
 EMBEDDED = "embedded"
 KafkaSetting = str | int | float | bool
@@ -37,7 +38,7 @@ REFUSED: Mapping[str, str] = {
     "check.crcs": "a corrupt record must not count",
     "enable.partition.eof": "the end of a partition is no event here",
     "fetch.queue.backoff.ms": "librdkafka's default would stop fetching for a second at a time",
-    "allow.auto.create.topics": "`sluicegate topics FILE --create` makes topics",
+    "allow.auto.create.topics": "`sluicegate topics --create` makes topics",
     "enable.idempotence": _BY_THE_RELAY,
     "enable.gapless.guarantee": _BY_THE_RELAY,
     "acks": _BY_THE_RELAY,

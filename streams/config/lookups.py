@@ -18,11 +18,12 @@ from sluicegate.streams.config.fields import (
     refused,
     unless_unknown,
 )
-from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean, printable
+from sluicegate.streams.config.problems import FileFinding, Path, printable
 from sluicegate.streams.config.scalars import Unknown
 from sluicegate.streams.expressions.faults import ExpressionError
 from sluicegate.streams.expressions.parse import is_name, parse
 from sluicegate.streams.expressions.scope import roots
+from sluicegate.streams.hints import did_you_mean
 
 if TYPE_CHECKING:
     from sluicegate.streams.config.models import FileModel

@@ -215,8 +215,9 @@ class AgentModel(ReadModel):
     )
     to: OneDestination = Field(
         default=None,
-        description="The destination of results: `{topic, ...}`, or a list of routes whose last entry may be `drop`.",
-        examples=[{"topic": "baskets"}],
+        description="The destination of results: a topic, `{topic, ...}`, or a list of routes whose last entry may be "
+        "`drop`.",
+        examples=["baskets", {"topic": "baskets"}],
     )
     routes: Routes = Field(default_factory=list, alias="to")
     dead_letters: DeadLettersField = Field(

@@ -4,6 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, WithJsonSchema, model_validator
 
+from sluicegate.streams import units
 from sluicegate.streams.config.fields import (
     FIELD,
     FUNCTION,
@@ -18,9 +19,9 @@ from sluicegate.streams.config.fields import (
     refused,
     unless_unknown,
 )
-from sluicegate.streams.config.problems import did_you_mean
 from sluicegate.streams.config.scalars import Unknown
 from sluicegate.streams.config.windows import WindowField
+from sluicegate.streams.hints import did_you_mean
 
 _EXPRESSION_SCHEMA = {"type": "string", "minLength": 1, "maxLength": LONGEST_EXPRESSION}
 _CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -38,6 +39,22 @@ MEANINGS = {
 """Of the reducers of one field."""
 OF_A_FIELD = tuple(MEANINGS)
 REDUCERS = ("count", *OF_A_FIELD, "reduce")
+OTHER_NAMES = {
+    "avg": "mean",
+    "average": "mean",
+    "total": "sum",
+    "minimum": "min",
+    "maximum": "max",
+    "least": "min",
+    "greatest": "max",
+    "latest": "last",
+    "unique": "distinct",
+    "count_distinct": "distinct",
+    "list": "collect",
+    "array_agg": "collect",
+    "fold": "reduce",
+}
+"""Words that other products have for a reducer."""
 
 Since = Annotated[Literal["first", "last"], unless_unknown("first")]
 OnTimeout = Annotated[Literal["fire", "discard", "dead-letter"], unless_unknown("fire")]
@@ -67,6 +84,20 @@ class TimeoutModel(BaseModel):
         if (self.after is None) != both or (both and self.since is not None):
             raise refused("is neither form of a timeout", "write {after: 30s, since: first}, or {first: 30s, last: 5s}")
         return self
+
+
+def _as_timeout(value: object) -> object:
+    """The short form is the time since the first record."""
+    return value if isinstance(value, dict) else {"after": value}
+
+
+_TIMEOUT_SCHEMA = {"anyOf": [{"type": "string", "pattern": units.DURATION}, TimeoutModel.model_json_schema()]}
+GroupTimeoutField = Annotated[
+    TimeoutModel,
+    BeforeValidator(_as_timeout),
+    unless_unknown(lambda: TimeoutModel.model_construct(after=1.0)),
+    WithJsonSchema(_TIMEOUT_SCHEMA),
+]
 
 
 class UntilModel(BaseModel):
@@ -104,9 +135,9 @@ def _as_reducer(value: object) -> object:
             raise refused("takes no field", "write count")
         if kind == "reduce":
             return {"kind": kind, "function": argument if argument is not None else ""}
-        raise refused("is no reducer", did_you_mean(str(kind), REDUCERS))
+        raise refused("is no reducer", did_you_mean(str(kind), REDUCERS, OTHER_NAMES))
     if isinstance(value, str):
-        hint = f"write {{{value}: FIELD}}" if value in OF_A_FIELD else did_you_mean(value, REDUCERS)
+        hint = f"write {{{value}: FIELD}}" if value in OF_A_FIELD else did_you_mean(value, REDUCERS, OTHER_NAMES)
         raise refused("is no reducer", hint)
     raise refused("is no reducer", "write count, collect, or {sum: FIELD} and the like")
 
@@ -136,10 +167,11 @@ class Aggregate(BaseModel):
     count: Count | None = Field(
         default=None, description="The number of records that completes a group.", examples=[100]
     )
-    timeout: Annotated[TimeoutModel, unless_unknown(lambda: TimeoutModel.model_construct(after=1.0))] | None = Field(
+    timeout: GroupTimeoutField | None = Field(
         default=None,
-        description="The age at which a group is complete: `{after, since}`, or `{first, last}`.",
-        examples=[{"after": "30s", "since": "last"}],
+        description="The age at which a group is complete: one time since its first record, `{after, since}`, or "
+        "`{first, last}`.",
+        examples=["30s", {"after": "30s", "since": "last"}],
     )
     until: UntilField | None = Field(
         default=None,

@@ -169,22 +169,30 @@ class DestinationModel(BaseModel):
     )
 
 
+_WRITE_ROUTES = "write {topic: NAME}, or a list of {topic: NAME, where: EXPRESSION}"
 DROP = DestinationModel.model_construct(topic="drop")
 """The last entry of a list under `to`: what no route takes is left out."""
 
 
 def _as_one(value: object) -> object:
-    return None if isinstance(value, list) else value
+    if value == "drop":
+        raise refused("is drop alone: nothing would be written", f"{_WRITE_ROUTES}, whose last entry may be drop")
+    return None if isinstance(value, list) else _as_destination(value)
+
+
+def _as_destination(value: object) -> object:
+    """The short form of a destination is the name of its topic."""
+    return value if isinstance(value, dict | None) else {"topic": value}
 
 
 def _as_routes(value: object) -> object:
     if not isinstance(value, list):
         return []
     if not value or value == ["drop"]:
-        raise refused("names no route", "write {topic: NAME}, or a list of {topic: NAME, where: EXPRESSION}")
+        raise refused("names no route", _WRITE_ROUTES)
     if "drop" in value[:-1]:
         raise refused("has drop before another route", "write drop as the last entry")
-    return [DROP if each == "drop" else each for each in value]
+    return [DROP if each == "drop" else _as_destination(each) for each in value]
 
 
 OneDestination = Annotated[

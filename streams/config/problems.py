@@ -1,7 +1,6 @@
 """The problems of a file with their positions: one value and its one line of text."""
 
-import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 Path = tuple[str | int, ...]
@@ -63,14 +62,3 @@ def printable(text: str) -> str:
 def sort(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     """The problems by position, each once."""
     return tuple(sorted(set(problems), key=lambda p: (p.line, p.column, p.key, p.message)))
-
-
-def did_you_mean(wrong: str, known: Sequence[str]) -> str:
-    """A hint: the nearest known word, or all of them when they are few."""
-    swapped = [word for word in known if sorted(word) == sorted(wrong)]
-    near = swapped or difflib.get_close_matches(wrong, known, n=1, cutoff=0.6)
-    if near:
-        return f"did you mean {near[0]}?"
-    if len(known) <= 20:
-        return f"known here: {', '.join(known)}"
-    return "schemas/documents/sluicegate.schema.json lists the known ones"

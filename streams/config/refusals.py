@@ -5,8 +5,9 @@ from typing import Any
 
 from pydantic_core import ErrorDetails
 
-from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean, dotted
+from sluicegate.streams.config.problems import FileFinding, Path, dotted
 from sluicegate.streams.config.scalars import Unknown
+from sluicegate.streams.hints import did_you_mean
 
 _EXAMPLES = {
     "agents": "write the agents' names as keys below it",
@@ -28,8 +29,8 @@ _EXAMPLES = {
     "unhealthy": "write {age: 10m, dead: 1000}",
     "port": "write 0 (a free one) to 65535",
     "store": "write a URL, such as sqlite:///state.db",
-    "timeout": "write {after: 30s, since: first}, or {first: 30s, last: 5s}",
-    "to": "write {topic: NAME}",
+    "timeout": "write 30s, {after: 30s, since: first}, or {first: 30s, last: 5s}",
+    "to": "write the topic's name, or {topic: NAME}",
     "topic": "write the topic's name",
     "handler": "write package.module:function, or a list of them",
     "on_error": "write {decode: dead-letter, produce: dead, expression: dead-letter}",

@@ -8,13 +8,16 @@ from pydantic import BaseModel
 
 from sluicegate.streams import units
 from sluicegate.streams.config import kafka
+from sluicegate.streams.config.fields import TOPIC
 from sluicegate.streams.config.models import FileModel
 from sluicegate.streams.config.models_agent import AgentModel
 from sluicegate.streams.config.models_topics import DestinationModel
 
 _ONE = {"$ref": "#/$defs/DestinationModel"}
-_ROUTE = {"anyOf": [_ONE, {"enum": ["drop"]}]}
-_TO = {"anyOf": [_ONE, {"type": "array", "minItems": 1, "items": _ROUTE}, {"type": "null"}], "default": None}
+_NAME = {"type": "string", "pattern": TOPIC}
+"""The short form of a destination; `drop` has it, too."""
+_ROUTE = {"anyOf": [_NAME, _ONE]}
+_TO = {"anyOf": [_NAME, _ONE, {"type": "array", "minItems": 1, "items": _ROUTE}, {"type": "null"}], "default": None}
 _ASIDE = ("default", "description", "examples")
 """What stands beside the choice between a value and a variable."""
 VARIABLE = {"$ref": "#/$defs/Variable"}

@@ -12,11 +12,12 @@ import msgspec
 from sluicegate.schemas.json import document
 from sluicegate.streams.agent import Agent, App, Until
 from sluicegate.streams.aggregation.clauses import GROUP, MESSAGE
+from sluicegate.streams.aggregation.ending import over_legs
 from sluicegate.streams.aggregation.reducers import STATS
 from sluicegate.streams.config import correlating
 from sluicegate.streams.config.models import FileModel
 from sluicegate.streams.config.models_agent import AgentModel
-from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean, printable
+from sluicegate.streams.config.problems import FileFinding, Path, printable
 from sluicegate.streams.config.record_types import (
     RecordFields,
     RecordType,
@@ -31,6 +32,7 @@ from sluicegate.streams.config.record_types import (
 from sluicegate.streams.expressions.check import Finding, check, check_condition
 from sluicegate.streams.expressions.parse import parse
 from sluicegate.streams.expressions.types import NUMBERS, UNKNOWN, open_record_of, record_of
+from sluicegate.streams.hints import did_you_mean
 
 
 class Judged(NamedTuple):
@@ -116,17 +118,23 @@ def _of_forwarded(agent: Agent, path: Path, record: RecordType, types: RecordFie
         yield from map(_found(text), text.findings({**types, **row_types(agent.lookups)}, record.source))
 
 
-def _until(agent: Agent, path: Path) -> PlacedExpression | None:
-    until = agent.aggregation.until if agent.aggregation is not None and not agent.rekeys else None
-    return PlacedExpression((*path, "aggregate", "until"), until, True) if isinstance(until, str) else None
+def _ending(agent: Agent, path: Path, types: RecordFields) -> tuple[PlacedExpression, RecordFields] | None:
+    """`until` of an aggregation or `complete` of a correlation, and the names that it can use."""
+    rule = agent.aggregation if not agent.rekeys else None
+    if rule is None or not isinstance(rule.until, str):
+        return None
+    group = group_type(rule, {each.name: each for each in rule.compute}, types)
+    if rule.correlation is None:
+        return PlacedExpression((*path, "aggregate", "until"), rule.until, True), {**types, GROUP: group}
+    return PlacedExpression((*path, correlating.CORRELATE, "complete"), over_legs(rule.until), True), group.fields or {}
 
 
 def _of_record(agent: Agent, path: Path, record: RecordType, types: RecordFields) -> Iterator[Judged]:
     for text in _clauses(agent, path):
         yield from map(_found(text), text.findings(types, record.source))
-    if (until := _until(agent, path)) is not None and (rule := agent.aggregation) is not None:
-        group = group_type(rule, {each.name: each for each in rule.compute}, types)
-        yield from map(_found(until), until.findings({**types, GROUP: group}, record.source))
+    if (ending := _ending(agent, path, types)) is not None:
+        text, names = ending
+        yield from map(_found(text), text.findings(names, record.source))
     if record.source is not None:
         yield from _named(agent, path, record)
     for let in agent.let if record.source is not None else ():

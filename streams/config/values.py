@@ -14,9 +14,10 @@ from sluicegate.schemas.options import SchemaOptions
 from sluicegate.streams import agent as run
 from sluicegate.streams.config import correlating, envelopes, loading, registry, rules, typed, windows
 from sluicegate.streams.config.document import FileDocument
-from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean, dotted
+from sluicegate.streams.config.problems import FileFinding, Path, dotted
 from sluicegate.streams.config.scalars import Native
 from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.hints import did_you_mean
 
 Tree = dict[str, Any]
 NAMED = ("agents", "compute", "let", "lookups")

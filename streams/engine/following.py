@@ -12,6 +12,7 @@ from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.engine.build import build
 from sluicegate.streams.engine.worker import PROBE_EVERY, Worker, WorkerDependencies
 from sluicegate.streams.errors import ChangelogIncomplete, PersistenceError, RestartNeeded, SystemNotReady
+from sluicegate.streams.hints import command
 from sluicegate.streams.observe.report import WorkerReport
 from sluicegate.streams.rules import rule_of
 from sluicegate.streams.rules.changes import has_functions
@@ -48,7 +49,7 @@ def outdated(agent: Agent, deployed: Deployed) -> str:
     known = deployed.number_of(digest)
     file = "not deployed" if known is None else f"version {known}"
     return (
-        f"agent {agent.name}: the file is {file}, deployed is version {deployed.number}: `sluicegate deploy FILE` "
+        f"agent {agent.name}: the file is {file}, deployed is version {deployed.number}: {command('deploy FILE')} "
         f"makes it version {deployed.number + 1}"
     )
 

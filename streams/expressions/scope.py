@@ -5,6 +5,8 @@ a name of the macro's body only. Chains such as `a + b + c` and `a.b.c` are as d
 without recursion.
 """
 
+from collections.abc import Container, Iterator
+
 from sluicegate.streams.expressions.tree import (
     FunctionCall,
     Has,
@@ -47,6 +49,18 @@ def paths(node: Node) -> frozenset[NamePath]:
             left = left_of(each)
             waiting += [(part, bound) for part in (*([left] if left else ()), *right_of(each))]
     return frozenset(found)
+
+
+def identifiers(node: Node, names: Container[str]) -> Iterator[Identifier]:
+    """The places where an expression has one of the names."""
+    waiting = [node]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, Identifier) and each.name in names:
+            yield each
+        left = left_of(each)
+        waiting += [*([left] if left is not None else ()), *right_of(each)]
+        waiting += inside(each) if isinstance(each, Macro) else ()
 
 
 def path_of(node: Node) -> NamePath | None:

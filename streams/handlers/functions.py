@@ -11,6 +11,7 @@ from sluicegate.streams.aggregation.reducers import imported
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.handlers.types import converter, each
 from sluicegate.streams.handlers.values import Batch, Context, Message
+from sluicegate.streams.hints import did_you_mean
 from sluicegate.streams.importing import yields
 
 Call = Callable[[Any, Context], Any]
@@ -154,8 +155,7 @@ def _wanted(path: str, function: Callable[..., Any], item: str, computed: Mappin
         found = _argument(path, parameter, hint, item, computed, first=at == 0)
         if found is None or parameter.name in chosen:
             if parameter.default is parameter.empty:
-                known = ", ".join([*ARGUMENTS, *computed])
-                raise ConfigurationError(f"handler {path}: `{parameter.name}` is unknown; there are {known}")
+                raise _unknown(path, parameter.name, [*ARGUMENTS, *computed])
             skipped = True
             continue
         if found.name == OTHER[item]:
@@ -165,6 +165,12 @@ def _wanted(path: str, function: Callable[..., Any], item: str, computed: Mappin
         by_name = skipped or parameter.kind is parameter.KEYWORD_ONLY
         wanted.append(found._replace(keyword=parameter.name) if by_name else found)
     return wanted
+
+
+def _unknown(path: str, name: str, known: Sequence[str]) -> ConfigurationError:
+    hint = did_you_mean(name, known)
+    near = hint if hint.endswith("?") else f"there are {', '.join(known)}"
+    return ConfigurationError(f"handler {path}: `{name}` is unknown; {near}")
 
 
 def _argument(

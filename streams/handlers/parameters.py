@@ -1,4 +1,5 @@
-"""The types of a handler's parameters `send` and `schedule`, for annotations. help(sluicegate.Context) says more."""
+"""The types of a handler's parameters `send`, `schedule` and `session`, for annotations. help(sluicegate.Context) says
+more."""
 
 from datetime import datetime, timedelta
 from typing import Any, Protocol
@@ -30,3 +31,30 @@ class Schedule(Protocol):
         name: str | None = None,
         headers: HeadersToSend = (),
     ) -> UUID: ...
+
+
+class Session(Protocol):
+    """The store's transaction, in which a handler with `session: true` writes. Each store has its own attributes:
+
+    - PostgreSQL, MySQL, MariaDB and SQLite: `connection`, a `sqlalchemy.Connection`.
+    - MongoDB: `client_session`, which every operation takes as `session=`, and `database`.
+    - Redis and Valkey: `pipeline`, and `key(name)`, which puts a key next to the partition on a cluster.
+    - memory: `values`, a mapping.
+    """
+
+    @property
+    def connection(self) -> Any: ...
+
+    @property
+    def client_session(self) -> Any: ...
+
+    @property
+    def database(self) -> Any: ...
+
+    @property
+    def pipeline(self) -> Any: ...
+
+    def key(self, name: str) -> str: ...
+
+    @property
+    def values(self) -> Any: ...

@@ -118,7 +118,7 @@ def _asks(agent: Agent, codec: Codec, rule: Rule) -> Iterator[tuple[str, AskReco
         key_of = rule.key_of
         yield "key", lambda record, value, groups: record.key() if key_of is None else key_of(rule.read(record))
     if rule.ending is not None:
-        yield "until", _ends
+        yield rule.ending.name, _ends
     for each in [each for to in agent.outputs for each in clauses(to)] if agent.forwards else ():
         computes = _computes(each, agent, codec)
         yield each.name, _holds(each.name, computes) if each.name.startswith("to.") else computes
@@ -127,7 +127,8 @@ def _asks(agent: Agent, codec: Codec, rule: Rule) -> Iterator[tuple[str, AskReco
 def _ends(record: Record, value: bytes, groups: Groups) -> bool:
     """Whether a group of this record alone ends with it."""
     accept(groups, [record], 0.0)
-    return groups.outcomes["until", "true"] > 0
+    ending = groups.rule.ending
+    return ending is not None and groups.outcomes[ending.name, "true"] > 0
 
 
 def _computes(clause: Clause, agent: Agent, codec: Codec) -> AskRecord:

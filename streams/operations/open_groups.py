@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from sluicegate.streams import formats
 from sluicegate.streams.agent import Agent, Aggregation, Until
 from sluicegate.streams.aggregation.changelog import Changelog
-from sluicegate.streams.aggregation.ending import waiting
+from sluicegate.streams.aggregation.ending import over_legs, waiting
 from sluicegate.streams.aggregation.entry import Amendment
 from sluicegate.streams.aggregation.events import GroupEnded
 from sluicegate.streams.aggregation.groups import Groups
@@ -197,7 +197,7 @@ def _legs(group: OpenGroup, rule: Aggregation) -> str:
     there = [each for each in names if group.values.get(each) not in (None, [])]
     missing = [each for each in names if each not in there]
     found = [f"has {' and '.join(there)}"] if there else []
-    return ", ".join([*found, *(f"no {each}" for each in missing), f"ends at {rule.until}"])
+    return ", ".join([*found, *(f"no {each}" for each in missing), f"ends at {over_legs(str(rule.until))}"])
 
 
 def _ending(group: OpenGroup) -> Iterator[str]:

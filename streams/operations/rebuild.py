@@ -263,12 +263,12 @@ def unaccountable(agent: Agent) -> str | None:
     rule, told = agent.aggregation, bool(agent.history)
     if agent.scope == "shared":
         return "its groups span partitions (scope: shared)"
+    if agent.correlates or agent.leg:
+        return "its groups are correlations, which a rebuild cannot fold yet"
     if agent.times is not None:
         return "its records are re-keyed for event-time windows, which a rebuild cannot do yet"
     if rule is not None and rule.window is not None and (why := _unfoldable(rule.window)):
         return why
-    if agent.correlates or agent.leg:
-        return "its groups are correlations, which a rebuild cannot fold yet"
     if agent.handler is not None and not told:
         return "what its handler did is not in a topic"
     if agent.handler is not None and agent.handler.concurrency:

@@ -14,8 +14,8 @@ from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.operations.answering import ClauseAnswer, RecordClauses
 from sluicegate.streams.reading.addressed import for_us
 
-ALONE = ("key", "until")
-"""Not sampled: a key is no expression, and `until` sees a group."""
+ALONE = ("key", "until", "complete")
+"""Not sampled: a key is no expression, and the others see a group."""
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ from sluicegate.streams.errors import (
     StoreWiped,
     TopicRecreated,
 )
+from sluicegate.streams.hints import command
 from sluicegate.streams.wording import counted
 
 MAKER = "sluicegate"
@@ -107,9 +108,8 @@ def _check_store(claim: Claim, facts: TopicFacts, known: ClaimVersion) -> None:
         raise StoreWiped(
             f"this group had committed up to offset {facts.committed}, but the store knows nothing of the partition: "
             "it was wiped, "
-            "or it is another store; restore the store, or have the state made again with `sluicegate replay FILE "
-            "AGENT --rebuild`; "
-            "only `sluicegate accept-gap` gives up what was open"
+            "or it is another store; restore the store, or have the state made again with "
+            f"{command('replay FILE AGENT --rebuild')}; only `sluicegate accept-gap` gives up what was open"
         )
     if incarnation != claim.incarnation:
         raise StoreSwapped(

@@ -19,6 +19,7 @@ import structlog
 
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.errors import ConfigurationError, PersistenceError, RestartNeeded, SystemNotReady
+from sluicegate.streams.hints import name_file, named_file
 from sluicegate.streams.observe.logs import configure
 from sluicegate.streams.observe.report import DISPATCHER, WorkerReport
 from sluicegate.streams.processes.channel import ReportSender
@@ -31,7 +32,7 @@ RuleChange = Literal["refuse", "flush", "drop"]
 class ProcessJob(msgspec.Struct, frozen=True):
     """The job that the supervisor gives to a process. Each agent runs `workers` (their numbers). With `dispatches` the
     process also runs the dispatcher. If there are several tasks, each has a thread. `descriptor` is the pipe for
-    reports, `parent` the supervisor's pid, `drain` a time in seconds."""
+    reports, `parent` the supervisor's pid, `drain` a time in seconds, `file` what commands in messages name."""
 
     app: App
     agents: tuple[str, ...]
@@ -41,6 +42,7 @@ class ProcessJob(msgspec.Struct, frozen=True):
     parent: int
     drain: float
     log_level: str = "info"
+    file: str = msgspec.field(default_factory=named_file)
     dispatches: bool = False
 
 
@@ -83,6 +85,7 @@ def main(make: MakeWorker, dispatcher: MakeDispatcher) -> int:
     _die_with(job.parent)
     threading.Thread(target=_watch, args=(sys.stdin.fileno(),), name="supervisor-watch", daemon=True).start()
     configure(level=job.log_level)
+    name_file(job.file)
     sys.path.append(job.app.folder)  # for the file's `module:function`, after installed packages
     return _run_all(job, _tasks(job, make, dispatcher), stop)
 

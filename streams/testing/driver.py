@@ -7,11 +7,11 @@ from typing import Any, Self, cast
 
 from sluicegate.streams import formats
 from sluicegate.streams.agent import Agent, App
-from sluicegate.streams.config.problems import did_you_mean
 from sluicegate.streams.contracts.record import Headers
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import PartitionView
 from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.hints import did_you_mean
 from sluicegate.streams.testing.deaths import DeathKind, Deaths
 from sluicegate.streams.testing.files import opened
 from sluicegate.streams.testing.group import Group, groups

@@ -16,7 +16,7 @@ from tests.servers import Mariadb, MongoDB, Postgres, Server, Valkey
 SLUICEGATE = Path(sys.executable).with_name("sluicegate")
 NOBODY = "127.0.0.1:1"
 REFUSAL = "the store's schema is not up to date"
-REMEDY = "run `sluicegate migrate FILE`"
+REMEDY = "run `sluicegate migrate "
 SERVERS = {"redis": Valkey, "postgresql": Postgres, "mariadb": Mariadb, "mongodb": MongoDB}
 
 

@@ -60,7 +60,7 @@ def test_topics_are_missing_then_made_then_left_alone(file, ns, make_topic):
 def test_check_connect_refuses_what_run_would_refuse(file, tmp_path, own_server):
     missing = sluicegate("check", file, "--connect")
     assert missing.returncode == 3
-    assert "run `sluicegate topics FILE --create`" in missing.stderr
+    assert f"run `sluicegate topics {file} --create`" in missing.stderr
     assert sluicegate("topics", file, "--create").returncode == 0
     wait_until(lambda: sluicegate("topics", file).returncode == 0, 20, "all topics to be there")
     good = sluicegate("check", file, "--connect")
@@ -91,7 +91,7 @@ def test_a_missing_topic_ends_run_with_3_and_names_the_command(file, ns):
     result = sluicegate("run", file)
     assert result.returncode == 3
     assert f"{ns}-orders" in result.stderr
-    assert "sluicegate topics FILE --create" in result.stderr
+    assert f"sluicegate topics {file} --create" in result.stderr
 
 
 def test_221_run_fires_what_the_file_says_and_status_watches_it(file, kafka, ns, tmp_path):

@@ -71,7 +71,7 @@ MISTAKES = {
     "unknown reducer": Mistake(
         [CHECK, RUN], "sum: amount", "summ: amount", 2, ["is no reducer; did you mean sum?"], 12
     ),
-    "missing topic": Mistake([CONNECT, RUN], "", "", 3, ["{ns}-clicks", "sluicegate topics FILE --create"]),
+    "missing topic": Mistake([CONNECT, RUN], "", "", 3, ["{ns}-clicks", "sluicegate topics shop.yaml --create"]),
     "Kafka down": Mistake(
         [CONNECT, RUN],
         '"{kafka}"',

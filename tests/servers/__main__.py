@@ -1,9 +1,7 @@
 """`make servers`: Kafka and every store for a person, in the foreground until SIGINT or SIGTERM; prints a NAME=URL line
-for each.
+for each."""
 
-`--fetch` only fetches what they need.
-"""
-
+import argparse
 import signal
 import sys
 from contextlib import ExitStack
@@ -45,4 +43,6 @@ def serve() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(fetch() if sys.argv[1:] == ["--fetch"] else serve())
+    parser = argparse.ArgumentParser(prog="python -m tests.servers", description=__doc__)
+    parser.add_argument("--fetch", action="store_true", help="only fetch what the servers need")
+    sys.exit(fetch() if parser.parse_args().fetch else serve())

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
+from sluicegate.streams.hints import name_file
+
 
 @pytest.fixture(autouse=True)
 def _logging_as_before() -> Iterator[None]:
@@ -15,3 +17,10 @@ def _logging_as_before() -> Iterator[None]:
     logging.root.handlers[:] = handlers
     logging.root.setLevel(level)
     structlog.reset_defaults()
+
+
+@pytest.fixture(autouse=True)
+def _no_file() -> Iterator[None]:
+    """A command that runs in this process names its file in the messages of the whole process."""
+    yield
+    name_file("FILE")

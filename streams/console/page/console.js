@@ -99,11 +99,11 @@ const count = (value) => (value === null || value === undefined || value < 0 ? n
 
 function span(seconds) {
   if (seconds === null || seconds === undefined) return null;
-  const sign = seconds < 0 ? "-" : "", all = Math.round(Math.abs(seconds));
-  if (all < 120) return sign + all + " s";
-  if (all < 7200) return sign + Math.floor(all / 60) + " m " + (all % 60) + " s";
-  if (all < 172800) return sign + Math.floor(all / 3600) + " h " + Math.floor((all % 3600) / 60) + " m";
-  return sign + Math.floor(all / 86400) + " d " + Math.floor((all % 86400) / 3600) + " h";
+  const all = Math.round(Math.abs(seconds)), past = seconds < 0 && all ? " overdue" : "";
+  if (all < 120) return all + " s" + past;
+  if (all < 7200) return Math.floor(all / 60) + " m " + (all % 60) + " s" + past;
+  if (all < 172800) return Math.floor(all / 3600) + " h " + Math.floor((all % 3600) / 60) + " m" + past;
+  return Math.floor(all / 86400) + " d " + Math.floor((all % 86400) / 3600) + " h" + past;
 }
 
 const day = (seconds) => new Date(seconds * 1000).toISOString().replace(/\.\d+Z/, "Z");

@@ -32,7 +32,6 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 # What differs from run to run, and what may stand for it.
 VOLATILE = (
     (r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME"),
-    (r"\b\d+ deaths and \d+ unanswered", "N deaths and N unanswered"),
     (r"\boldest \d+ s, fires in \d+ s\b", "oldest N s, fires in N s"),
     (r"\b(baskets)-0-[\w.-]+?-\d+\b", r"\1-0-HOST-PID"),
     (r"\b(pid|port)=\d+", r"\1=N"),

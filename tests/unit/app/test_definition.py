@@ -170,12 +170,8 @@ def test_values_of_python_are_written_as_a_file_has_them() -> None:
         "from": ["orders", {"topic": "more"}],
         "dead_letters": "dead",
         "start": "2026-01-31T00:00:00+00:00",
-        "to": {"topic": "out"},
-        "aggregate": {
-            "count": 100,
-            "timeout": {"after": "1.5s"},
-            "compute": {"spent": {"reduce": f"{__name__}:total"}},
-        },
+        "to": "out",
+        "aggregate": {"count": 100, "timeout": "1.5s", "compute": {"spent": {"reduce": f"{__name__}:total"}}},
     }
     assert [problem.key for problem in app.check()] == ["agents.totals.from"]
 
@@ -245,7 +241,7 @@ def test_a_wrong_parameter_names_the_function_and_its_line(app: App) -> None:
 
     said = refused(app.check)
     assert said.startswith(f"tests/unit/app/test_definition.py:{line}:1: agents.handle.handler: ")
-    assert "`sned` is unknown; there are message, batch, value" in said
+    assert "`sned` is unknown; did you mean send?" in said
     assert said == refused(app.test_driver)
 
 
@@ -308,3 +304,9 @@ def test_a_function_that_no_process_can_import_runs_in_a_driver_and_not_in_run(
 
 def test_keys_of_the_generated_file_are_the_ones_that_a_call_takes() -> None:
     assert {*keys.AgentKeys.__annotations__} >= {*keys.AggregateKeys.__annotations__, "from_"}
+
+
+def test_a_callback_of_the_kafka_client_is_no_handler() -> None:
+    said = refused(lambda: App("shop", store="memory://", kafka={**KAFKA, "oauth_cb": lambda config: None}))
+    assert "a value of kafka cannot be a function: every worker process makes it anew from text" in said
+    assert "such as sasl.oauthbearer.method: oidc" in said

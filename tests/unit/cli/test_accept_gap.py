@@ -169,4 +169,4 @@ def test_of_a_wiped_store_the_way_back_is_named_before_the_way_on(
     worker = Driver(app.agents[0], fresh, log, ManualClock()).give(0).turns(4)
     assert shown(worker)[1]["in", 0] == ("halted", "store-wiped")
     for text in (capsys.readouterr().out, accept_gap("in/0").stderr):
-        assert 0 < text.index("sluicegate replay FILE AGENT --rebuild") < text.index("sluicegate accept-gap`"), text
+        assert 0 < text.index("AGENT --rebuild") < text.index("sluicegate accept-gap`"), text

@@ -79,6 +79,7 @@ def test_rows_and_letters_are_listed_shown_and_retried(driver: Driver, dead: Dea
     assert json.loads(dead("show", "a", "in/0/2", "--payload", "--json").stdout)["value"] == "secret"
     assert json.loads(dead("show", "a", row, "--payload", "--json").stdout)["key"] == "huge"
     assert "rejected" in dead("show", "a", row).stdout
+    assert dead("show", row, "--json").stdout == dead("show", "a", row, "--json").stdout
     done = dead("retry", "a", "--all", "--why", "mended", "--by", "ann", "--json")
     assert json.loads(done.stdout) == {"rows": 1, "sent": 2, "found": 0, "refused": []}, done.stderr
     driver.producer.fate = lambda row: "delivered"

@@ -232,7 +232,7 @@ def test_an_outdated_file_runs_the_deployed_rule_and_says_so(file: Path, store: 
     found = catalogue.read(store, "app")["a"]
     assert rule_of(following.running(old, found)).digest == found.digest != rule_of(old).digest
     assert following.outdated(old, found) == (
-        "agent a: the file is version 1, deployed is version 2: `sluicegate deploy FILE` makes it version 3"
+        f"agent a: the file is version 1, deployed is version 2: `sluicegate deploy {file}` makes it version 3"
     )
     assert following.outdated(loaded(str(file)).agents[0], found) == ""
 

@@ -192,3 +192,15 @@ def test_a_message_of_a_handler_has_the_records_that_the_history_names(
     (tmp_path / "app.yaml").write_text(handled.replace("    history: ended\n", ""))
     alone = json.loads(explain(header(sent, "sluicegate-id"), "--json").stdout)
     assert (alone["offsets"], alone["complete"]) == ([0], False)
+
+
+def test_an_agent_before_the_id_narrows_the_search(file: str, log: Log, explain: Explain) -> None:
+    fed(file, log)
+    id = header(log.topics["out"][0][0], "sluicegate-id")
+    whole = explain(id, "--json")
+    assert whole.exit_code == 0
+    assert explain("a", id, "--json").stdout == whole.stdout
+    assert explain("h", id).exit_code == 2
+    wrong = explain("nobody", id)
+    assert (wrong.exit_code, wrong.stderr) == (2, "sluicegate: there is no agent 'nobody'; the file has a, h\n")
+    assert "write one id, and before it one agent or none" in explain("a", id, id).stderr

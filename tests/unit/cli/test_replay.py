@@ -15,8 +15,9 @@ from tests.unit.cli.files import FILE, written
     [
         (
             [],
-            "add one of --rebuild, --shadow and --rewind: `replay FILE AGENT --rebuild` restores the state of a lost "
-            "store, `--shadow` compares what was published with the input, `--rewind --into TOPIC` corrects it",
+            "add one of --rebuild, --shadow and --rewind: `sluicegate replay {file} AGENT --rebuild` restores the "
+            "state of a lost store, `--shadow` compares what was published with the input, `--rewind --into TOPIC` "
+            "corrects it",
         ),
         (["--rewind", "--from", "0"], "--rewind needs --into TOPIC: a topic for the corrections that no agent reads"),
         (
@@ -36,8 +37,9 @@ from tests.unit.cli.files import FILE, written
     ],
 )
 def test_what_is_not_there_is_said_in_one_line(tmp_path: Path, options: list[str], said: str) -> None:
-    result = CliRunner().invoke(main, ["replay", written(tmp_path), "totals", *options])
-    assert (result.exit_code, result.stderr) == (2, f"sluicegate: {said}\n")
+    file = written(tmp_path)
+    result = CliRunner().invoke(main, ["replay", file, "totals", *options])
+    assert (result.exit_code, result.stderr) == (2, f"sluicegate: {said.replace('{file}', file)}\n")
     assert list(tmp_path.glob("state.db*")) == []
 
 

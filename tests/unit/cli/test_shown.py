@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from sluicegate.connectors import open_store
 from sluicegate.streams.cli import main
 from sluicegate.streams.cli.files import loaded
-from sluicegate.streams.cli.output import age
+from sluicegate.streams.cli.output import age, due
 from sluicegate.streams.wording import counted
 from tests.unit.cli.test_groups import FILE as GROUPS
 from tests.unit.cli.test_groups import driver, filled
@@ -184,11 +184,15 @@ def test_topics_says_of_a_shared_agent_what_is_true_of_it(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
-    [(0.2, "0 s"), (42.4, "42 s"), (-3.0, "-3 s"), (600.0, "10 min"), (9_000.0, "2.5 h"), (400_000.0, "4.6 d")],
+    ("seconds", "said"), [(0.2, "0 s"), (42.4, "42 s"), (600.0, "10 min"), (9_000.0, "2.5 h"), (400_000.0, "4.6 d")]
 )
 def test_an_age_has_its_unit(seconds: float, said: str) -> None:
     assert age(seconds) == said
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(42.4, "42 s"), (-0.2, "0 s"), (-2.0, "2 s overdue")])
+def test_a_deadline_that_has_passed_is_overdue(seconds: float, said: str) -> None:
+    assert due(seconds) == said
 
 
 def test_one_is_singular() -> None:

@@ -297,3 +297,11 @@ def test_a_handler_needs_neither_an_aggregation_nor_an_output(tmp_path):
     [agent] = loaded(tmp_path, text.replace("    to: {topic: totals}\n", "")).app.agents
     assert (agent.aggregation, agent.to) == (None, None)
     assert agent.handler == Handler(("builtins:len",), True, 0, 3, 0.1, 5.0, "stop")
+
+
+def test_one_word_is_the_topic_of_results_and_the_time_since_the_first_record(tmp_path):
+    short = loaded(tmp_path, agent("from: a\naggregate: {count: 2, timeout: 30s}\nto: out")).app
+    long = loaded(tmp_path, agent("from: a\naggregate: {count: 2, timeout: {after: 30s}}\nto: {topic: out}")).app
+    assert short == long
+    routes = loaded(tmp_path, agent("from: a\nto: [{topic: big, where: amount > 100}, rest]")).app.agents[0].routes
+    assert [(each.topic, each.where) for each in routes] == [("big", "amount > 100"), ("rest", "")]

@@ -119,6 +119,15 @@ def test_a_mistake_is_found(tmp_path: Path, correlate: str, more: str, said: str
     assert any(said in line for line in lines(found.problems, tmp_path)), lines(found.problems, tmp_path)
 
 
+def test_a_mistake_in_complete_is_shown_as_it_is_written(tmp_path: Path) -> None:
+    correlate = """{legs: {a: ta, b: tb}, timeout: 1m, complete: 'size(a.group.amount) > 3 && "x" + 3 == 4'}"""
+    found = loaded(tmp_path, correlated(correlate))
+    assert lines(found.problems, tmp_path) == [
+        "f.yaml:7:91: agents.a.correlate.complete: + takes two numbers, texts or lists, or a time and a duration, "
+        '"x" is text and 3 is integer; correct the expression'
+    ]
+
+
 def test_the_same_correlation_may_be_built_in_python(tmp_path: Path) -> None:
     more = "late: skip, remember: 1d, complete: has(order)"
     for timeout in ("15m", "{after: 1m, since: last, clock: wall}", "{after: 1m, since: last, idle: never}"):
