@@ -9,6 +9,7 @@ OPTIONS, which is refused, and an `Origin` other than our own is refused, too. A
 which only a page of our own origin can read.
 """
 
+import contextlib
 import hmac
 import io
 import ipaddress
@@ -18,7 +19,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from socketserver import ThreadingTCPServer
@@ -36,6 +37,7 @@ BODY_BYTES = 64 * 1024
 CONNECTIONS = 32
 FIELDS = 20  # of a query
 CALLS = 8  # at a time: the rest of the connections are for probes and metrics
+CUT_SECONDS = 1.0  # for the thread of a connection that was cut
 OPEN = frozenset({"/livez", "/readyz", "/metrics"})
 JSON = "application/json"
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
@@ -127,8 +129,8 @@ def is_loopback(host: str) -> bool:
 
 
 class HttpPort(ThreadingTCPServer):
-    """The listening socket. It answers at most CONNECTIONS requests at a time, and closes further connections without
-    an answer."""
+    """The listening socket. It answers at most CONNECTIONS requests at a time. A further connection takes the place of
+    the oldest one that still sends its request or receives its answer, so clients that do neither hold up no probe."""
 
     daemon_threads = True
     allow_reuse_address = True
@@ -141,11 +143,15 @@ class HttpPort(ThreadingTCPServer):
         self.calls = calls
         self._free = threading.BoundedSemaphore(CONNECTIONS)
         self.free_calls = threading.BoundedSemaphore(CALLS)
+        self._transferring: dict[socket.socket, None] = {}  # connections that wait for their client, oldest first
+        self._lock = threading.Lock()
         super().__init__((settings.host, settings.port), Request)
         self.number = int(self.server_address[1])
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if self._free.acquire(blocking=False):
+        if self._free.acquire(blocking=False) or (self._cut_oldest() and self._free.acquire(timeout=CUT_SECONDS)):
+            with self._lock:
+                self._transferring[request] = None
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
@@ -154,7 +160,32 @@ class HttpPort(ThreadingTCPServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
+            with self._lock:
+                self._transferring.pop(request, None)
             self._free.release()
+
+    def _cut_oldest(self) -> bool:
+        """Ends the oldest connection that waits for its client; False if there is none."""
+        with self._lock:
+            oldest = next(iter(self._transferring), None)
+            if oldest is None:
+                return False
+            del self._transferring[oldest]
+            with contextlib.suppress(OSError):
+                oldest.shutdown(socket.SHUT_RDWR)
+        return True
+
+    @contextlib.contextmanager
+    def computing(self, request: socket.socket) -> Iterator[None]:
+        """Meanwhile the connection waits for its answer and not for its client: it is not cut."""
+        with self._lock:
+            waiting = self._transferring.pop(request, self)
+        try:
+            yield
+        finally:
+            if waiting is None:
+                with self._lock:
+                    self._transferring[request] = None
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         if not isinstance(sys.exception(), OSError):  # a client that closed its connection is not logged
@@ -228,7 +259,8 @@ class Request(BaseHTTPRequestHandler):
 
     def _made(self, path: str, page: Page) -> Answer:
         try:
-            return page()
+            with self.server.computing(self.connection):
+                return page()
         except Exception:
             structlog.get_logger().exception("http.failed", path=path)
             return _refused(HTTPStatus.INTERNAL_SERVER_ERROR)

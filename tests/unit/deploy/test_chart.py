@@ -17,6 +17,7 @@ KINDS = {
     ("Deployment", "shop"),
     ("ConfigMap", "shop"),
     ("PodDisruptionBudget", "shop"),
+    ("NetworkPolicy", "shop"),
     ("ConfigMap", "shop-prepare"),
     ("Job", "shop-prepare"),
 }
@@ -55,7 +56,13 @@ def test_helm_finds_no_fault() -> None:
 def test_what_is_not_asked_for_is_not_there() -> None:
     assert rendered().keys() == KINDS
     assert rendered(*(f"{name}.enabled=true" for name in EVERYTHING)).keys() == KINDS | MORE
-    few = rendered("prepare.enabled=false", "podDisruptionBudget.enabled=false", "files=null", "file=/app/app.yaml")
+    few = rendered(
+        "prepare.enabled=false",
+        "podDisruptionBudget.enabled=false",
+        "networkPolicy.enabled=false",
+        "files=null",
+        "file=/app/app.yaml",
+    )
     assert few.keys() == {("Deployment", "shop")}
 
 
@@ -86,13 +93,17 @@ def test_what_selects_the_pods_finds_them() -> None:
     labels = deployment["template"]["metadata"]["labels"].items()
     service = documents["Service", "shop"]
     budget = documents["PodDisruptionBudget", "shop"]["spec"]["selector"]["matchLabels"]
-    for selector in (deployment["selector"]["matchLabels"], service["spec"]["selector"], budget):
+    policy = documents["NetworkPolicy", "shop"]["spec"]
+    pods = policy["podSelector"]["matchLabels"]
+    for selector in (deployment["selector"]["matchLabels"], service["spec"]["selector"], budget, pods):
         assert selector.items() <= labels
     monitor = documents["ServiceMonitor", "shop"]["spec"]
     assert monitor["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
     assert monitor["endpoints"][0]["port"] in {port["name"] for port in service["spec"]["ports"]}
     assert documents["ScaledObject", "shop"]["spec"]["scaleTargetRef"] == {"name": "shop"}
     assert "replicas" not in deployment
+    [container] = deployment["template"]["spec"]["containers"]
+    assert {each["port"] for rule in policy["ingress"] for each in rule["ports"]} == {container["ports"][0]["name"]}
 
 
 @needs_helm

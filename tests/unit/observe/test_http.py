@@ -4,7 +4,10 @@ import contextlib
 import http.client
 import json
 import socket
+import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -180,22 +183,49 @@ def test_a_slow_client_is_cut_off_although_it_keeps_sending(ports: Serve, monkey
         wait_until(cut_off, what="the end of the connection")
 
 
-def test_slow_clients_cannot_take_more_than_their_connections(ports: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+def half_open(port: HttpPort, number: int) -> list[socket.socket]:
+    """So many connections that send half of a head."""
+    made = [socket.create_connection(("127.0.0.1", port.number), timeout=10) for _ in range(number)]
+    for connection in made:
+        connection.sendall(b"GET /livez HTTP/1.1\r\n")
+    return made
+
+
+def test_half_open_connections_keep_no_probe_from_its_answer(ports: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest of them is cut. A connection that waits for its answer is not one of them."""
     monkeypatch.setattr(port_module, "READ_SECONDS", 60.0)
+    begun, wanted = threading.Event(), threading.Event()
+
+    def slow_page() -> Answer:
+        begun.set()
+        wanted.wait(30)
+        return pages()["/livez"]()
+
+    port = ports(own={"/livez": pages()["/livez"], "/status": slow_page})
+    with ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(ask, port, "/status")
+        assert begun.wait(10)
+        stuck = half_open(port, 2 * CONNECTIONS)
+        began = time.monotonic()
+        assert [ask(port, "/livez")[0] for _ in range(43)] == [200] * 43
+        assert time.monotonic() - began < 30
+        wanted.set()
+        assert slow.result(30)[0] == 200
+    assert stuck[0].recv(1) == b""
+    assert threading.active_count() <= 2 * CONNECTIONS
+    for connection in stuck:
+        connection.close()
+
+
+def test_twin_without_cutting_them_a_probe_has_no_connection(ports: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(port_module, "READ_SECONDS", 60.0)
+    monkeypatch.setattr(HttpPort, "_cut_oldest", lambda port: False)
     port = ports()
-    slow = [socket.create_connection(("127.0.0.1", port.number), timeout=10) for _ in range(CONNECTIONS)]
-    with socket.create_connection(("127.0.0.1", port.number), timeout=10) as one_more:
-        assert one_more.recv(1) == b""
-    for each in slow:
-        each.close()
-
-    def answered() -> bool:
-        try:
-            return ask(port)[0] == 200
-        except OSError:
-            return False
-
-    wait_until(answered, what="a free connection")
+    stuck = half_open(port, CONNECTIONS)
+    with pytest.raises(OSError, match=r".*"):
+        ask(port, "/livez")
+    for connection in stuck:
+        connection.close()
 
 
 @pytest.mark.parametrize(
