@@ -18,6 +18,7 @@ DAYS = 3  # the rest is run once in so many days
 
 CORE = (
     "tests/unit/",
+    "tests/golden/",
     "tests/model/",
     "tests/expressions/",
     "tests/contracts/",

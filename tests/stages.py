@@ -25,7 +25,15 @@ CHECKS = [[str(BIN / "ruff"), "check", "."], [str(BIN / "ruff"), "format", "--ch
 # Folders and options of one pytest call each; timeouts are seconds, of one test and of the call.
 STAGES = {
     "unit": [
-        *("tests/unit", "tests/contracts", "tests/model", "tests/expressions", "tests/fuzz", "tests/soak"),
+        *(
+            "tests/unit",
+            "tests/golden",
+            "tests/contracts",
+            "tests/model",
+            "tests/expressions",
+            "tests/fuzz",
+            "tests/soak",
+        ),
         *("--ignore", "tests/soak/test_soak.py", "--ignore", "tests/soak/test_calm.py"),
         *("-n", "3", "--timeout", "120", "--session-timeout", "1800"),
     ],

@@ -116,7 +116,11 @@ class MergedClock(EventClock):
 
     def unsaved(self, whole: bool) -> dict[str, OriginState]:
         names, self._unsaved = self._unsaved, set()
-        return dict(self.origins) if whole else {name: self.origins[name] for name in names if name in self.origins}
+        return (
+            dict(self.origins)
+            if whole
+            else {name: self.origins[name] for name in sorted(names) if name in self.origins}
+        )
 
     def restore_origins(self, origins: Mapping[str, OriginState]) -> None:
         self.origins.update(origins)

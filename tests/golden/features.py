@@ -1,0 +1,151 @@
+"""The features whose state is recorded: the agents of a file, and the script that they are fed.
+
+A step is a number of seconds to advance, or a record: topic, key and value, and headers if it has some. All records go
+to partition 0. A value with `at` has its own time, in seconds after the begin.
+"""
+
+from typing import Any, NamedTuple
+
+Step = float | tuple[Any, ...]
+
+
+class Feature(NamedTuple):
+    """`agents` is the text under `agents:`. The state is recorded after `first`; `second` ends what is open then."""
+
+    agents: str
+    first: tuple[Step, ...]
+    second: tuple[Step, ...]
+
+
+def orders(*amounts: Any, key: str = "k", topic: str = "in", at: float | None = None) -> tuple[Step, ...]:
+    timed = {} if at is None else {"at": at}
+    return tuple((topic, key, {"amount": amount, "id": f"{key}-{amount}", **timed}) for amount in amounts)
+
+
+def agent(rule: str, more: str = "", to: str = "{topic: out}") -> str:
+    return f"  a:\n    from: in\n    aggregate: {{{rule}}}\n    to: {to}\n{more}"
+
+
+def windowed(window: str, compute: str = "n: count, s: {sum: amount}, f: {first: id}, l: {last: id}") -> str:
+    return agent(f"window: {{{window}, time: {{field: at, unit: s}}}}, compute: {{{compute}}}")
+
+
+ALL = (
+    "n: count, s: {sum: amount}, lo: {min: amount}, hi: {max: amount}, m: {mean: amount}, f: {first: id}, "
+    "l: {last: id}, d: {distinct: id}, c: {collect: id}, whole: collect"
+)
+TIMES = (*orders(1, 2, at=10), *orders(3, at=70), *orders(4, key="other", at=75))
+LATER = (*orders(5, at=80), *orders(6, at=200), *orders(7, key="other", at=400), 180.0)
+LEGS = (*orders(1, topic="orders"), *orders(2, topic="orders", key="x"), *orders(2, topic="payments", key="x"))
+
+
+def correlated(timeout: str = "30s", payment: str = "payments") -> str:
+    legs = f"{{order: orders, payment: {payment}}}"
+    return f"  a:\n    correlate: {{legs: {legs}, timeout: {timeout}}}\n    to: {{topic: out}}\n"
+
+
+GROUPS = {
+    "count": Feature(agent("count: 3"), orders(1, 2), orders(3, 4, 5, 6)),
+    "reducers": Feature(agent(f"count: 4, compute: {{{ALL}}}"), orders(1, 2.5, 3), orders(4)),
+    "timeout since the first": Feature(
+        agent("timeout: {after: 10s, since: first}"), orders(1, 2), (5.0, *orders(3), 6.0)
+    ),
+    "timeout since the last": Feature(
+        agent("timeout: {after: 10s, since: last}"), orders(1, 2), (5.0, *orders(3), 11.0)
+    ),
+    "until a value": Feature(
+        agent("until: {field: id, equals: k-3}, timeout: {after: 1h}, compute: {s: {sum: amount}}"),
+        orders(1, 2),
+        orders(3),
+    ),
+    "until an expression": Feature(
+        agent('until: "group.s >= 10", compute: {s: {sum: amount}}'), orders(1, 2), orders(3, 4, 5)
+    ),
+    "where and let": Feature(
+        agent("count: 2, compute: {s: {sum: twice}}", "    where: amount > 1\n    let: {twice: amount * 2}\n"),
+        orders(1, 2),
+        orders(3),
+    ),
+    "key of a field": Feature(agent("count: 2", "    key: id\n"), orders(1, 2), orders(1, 2)),
+    "limits": Feature(
+        agent("timeout: {after: 1h}, max_items: 3, max_groups: 2, compute: {c: {collect: id}}"),
+        (*orders(1, 2), *orders(1, key="x")),
+        (*orders(3), *orders(1, key="y"), 4000.0),
+    ),
+    "having, routes and select": Feature(
+        agent(
+            "count: 2, compute: {s: {sum: amount}}",
+            "    having: s > 1\n",
+            "[{topic: big, where: s > 5, select: {total: s, customer: key}}, {topic: out}]",
+        ),
+        orders(1),
+        orders(2, 3, 4),
+    ),
+    "dead letters": Feature(
+        agent("count: 3, compute: {s: {sum: amount}}"), (*orders(1), ("in", "k", b"{bad")), orders(2, 3)
+    ),
+    "history": Feature(
+        agent("timeout: {after: 10s, since: first}, on_timeout: discard, count: 3", "    history: told\n"),
+        orders(1, 2),
+        (20.0, *orders(3, 4, 5)),
+    ),
+    "cloudevents": Feature(
+        agent(
+            "count: 2, compute: {s: {sum: amount}}", to="{topic: out, envelope: {cloudevents: structured, type: paid}}"
+        ),
+        orders(1),
+        orders(2),
+    ),
+}
+READING = {
+    "dedupe of groups": Feature(
+        agent("count: 3", "    dedupe: {id: id, horizon: 1h}\n"), orders(1, 1, 2), orders(2, 1, 3)
+    ),
+    "dedupe of a forwarder": Feature(
+        "  a:\n    from: in\n    dedupe: {id: id, horizon: 1h}\n    to: {topic: out}\n", orders(1, 1), orders(1, 2)
+    ),
+    "repartition": Feature(
+        "  a:\n    from: in\n    key: id\n    repartition: by-id\n    aggregate: {count: 2}\n    to: {topic: out}\n",
+        orders(1, 2),
+        orders(1, 2),
+    ),
+    "repartitioned windows": Feature(
+        "  a:\n    from: in\n    key: id\n    repartition: by-id\n    aggregate: {window: {tumbling: 60s, time: "
+        "{field: at, unit: s}}, compute: {s: {sum: amount}}}\n    to: {topic: out}\n",
+        TIMES,
+        LATER,
+    ),
+    "an agent behind an agent": Feature(
+        agent("count: 2, compute: {s: {sum: amount}}")
+        + "  b:\n    from: out\n    aggregate: {count: 2, compute: {t: {sum: s}}}\n    to: {topic: sums}\n",
+        orders(1, 2, 3),
+        orders(4),
+    ),
+}
+WINDOWS = {
+    "tumbling": Feature(windowed("tumbling: 60s"), TIMES, LATER),
+    "hopping": Feature(windowed("hopping: 60s, every: 20s"), TIMES, LATER),
+    "session": Feature(windowed("session: 30s"), TIMES, LATER),
+    "late records amend": Feature(
+        windowed("tumbling: 60s, late: {amend: 1h, every: 1s}"), TIMES, (*orders(8, at=20), 2.0, *LATER)
+    ),
+    "late records make a new result": Feature(
+        windowed("tumbling: 60s, late: {new: 10s}"), TIMES, (*orders(8, at=20), 20.0, *LATER)
+    ),
+    "bags in windows": Feature(windowed("tumbling: 60s", "c: {collect: id}, whole: collect"), TIMES, LATER),
+    "bags in sessions": Feature(windowed("session: 30s", "c: {collect: id}, d: {distinct: id}"), TIMES, LATER),
+    "distinct in hopping windows": Feature(windowed("hopping: 60s, every: 20s", "d: {distinct: id}"), TIMES, LATER),
+    "dedupe in windows": Feature(
+        windowed("tumbling: 60s") + "    dedupe: {id: id, horizon: 1h}\n", (*TIMES, *TIMES), (*TIMES, *LATER)
+    ),
+}
+CORRELATIONS = {
+    "correlation by event time": Feature(correlated(), LEGS, (*orders(3, topic="payments"), 180.0)),
+    "correlation by the owner's clock": Feature(correlated("{after: 30s, clock: wall}"), LEGS, (10.0, 180.0)),
+    "correlation that keeps all": Feature(
+        correlated(payment="{from: payments, keep: all}"),
+        (*LEGS, *orders(5, topic="payments")),
+        (*orders(6, topic="payments"), 180.0),
+    ),
+}
+FEATURES: dict[str, Feature] = {**GROUPS, **READING, **WINDOWS, **CORRELATIONS}

@@ -1,0 +1,52 @@
+"""This build takes over what an earlier one wrote, and writes the same bytes itself."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.golden.features import FEATURES
+from tests.golden.play import Play, recording
+
+RECORDED = Path(__file__).parent / "recorded"
+
+
+def recorded(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((RECORDED / f"{name.replace(' ', '-')}.json").read_text("utf-8"))
+    return found
+
+
+def ended(name: str, state: dict[str, Any], folder: Path) -> list[str]:
+    """What was sent when this build has ended the script on the state."""
+    feature = FEATURES[name]
+    with Play(feature, folder) as play:
+        play.steps(feature.first)
+        play.take_over(state)
+        play.steps(feature.second)
+        return play.outputs()
+
+
+@pytest.mark.parametrize("name", FEATURES)
+def test_the_state_of_an_earlier_build_goes_on_to_the_same_results(name: str, tmp_path: Path) -> None:
+    golden = recorded(name)
+    assert ended(name, golden["state"], tmp_path) == golden["end"]
+
+
+@pytest.mark.parametrize("name", FEATURES)
+def test_this_build_writes_the_same_bytes(name: str, tmp_path: Path) -> None:
+    """Where an entry has a new form, the recording gets a second file beside the first one, which stays."""
+    again = recording(FEATURES[name], tmp_path)
+    assert json.loads(json.dumps(again)) == recorded(name)
+
+
+@pytest.mark.parametrize("name", FEATURES)
+def test_twin_a_changelog_that_is_not_read_changes_the_results(name: str, tmp_path: Path) -> None:
+    """So the state that is recorded matters to what follows."""
+    golden = recorded(name)
+    lost = {**golden["state"], "sluicegate_changelog": [], "sluicegate_claim": []}
+    assert ended(name, lost, tmp_path) != golden["end"]
+
+
+def test_every_recording_has_its_feature() -> None:
+    assert {file.stem for file in RECORDED.glob("*.json")} == {name.replace(" ", "-") for name in FEATURES}
