@@ -58,7 +58,7 @@ def _read_age(owner: Owner, now: float, monotonic: float) -> float | None:
 
 def count_receipts(owner: Owner, meter: Meter, log: structlog.typing.FilteringBoundLogger) -> None:
     """Count the records since the last call that were duplicates, late, or left out without a dead letter."""
-    dropped, late = owner.senders.receipts()
+    dropped, late, forgotten = owner.senders.receipts()
     counts = {"skipped": 0, "discarded": 0, "late": 0, "partly_late": 0, "late_legs": 0}
     for groups in owner.every_groups():
         for name, times in groups.counts.items():
@@ -70,6 +70,7 @@ def count_receipts(owner: Owner, meter: Meter, log: structlog.typing.FilteringBo
     found = {
         "records_duplicate": dropped + _count_duplicates(owner, meter, log),
         "records_late": late,
+        "senders_forgotten": forgotten,
         "records_skipped": counts["skipped"],
         "records_passed_over": passed_over,
         "records_past_window": counts["late"],
@@ -80,6 +81,10 @@ def count_receipts(owner: Owner, meter: Meter, log: structlog.typing.FilteringBo
     for name, times in found.items():
         if times:
             meter.count(name, times)
+    if forgotten:
+        log.warning(
+            "senders.forgotten", topic=owner.partition.topic, partition=owner.partition.number, senders=forgotten
+        )
     if late:
         log.warning("records.late", topic=owner.partition.topic, partition=owner.partition.number, records=late)
 

@@ -12,6 +12,7 @@ from sluicegate.streams.contracts.record import Record, headers
 
 WINDOW = 10_000
 FORGET_AFTER = 7 * 24 * 3600.0  # seconds; a lineage that is silent for longer is forgotten
+MOST_SENDERS = 50_000  # shards of one input partition, about 530 bytes each: whoever writes to the topic can name any
 
 Whole = list[Any]  # [last seen at, numbers]
 
@@ -33,19 +34,20 @@ class SenderShard:
 
 class ReceivedShards:
     """The numbers received from each sender's shard. `dropped` counts repeats. `late` counts numbers below the window,
-    which are accepted, because they may be new."""
+    which are accepted, because they may be new. `forgotten` counts shards that gave way to new ones: the longest silent
+    ones, whose repeats are accepted from then on."""
 
-    __slots__ = ("dropped", "fresh", "late", "shards", "topic")
+    __slots__ = ("dropped", "forgotten", "fresh", "late", "shards", "topic")
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
         self.shards: dict[str, SenderShard] = {}
         self.fresh: dict[str, list[int]] = {}
-        self.dropped = self.late = 0
+        self.dropped = self.late = self.forgotten = 0
 
     def note(self, shard: str, number: int, now: float) -> bool:
         """Note a number of a shard. Returns whether it is a repeat."""
-        known = self.shards.setdefault(shard, SenderShard())
+        known = self._known(shard)
         if number in known.numbers:
             return True
         if number <= known.highest - WINDOW:
@@ -54,6 +56,22 @@ class ReceivedShards:
         known.note((number,), now)
         self.fresh.setdefault(shard, []).append(number)
         return False
+
+    def _known(self, shard: str) -> SenderShard:
+        known = self.shards.get(shard)
+        if known is None:
+            if len(self.shards) >= MOST_SENDERS:
+                self._make_room()
+            known = self.shards[shard] = SenderShard()
+        return known
+
+    def _make_room(self) -> None:
+        """Forget the longest silent tenth."""
+        silent = sorted(self.shards, key=lambda name: self.shards[name].at)[: MOST_SENDERS // 10]
+        for name in silent:
+            del self.shards[name]
+            self.fresh.pop(name, None)
+        self.forgotten += len(silent)
 
     def drop_repeats(self, records: Sequence[Record], now: float) -> list[Record]:
         """The records that are new. Reads the headers of each record, so it is called only for topics named in
@@ -66,10 +84,11 @@ class ReceivedShards:
         self.dropped += len(records) - len(kept)
         return kept
 
-    def receipts(self) -> tuple[int, int]:
-        """How many repeats were dropped and how many late ones accepted since the last call."""
-        told = self.dropped, self.late
-        self.dropped = self.late = 0
+    def receipts(self) -> tuple[int, int, int]:
+        """How many repeats were dropped, how many late ones accepted and how many shards forgotten since the last
+        call."""
+        told = self.dropped, self.late, self.forgotten
+        self.dropped = self.late = self.forgotten = 0
         return told
 
     def sender(self, record: Record) -> tuple[str, int] | None:
@@ -107,4 +126,4 @@ class ReceivedShards:
             self.shards[name] = shard = SenderShard()
             shard.note(numbers, seen_at)
         for name, numbers in fresh.items():
-            self.shards.setdefault(name, SenderShard()).note(numbers, at)
+            self._known(name).note(numbers, at)

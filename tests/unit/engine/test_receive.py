@@ -36,8 +36,8 @@ def test_a_number_is_new_once() -> None:
         1,
         0,
     ]
-    assert senders.receipts() == (2, 0)
-    assert senders.receipts() == (0, 0)
+    assert senders.receipts() == (2, 0, 0)
+    assert senders.receipts() == (0, 0, 0)
 
 
 def test_a_number_within_the_window_that_was_not_seen_is_new() -> None:
@@ -50,7 +50,23 @@ def test_a_number_below_the_window_is_accepted_and_counted() -> None:
     senders = ReceivedShards("in")
     senders.note(SHARD, 5 * receive.WINDOW, 1.0)
     assert not senders.note(SHARD, 4 * receive.WINDOW, 1.0)
-    assert senders.receipts() == (0, 1)
+    assert senders.receipts() == (0, 1, 0)
+
+
+def test_shards_that_anyone_may_name_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The longest silent ones are forgotten, also by the process that restores them; one that sends is known."""
+    monkeypatch.setattr(receive, "MOST_SENDERS", 100)
+    senders = ReceivedShards("in")
+    for number in range(1_000):
+        senders.note(f"forged-{number}>in#x", 1, float(number))
+        senders.note(SHARD, number, float(number))
+    assert len(senders.shards) <= 100
+    assert senders.note(SHARD, 999, 1_000.0)
+    assert senders.receipts()[2] > 800
+    after = ReceivedShards("in")
+    after.replay(senders.changes(), {}, 1_000.0)
+    assert len(after.shards) <= 100
+    assert after.note(SHARD, 999, 1_000.0)
 
 
 def test_another_lineage_starts_anew() -> None:
