@@ -124,6 +124,15 @@ def retention(kafka: settings.Settings, names: Sequence[str], timeout: float = T
     return {name: None if ms is None else inf if ms < 0 else ms / 1000 for name, ms in kept.items()}
 
 
+def largest(kafka: settings.Settings, names: Sequence[str], timeout: float = TIMEOUT) -> dict[str, int | None]:
+    """The bytes of the largest message of each topic; None: the brokers do not say.
+
+    Raises SystemNotReady within `timeout` seconds.
+    """
+    admin = open_admin(kafka)
+    return {name: _setting(admin, name, "max.message.bytes", timeout) for name in names}
+
+
 def _setting(admin: Any, topic: str, name: str, timeout: float) -> int | None:
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     try:

@@ -273,10 +273,16 @@ def refuse(groups: Groups, record: Record, error: Exception) -> None:
         _unread(groups, record, rule.on_error.decode, "too-large", text)
     elif isinstance(error, msgspec.ValidationError) and _passes(rule.valid, value):
         missing = rule.aggregation.on_missing if rule.grouped else rule.on_error.decode
-        _unread(groups, record, missing, "missing-field", message(error), cause(error, record.key() or b"", value))
+        said = message(error)
+        _unread(groups, record, missing, _unfit(said), said, cause(error, record.key() or b"", value))
     else:
         raised = cause(error, record.key() or b"", value)
         _unread(groups, record, rule.on_error.decode, "undecodable", _said(error, raised), raised)
+
+
+def _unfit(said: str) -> str:
+    """The reason for a value without what the rule needs, by the decoder's words. Null counts as missing."""
+    return "wrong-type" if said.startswith("Expected") and "got `null`" not in said else "missing-field"
 
 
 def _unanswered(groups: Groups, record: Record, error: ClauseFailed) -> None:

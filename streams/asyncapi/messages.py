@@ -5,7 +5,6 @@ A payload that is JSON has a JSON Schema of draft 7, as AsyncAPI takes it. For A
 """
 
 import json
-from copy import deepcopy
 from importlib.resources import files
 from typing import Any
 
@@ -26,16 +25,6 @@ AVRO = "application/vnd.apache.avro+json;version=1.9.0"
 JSON_SCHEMA = "application/schema+json;version=draft-07"
 STRUCTURED = "application/cloudevents+json"
 _TYPES = {"long": "integer", "int": "integer", "float": "number", "double": "number", "boolean": "boolean"}
-_WINDOW = {
-    "type": "object",
-    "properties": {
-        "start": {"type": "string", "format": "date-time"},
-        "end": {"type": "string", "format": "date-time"},
-        "closed_by": {"enum": ["event", "idle", "at_most", "late"]},
-        "revision": {"type": "integer"},
-    },
-    "required": ["start", "end", "revision"],
-}
 
 
 def record(agent: Agent, topic: str) -> JsonObject:
@@ -136,7 +125,10 @@ def _fields(agent: Agent) -> JsonObject:
         return {}
     types = formats.FieldTypes(agent)
     computed = {reducer.name: _json_type(types.of(reducer)["type"]) for reducer in agent.aggregation.compute}
-    return {**headers("result")["properties"], **({"window": deepcopy(_WINDOW)} if agent.windowed else {}), **computed}
+    fixed: JsonObject = headers("result")["properties"]
+    if not agent.windowed:
+        del fixed["window"]
+    return {**fixed, **computed}
 
 
 def _json_type(avro: Any) -> JsonObject:

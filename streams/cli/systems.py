@@ -9,7 +9,7 @@ from sluicegate.connectors.kafka import admin
 from sluicegate.connectors.kafka.history import KafkaHistory
 from sluicegate.connectors.kafka.transactions import open_transactions
 from sluicegate.streams.agent import App, Lookup
-from sluicegate.streams.cli import duplicates, registry
+from sluicegate.streams.cli import duplicates, message_sizes, registry
 from sluicegate.streams.cli.files import connected
 from sluicegate.streams.cli.finding import SystemFinding
 from sluicegate.streams.cli.topics import needed, tables, written
@@ -124,6 +124,7 @@ def _kafka(app: App) -> list[SystemFinding]:
         hint = SAFER if topic in written(app.agents) and fragile(replicas, insync) else ""
         found.append(SystemFinding("kafka", True, f"{text}{insync or 'unknown'}", hint))
     found += [*_tables(app, [topic for topic in sorted(tables(app)) if there[topic]]), *_transactions(app)]
+    found += message_sizes.findings(app, there, timeout)
     return found + duplicates.findings(app, app.agents, there, time.time(), timeout)
 
 

@@ -27,14 +27,13 @@ from sluicegate.streams.lookups.rows import Lookups
 from sluicegate.streams.lookups.tables import TopicTables
 from sluicegate.streams.outbox.relay import Outgoing, Relay
 from sluicegate.streams.outbox.rows import Rows
+from sluicegate.streams.outbox.sizes import longest
 from sluicegate.streams.outbox.transactional import TransactionalRelay
 from sluicegate.streams.ownership.claims import Claims
 from sluicegate.streams.ownership.registered import RegisteredSchemas
 from sluicegate.streams.ownership.setting import AgentRuntime
 from sluicegate.streams.reading.dedupe import IdRule
 from sluicegate.streams.rules.versions import UNVERSIONED, Deployed
-
-MESSAGE_BYTES = 1_000_000  # librdkafka's message.max.bytes
 
 
 def build(
@@ -136,7 +135,7 @@ def _relay(agent: Agent, parts: WorkerDependencies) -> Outgoing:
 
 def output_target(app: App, agent: Agent, reads: Codec, writes: Codec) -> OutputTarget:
     """Where the outputs of the agent's handler go."""
-    most = int(app.kafka.get("message.max.bytes", MESSAGE_BYTES))
+    most = longest(app)
     back = TimeoutReturn(app.name, agent.name, agent.topics[0], reads.encode)
     return OutputTarget(agent.to.topic if agent.to else None, writes.encode, most, back)
 

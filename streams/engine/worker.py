@@ -275,13 +275,12 @@ class Worker:
                 self._lost(owner, error)
 
     def _halt_refused(self, now: float) -> None:
-        """For `on_error: {produce: stop}`: commits the delivery reports, then halts. The refused row stays unsent."""
+        """For `on_error: {produce: stop}`, and for too many dead rows: commits the delivery reports, then halts. The
+        refused row stays unsent."""
         for owner in [owner for owner in self._owners.values() if owner.shard.stopped]:
             try:
                 self._commits.one(owner, now)
-                raise ProduceStopped(
-                    f"{owner.shard.refusal}; on_error.produce is stop: let the broker take it, and restart"
-                )
+                raise ProduceStopped(owner.shard.refusal)
             except LOST as error:
                 self._lost(owner, error)
 

@@ -23,6 +23,7 @@ from sluicegate.streams.errors import ConfigurationError, Fenced, SystemNotReady
 from sluicegate.streams.journal import journal
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.outbox.rows import timestamp
+from sluicegate.streams.outbox.sizes import CUT, DIGEST, SIZE, digest
 from sluicegate.streams.reading.addressed import RETRIED_FOR, addressee
 
 ASKED, SENT = "dead retry", "dead retry sent"
@@ -130,6 +131,21 @@ def _its_own(letter: Letter) -> Headers:
     return [each for each in before if not each[0].startswith("sluicegate-")]
 
 
+def completed(letter: Letter, source: RetryTopics) -> Letter:
+    """The letter with the whole record, which is read from its topic where the letter has only its beginning. Raises
+    ConfigurationError when the record is gone, and SystemNotReady."""
+    told = dict(letter.headers)
+    if CUT not in told:
+        return letter
+    place = letter.topic, letter.partition
+    record = next(iter(source.since({place: letter.offset})), None)
+    if record is None or record.offset() != letter.offset or digest(record.value()) != told.get(DIGEST):
+        what = f"the letter has only the beginning of the record ({(told.get(SIZE) or b'').decode()} bytes)"
+        raise ConfigurationError(f"{letter.place}: {what}, and the record is gone from its topic: it cannot be sent")
+    its = [(f"dead-{name}" if name.startswith("sluicegate-") else name, value) for name, value in headers(record)]
+    return letter._replace(key=record.key(), value=record.value(), headers=its)
+
+
 class Retried(NamedTuple):
     """How many were sent, how many an earlier retry had sent without a note, and which were retried before."""
 
@@ -217,7 +233,7 @@ def _retried(
     refused = [letter.place for letter, number in zip(wanted, plan, strict=True) if number is None]
     chosen = [(letter, number) for letter, number in zip(wanted, plan, strict=True) if number is not None]
     there = _arrived(source, chosen, said)
-    rows = [original(letter, app, number, letter.partition) for letter, number in chosen]
+    rows = [original(completed(letter, source), app, number, letter.partition) for letter, number in chosen]
     lacking = [row for row in rows if row.id not in there]
     asked = [
         _note(letter, number, ASKED, f"{ends[letter.topic, letter.partition]} {person.token}", person)

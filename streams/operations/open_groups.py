@@ -18,11 +18,11 @@ from sluicegate.streams.aggregation.results import rfc3339
 from sluicegate.streams.aggregation.rule import Rule, fingerprint, restored
 from sluicegate.streams.contracts.stores import OutputFacts, Store
 from sluicegate.streams.contracts.values import Claim, OutboxRow, Partition, PartitionView
-from sluicegate.streams.engine.build import MESSAGE_BYTES
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.handlers.sealed import Sealed
 from sluicegate.streams.journal.amending import Person, amend
 from sluicegate.streams.outbox.rows import Rows
+from sluicegate.streams.outbox.sizes import MESSAGE_BYTES
 from sluicegate.streams.ownership.beginning import idle_since
 from sluicegate.streams.ownership.generations import Older
 from sluicegate.streams.ownership.rereading import unread

@@ -11,7 +11,6 @@ from sluicegate.streams.aggregation.rule import fingerprint
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import OutputFacts, Store
 from sluicegate.streams.contracts.values import Claim, Partition, Source, TopicFacts
-from sluicegate.streams.engine.build import MESSAGE_BYTES
 from sluicegate.streams.errors import ConfigurationError, Fenced
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.operations.open_groups import held
@@ -22,6 +21,7 @@ from sluicegate.streams.operations.rebuild_windows import WindowRebuild
 from sluicegate.streams.operations.rebuild_write import WHAT, lost, write
 from sluicegate.streams.outbox.history import telling
 from sluicegate.streams.outbox.rows import Rows
+from sluicegate.streams.outbox.sizes import longest
 from sluicegate.streams.ownership.beginning import idle_since
 from sluicegate.streams.ownership.checks import informational, maker_of, told_era
 from sluicegate.streams.ownership.registered import RegisteredSchemas
@@ -100,7 +100,7 @@ class Plans:
         self._outputs, self._wanted = outputs, wanted
         self._results = agent.to.topic if agent.to is not None and agent.handler is None else None
         self._ids = IdRule(agent, self._reads) if agent.dedupe else None
-        self._most = int(app.kafka.get("message.max.bytes", MESSAGE_BYTES))
+        self._most = longest(app)
 
     def plan(self, latest: float, told: Callable[[str], None]) -> list[Planned]:
         """What is to be written for partitions without a state; `told` is called with what is being read. Raises

@@ -18,7 +18,6 @@ from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.contracts.record import Record, headers
 from sluicegate.streams.contracts.stores import BatchReports, OutputFacts, Store
 from sluicegate.streams.contracts.values import NOBODY, Changes, Claim, OutboxRow, Partition, Source
-from sluicegate.streams.engine.build import MESSAGE_BYTES
 from sluicegate.streams.errors import ConfigurationError, Fenced, SystemNotReady
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.journal.journal import note
@@ -27,6 +26,7 @@ from sluicegate.streams.operations.handler_calls import group_handler
 from sluicegate.streams.operations.replays import Corrected, Replay, ReplaySource
 from sluicegate.streams.operations.shadowing import RUN_UP, ShadowHistory, Shadowing, ShadowRange, Watch
 from sluicegate.streams.outbox.rows import renumbered
+from sluicegate.streams.outbox.sizes import longest
 from sluicegate.streams.rules import rule_of
 from sluicegate.streams.shadow import corrected
 from sluicegate.streams.shadow.corrections import Corrections, sending
@@ -71,7 +71,7 @@ class Rewinding:
         self._app, self._rule, self._store, self._history = app, rule if calls else _of_results(rule), store, history
         self._calls = calls
         self._output, self._watch, self._person = output, watch, person
-        self._most = int(app.kafka.get("message.max.bytes", MESSAGE_BYTES))
+        self._most = longest(app)
 
     def run(self, wanted: ShadowRange, into: str) -> Replay:
         """Begin a replay, or go on with the one that the same command began. Raises ConfigurationError for what cannot

@@ -11,11 +11,11 @@ from sluicegate.streams.aggregation.layout import COUNT, FIRST, LAST, OPENED
 from sluicegate.streams.contracts.record import Record, headers
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Partition, PartitionView, TopicFacts
-from sluicegate.streams.engine.build import MESSAGE_BYTES
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.operations.handler_calls import group_handler
 from sluicegate.streams.operations.open_groups import held
 from sluicegate.streams.outbox.history import telling
+from sluicegate.streams.outbox.sizes import longest
 from sluicegate.streams.shadow import folded
 from sluicegate.streams.shadow.judge import GroupHandler
 from sluicegate.streams.shadow.published import Published
@@ -91,7 +91,7 @@ class Shadowing:
         sent = {to.topic for to in live.outputs} if calls else ()
         self._telling = list(dict.fromkeys([*telling(live), *sent]))
         self._wanted, self._watch = wanted, watch
-        self._most = int(app.kafka.get("message.max.bytes", MESSAGE_BYTES))
+        self._most = longest(app)
 
     def compare(self, rule: Agent, only: bytes | None = None) -> Shadowed:
         """The sum of the verdicts on all partitions, under `rule`. Raises ConfigurationError for what cannot be judged,

@@ -131,13 +131,17 @@ class RowSource:
         """The broker will never take this row, which is under way: it becomes dead, or the source stops."""
         reports = self._end(row)
         meter.count("dispatch_attempts", outcome="rejected")
-        if self.stops:
-            self.refusal = self.refusal or f"row {row.number} for topic {row.topic}: {text}"
+        if why := self.keeps(row):
+            self.refusal = self.refusal or f"row {row.number} for topic {row.topic}: {text}; {why}"
             return
         meter.count("dead_rows", reason=(CODE.search(text) or ["other"])[0])
         log.error("relay.row_dead", error=text, number=row.number, id=row.id, topic=row.topic)
         if reports is not None:
             reports.dead[row.number] = origin(row), DeadRow(row.number, text, 1)
+
+    def keeps(self, row: OutboxRow) -> str:
+        """Why this refused row stays unsent and stops the source; empty: it becomes dead."""
+        return "on_error.produce is stop: let the broker take it, and restart" if self.stops else ""
 
     def denied(self, row: OutboxRow, text: str) -> bool:
         """The topic does not take the row now. False: this source does not support that, so the delivery failed."""

@@ -11,6 +11,8 @@ from typing import Protocol
 from sluicegate.streams.calling.backoff import Backoff
 from sluicegate.streams.contracts.stores import Output
 from sluicegate.streams.contracts.values import DeadRow, OutboxRow, Partition
+from sluicegate.streams.errors import PersistenceError
+from sluicegate.streams.hints import command
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.outbox.handed import RowSource
 from sluicegate.streams.outbox.sender import Sender
@@ -24,8 +26,25 @@ PAGE = 1_000
 # rows of the first page; the next ones have as many as should make so many bytes
 FIRST_PAGE, PAGE_BYTES = 16, 4 * 1024 * 1024
 
+MOST_DEAD = 16 * 1024 * 1024  # bytes of the dead rows of a partition; with more, the next refused row halts it
 ReadPage = Callable[[int, int], Sequence[OutboxRow]]
+ReadDead = Callable[[int], Sequence[tuple[OutboxRow, DeadRow]]]
 NOWHERE = Partition("", "", "", -1)
+
+
+def no_dead(limit: int) -> Sequence[tuple[OutboxRow, DeadRow]]:
+    return ()
+
+
+def dead_bytes(dead: ReadDead) -> int:
+    """The bytes of the dead rows, counted until they are more than MOST_DEAD."""
+    limit = 8
+    while True:
+        rows = [row for row, _ in dead(limit)]
+        size = weight(rows)
+        if size > MOST_DEAD or len(rows) < limit:
+            return size
+        limit *= 2
 
 
 class Shard(RowSource):
@@ -37,6 +56,8 @@ class Shard(RowSource):
         "_asked",
         "_bytes",
         "_claimed",
+        "_dead",
+        "_dead_bytes",
         "_handed",
         "_lineage",
         "_page",
@@ -49,9 +70,18 @@ class Shard(RowSource):
     )
 
     def __init__(
-        self, read: ReadPage, claimed: int, lineage: str, stops: bool = False, partition: Partition = NOWHERE
+        self,
+        read: ReadPage,
+        claimed: int,
+        lineage: str,
+        stops: bool = False,
+        partition: Partition = NOWHERE,
+        dead: ReadDead = no_dead,
     ) -> None:
+        """`dead(limit)` gives the first dead rows of the store."""
         super().__init__(stops)
+        self._dead = dead
+        self._dead_bytes: int | None = None  # None: no row was refused under this claim
         self._read, self._claimed, self._lineage, self.partition = read, claimed, lineage, partition
         # a commit must check that the claim still stands; that commit is under way
         self.doubted = self._asked = False
@@ -144,6 +174,23 @@ class Shard(RowSource):
     def leave(self) -> None:
         super().leave()
         self._bytes = 0
+
+    def keeps(self, row: OutboxRow) -> str:
+        """With more than MOST_DEAD bytes of dead rows the next refused row stops the partition."""
+        if why := super().keeps(row):
+            return why
+        if self._dead_bytes is None:
+            try:
+                self._dead_bytes = dead_bytes(self._dead)
+            except PersistenceError:  # the next refused row asks again
+                return ""
+        self._dead_bytes += weight([row])
+        if self._dead_bytes <= MOST_DEAD:
+            return ""
+        return (
+            f"the partition has more than {MOST_DEAD >> 20} MiB of dead rows: correct why the broker refuses them, "
+            f"send them with {command('dead retry FILE AGENT --all')}, and restart"
+        )
 
     def admits(self, number: int) -> bool:
         """Whether this number may be handed over. It must wait while a number SPREAD lower may be sent again, because

@@ -33,6 +33,7 @@ from sluicegate.streams.errors import ProduceStopped
 from sluicegate.streams.outbox.connect_headers import PREFIX as CONNECT
 from sluicegate.streams.outbox.connect_headers import connect_headers
 from sluicegate.streams.outbox.history import untold
+from sluicegate.streams.outbox.sizes import cut
 from sluicegate.streams.release import version
 from sluicegate.streams.rules import rule_of
 from sluicegate.streams.windows.marks import of_mark
@@ -252,7 +253,7 @@ class Rows:
         headers = self._of_group(fire) + self._explained(stage, bad.reason, bad.error, fire.first, fire.opened)
         headers.append(("sluicegate-dead-item", b"%d" % bad.index))
         identity = output_id(self.fire_id(fire.number), -1 - bad.index)  # outputs of the fire count from 0
-        return self._row(identity, self._agent.dead_letters, fire.key, bad.value, headers)
+        return self._row(identity, self._agent.dead_letters, *cut(fire.key, bad.value, (), headers, self._most))
 
     def _unsendable(
         self,
@@ -276,10 +277,10 @@ class Rows:
 
     def _dead(self, refused: Refused) -> OutboxRow:
         record, offset = refused.record, refused.record.offset()
-        headers: list[Header] = [
+        its: list[Header] = [
             (f"dead-{name}" if name.startswith("sluicegate-") else name, value) for name, value in headers_of(record)
         ]
-        headers += self._explained(
+        ours = self._explained(
             refused.stage,
             refused.reason,
             refused.error,
@@ -289,7 +290,8 @@ class Rows:
             refused.where,
             refused.clause,
         )
-        return self._row(self._dead_id(offset), self._agent.dead_letters, record.key(), record.value(), headers)
+        letter = cut(record.key(), record.value(), its, ours, self._most)
+        return self._row(self._dead_id(offset), self._agent.dead_letters, *letter)
 
     def _explained(
         self,

@@ -174,7 +174,8 @@ class Owner:
         if setting.slow is not None:
             setting.slow.resumed(self.sealed)
         partition, store, stops = self.partition, setting.store, setting.agent.on_error.produce == "stop"
-        self.shard = Shard(partial(store.pending, partition), claim.number, claim.token, stops, partition)
+        pending, dead = partial(store.pending, partition), partial(store.dead, partition)
+        self.shard = Shard(pending, claim.number, claim.token, stops, partition, dead)
 
     def _leave(self) -> int:
         """Leave earlier generations behind, if the restored groups ask for it. Returns the next offset to read."""

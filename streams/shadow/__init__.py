@@ -14,13 +14,12 @@ from sluicegate.streams import formats
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.values import OutboxRow
+from sluicegate.streams.outbox.sizes import MESSAGE_BYTES
 from sluicegate.streams.shadow.corrections import Corrections
 from sluicegate.streams.shadow.fold import ShadowFold
 from sluicegate.streams.shadow.judge import GroupHandler, ShadowJudge
 from sluicegate.streams.shadow.verdicts import Shadowed
 from sluicegate.streams.shadow.witness import Codecs, Witness
-
-MESSAGE_BYTES = 1_000_000  # librdkafka's default of message.max.bytes
 
 
 def folded(

@@ -336,6 +336,20 @@ GUARDS = (
         HANDED,
     ),
     Guard(
+        "a dead letter that no message and no store can hold is cut",
+        "streams/outbox/sizes.py",
+        "    if size(key, value, [*its, *ours]) <= most:",
+        "    if True:",
+        (f"{E}test_cut_letters.py",),
+    ),
+    Guard(
+        "dead rows do not pile up without a bound",
+        "streams/outbox/relay.py",
+        "        if self._dead_bytes <= MOST_DEAD:",
+        "        if True:",
+        (f"{E}test_dead_bound.py",),
+    ),
+    Guard(
         "what arrived is recorded before the group takes a partition",
         "streams/engine/worker.py",
         "        self._commits.record([owner for owner in owners if owner.shard.reported])",

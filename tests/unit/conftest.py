@@ -7,6 +7,7 @@ import pytest
 import structlog
 
 from sluicegate.streams.hints import name_file
+from tests import judged
 
 
 @pytest.fixture(autouse=True)
@@ -24,3 +25,17 @@ def _no_file() -> Iterator[None]:
     """A command that runs in this process names its file in the messages of the whole process."""
     yield
     name_file("FILE")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _judged_by_the_schemas() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        judged.install(patch)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _results_keep_to_the_schemas() -> Iterator[None]:
+    judged.wrong.clear()
+    yield
+    assert judged.wrong == []

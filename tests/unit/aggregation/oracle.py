@@ -132,7 +132,8 @@ class Oracle:
         if not self.fields or not self.wanted():
             return document
         if not isinstance(document, dict) or any(not good(at(document, path), kind) for path, kind in self.wanted()):
-            return self.turn_away(offset, "missing-field", self.rule.on_missing)
+            required = [(path.split("."), kind) for path, kind in self.wanted() if kind != "any"]
+            return self.turn_away(offset, misfit(document, required), self.rule.on_missing)
         return document
 
     def wanted(self) -> list[tuple[str, str]]:
@@ -219,6 +220,21 @@ def at(document: Any, path: str) -> Any:
 
 def good(value: Any, kind: str) -> bool:
     return kind == "any" or (is_number(value) if kind in STATS else value is not None)
+
+
+def misfit(document: Any, required: list[tuple[list[str], str]]) -> str:
+    """Why the document does not fit: a decoder meets wrong types in the order of the document, and misses fields at its
+    end. Null is missing."""
+    if not isinstance(document, dict):
+        return "missing-field" if document is None else "wrong-type"
+    for name, value in document.items():
+        below = [(path[1:], kind) for path, kind in required if path[0] == name]
+        if any(not path and not good(value, kind) for path, kind in below):
+            return "missing-field" if value is None else "wrong-type"
+        deeper = [(path, kind) for path, kind in below if path]
+        if deeper and (why := misfit(value, deeper)):
+            return why
+    return "missing-field" if any(path[0] not in document for path, _ in required) else ""
 
 
 def is_number(value: Any) -> bool:

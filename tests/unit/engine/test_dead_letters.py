@@ -129,10 +129,10 @@ def test_an_agent_takes_it_as_a_new_record(log: Log, store: MemoryStore, clock: 
     sent: Headers = [("sluicegate-shard", b"app/a/b/0>in#l"), ("sluicegate-seq", b"7"), ("sluicegate-id", b"old")]
     log.append("in", 0, b"k", b'{"amount": "text"}', sent)
     driver = Driver(an_agent(count=1, receive=("in",)), store, log, clock).give(0).turns(6)
-    assert dead(log) == [("0", "missing-field")]
+    assert dead(log) == [("0", "wrong-type")]
     assert again(log, store).sent == 1
     driver.turns(6)
-    assert dead(log) == [("0", "missing-field"), ("1", "missing-field")]
+    assert dead(log) == [("0", "wrong-type"), ("1", "wrong-type")]
     [second] = found(log, "in/0/1")
     assert retry(store, "app", InLog(log), [second], next(persons)).sent == 1
     assert [header(m, "sluicegate-retried-from") for m in log.topics["in"][0]] == [None, "in/0/0", "in/0/1"]

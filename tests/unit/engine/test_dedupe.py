@@ -82,7 +82,7 @@ def test_a_record_that_was_refused_does_not_count_as_seen(store: MemoryStore, lo
     write(log, "2", amount=4)
     driver.turns()
     assert totals(log) == [("a", "count", 2, 9)]
-    assert dead(log) == [("0", "undecodable"), ("3", "missing-field")]
+    assert dead(log) == [("0", "undecodable"), ("3", "wrong-type")]
 
 
 def test_a_record_that_crashed_the_process_three_times_does_not_count_as_seen(

@@ -84,7 +84,7 @@ def test_stop_halts_before_it_and_goes_on_when_the_file_was_changed(
     assert "on_error.expression is stop" in str(driver.worker._claims.others()[0].detail)
     assert (totals(log), dead(log)) == ([], [])
     Driver(sums('amount == "six" || amount > 0', OnError(expression="stop")), store, log, clock).give(0).turns()
-    assert (totals(log), dead(log)) == ([("a", "count", 2, 3)], [("1", "missing-field")])
+    assert (totals(log), dead(log)) == ([("a", "count", 2, 3)], [("1", "wrong-type")])
 
 
 def test_what_cannot_be_decoded_is_no_question_for_it(log: Log, store: MemoryStore, clock: ManualClock) -> None:
@@ -100,7 +100,7 @@ def test_a_value_that_is_no_object_has_no_fields(log: Log, store: MemoryStore, c
     for value in (b"[1]", b"7", b'"amount"'):
         log.append("in", 0, b"a", value)
     Driver(sums("!has(amount)"), store, log, clock).give(0).turns()
-    assert dead(log) == [("0", "missing-field"), ("1", "missing-field"), ("2", "missing-field")]
+    assert dead(log) == [("0", "wrong-type"), ("1", "wrong-type"), ("2", "wrong-type")]
 
 
 MESSAGE = {

@@ -13,11 +13,12 @@ import pytest
 from sluicegate.schemas import Avro, codec
 from sluicegate.schemas.avro_check import strict
 from sluicegate.streams.agent import Reducer, Until
-from sluicegate.streams.aggregation.events import COUNT_LOWERED, REASONS, Fire
+from sluicegate.streams.aggregation.events import COUNT_LOWERED, REASONS, WINDOW, Fire
 from tests.house import sources
 from tests.unit.engine.driver import Driver, Log, ManualClock, memory
 from tests.unit.engine.scene import a_log, an_agent, feed
 
+OF_WINDOWS = ("sluicegate-window", "sluicegate-revision", "sluicegate-closed")
 BY_RECORDS = {"count", "timeout", "until", "limit"}
 
 
@@ -67,8 +68,8 @@ def test_every_result_keeps_to_its_schema(written: Log) -> None:
 
 def test_the_headers_of_every_result_keep_to_their_schema(written: Log) -> None:
     results = [texts(message) for message in written.topics["out"][0]]
-    of_corrections = {"sluicegate-replay", "sluicegate-replaces"}
-    assert {name for each in results for name in each} | {"traceparent"} | of_corrections == {*HEADERS["properties"]}
+    others = {"traceparent", "sluicegate-replay", "sluicegate-replaces", *OF_WINDOWS}
+    assert {name for each in results for name in each} | others == {*HEADERS["properties"]}
     for result in results:
         jsonschema.validate(result, HEADERS)
 
@@ -79,6 +80,7 @@ def test_the_headers_of_every_dead_letter_keep_to_their_schema(written: Log) -> 
         "undecodable",
         "null-value",
         "missing-field",
+        "wrong-type",
         "too-large",
         "no-key",
     }
@@ -89,7 +91,7 @@ def test_the_headers_of_every_dead_letter_keep_to_their_schema(written: Log) -> 
 def test_every_reason_is_in_the_schema(written: Log) -> None:
     listed = (Fire.__doc__ or "").partition("`reason` is ")[2].partition(". ")[0].replace(" or ", " ")
     reasons = re.findall(r"[a-z]+(?:-[a-z]+)?", listed)
-    assert {*reasons, "replay"} == set(RESULT["properties"]["reason"]["enum"])
+    assert {*reasons, "replay", WINDOW} == set(RESULT["properties"]["reason"]["enum"])
     assert set(reasons) == {*BY_RECORDS, "manual", COUNT_LOWERED}
     assert set(reasons) == set(REASONS)
     document = json.loads(written.topics["out"][0][0].v or b"")
@@ -135,7 +137,7 @@ def fields(name: str) -> list[dict[str, Any]]:
 
 
 def test_the_avro_schema_of_a_result_has_its_fields_and_those_that_must_be_there_have_no_default() -> None:
-    assert [field["name"] for field in fields("result")] == list(RESULT["properties"])
+    assert [field["name"] for field in fields("result")] == [name for name in RESULT["properties"] if name != "window"]
     assert [field["name"] for field in fields("result") if "default" not in field] == RESULT["required"]
 
 

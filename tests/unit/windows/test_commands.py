@@ -36,7 +36,7 @@ def test_explain_names_the_records_of_a_hopping_window_and_of_no_other() -> None
 def test_a_record_is_judged_without_a_clock() -> None:
     assert becomes("app", MINUTE, record(0, b"k", 0, 4_000_000_000)).outcome == "taken"
     late = becomes("app", MINUTE, LogRecord("in", 0, 0, b"k", b'{"amount":"yesterday"}'))
-    assert (late.outcome, late.reason) == ("dead-letter", "missing-field")
+    assert (late.outcome, late.reason) == ("dead-letter", "wrong-type")
     other = an_agent(Window(60.0, time="at", unit="s"))
     bad = becomes("app", other, LogRecord("in", 0, 0, b"k", b'{"amount":1,"at":"yesterday"}'))
     assert (bad.outcome, bad.reason) == ("dead-letter", "bad-time")

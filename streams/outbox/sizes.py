@@ -1,0 +1,50 @@
+"""How large a message may be, and what a dead letter holds of a record that is larger."""
+
+import hashlib
+from collections.abc import Sequence
+
+from sluicegate.streams.agent import App
+from sluicegate.streams.contracts.record import Header
+
+MESSAGE_BYTES = 1_000_000  # librdkafka's default of message.max.bytes
+LARGEST = 4 * 1024 * 1024
+"""The largest row of any store. MariaDB escapes the bytes of a value, which may double it, and takes 10 MiB; a document
+of MongoDB has 16 MiB."""
+SIZE, DIGEST, CUT = "sluicegate-dead-size", "sluicegate-dead-digest", "sluicegate-dead-cut"
+LONGEST_HEAD = 64 * 1024
+OF_ROWS = 512  # bytes of the headers that every row gets, and of framing
+PER_HEADER = 12  # bytes of framing
+
+
+def digest(value: bytes | None) -> bytes:
+    return f"sha256:{hashlib.sha256(value or b'').hexdigest()}".encode()
+
+
+def longest(app: App) -> int:
+    """The most bytes of a message of this app."""
+    return min(int(app.kafka.get("message.max.bytes", MESSAGE_BYTES)), LARGEST)
+
+
+def size(key: bytes | None, value: bytes | None, headers: Sequence[Header]) -> int:
+    """The bytes of a message, not less than Kafka counts."""
+    framed = sum(len(name) + len(content or b"") + PER_HEADER for name, content in headers)
+    return len(key or b"") + len(value or b"") + framed + OF_ROWS
+
+
+def cut(
+    key: bytes | None, value: bytes | None, its: Sequence[Header], ours: Sequence[Header], most: int
+) -> tuple[bytes | None, bytes | None, list[Header]]:
+    """Key, value and headers of a dead letter with at most `most` bytes. `its` are the headers of the record, `ours`
+    explain the letter. Of a record that is too large, the letter has the beginning of the value, what is short of the
+    rest, and the size and the digest of the whole value."""
+    if size(key, value, [*its, *ours]) <= most:
+        return key, value, [*its, *ours]
+    head = max(0, min(LONGEST_HEAD, (most - size(None, None, ours)) // 4))
+    parts = ["value"] if len(value or b"") > head else []
+    told: list[Header] = [(SIZE, b"%d" % len(value or b"")), (DIGEST, digest(value))]
+    if len(key or b"") > head:
+        key, parts = None, [*parts, "key"]
+    if size(None, None, its) - OF_ROWS > head:
+        its, parts = (), [*parts, "headers"]
+    told.append((CUT, " ".join(parts).encode()))
+    return key, None if value is None else value[:head], [*its, *ours, *told]

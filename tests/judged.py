@@ -1,0 +1,60 @@
+"""Judges every result and dead letter that the engine makes in a process of the tests by the published schemas."""
+
+import json
+from contextlib import suppress
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import jsonschema
+import pytest
+
+from sluicegate.schemas.json import encode as json_text
+from sluicegate.streams.aggregation.results import document
+from sluicegate.streams.contracts.values import OutboxRow
+from sluicegate.streams.outbox import rows
+
+OF_ONE_SHAPE = 20  # messages with the same fields and words that are judged: a check takes 0.3 ms
+wrong: list[str] = []
+"""What the schemas refuse. A fixture looks after each test: the engine would take an error for one of a record."""
+_known: dict[tuple[Any, ...], int] = {}
+
+
+@cache
+def schema(name: str) -> Any:
+    text = (files("sluicegate.schemas") / "documents" / f"{name}.schema.json").read_text(encoding="utf-8")
+    return jsonschema.Draft202012Validator(json.loads(text))
+
+
+def judge(name: str, document: dict[str, Any], *words: str) -> None:
+    shape = (name, *document, *(document.get(word) for word in words))
+    _known[shape] = _known.get(shape, 0) + 1
+    if _known[shape] > OF_ONE_SHAPE:
+        return
+    wrong.extend(f"{name}.schema.json: {error.message}: {document}" for error in schema(name).iter_errors(document))
+
+
+def texts(row: OutboxRow) -> dict[str, str]:
+    return {name: (value or b"").decode("latin-1") for name, value in row.headers if name.startswith("sluicegate-")}
+
+
+def install(patch: pytest.MonkeyPatch) -> None:
+    """In place of names that the module of rows imports: a twin changes the functions of that module."""
+
+    def judged_document(fire: Any) -> dict[str, Any]:
+        made = document(fire)
+        with suppress(TypeError, ValueError, RecursionError):  # what no document can hold becomes a dead letter
+            judge("result", json.loads(json_text(made)), "reason")
+        return made
+
+    def judged_row(*fields: Any) -> OutboxRow:
+        row = OutboxRow(*fields)
+        told = texts(row)
+        if "sluicegate-dead-stage" in told:
+            judge("dead-letter-headers", told, "sluicegate-dead-reason", "sluicegate-dead-stage")
+        elif "sluicegate-reason" in told:
+            judge("result-headers", told, "sluicegate-reason")
+        return row
+
+    patch.setattr(rows, "document", judged_document)
+    patch.setattr(rows, "OutboxRow", judged_row)
