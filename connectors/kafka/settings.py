@@ -63,6 +63,8 @@ CLASSIC_DEFAULTS: Settings = {
     "session.timeout.ms": 10_000,  # the groups of a dead worker wait for so long; librdkafka's default is 45 s
 }
 CONSUMER_DEFAULTS: Settings = {
+    # added partitions are assigned when a member has seen them; librdkafka's default is 5 minutes
+    "topic.metadata.refresh.interval.ms": 10_000,
     "fetch.wait.max.ms": 100,  # a starting partition waits for the fetch under way; librdkafka's default is 500
     "queued.max.messages.kbytes": 16_384,  # librdkafka's default of 64 MiB makes no job faster
 }

@@ -90,7 +90,7 @@ def make_worker(place: WorkerPlan, report: ReportStatus) -> Runner:
     parts = WorkerDependencies(
         spans=spans(app.name),
         store=store_of(app),
-        input=open_input(app.kafka, f"{app.name}.{agent.name}", agent.topics, name, agent.awaits_end),
+        input=open_input(app.kafka, f"{app.name}.{agent.name}", agent.topics, name, ends=True),
         producer=open_producer(app.kafka),
         clock=time,
         meter=Meter(),

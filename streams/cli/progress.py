@@ -12,7 +12,7 @@ from sluicegate.connectors.kafka.admin import existing
 from sluicegate.connectors.kafka.ends import ends
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.cli.letters import Counts
-from sluicegate.streams.cli.running import HaltedPartition, halted
+from sluicegate.streams.cli.running import RunPartition, partitions
 from sluicegate.streams.config import redacted
 from sluicegate.streams.config.kafka import EMBEDDED
 from sluicegate.streams.contracts.stores import Store
@@ -22,6 +22,8 @@ from sluicegate.streams.operations.left_behind import LeftBehind, left_behind
 from sluicegate.streams.operations.open_groups import held
 from sluicegate.streams.operations.shared_groups import shared_groups
 
+UNOWNED = "nobody owns it: workers learn of added partitions within 10 s and then share them, or it is just handed over"
+
 DeadLetterCounts = Mapping[tuple[str, str, int], int]
 """By agent, topic and partition."""
 
@@ -29,7 +31,7 @@ DeadLetterCounts = Mapping[tuple[str, str, int], int]
 class PartitionProgress(msgspec.Struct, frozen=True):
     """One partition. None is unknown, or nothing. `oldest` is the age of the oldest group, `next_deadline` the seconds
     until the next deadline (negative: overdue), both by the store's clock. `dead` counts dead letters and rows that the
-    broker refused. `note` says why groups could not be read, or why the partition has halted."""
+    broker refused. `note` says why groups could not be read, or why the partition does not go on."""
 
     agent: str
     topic: str
@@ -101,8 +103,12 @@ def status(app: App, store: Store, timeout: float, counts: Counts, only: str | N
     everything = {p for p in store.partitions(app.name) if p.agent in agents}
     everything |= {Partition(app.name, a.name, t, n) for a in app.agents for t, n in high if t in a.topics}
     everything |= {Partition(app.name, *place) for place in letters or ()}
-    stopped = halted(app)
-    rows = [_progress(agents[p.agent], p, store.read(p), high.get(p[2:]), letters, stopped) for p in sorted(everything)]
+    live = partitions(app)
+    rows = [
+        _progress(agents[p.agent], p, store.read(p), high.get(p[2:]), letters, live.get(p[1:]))
+        for p in sorted(everything)
+    ]
+    rows = _with_unowned(rows)
     totals = [_total(app, agent, store, [row for row in rows if row.agent == agent.name]) for agent in app.agents]
     transactional = [agent.name for agent in app.agents if agent.delivery == "transactional"]
     return Status(app.name, redacted(app.store), store.level(), rows, totals, unreachable, transactional, left)
@@ -141,20 +147,30 @@ def _progress(
     view: PartitionView | None,
     high: int | None,
     letters: DeadLetterCounts | None,
-    stopped: Mapping[HaltedPartition, str],
+    live: RunPartition | None,
 ) -> PartitionProgress:
     place = agent.name, partition.topic, partition.number
     dead = None if letters is None else letters.get(place, 0) + (view.dead if view else 0)
     if view is None:
-        return PartitionProgress(*place, high=high, lag=high, dead=dead)
+        return PartitionProgress(*place, high=high, lag=high, dead=dead, note=live.note(None) if live else None)
     claim = view.claim
     offset = claim.offset if claim.offset >= 0 else None
-    lag = None if high is None else max(0, high - (offset or 0))
+    read = (offset or 0) if live is None else live.read(offset or 0)
+    lag = None if high is None else max(0, high - read)
     open_groups, oldest, deadline, note = _groups(agent, partition, view)
-    notes = "; ".join(filter(None, (stopped.get((*place, claim.member)), note))) or None
+    notes = "; ".join(filter(None, (live.note(claim.member) if live else None, note))) or None
     return PartitionProgress(
         *place, claim.owner or None, offset, high, lag, open_groups, oldest, deadline, view.unsent, dead, notes
     )
+
+
+def _with_unowned(rows: Sequence[PartitionProgress]) -> list[PartitionProgress]:
+    """With a note about each partition that nobody owns although workers of its agent run."""
+    running = {row.agent for row in rows if row.owner}
+    return [
+        msgspec.structs.replace(row, note=UNOWNED) if row.agent in running and not row.owner and not row.note else row
+        for row in rows
+    ]
 
 
 def _groups(

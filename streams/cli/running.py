@@ -1,12 +1,13 @@
-"""The partitions that have halted, from the HTTP port of a run on this machine, since the store does not know them."""
+"""Why partitions do not go on, from the HTTP port of a run on this machine, since the store does not know it."""
 
 import os
 import socket
+from typing import NamedTuple
 
 from sluicegate.streams.agent import App, Http
 
-HaltedPartition = tuple[str, str, int, str]
-"""Agent, topic, partition, and the name of the owner in its claim."""
+AgentPartition = tuple[str, str, int]
+"""Agent, topic, partition."""
 
 SECONDS = 1.0  # for an answer
 LARGEST = 16 * 1024 * 1024  # bytes of an answer
@@ -18,19 +19,41 @@ def member(agent: str, worker: int, pid: int | None = None) -> str:
     return f"{agent}-{worker}-{socket.gethostname()}-{os.getpid() if pid is None else pid}"
 
 
-def halted(app: App) -> dict[HaltedPartition, str]:
-    """Why a partition has halted. Empty when no run answers here within SECONDS."""
+class RunPartition(NamedTuple):
+    """What a worker of the run says about a partition that it is assigned. `owner` is the name that its claims have."""
+
+    owner: str
+    state: str
+    error: str | None
+    detail: str | None
+    offset: int
+    end: int
+
+    def read(self, offset: int) -> int:
+        """The offset up to which the partition was read, where this one is committed."""
+        return max(offset, self.end) if offset == self.offset else offset
+
+    def note(self, owner: str | None) -> str | None:
+        """Why the partition does not go on. `owner` is the name in its claim: a worker that has halted says only what
+        became of its own claim."""
+        if self.state == "halted":
+            return f"halted, {self.error}: {self.detail}" if owner == self.owner else None
+        return None if self.detail is None else f"{'retrying' if self.error == 'failed' else 'waits'}: {self.detail}"
+
+
+def partitions(app: App) -> dict[AgentPartition, RunPartition]:
+    """The partitions of the run. Empty when no run answers here within SECONDS."""
     import json
 
     if app.http is None or app.http.port == 0:
         return {}
-    found: dict[HaltedPartition, str] = {}
+    found: dict[AgentPartition, RunPartition] = {}
     try:
         for worker in json.loads(_asked(app.http))["workers"]:
             owner = member(worker["agent"], worker["worker"], worker["pid"])
             for p in worker["partitions"]:
-                if p["state"] == "halted":
-                    found[worker["agent"], p["topic"], p["number"], owner] = f"halted, {p['error']}: {p['detail']}"
+                place = worker["agent"], p["topic"], p["number"]
+                found[place] = RunPartition(owner, p["state"], p["error"], p["detail"], p["offset"], p["end"])
         return found
     except (OSError, ValueError, KeyError, TypeError):
         return {}

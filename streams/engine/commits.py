@@ -170,6 +170,7 @@ class Commits:
             topic, number = owner.place
             self._log.warning("clock.jumped", seconds=round(jump, 3), topic=topic, partition=number)
         meter.observe("commit_seconds", after - before)
+        self._claims.committed(owner)
         if pending:
             meter.observe("batch_records", pending)
             meter.count("records_consumed", pending)

@@ -355,9 +355,10 @@ class Worker:
             reasons.append(f"the store does not answer: {self._away}")
         if self._draining:
             reasons = ["draining", *reasons]
-        text = self._claims.intake.text
+        text, failure = self._claims.intake.text, self._claims.failure
         running = [
-            partition_report(owner, now, self._parts.input, text(place)) for place, owner in self._owners.items()
+            partition_report(owner, now, self._parts.input, text(place), failure(place))
+            for place, owner in self._owners.items()
         ]
         level, partitions = (self._level.name, self._level.reasons), [*running, *self._claims.others()]
         who, more = (self._agent.name, self._number, os.getpid()), (self._parts.meter.snapshot(), self._agent.delivery)

@@ -14,6 +14,9 @@ DISPATCHER = "dispatcher"
 """Replaces the name of the agent in the report of the process that sends the rows of the outbox."""
 
 
+FAILED = "failed"
+"""The code of a failure after which the partition is claimed and tried again."""
+
 AGES = ("oldest", "unsent_age", "read_age", "watermark_lag")
 """The fields of a PartitionReport that grow while nothing is done."""
 
@@ -23,8 +26,10 @@ class PartitionReport(msgspec.Struct, frozen=True):
 
     - `state`: claiming, restoring, running, paused or halted.
     - `error`, `detail`: the code and the text of the error that halted it. With the code `decode-waits` its intake
-      waits.
+      waits; with the code `failed` it is claimed and tried again.
     - `offset`, `high`: the committed offset, and the last known end of the partition; -1 if unknown.
+    - `end`: the offset up to which the partition was read if no record follows the committed offset, because
+      transactions take offsets that hold no record. -1: records follow, or it is not known.
     - `oldest`: the age of the oldest open group.
     - `next_deadline`: the seconds until the next deadline, negative if it is overdue.
     - `sealed`: the number of items that wait for slow handlers.
@@ -52,11 +57,13 @@ class PartitionReport(msgspec.Struct, frozen=True):
     detail: str | None = None
     watermark_lag: float | None = None
     origin_lag: float | None = None
+    end: int = -1
 
     @property
     def lag(self) -> int | None:
-        """The number of records between the committed offset and the end. None if either is unknown."""
-        return max(0, self.high - self.offset) if self.high >= 0 and self.offset >= 0 else None
+        """The number of offsets between what was read and committed, and the end. None if either is unknown."""
+        read = max(self.offset, self.end)
+        return max(0, self.high - read) if self.high >= 0 and self.offset >= 0 else None
 
     @property
     def lag_seconds(self) -> float | None:

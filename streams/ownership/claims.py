@@ -31,10 +31,11 @@ from sluicegate.streams.errors import (
 from sluicegate.streams.handlers.slow import given_back
 from sluicegate.streams.observe.counting import count_events
 from sluicegate.streams.observe.metrics import Meter
-from sluicegate.streams.observe.report import PartitionReport
+from sluicegate.streams.observe.report import FAILED, PartitionReport
 from sluicegate.streams.observe.tracing import Spans
 from sluicegate.streams.ownership.checks import NOTHING, ClaimVersion, check_low, seen
 from sluicegate.streams.ownership.crash_mark_clearing import CrashMarkClearing
+from sluicegate.streams.ownership.failures import Failures
 from sluicegate.streams.ownership.halted import Halted
 from sluicegate.streams.ownership.intake import IntakePauses
 from sluicegate.streams.ownership.owner import Owner
@@ -87,9 +88,8 @@ class Claims:
         self._void: set[TopicPartition] = set()  # sought since the last poll: drop the records that it returned
         self._clearing = CrashMarkClearing(setting.store)
         self._versions: dict[Partition, ClaimVersion] = {}
-        self._outage: str | None = None
         self._unreadable: dict[TopicPartition, str] = {}  # the error code, until a commit has records again
-        self._told: set[TopicPartition] = set()  # their outage was logged
+        self._failures = Failures()
         self.fresh = False  # a claim succeeded since the worker cleared this: the store may be another one, or weaker
 
     @property
@@ -147,7 +147,7 @@ class Claims:
         taking = self._taking.pop(place, None)
         for known in (self._last, self._waiting, self._halted, self._backoffs, self._unreadable, self._again):
             known.pop(place, None)
-        self._told.discard(place)
+        self._failures.forget(place)
         self.intake.forget(place)
         if owner is not None:
             owner.claim = given_back(self._setting.store, owner.claim, owner.sealed)
@@ -179,7 +179,7 @@ class Claims:
             self._ready(place, taking)
         except LOST as error:
             self._taking.pop(place, None)
-            self._give_up(place, taking.owner, error)
+            self._give_up(place, taking.owner, error, owned=False)
 
     def _ended(self, owner: Owner, events: Sequence[Event]) -> None:
         """A commit of the take-over ended these groups."""
@@ -192,8 +192,10 @@ class Claims:
         del self._taking[place]
         self._setting.input.start(*place, owner.offset, owner.epoch)
         self.owners[place] = owner
-        self._told.discard(place)
-        self._outage, self.fresh = None, True
+        now = self._clock()
+        work = owner.facts.high > owner.offset or owner.next_due() <= owner.now(now)
+        self._failures.claimed(place, work, now)
+        self.fresh = True
         self._meter.count("claims")
         self._meter.count("restore_bytes", owner.restored_bytes)
         self._meter.observe("restore_seconds", self._clock() - taking.since)
@@ -227,9 +229,9 @@ class Claims:
             self._versions[owner.partition] = seen(owner.claim)
         if self.owners.get(owner.place) is owner:
             del self.owners[owner.place]
-        self._give_up(owner.place, owner, error)
+        self._give_up(owner.place, owner, error, owned=True)
 
-    def _give_up(self, place: TopicPartition, owner: Owner, error: Exception) -> None:
+    def _give_up(self, place: TopicPartition, owner: Owner, error: Exception, owned: bool) -> None:
         self._setting.input.pause([place])
         self.intake.begins(place)
         self._clear_crash_mark(owner)
@@ -241,12 +243,13 @@ class Claims:
             self._halted[place] = error, owner.claim.store_time
             self._log.error("partition.halted", topic=place[0], partition=place[1], code=error.code, error=str(error))
             return
-        if isinstance(error, HandlerFailed):  # its handling logged it
-            self._waiting[place], self._outage = self._clock() + error.delay, str(error)
-            return
         if isinstance(error, DecodeWaits):
             self.intake.waits(place, error)
             self._waiting[place] = self._clock()
+            return
+        self._failures.note(place, str(error), owned)
+        if isinstance(error, HandlerFailed):  # its handling logged it
+            self._waiting[place] = self._clock() + error.delay
             return
         backoff = self._backoffs.setdefault(place, Backoff(0.1, 2.0, self._random))
         self._waiting[place] = self._clock() + (delay := backoff.delay())
@@ -254,11 +257,9 @@ class Claims:
         if isinstance(error, Fenced):
             self._log.warning("partition.fenced", **facts)
             return
-        self._outage = str(error)
-        # one warning for each outage: the claim is tried again every second or two
-        say = self._log.debug if place in self._told else self._log.warning
+        # one warning for each failure: the claim is tried again every second or two
+        say = self._log.warning if self._failures.unlogged(place, str(error)) else self._log.debug
         say("partition.unavailable", **facts)
-        self._told.add(place)
 
     def look(self, now: float) -> None:
         """Claim the partitions again whose gap a person accepted."""
@@ -300,6 +301,11 @@ class Claims:
         self._setting.input.start(*place, owner.offset, owner.epoch)
         return True
 
+    def committed(self, owner: Owner) -> None:
+        """A commit succeeded: what failed before is over."""
+        if owner.place not in self._waiting:
+            self._failures.forget(owner.place)
+
     def well(self, owner: Owner) -> None:
         """A commit with records succeeded: the next back-off begins with its first delay."""
         self.intake.well(owner.place, owner.claim.offset)
@@ -337,13 +343,24 @@ class Claims:
         found = [*([] if self._setting.input.joined() else [NOT_JOINED]), *self._halted.reasons()]
         found += [f"cannot read {topic}/{number}: {code}" for (topic, number), code in self._unreadable.items()]
         found += self.intake.reasons()
-        found += [f"taking over {topic}/{number}" for topic, number in self._taking]
-        why = {
-            place: self._outage or ("fenced" if place in self._backoffs else "just assigned") for place in self._waiting
-        }
-        return found + [f"waiting to claim {topic}/{number}: {text}" for (topic, number), text in why.items()]
+        for topic, number in self._taking:
+            text = self.failure((topic, number))
+            found.append(f"taking over {topic}/{number}{f': {text}' if text else ''}")
+        for topic, number in self._waiting:
+            found.append(f"waiting to claim {topic}/{number}: {self.failure((topic, number)) or 'just assigned'}")
+        failed = {place: text for place in self.owners if (text := self.failure(place)) is not None}
+        return found + [f"retrying {topic}/{number}: {text}" for (topic, number), text in failed.items()]
+
+    def failure(self, place: TopicPartition) -> str | None:
+        """The newest failure of the partition, unless it is over."""
+        return self._failures.text(place, self._clock())
 
     def others(self) -> list[PartitionReport]:
         """Assigned partitions that are not running."""
-        found = [*self._halted.reports(), *(PartitionReport(*place, "restoring") for place in self._taking)]
-        return found + [PartitionReport(*place, "claiming") for place in self._waiting]
+        states = {**dict.fromkeys(self._taking, "restoring"), **dict.fromkeys(self._waiting, "claiming")}
+        reports = [self._failing(place, state) for place, state in states.items()]
+        return [*self._halted.reports(), *reports]
+
+    def _failing(self, place: TopicPartition, state: str) -> PartitionReport:
+        text = self.failure(place)
+        return PartitionReport(*place, state, error=None if text is None else FAILED, detail=text)

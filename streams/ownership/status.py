@@ -10,7 +10,7 @@ from sluicegate.streams.contracts.ids import fire_ids
 from sluicegate.streams.contracts.stores import Gauge
 from sluicegate.streams.observe.counting import count_answers
 from sluicegate.streams.observe.metrics import Meter
-from sluicegate.streams.observe.report import PartitionReport
+from sluicegate.streams.observe.report import FAILED, PartitionReport
 from sluicegate.streams.observe.tracing import Spans
 from sluicegate.streams.outbox.rows import timestamp
 from sluicegate.streams.ownership.owner import Owner
@@ -21,8 +21,11 @@ FORGOTTEN = (
 )
 
 
-def partition_report(owner: Owner, monotonic: float, gauge: Gauge, waits: str | None = None) -> PartitionReport:
-    """The owner's offsets, open groups and unsent rows, without a request. `waits`: why its intake is paused."""
+def partition_report(
+    owner: Owner, monotonic: float, gauge: Gauge, waits: str | None = None, failure: str | None = None
+) -> PartitionReport:
+    """The owner's offsets, open groups and unsent rows, without a request. `waits`: why its intake is paused.
+    `failure`: why its last owner was lost, until that is over."""
     partition, groups, shard = owner.partition, owner.every_groups(), owner.shard
     now = owner.now(monotonic)
     oldest = min((at for each in groups if (at := each.oldest()) is not None), default=None)
@@ -41,11 +44,18 @@ def partition_report(owner: Owner, monotonic: float, gauge: Gauge, waits: str | 
         unsent=shard.unsent,
         unsent_age=None if shard.oldest is None else monotonic - shard.oldest,
         read_age=_read_age(owner, now, monotonic),
-        error="decode-waits" if waits else None,
-        detail=waits,
+        error="decode-waits" if waits else FAILED if failure else None,
+        detail=waits or failure,
         origin_lag=None if owner.origin is None else owner.origin.event.lag(now),
         watermark_lag=None if owner.windows is None else owner.windows.event.lag(now),
+        end=_end(owner, gauge),
     )
+
+
+def _end(owner: Owner, gauge: Gauge) -> int:
+    """The offset at which the partition was read to its end, if all records before it are committed; else -1."""
+    end = gauge.ended(*owner.place) if owner.offset == owner.claim.offset else -1
+    return end if end >= owner.offset else -1
 
 
 def _read_age(owner: Owner, now: float, monotonic: float) -> float | None:

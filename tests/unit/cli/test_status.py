@@ -256,6 +256,37 @@ def test_a_partition_that_has_halted_in_a_run_on_this_machine_says_so(log, clock
     )
 
 
+def test_a_partition_that_fails_again_and_again_in_a_run_on_this_machine_says_why(log, clock, running):
+    store = memory(clock)
+    feed(log, "ab")
+    Driver(AGENT, store, log, clock).give(0).turns()
+    missing = {"error": "failed", "detail": "no such table customers"}
+    for state in ("claiming", "restoring", "running"):
+        app = running(None, PartitionReport("in", 0, state, **missing))
+        assert status(app, store, 1.0).partitions[0].note == "retrying: no such table customers"
+
+
+def test_a_worker_that_stands_at_the_end_of_a_topic_with_transactions_has_no_lag(log, clock, running, monkeypatch):
+    store = memory(clock)
+    feed(log, "ab")
+    Driver(AGENT, store, log, clock).give(0).turns()
+    monkeypatch.setattr("sluicegate.streams.cli.progress._kafka", lambda *_: ({("in", 0): 6}, None, None))
+    for offset, end, lag in ((2, 6, 0), (2, 5, 1), (2, -1, 4), (1, 6, 4)):
+        app = running(None, PartitionReport("in", 0, "running", offset=offset, end=end))
+        assert status(app, store, 1.0).partitions[0].lag == lag
+
+
+def test_a_partition_that_nobody_owns_while_workers_run_is_named(log, clock, monkeypatch):
+    store = memory(clock)
+    feed(log, "ab")
+    monkeypatch.setattr("sluicegate.streams.cli.progress._kafka", lambda *_: ({("in", 0): 2, ("in", 1): 7}, None, None))
+    assert [row.note for row in status(APP, store, 1.0).partitions] == [None, None]
+    Driver(AGENT, store, log, clock).give(0).turns()
+    [owned, unowned] = status(APP, store, 1.0).partitions
+    assert (owned.note, unowned.owner, unowned.lag) == (None, None, 7)
+    assert unowned.note.startswith("nobody owns it: ")
+
+
 def test_a_port_that_answers_something_else_says_nothing_of_partitions(log, clock):
     feed(log, "ab")
     store = memory(clock)

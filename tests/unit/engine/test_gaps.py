@@ -155,7 +155,7 @@ def test_what_could_not_be_read_is_read_again_from_the_offset_of_the_store(
     log: Log, clock: ManualClock, code: str
 ) -> None:
     driver = passed_over(log, clock, code)
-    assert shown(driver)[1] == {("in", 0): ("claiming", None), ("in", 1): ("running", None)}
+    assert shown(driver)[1] == {("in", 0): ("claiming", "failed"), ("in", 1): ("running", None)}
     assert shown(driver)[0] == ["waiting to claim in/0: reading at offset 1: said by the broker"]
     driver.later(1).turns()
     assert shown(driver) == ([], {("in", 0): ("running", None), ("in", 1): ("running", None)})
@@ -269,7 +269,7 @@ def test_work_of_a_newer_owner_makes_no_gap_either(log: Log, clock: ManualClock)
 
     store.claim, second.input.facts = slow, again  # type: ignore[method-assign]
     second.give(0).turns(1)
-    assert shown(second)[1] == {("in", 0): ("claiming", None)}
+    assert shown(second)[1] == {("in", 0): ("claiming", "failed")}
     assert len(calls) == 2
 
 
@@ -291,4 +291,4 @@ def test_a_claim_that_was_fenced_while_it_restored_is_no_gap(log: Log, clock: Ma
 
     store.restore = slow  # type: ignore[method-assign]
     second.give(0).turns(2)
-    assert shown(second)[1] == {("in", 0): ("claiming", None)}
+    assert shown(second)[1] == {("in", 0): ("claiming", "failed")}

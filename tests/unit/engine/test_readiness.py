@@ -1,13 +1,15 @@
 """What a worker says of itself while it cannot work: in health, and in the log."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from structlog.testing import capture_logs
 
 from sluicegate.connectors.memory.state import MemoryStore
-from sluicegate.streams.contracts.values import Level
-from sluicegate.streams.errors import PersistenceError
+from sluicegate.streams.contracts.values import Changes, Claim, Level
+from sluicegate.streams.errors import PersistenceError, SluicegateError
 from sluicegate.streams.ownership.claims import NOT_JOINED
+from sluicegate.streams.ownership.failures import Failures
 from tests.unit.engine.driver import Driver, Log, ManualClock
 from tests.unit.engine.scene import a_log, an_agent, feed, shown, totals
 
@@ -174,3 +176,86 @@ def test_partitions_added_while_it_runs_halt_what_could_never_end(
         ["halted in/0: partitions-changed"],
         {("in", 0): ("halted", "partitions-changed"), ("in", 1): ("running", None)},
     )
+
+
+def test_what_fails_again_after_each_claim_is_shown_at_any_time(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    """A missing table of a lookup, say: claims succeed and commits fail, and the other partition works on."""
+    log.topics["in"].append([])
+    driver = Driver(an_agent(count=2), store, log, clock).give(0, 1).turns()
+    commit, commit_all = store.commit, store.commit_all
+
+    def missing(claim: Claim, changes: Changes) -> Claim:
+        if claim.partition.number == 0:
+            raise PersistenceError("no such table customers")
+        return commit(claim, changes)
+
+    store.commit = missing  # type: ignore[method-assign]
+    store.commit_all = lambda commits: [_answer(missing, *each) for each in commits]  # type: ignore[assignment,method-assign]
+    feed(log, ("k", 1), ("k", 1))
+    with capture_logs() as lines:
+        for _ in range(60):
+            log.append("in", 1, b"k", b'{"amount": 1}')
+            driver.later(0.1).turns(1)
+            [reason] = shown(driver)[0]
+            assert reason.endswith("in/0: no such table customers")
+            report = next(each for each in driver.worker.describe(clock.now).partitions if each.number == 0)
+            assert (report.error, report.detail) == ("failed", "no such table customers")
+    told = [line["log_level"] for line in lines if line["event"] == "partition.unavailable"]
+    assert told == ["warning"] + ["debug"] * (len(told) - 1)
+    assert len(told) > 3
+    store.commit, store.commit_all = commit, commit_all  # type: ignore[method-assign]
+    driver.later(3).turns()
+    assert shown(driver) == ([], {("in", 0): ("running", None), ("in", 1): ("running", None)})
+
+
+def _answer(commit: Callable[[Claim, Changes], Claim], claim: Claim, changes: Changes) -> Claim | SluicegateError:
+    try:
+        return commit(claim, changes)
+    except SluicegateError as error:
+        return error
+
+
+def test_a_commit_whose_answer_was_lost_is_over_with_the_next_claim(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    driver = Driver(an_agent(count=2), store, log, clock).give(0).turns()
+    commit_all, commit = store.commit_all, store.commit
+
+    def lost(claim: Claim, changes: Changes) -> Claim:
+        commit(claim, changes)
+        raise PersistenceError("no answer")
+
+    store.commit = lost  # type: ignore[method-assign]
+    store.commit_all = lambda commits: [_answer(lost, *each) for each in commits]  # type: ignore[assignment,method-assign]
+    feed(log, ("k", 1), ("k", 1))
+    driver.turns(2)
+    assert shown(driver)[0] == ["waiting to claim in/0: no answer"]
+    store.commit, store.commit_all = commit, commit_all  # type: ignore[method-assign]
+    driver.later(3).turns()
+    assert shown(driver)[0] == []
+
+
+def test_a_failure_that_does_not_come_again_is_over_after_a_while() -> None:
+    failures, place = Failures(), ("in", 0)
+    failures.note(place, "away", owned=True)
+    failures.claimed(place, True, 100.0)
+    assert (failures.text(place, 109.0), failures.text(place, 110.0)) == ("away", None)
+
+
+def test_a_worker_at_the_end_of_a_partition_has_no_lag_although_offsets_without_records_follow(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    feed(log, ("k", 1))
+    driver = Driver(an_agent(), store, log, clock).give(0).turns()
+    driver.input.high = lambda topic, number: 5  # type: ignore[method-assign]
+    driver.input.ended = lambda topic, number: 5  # type: ignore[method-assign]
+    [partition] = driver.worker.describe(clock.now).partitions
+    assert (partition.offset, partition.end, partition.lag, partition.lag_seconds) == (1, 5, 0, 0.0)
+    driver.input.high = lambda topic, number: 7  # type: ignore[method-assign]
+    [partition] = driver.worker.describe(clock.now).partitions
+    assert (partition.end, partition.lag) == (5, 2)
+    driver.input.ended = lambda topic, number: -1  # type: ignore[method-assign]
+    [partition] = driver.worker.describe(clock.now).partitions
+    assert (partition.end, partition.lag) == (-1, 6)
