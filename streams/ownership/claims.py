@@ -35,9 +35,9 @@ from sluicegate.streams.observe.report import FAILED, PartitionReport
 from sluicegate.streams.observe.tracing import Spans
 from sluicegate.streams.ownership.checks import NOTHING, ClaimVersion, check_low, seen
 from sluicegate.streams.ownership.crash_mark_clearing import CrashMarkClearing
-from sluicegate.streams.ownership.failures import Failures
 from sluicegate.streams.ownership.halted import Halted
 from sluicegate.streams.ownership.intake import IntakePauses
+from sluicegate.streams.ownership.last_failures import LastFailures
 from sluicegate.streams.ownership.owner import Owner
 from sluicegate.streams.ownership.setting import AgentRuntime
 from sluicegate.streams.ownership.status import trace_fires
@@ -89,7 +89,7 @@ class Claims:
         self._clearing = CrashMarkClearing(setting.store)
         self._versions: dict[Partition, ClaimVersion] = {}
         self._unreadable: dict[TopicPartition, str] = {}  # the error code, until a commit has records again
-        self._failures = Failures()
+        self._failures = LastFailures()
         self.fresh = False  # a claim succeeded since the worker cleared this: the store may be another one, or weaker
 
     @property

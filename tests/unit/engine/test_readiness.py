@@ -9,7 +9,7 @@ from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.contracts.values import Changes, Claim, Level
 from sluicegate.streams.errors import PersistenceError, SluicegateError
 from sluicegate.streams.ownership.claims import NOT_JOINED
-from sluicegate.streams.ownership.failures import Failures
+from sluicegate.streams.ownership.last_failures import LastFailures
 from tests.unit.engine.driver import Driver, Log, ManualClock
 from tests.unit.engine.scene import a_log, an_agent, feed, shown, totals
 
@@ -238,7 +238,7 @@ def test_a_commit_whose_answer_was_lost_is_over_with_the_next_claim(
 
 
 def test_a_failure_that_does_not_come_again_is_over_after_a_while() -> None:
-    failures, place = Failures(), ("in", 0)
+    failures, place = LastFailures(), ("in", 0)
     failures.note(place, "away", owned=True)
     failures.claimed(place, True, 100.0)
     assert (failures.text(place, 109.0), failures.text(place, 110.0)) == ("away", None)

@@ -8,7 +8,7 @@ RETRIED = 10.0
 """Seconds after a claim in which what failed before it is tried again."""
 
 
-class Failure(NamedTuple):
+class LastFailure(NamedTuple):
     """`owned`: an owner failed, and not a claim. `until` is the time at which the failure counts as over; None: the
     partition was not claimed again yet."""
 
@@ -17,16 +17,16 @@ class Failure(NamedTuple):
     until: float | None = None
 
 
-class Failures:
+class LastFailures:
     """The failures by partition. A failure is over with the next commit. It is over with a claim, too, if nothing is
     left to do that could fail again: its commit was not answered, and yet it was made."""
 
     def __init__(self) -> None:
-        self._failures: dict[TopicPartition, Failure] = {}
+        self._failures: dict[TopicPartition, LastFailure] = {}
         self._logged: dict[TopicPartition, str] = {}
 
     def note(self, place: TopicPartition, text: str, owned: bool) -> None:
-        self._failures[place] = Failure(text, owned)
+        self._failures[place] = LastFailure(text, owned)
 
     def unlogged(self, place: TopicPartition, text: str) -> bool:
         """Whether this text was not logged for the partition yet since the last failure that is over."""
