@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 TOOLS := $(VENV)/tools
 PIP := -m pip install --quiet --disable-pip-version-check --retries 10
 
-.PHONY: setup setup-servers demo test test-rest test-all check bench servers docs chaos simulate soak mutate fuzz bounds audit lock sbom dist native test-native clean
+.PHONY: setup setup-servers demo test test-rest test-all check bench servers docs chaos simulate oracle soak mutate fuzz bounds audit lock sbom dist native test-native clean
 
 setup: $(STAMP)
 
@@ -64,6 +64,10 @@ SEEDS ?= 10000
 simulate: setup
 	$(RUN) -m tests.simulation --seeds $(SEEDS) $(if $(FIRST),--first $(FIRST))
 	$(RUN) -m tests.simulation --dispatch --seeds $$(($(SEEDS) / 10)) $(if $(FIRST),--first $(FIRST))
+
+# Random files of all clauses, against plain Python; `make test` plays six hundred of them. `make oracle SEEDS=1000 FIRST=50000`
+oracle: setup
+	$(RUN) -m tests.unit.oracle --seeds $(SEEDS) $(if $(FIRST),--first $(FIRST))
 
 # 20 minutes on three brokers, kept as docs/proof/soak.md and .json. `make soak SECONDS=90 STORE=sqlite BROKERS=1 SEED=7`; with TWIN=receive
 # a protection is taken out, and it succeeds when the report finds that.

@@ -21,6 +21,32 @@ encode: Callable[[Any], bytes] = msgspec.json.Encoder().encode
 well_formed: Callable[[bytes], Any] = msgspec.json.Decoder(msgspec.Raw).decode
 canonical: Callable[[Any], bytes] = msgspec.json.Encoder(order="deterministic").encode
 
+
+def same(value: Any) -> bytes:
+    """Equal values as equal bytes: 42 and 42.0 are one number, also inside arrays and objects, and the order of an
+    object's fields does not matter."""
+    return canonical(_whole(value))
+
+
+def key_text(value: Any) -> bytes:
+    """The bytes of a value that is a key or an id: those of `same`, and text is itself. So 42, 42.0 and "42" are one
+    key."""
+    return value.encode() if isinstance(value, str) else same(value)
+
+
+def _whole(value: Any) -> Any:
+    """The value with whole numbers as integers."""
+    match value:
+        case float():
+            return int(value) if value.is_integer() else value
+        case list():
+            return [_whole(each) for each in value]
+        case dict():
+            return {name: _whole(each) for name, each in value.items()}
+        case _:
+            return value
+
+
 # levels of arrays and objects in a document whose values are stored or sent: they can be written and read again
 DEEPEST = 64
 

@@ -13,6 +13,8 @@ from sluicegate.schemas.options import SchemaOptions
 Scalar = str | int | float | bool | None
 CORRELATION: Literal["correlation"] = "correlation"
 """The kind of the window of a correlation."""
+AMEND: Literal["amend"] = "amend"
+"""The `late` of a window whose results are revised."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,6 +108,7 @@ LONG = (
     "tests/unit/testing/test_deploy_step.py::test_a_rule_is_deployed_in_the_middle_of_a_test",
     # Random histories, and stores with a mutated statement.
     "tests/unit/engine/test_rebuild_any.py",
+    "tests/unit/oracle/test_oracle.py::test_the_seeds_of_the_day",
     "tests/unit/engine/test_rebuild_windows.py",
     "tests/unit/schemas/test_avro.py::test_any_bytes_give_a_record_or_a_decode_error",
     "tests/unit/schemas/test_avro.py::test_damaged_bytes_are_a_record_for_us_if_they_are_one_for_the_judge",

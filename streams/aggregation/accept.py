@@ -7,6 +7,7 @@ to 350 ns. So numbers of one field are added inline, and headers are read only w
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -16,7 +17,7 @@ from sluicegate.schemas.codecs import Unavailable
 from sluicegate.streams.aggregation.clauses import ClauseFailed
 from sluicegate.streams.aggregation.ending import with_items
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.layout import BYTES, COUNT, LAST, SEEN, GroupState
+from sluicegate.streams.aggregation.layout import BYTES, COUNT, LAST, SEEN, Bags, GroupState
 from sluicegate.streams.aggregation.reducers import plus
 from sluicegate.streams.causes import Cause, cause, masked, message
 from sluicegate.streams.contracts.record import Record
@@ -196,11 +197,11 @@ def _with_care(groups: Groups, records: Sequence[Record], now: float) -> None:
         put(groups, key, record, read, items, now)
 
 
-def put(groups: Groups, key: bytes | None, record: Record, read: Any, items: list[Any], now: float) -> None:
-    """Add a record that was read to the group of this name, which is opened or makes room if necessary."""
+def put(groups: Groups, key: bytes | None, record: Record, read: Any, items: list[Any], now: float) -> bool:
+    """Add a record that was read to the group of this name, which is opened or makes room if necessary. Returns whether
+    the record counts: not if it was refused."""
     state = admitted(groups, key, record, items, now)
-    if key is not None and state is not None:
-        add_to(groups, key, state, record, read, items, now)
+    return key is not None and state is not None and add_to(groups, key, state, record, read, items, now)
 
 
 def admitted(groups: Groups, key: bytes | None, record: Record, items: list[Any], now: float) -> GroupState | None:
@@ -222,27 +223,48 @@ def parsed(groups: Groups, record: Record) -> tuple[bytes | None, Any, list[Any]
     return key, read, [bag.item(read, value) for bag in rule.plan.bags]  # type: ignore[arg-type]
 
 
-def add_to(
-    groups: Groups, key: bytes, state: GroupState, record: Record, read: Any, items: list[Any], now: float
-) -> None:
-    """All of the record, or nothing: the user's reducers and an `until` expression can refuse it, and that one sees
-    the group as it is with the record."""
+class NotAdded(Exception):
+    """The group cannot take the record. `refuse` makes it a refused record."""
+
+    def __init__(self, refuse: Callable[[], None]) -> None:
+        super().__init__()
+        self.refuse = refuse
+
+
+def addition(
+    groups: Groups, bags: Bags, state: GroupState, record: Record, read: Any, items: list[Any]
+) -> tuple[GroupState, bool]:
+    """The state with the record, and whether the group ends by `until`: an expression sees the group as it is with the
+    record. `bags` are those of the group. It may be the same state. Raises NotAdded."""
     rule, value = groups.rule, record.value()
     with_it = state if rule.ending is None else state.copy()
-    if rule.plan.folds and not groups.fold(key, with_it, record, value):  # type: ignore[arg-type]
-        return
+    if rule.plan.folds and (why := groups.fold(with_it, record, value)) is not None:  # type: ignore[arg-type]
+        raise NotAdded(why)
     with_it[COUNT] += 1
     with_it[LAST] = record.offset()
     for add in rule.plan.adders:
         add(with_it, read)
-    ends = rule.until is not None and rule.until(read)
+    if rule.ending is None:
+        return with_it, rule.until is not None and rule.until(read)
+    try:
+        return with_it, rule.ending.holds(record, with_it, with_items(bags, items))
+    except Exception as error:
+        raise NotAdded(partial(refuse, groups, record, error)) from error
+
+
+def add_to(
+    groups: Groups, key: bytes, state: GroupState, record: Record, read: Any, items: list[Any], now: float
+) -> bool:
+    """All of the record, or nothing: the user's reducers and an `until` expression can refuse it. Returns whether the
+    record counts."""
+    rule = groups.rule
+    try:
+        with_it, ends = addition(groups, groups.bags.get(key, []), state, record, read, items)
+    except NotAdded as refusal:
+        groups.unopen(key, state)
+        refusal.refuse()
+        return False
     if rule.ending is not None:
-        try:
-            ends = rule.ending.holds(record, with_it, with_items(groups.bags.get(key, []), items))
-        except Exception as error:
-            groups.unopen(key, state)
-            refuse(groups, record, error)
-            return
         groups.outcomes[rule.ending.name, "true" if ends else "false"] += 1
         state[:] = with_it
     if items:
@@ -252,6 +274,7 @@ def add_to(
     groups.touched[key] = state
     if ends or state[COUNT] >= rule.completion.most:
         groups.end(key, state, ends, now)
+    return True
 
 
 def refuse(groups: Groups, record: Record, error: Exception) -> None:
@@ -289,7 +312,7 @@ def _unanswered(groups: Groups, record: Record, error: ClauseFailed) -> None:
     groups.outcomes[error.clause, "failed"] += 1
     policy = groups.rule.on_error.expression
     if policy == "skip":
-        groups.counts["skipped"] += 1
+        groups.skip(record)
     elif policy == "stop":
         place = f"{record.topic()}/{record.partition()}/{record.offset()}"
         raise ExpressionStopped(
@@ -304,7 +327,7 @@ def _unread(groups: Groups, record: Record, policy: str, reason: str, error: str
     """`raised`: by what read it, which may be the user's code."""
     at = raised.where if raised is not None else ""
     if policy == "skip":
-        groups.counts["skipped"] += 1
+        groups.skip(record)
     elif policy == "stop" or (policy == "wait" and reason == "undecodable"):
         raise _halted(record, policy, reason, error if raised is None else _for_logs(error, raised))
     else:

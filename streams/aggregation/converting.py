@@ -22,8 +22,9 @@ class Conversion:
         self._old, self._new = old, new
         before, after = old.rule.aggregation, new.rule.aggregation
         merged = before.window is not None and before.window.kind in MERGED
-        slots, bags = places(before.compute, before.on_missing == "ignore", merged)
-        self._end = COLUMNS + sum(map(len, slots.values()))  # what windows keep beside the reducers follows
+        held = places(before.compute, before.on_missing == "ignore", merged)
+        self._end = COLUMNS + sum(len(each) for _, each in held.slots)  # what windows keep beside the reducers follows
+        slots, bags = dict(held.slots), dict(held.bags)
         try:
             self._slots = [slot for each in _owners(after.compute, bags=False) for slot in slots[kept_as(each)]]
             self._bags = [bags[kept_as(each)] for each in _owners(after.compute, bags=True)]

@@ -7,7 +7,7 @@ from sluicegate.schemas import Codec
 from sluicegate.streams.agent import Let, Reducer
 from sluicegate.streams.aggregation.clauses import GROUP, ClauseFailed, Fields, answered, clause
 from sluicegate.streams.aggregation.layout import COUNT, Bags, GroupState
-from sluicegate.streams.aggregation.reducers import ABSENT, Plan, kept_as
+from sluicegate.streams.aggregation.reducers import Plan, kept_as
 from sluicegate.streams.aggregation.results import plain
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.expressions.parse import parse
@@ -57,8 +57,7 @@ class Ending:
         what decoders raise."""
         group: dict[str, Any] = {"count": state[COUNT]}
         for name, read in self._reads:
-            value = read(state, bags)
-            if value is not ABSENT and (value := plain(value)) is not None:
+            if (value := plain(read(state, bags))) is not None:
                 group[name] = value
         for name, index in self._bags.items():
             if many := len(bags[index]):
@@ -89,4 +88,9 @@ def waiting(until: str, values: Mapping[str, Any]) -> str:
 
 def with_items(held: Bags, items: list[Any]) -> Bags:
     """The bags with the items of one more record, as far as a reducer of ASKED reads them: their sizes."""
-    return [range(len(bag) + (item is not None and item not in bag)) for bag, item in zip(held, items, strict=True)]
+    return [range(len(bag) + _grows(bag, item)) for bag, item in zip(held, items, strict=True)]
+
+
+def _grows(bag: Any, item: Any) -> bool:
+    """A set keeps equal items once, a list keeps all of them."""
+    return item is not None and not (type(bag) is dict and item in bag)

@@ -1,13 +1,23 @@
 """The open groups of one partition: what they hold, what changed since the last commit, which time out next."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Any
 
 from sluicegate.streams.aggregation.entry import ClockState, ClosedState, OriginState
-from sluicegate.streams.aggregation.events import COUNT_LOWERED, DROPPED, Closing, Decided, Fire, GroupEnded, Refused
+from sluicegate.streams.aggregation.events import (
+    COUNT_LOWERED,
+    DROPPED,
+    Closing,
+    Decided,
+    Fire,
+    GroupEnded,
+    Refused,
+    Unhandled,
+)
 from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, LAST, OPENED, TRACE, Bags, GroupState
 from sluicegate.streams.aggregation.reducers import apply
 from sluicegate.streams.aggregation.rule import Rule
@@ -31,8 +41,8 @@ class Groups:
     each clause was true, false or failed; `asked` the groups that a person wants fired, with the offset of their first
     record; `elders` the groups of earlier versions of the rule that finish beside these, oldest first: the limits of
     the partition hold for all together; `idle` the moment since which the time of the last record is kept (see
-    Completion.due); `closed` are those of `states` whose windows have closed. With `notes`, each group that ends is an
-    event, too.
+    Completion.due); `closed` are those of `states` whose windows have closed; `left_out` gets the offsets of records
+    that are neither in a group nor refused, while it is a set. With `notes`, each group that ends is an event, too.
     """
 
     __slots__ = (
@@ -48,6 +58,7 @@ class Groups:
         "full",
         "heap",
         "idle",
+        "left_out",
         "notes",
         "outcomes",
         "rule",
@@ -67,6 +78,7 @@ class Groups:
         self.full: set[bytes] = set()
         self.asked: dict[bytes, int] = {}
         self.closed: dict[bytes, ClosedState] = {}
+        self.left_out: set[int] | None = None
         self.bytes = 0
         self.behind = False
         self.idle = 0.0
@@ -96,7 +108,7 @@ class Groups:
         state: GroupState = [0, offset, offset, now, None, traceparent(record), 0, *self.rule.plan.blank]
         self.states[key] = self.touched[key] = state
         if self.rule.plan.bags:
-            self.bags[key] = [{} if bag.unique else [] for bag in self.rule.plan.bags]
+            self.bags[key] = self.rule.plan.empty_bags()
             self.added.pop(key, None)
         if self.rule.completion.timed and self.rule.completion.most > 1:
             if len(self.heap) > 2 * len(self.states) + STALE:
@@ -163,9 +175,14 @@ class Groups:
         self.fire(key, "manual", now)
 
     def emit(self, fire: Fire) -> None:
-        """Let the result out, as the file's clauses say."""
+        """Let the result out, as the file's clauses say. A result with a number that no double holds is a dead
+        letter."""
         results = self.rule.results
-        self.events += [fire] if results is None else results.events(fire, self.outcomes)
+        if names := self.rule.overflowed(fire.values):
+            text = f"the records of the group give {' and '.join(names)} beyond the range of a double"
+            self.events.append(Unhandled(fire, text, 1, "overflow", stage="aggregate"))
+        else:
+            self.events += [fire] if results is None else results.events(fire, self.outcomes)
 
     def forget(self, key: bytes, now: float) -> None:
         """Close the group for good: its records are in no result."""
@@ -193,6 +210,16 @@ class Groups:
     def refuse(self, record: Record, stage: str, reason: str, error: str, where: str = "", clause: str = "") -> None:
         self.events.append(Refused(record, stage, reason, error, where=where, clause=clause))
 
+    def leave_out(self, record: Record) -> None:
+        """The record counts in no group, and is no dead letter, because the file says so."""
+        if self.left_out is not None:
+            self.left_out.add(record.offset())
+
+    def skip(self, record: Record) -> None:
+        """As `leave_out`, and count it."""
+        self.counts["skipped"] += 1
+        self.leave_out(record)
+
     def refuse_key(self, record: Record, key: bytes | None, longest: int) -> None:
         """It has none, or one of more than `longest` bytes."""
         if key is None:
@@ -215,7 +242,7 @@ class Groups:
 
     def limit(self, key: bytes, now: float) -> None:
         """The group holds as many records as it may."""
-        if self.rule.aggregation.on_full == "fire-oldest":
+        if self.rule.parts:
             self.fire(key, "limit", now)
         else:
             self.full.add(key)
@@ -224,20 +251,26 @@ class Groups:
         """Whether there is room for `size` more bytes in the group and in the partition. Makes room if the file says
         so."""
         aggregation = self.rule.aggregation
-        most = min(aggregation.max_bytes, aggregation.max_buffered_bytes, LARGEST_ITEM)
-        if size > most:
-            self.refuse(
-                record, "aggregate", "too-large", f"{size} bytes are more than a group may hold of one record ({most})"
-            )
+        if self.outgrows(record, size):
             return False
         if state is not None and state[BYTES] + size > aggregation.max_bytes:
-            if aggregation.on_full != "fire-oldest":
+            if not self.rule.parts:
                 return self.relieve(record, now, f"max_bytes {aggregation.max_bytes}")
             self.fire(key, "limit", now)
         while self.bytes + size > self.most_bytes:
             if not self.relieve(record, now, f"max_buffered_bytes {aggregation.max_buffered_bytes}"):
                 return False
         return True
+
+    def outgrows(self, record: Record, size: int) -> bool:
+        """Whether these bytes of one record are more than any group may hold. Then it is refused."""
+        aggregation = self.rule.aggregation
+        most = min(aggregation.max_bytes, aggregation.max_buffered_bytes, LARGEST_ITEM)
+        if size > most:
+            self.refuse(
+                record, "aggregate", "too-large", f"{size} bytes are more than a group may hold of one record ({most})"
+            )
+        return size > most
 
     def relieve(self, record: Record, now: float, limit: str) -> bool:
         """A limit is reached: fire the oldest group, refuse the record, or stop the partition."""
@@ -263,31 +296,24 @@ class Groups:
         most = self.rule.aggregation.max_buffered_bytes
         return most - sum(each.bytes for each in self.elders) if self.elders else most
 
-    def fold(self, key: bytes, state: GroupState, record: Record, value: bytes) -> bool:
-        """The user's reducers: all of them, or none when one raises (then the record is refused)."""
+    def fold(self, state: GroupState, record: Record, value: bytes) -> Callable[[], None] | None:
+        """The user's reducers: all of them, or none when one raises. Then the function is returned that refuses the
+        record."""
         folds = self.rule.plan.folds
         try:
             message = self.rule.message(value)
             accumulators = [apply(fold, state, message) for fold in folds]
         except Exception as e:
             raised = cause(e)
-            return self._refused(
-                key, state, record, "reducer", f"a reducer of this agent raised {raised.text}", raised.where
-            )
+            text = f"a reducer of this agent raised {raised.text}"
+            return partial(self.refuse, record, "aggregate", "reducer", text, raised.where)
         size, most = sum(map(len, accumulators)), min(self.rule.aggregation.max_bytes, LARGEST_ITEM)
         if size > most:
-            return self._refused(
-                key, state, record, "too-large", f"its reducers would hold {size} bytes, more than max_bytes {most}"
-            )
+            text = f"its reducers would hold {size} bytes, more than max_bytes {most}"
+            return partial(self.refuse, record, "aggregate", "too-large", text)
         for fold, accumulator in zip(folds, accumulators, strict=True):
             state[fold.slot] = accumulator
-        return True
-
-    def _refused(self, key: bytes, state: GroupState, record: Record, reason: str, error: str, where: str = "") -> bool:
-        """Refuse a record that its reducers cannot take. Always False."""
-        self.refuse(record, "aggregate", reason, error, where)
-        self.unopen(key, state)
-        return False
+        return None
 
     def unopen(self, key: bytes, state: GroupState) -> None:
         """A group that was opened for a record that is refused never was."""
@@ -343,7 +369,7 @@ class Groups:
                 continue
             if state[COUNT] >= count:
                 ending[key] = "count" if state[COUNT] == count else COUNT_LOWERED
-            elif self.rule.aggregation.on_full == "fire-oldest":
+            elif self.rule.parts:
                 ending[key] = "limit"
             else:
                 self.full.add(key)

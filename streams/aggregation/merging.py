@@ -13,10 +13,10 @@ Merge = Callable[[GroupState, GroupState], None]
 
 def merging(compute: Sequence[Reducer], lenient: bool) -> Merge:
     """The function that merges states of these reducers (`plan` with `merged`). It leaves the bags to the caller."""
-    slots, _ = places(compute, lenient, merged=True)
-    numbers = [each.start for name, each in slots.items() if isinstance(name, tuple) and name[0] == "numbers"]
-    firsts = [each.start for name, each in slots.items() if isinstance(name, tuple) and name[0] == "first"]
-    lasts = [each.start for name, each in slots.items() if isinstance(name, tuple) and name[0] == "last"]
+    slots = places(compute, lenient, merged=True).slots
+    numbers = [each.start for name, each in slots if isinstance(name, tuple) and name[0] == "numbers"]
+    firsts = [each.start for name, each in slots if isinstance(name, tuple) and name[0] == "first"]
+    lasts = [each.start for name, each in slots if isinstance(name, tuple) and name[0] == "last"]
 
     def merge(state: GroupState, other: GroupState) -> None:
         state[COUNT] += other[COUNT]

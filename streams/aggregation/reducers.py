@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from sluicegate.schemas.codecs import base64_text
-from sluicegate.schemas.json import canonical, encode
+from sluicegate.schemas.json import encode, same
 from sluicegate.streams.agent import Reducer
 from sluicegate.streams.aggregation.layout import COLUMNS, COUNT, LAST, Bags, GroupState
 from sluicegate.streams.errors import ConfigurationError
@@ -24,8 +24,6 @@ ReadReducer = Callable[[GroupState, Bags], Any]
 Kept = Callable[[Any, bytes], bytes] | None
 STATS = ("sum", "min", "max", "mean")
 BAGS = ("collect", "distinct")
-ABSENT = object()
-"""What `ReadReducer` returns for a value that does not exist: the mean of nothing."""
 
 _pack = msgspec.msgpack.encode
 _unpack = msgspec.msgpack.decode
@@ -62,6 +60,10 @@ class Plan(NamedTuple):
     bags: tuple[Bag, ...]
     folds: tuple[Fold, ...]
     reads: tuple[tuple[str, ReadReducer], ...]
+
+    def empty_bags(self) -> Bags:
+        """The bags of a group without records."""
+        return [{} if bag.unique else [] for bag in self.bags]
 
 
 def plan(
@@ -111,24 +113,31 @@ def _added(adders: Mapping[int, Add], inline: int) -> tuple[int, Add | None, tup
     return inline, together([add for slot, add in adders.items() if slot != inline]), tuple(adders.values())
 
 
-def places(
-    compute: Sequence[Reducer], lenient: bool, merged: bool = False
-) -> tuple[dict[object, range], dict[object, int]]:
+class Places(NamedTuple):
     """Where `plan` keeps the parts of each reducer: its slots, and the index of its bag. Reducers that keep the same
-    have the same name here: the numbers of a field, or all else by kind, field and function."""
-    slots: dict[object, range] = {}
-    bags: dict[object, int] = {}
-    end, many = COLUMNS, 0
+    have the same name here (`kept_as`), but places of their own, except the numbers of a field."""
+
+    slots: list[tuple[object, range]]
+    bags: list[tuple[object, int]]
+
+
+def places(compute: Sequence[Reducer], lenient: bool, merged: bool = False) -> Places:
+    slots: list[tuple[object, range]] = []
+    bags: list[tuple[object, int]] = []
+    end, numbers = COLUMNS, set[object]()
     for reducer in sorted(compute, key=lambda r: r.name):
         name = kept_as(reducer)
-        if reducer.kind == "count" or (reducer.kind in STATS and name in slots):
+        if reducer.kind == "count" or name in numbers:
             continue
         if reducer.kind in BAGS:
-            bags[name], many = many, many + 1
+            bags.append((name, len(bags)))
             continue
+        if reducer.kind in STATS:
+            numbers.add(name)
         width = (4 if lenient else 3) if reducer.kind in STATS else 1 + (merged and reducer.kind != "reduce")
-        slots[name], end = range(end, end + width), end + width
-    return slots, bags
+        slots.append((name, range(end, end + width)))
+        end += width
+    return Places(slots, bags)
 
 
 def kept_as(reducer: Reducer) -> object:
@@ -261,7 +270,7 @@ def _stat(kind: str, slot: int, lenient: bool) -> ReadReducer:
         at = slot + STATS.index(kind)
         return lambda state, bags: state[at]
     many = slot + 3 if lenient else COUNT
-    return lambda state, bags: _mean(state[slot], state[many]) if state[many] else ABSENT
+    return lambda state, bags: _mean(state[slot], state[many]) if state[many] else None
 
 
 def _mean(total: Any, many: int) -> float:
@@ -298,7 +307,7 @@ def _last(slot: int, get: Getter, merged: bool) -> Add:
 
 def _items(reducer: Reducer, get: Getter, shown: Callable[[bytes], Any], kept: Kept) -> Bag:
     if reducer.kind == "distinct":
-        return Bag(lambda record, value: _same(get(record)), True, False, len)
+        return Bag(lambda record, value: None if (found := get(record)) is None else same(found), True, False, len)
     if reducer.field is None and kept is not None:
         return Bag(kept, False, False, len)
     if reducer.field is None:
@@ -309,14 +318,6 @@ def _items(reducer: Reducer, get: Getter, shown: Callable[[bytes], Any], kept: K
 
 def _base64_length(item: bytes) -> int:
     return (len(item) + 2) // 3 * 4
-
-
-def _same(value: Any) -> bytes | None:
-    """Encode equal values as equal bytes: 1 and 1.0 are one number, and the order of an object's fields does not
-    matter."""
-    if value is None:
-        return None
-    return canonical(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
 def _bag(reducer: Reducer, index: int, shown: Callable[[bytes], Any]) -> ReadReducer:

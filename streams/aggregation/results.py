@@ -1,7 +1,7 @@
 """Builds the result of a completed group: its document, and the answers of the agent's expressions about it."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from math import isfinite
@@ -11,16 +11,17 @@ from msgspec.structs import replace
 
 from sluicegate.schemas.codecs import base64_text
 from sluicegate.schemas.json import decode_any, encode
-from sluicegate.streams.agent import Agent, Destination
+from sluicegate.streams.agent import Agent, Destination, Selected
 from sluicegate.streams.aggregation.clauses import Clause, ClauseFailed, answered, answering, clause, computed_fields
 from sluicegate.streams.aggregation.events import Fire, Unhandled
 from sluicegate.streams.errors import ExpressionStopped
+from sluicegate.streams.expressions.scope import NamePath, path_of
 
 FIXED = ("key", "key_base64", "count", "reason", "opened_at", "closed_at")
 """The fields of every result."""
 WINDOWED = (*FIXED, "window")
 """The fields of every result of a window."""
-LAST_MOMENT = 253_402_300_799.0  # the year 9999 in seconds since 1970: a record may carry any time
+FIRST_MOMENT, LAST_MOMENT = -62_135_596_800.0, 253_402_300_799.0  # of the years 1 and 9999, in seconds since 1970
 
 ResultFields = dict[str, Any]
 
@@ -53,15 +54,20 @@ def document(fire: Fire) -> ResultFields:
 @lru_cache(1024)
 def rfc3339(at: float) -> str:
     """Format seconds since 1970 as `2026-11-21T07:42:08.123Z`. Groups of one batch share their times."""
-    return datetime.fromtimestamp(min(max(at, 0.0), LAST_MOMENT), UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+    return (
+        datetime.fromtimestamp(min(max(at, FIRST_MOMENT), LAST_MOMENT), UTC).isoformat(timespec="milliseconds")[:-6]
+        + "Z"
+    )
 
 
 class Route(NamedTuple):
-    """`where` None takes every result. `select` None means the whole result."""
+    """`where` None takes every result. Without `select` the whole result goes. `copies` are the selected names that
+    are copied, with the paths that they are copied from."""
 
     name: str
     where: Callable[[ResultFields], Any] | None
     select: tuple[tuple[str, Callable[[ResultFields], Any] | None], ...]
+    copies: Mapping[str, NamePath]
     goes_on: bool
 
 
@@ -114,7 +120,7 @@ class Results:
         self, routes: Sequence[Route], result: ResultFields, outcomes: Counter[tuple[str, str]]
     ) -> Iterator[tuple[int, ResultFields]]:
         for number, each in taking(routes, result, outcomes):
-            yield number, _selected(each.select, result) if each.select else result
+            yield number, _selected(each, result) if each.select else result
 
 
 def results(agent: Agent) -> Results | None:
@@ -126,9 +132,22 @@ def results(agent: Agent) -> Results | None:
 
 
 def clauses(to: Destination) -> list[Clause]:
-    """The expressions of a destination: `where`, then the expressions under `select`. Raises ConfigurationError."""
+    """The expressions of a destination: `where`, then the expressions under `select`. A copy of what is missing is
+    null. Raises ConfigurationError."""
     where = [clause(f"to.{to.topic}", to.where)] if to.where else []
-    return where + [clause(f"select.{each.name}", each.expression) for each in to.select if each.expression]
+    select = [(each, f"select.{each.name}") for each in to.select if each.expression]
+    return where + [
+        clause(name, f"default({each.expression}, null)" if copied_from(each) else each.expression)
+        for each, name in select
+    ]
+
+
+def copied_from(each: Selected) -> NamePath | None:
+    """The path that a selected name is copied from: a name alone is its own. None: an expression computes it. Raises
+    ConfigurationError."""
+    if not each.expression:
+        return (each.name,)
+    return path_of(clause(f"select.{each.name}", each.expression).node)
 
 
 def route(to: Destination, function: Callable[[Clause], Callable[[Any], Any]]) -> Route:
@@ -136,7 +155,8 @@ def route(to: Destination, function: Callable[[Clause], Callable[[Any], Any]]) -
     compiled = {each.name: function(each) for each in clauses(to)}
     select = tuple((each.name, compiled.get(f"select.{each.name}")) for each in to.select)
     name = f"to.{to.topic}"
-    return Route(name, compiled.get(name), select, to.goes_on)
+    copies = {each.name: path for each in to.select if (path := copied_from(each))}
+    return Route(name, compiled.get(name), select, copies, to.goes_on)
 
 
 def taking(routes: Sequence[Route], seen: Any, outcomes: Counter[tuple[str, str]]) -> Iterator[tuple[int, Route]]:
@@ -155,13 +175,26 @@ def _holds(name: str, answer: Callable[[Any], Any], seen: Any, outcomes: Counter
     return found
 
 
-def _selected(select: Sequence[tuple[str, Callable[[ResultFields], Any] | None]], result: ResultFields) -> ResultFields:
-    computed = computed_fields("select", select, result)
-    return {
-        name: result[name] if answer is None else computed[name]
-        for name, answer in select
-        if answer is not None or name in result
-    }
+def _selected(route: Route, result: ResultFields) -> ResultFields:
+    """The document of the selected names. A copy of what is missing is left out."""
+    asked = ((name, answer) for name, answer in route.select if name not in route.copies)
+    computed, document = computed_fields("select", asked, result), dict[str, Any]()
+    for name, _ in route.select:
+        path = route.copies.get(name)
+        holder, last = (computed, name) if path is None else _holder(result, path)
+        if last in holder:
+            document[name] = holder[last]
+    return document
+
+
+def _holder(result: ResultFields, path: NamePath) -> tuple[Mapping[str, Any], str]:
+    """The object that may hold the last name of the path, and this name."""
+    holder: Any = result
+    for name in path[:-1]:
+        holder = plain(holder.get(name))
+        if not isinstance(holder, Mapping):
+            return {}, name
+    return holder, path[-1]
 
 
 def of_result(clause: Clause) -> Callable[[ResultFields], Any]:

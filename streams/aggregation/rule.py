@@ -2,17 +2,18 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from math import isfinite
 from typing import Any, Literal
 
 from sluicegate.schemas import Codec, codec
 from sluicegate.schemas.codecs import SCHEMA_FORMATS, as_json
-from sluicegate.schemas.json import Field, FieldDecoder, bounded, canonical, decode_any, wanted, well_formed
-from sluicegate.streams.agent import CORRELATION, Agent, Aggregation, Let, Reducer, Until, Window
+from sluicegate.schemas.json import Field, FieldDecoder, bounded, canonical, decode_any, key_text, wanted, well_formed
+from sluicegate.streams.agent import AMEND, CORRELATION, Agent, Aggregation, Let, Reducer, Until, Window
 from sluicegate.streams.aggregation.clauses import Lets, Where, computed, needed
 from sluicegate.streams.aggregation.completion import Completion, completion
 from sluicegate.streams.aggregation.ending import Ending
 from sluicegate.streams.aggregation.layout import MERGED, SLOTS, Bags, GroupState
-from sluicegate.streams.aggregation.reducers import ABSENT, STATS, Plan, places, plan, together
+from sluicegate.streams.aggregation.reducers import STATS, Plan, places, plan, together
 from sluicegate.streams.aggregation.results import results
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.errors import ConfigurationError
@@ -27,11 +28,13 @@ class Rule:
     results as they came; `grouped` that there is an aggregation, which has its own words for null values and missing
     fields. `where` is None when the agent takes every record, `results` when every result goes as a whole to the one
     destination, and when rows are looked up first. `time_of` finds the event time in what was read; None where no field
-    holds it. `times` is the window for which records are re-keyed.
+    holds it. `times` is the window for which records are re-keyed. `parts` says that `max_items` and `max_bytes` end a
+    group, and that its later records make another result. A window whose results are revised (`amend`) has no parts.
     """
 
     __slots__ = (
         "_parse",
+        "_totals",
         "aggregation",
         "completion",
         "decode",
@@ -45,6 +48,7 @@ class Rule:
         "max_record_bytes",
         "message",
         "on_error",
+        "parts",
         "plan",
         "results",
         "shared",
@@ -79,8 +83,10 @@ class Rule:
         self._parse = bounded(want.decode)
         getters = {field.path: get for field, get in zip(fields, want.getters, strict=True)}
         window, until = aggregation.window, aggregation.until
+        self.parts = window is None or window.late != AMEND
         merged = window is not None and window.kind in MERGED
         made: Plan = plan(aggregation.compute, getters, lenient, codec.shown, _kept(codec, want), merged=merged)
+        self._totals = [each.name for each in aggregation.compute if each.kind in ("sum", "mean")]
         self.plan = made if window is None else made._replace(blank=(*made.blank, *[0] * SLOTS[window.kind]))
         if self.plan.inline and want.attributes[0] != "f0":
             self.plan = self.plan._replace(inline=0, also=together(self.plan.adders))
@@ -104,12 +110,16 @@ class Rule:
         return self.decode(value) if self.lets is None else self._parse(self.lets.added(record, value))
 
     def values(self, state: GroupState, bags: Bags) -> dict[str, Any]:
-        """The computed fields of a result; one that does not exist is left out."""
-        return {name: value for name, read in self.plan.reads if (value := read(state, bags)) is not ABSENT}
+        """The computed fields of a result."""
+        return {name: read(state, bags) for name, read in self.plan.reads}
+
+    def overflowed(self, values: Mapping[str, Any]) -> list[str]:
+        """The sums and means of these computed fields that no double holds."""
+        return [name for name in self._totals if type(value := values.get(name)) is float and not isfinite(value)]
 
 
 def _legs(aggregation: Aggregation, lenient: bool) -> Mapping[object, int] | None:
-    return places(aggregation.compute, lenient)[1] if aggregation.correlation is not None else None
+    return dict(places(aggregation.compute, lenient).bags) if aggregation.correlation is not None else None
 
 
 def fingerprint(agent: Agent) -> str:
@@ -233,7 +243,7 @@ def _kept(codec: Codec, want: FieldDecoder) -> Callable[[Any, bytes], bytes] | N
 def _key_of(get: Callable[[Any], Any]) -> Callable[[Any], bytes]:
     def key_of(record: Any) -> bytes:
         value = get(record)
-        return value.encode() if isinstance(value, str) else canonical(value)
+        return value.encode() if isinstance(value, str) else key_text(value)
 
     return key_of
 

@@ -50,7 +50,6 @@ class Forwarding(RecordProcessor):
     def __init__(self, agent: Agent, rule: Rule, reads: Codec, most: int) -> None:
         """A message may have at most `most` bytes. Raises ConfigurationError."""
         self._rule, self._most, self._drops = rule, most, agent.unrouted == "drop"
-        self._copied = [frozenset(each.name for each in to.select if not each.expression) for to in agent.outputs]
         outputs = [_with_expressions(to) for to in agent.outputs]
         opaque = agent.dedupe is None or agent.dedupe.by != "field"  # an id in a field needs a valid value
         self._fields = Fields([each for to in outputs for each in clauses(to)], agent.let, reads, opaque=opaque)
@@ -121,9 +120,9 @@ class Forwarding(RecordProcessor):
         return Message(Forwarded(kept, outputs), record)
 
     def _selected(self, number: int, each: Route, seen: Any, record: Record) -> bytes:
-        """The document of the selected names. A name without an expression is left out where it is missing."""
+        """The document of the selected names. A copy of what is missing is left out."""
         found = computed_fields("select", each.select, seen)
-        document = {n: value for n, value in found.items() if value is not None or n not in self._copied[number]}
+        document = {name: value for name, value in found.items() if value is not None or name not in each.copies}
         to: Target = self._targets[number]  # type: ignore[assignment]  # every route with `select` has one
         try:
             return to.encode(document)
@@ -151,6 +150,6 @@ def _sent(message: Message, identity: str) -> list[Event]:
 
 
 def _with_expressions(to: Destination) -> Destination:
-    """A name alone in `select` is the field of that name, null where it is missing."""
-    select = tuple(replace(each, expression=each.expression or f"default({each.name}, null)") for each in to.select)
+    """A name alone in `select` is the field of that name."""
+    select = tuple(replace(each, expression=each.expression or each.name) for each in to.select)
     return replace(to, select=select)

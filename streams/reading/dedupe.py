@@ -10,7 +10,7 @@ from typing import Any
 
 from sluicegate.schemas import Codec
 from sluicegate.schemas.codecs import as_json
-from sluicegate.schemas.json import Field, canonical, decode_any, wanted
+from sluicegate.schemas.json import Field, decode_any, key_text, wanted
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.aggregation.accept import refuse
 from sluicegate.streams.aggregation.clauses import ClauseFailed, Lets
@@ -113,8 +113,7 @@ def _field(path: str, codec: Codec) -> ReadId:
     parsed: Callable[[bytes], Any] = parse if codec.name == "json" else lambda value: parse(text(value))
 
     def read(record: Record) -> bytes | None:
-        value = get(parsed(record.value()))  # type: ignore[arg-type]
-        return value.encode() if isinstance(value, str) else canonical(value)
+        return key_text(get(parsed(record.value())))  # type: ignore[arg-type]
 
     return read
 
@@ -124,8 +123,7 @@ def _computed(path: str, lets: Lets) -> ReadId:
     parse, [get] = want.decode, want.getters
 
     def read(record: Record) -> bytes | None:
-        value = get(parse(lets.added(record, record.value())))  # type: ignore[arg-type]
-        return value.encode() if isinstance(value, str) else canonical(value)
+        return key_text(get(parse(lets.added(record, record.value()))))  # type: ignore[arg-type]
 
     return read
 
@@ -145,12 +143,13 @@ class DuplicateFilter:
     ) -> Iterator[Sequence[Record]]:
         """The new records, in runs. Process one run before asking for the next.
 
-        A refused record, found among `groups.events` or in the `inbox`, does not count as seen. So a run ends before an
-        id of the run comes again.
+        The id of a record counts as seen if the record counts: not if it is refused, found among `groups.events` or in
+        the `inbox`, nor if the file says to skip it. So a run ends before an id of the run comes again, and before an
+        id that the ids of the run may push out.
         """
         run: list[Record] = []
         ids: dict[bytes, Record] = {}
-        holds = self.seen.holds
+        seen, holds = self.seen, self.seen.holds
         for record in records:
             try:
                 identity = self._rule.identity(record)
@@ -158,12 +157,13 @@ class DuplicateFilter:
                 refuse(groups, record, failed)
                 continue
             refused = identity is None and self._rule.refuses(record)
-            if refused or identity in ids:
+            known = identity is not None and holds(identity, now)
+            if refused or identity in ids or (known and seen.size + len(ids) > seen.most):
                 yield from self._ended(run, ids, now, groups, inbox)
-                run, ids = [], {}
+                run, ids, known = [], {}, identity is not None and holds(identity, now)
             if refused:
                 self._rule.refuse(groups, record)
-            elif identity is not None and holds(identity, now):
+            elif known:
                 self.dropped += 1
             else:
                 run.append(record)
@@ -175,11 +175,13 @@ class DuplicateFilter:
         self, run: Sequence[Record], ids: dict[bytes, Record], now: float, groups: Groups, inbox: Sequence[object]
     ) -> Iterator[Sequence[Record]]:
         if run:
-            events, items = len(groups.events), len(inbox)
+            events, items, out = len(groups.events), len(inbox), set[int]()
+            groups.left_out = out
             yield run
+            groups.left_out = None
             decided = [*groups.events[events:], *inbox[items:]]
-            refused = {each.record.offset() for each in decided if isinstance(each, Refused)}
-            self.seen.note([name for name, record in ids.items() if not refused or record.offset() not in refused], now)
+            out |= {each.record.offset() for each in decided if isinstance(each, Refused)}
+            self.seen.note([name for name, record in ids.items() if not out or record.offset() not in out], now)
 
     def given_up(self, events: Sequence[object]) -> list[bytes]:
         """The ids of messages that were refused for good by a handler, or after a lookup. They are to be forgotten: a

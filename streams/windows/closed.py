@@ -4,13 +4,14 @@ from heapq import heapify, heappop, heappush
 from math import inf
 from typing import TYPE_CHECKING
 
+from sluicegate.streams.agent import AMEND
 from sluicegate.streams.aggregation.entry import ADDED
 from sluicegate.streams.aggregation.layout import FIRST
 
 if TYPE_CHECKING:
     from sluicegate.streams.windows.groups import WindowGroups
 
-AMEND, NEW = "amend", "new"
+NEW = "new"
 
 
 class ClosedGroups:

@@ -10,7 +10,7 @@ from typing import Any
 
 from sluicegate.streams.agent import Correlation, Window
 from sluicegate.streams.aggregation.accept import add_to, admitted
-from sluicegate.streams.aggregation.layout import FIRST, LAST, GroupState
+from sluicegate.streams.aggregation.layout import FIRST, GroupState
 from sluicegate.streams.aggregation.results import rfc3339
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record
@@ -48,24 +48,23 @@ class CorrelatedByTime(WindowGroups):
         super().fire(key, reason, now)
         self.ended.note(key_of(key), now)
 
-    def count(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> None:
+    def count(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> bool:
         group = name(0, key)
         state = self._open_at_watermark(group, now)
         if self._is_late(key, state, record, time, now):
-            return
+            return True
         self._at = time
         state = admitted(self, group, record, items, now)
         if state is None:
-            return
+            return False
         before = state[EARLIEST], state[LATEST]
         state[EARLIEST], state[LATEST] = min(before[0], time), max(before[1], time)
-        add_to(self, group, state, record, read, items, now)
-        if self.states.get(group) is not state:
-            return
-        if state[LAST] != record.offset():  # the record was refused
+        if not add_to(self, group, state, record, read, items, now):
             state[EARLIEST], state[LATEST] = before
-        elif not self._since_last and state[EARLIEST] < before[0]:
+            return False
+        if self.states.get(group) is state and not self._since_last and state[EARLIEST] < before[0]:
             heappush(self._order, (self.span(group, state).closes, state[FIRST], group))
+        return True
 
     def _open_at_watermark(self, group: bytes, now: float) -> GroupState | None:
         """The state of the group, unless the watermark has ended it: then it fires before the record is judged."""

@@ -27,8 +27,9 @@ from sluicegate.streams.windows.fold import fold, folds
 from sluicegate.streams.windows.fold_merged import fold_merged
 from sluicegate.streams.windows.marks import stamp
 from sluicegate.streams.windows.merged import MergedClock
+from sluicegate.streams.windows.room import expected
 from sluicegate.streams.windows.times import NoTime, milliseconds, reader, source
-from sluicegate.streams.windows.tumbling import Span, key_of, tumbling
+from sluicegate.streams.windows.tumbling import NAMING, Span, key_of, name, tumbling
 
 SLICE = 1_000  # windows that the records of one batch close at most; the others wait for `expire`
 AT_MOST = "at_most"
@@ -137,16 +138,37 @@ class WindowGroups(Groups):
         except Exception as error:
             refuse(self, record, error)
             return
-        if key is None or len(key) > LONGEST_KEY:
-            self.refuse_key(record, key, LONGEST_KEY)
+        if key is None or len(key) > LONGEST_KEY - NAMING:
+            self.refuse_key(record, key, LONGEST_KEY - NAMING)
             return
         if self._ahead(time, now):
             text = f"its time {rfc3339(time / 1000)} is more than max_ahead after the worker's clock"
             self.refuse(record, "aggregate", "time-ahead", text)
             return
+        if self.merged is None and time > self.event.watermark:
+            self._lead(record, key, time, read, items, now)
+            return
         if self.event.read(time):
             self.close_passed(now)
         self.count(record, key, time, read, items, now)
+
+    def _lead(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> None:
+        """The record has a later time than all before. It moves the watermark and ends groups, unless it is refused."""
+        before, ends = self.event.watermark, self.next_end() <= time
+        if ends and not expected(self, self.group_of(record, key, time), record, time, read, items, now):
+            return
+        self.event.read(time)
+        self.close_passed(now)
+        if not self.count(record, key, time, read, items, now) and not ends:
+            self.event.watermark = before
+
+    def group_of(self, record: Record, key: bytes, time: int) -> bytes:
+        """The name of the group that takes a record whose time is not late; the group may not be open yet."""
+        return name(self.tumbling.start(time), key)
+
+    def leaves(self, group: bytes, state: GroupState) -> float:
+        """The watermark from which on the group takes no room."""
+        return self.span(group, state).closes
 
     def span(self, group: bytes, state: GroupState) -> Span:
         """The window of a group."""
@@ -166,8 +188,9 @@ class WindowGroups(Groups):
         """The watermark at which the next group ends; infinity without one."""
         return self.next_close()
 
-    def count(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> None:
-        """The watermark is where the record moved it: the record counts in its window, or is late."""
+    def count(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> bool:
+        """The watermark is where the record moved it: the record counts in its window, or is late. False: it was
+        refused."""
         raise NotImplementedError
 
     def _event_time(self, record: Record, read: Any) -> int:
@@ -200,13 +223,15 @@ class WindowGroups(Groups):
 
     def _untimed(self, record: Record, error: NoTime) -> None:
         if self.rule.aggregation.on_missing == "skip":
-            self.counts["skipped"] += 1
+            self.skip(record)
         else:
             self.refuse(record, "decode", error.reason, str(error))
 
     def _late(self, record: Record, span: Span) -> None:
         self.counts["late"] += 1
-        if self.window.late != "skip":
+        if self.window.late == "skip":
+            self.leave_out(record)
+        else:
             behind = (self.event.watermark - span.closes) / 1000
             named = f"{rfc3339(span.start / 1000)} to {rfc3339(span.end / 1000)}"
             text = f"its window {named} closed {behind:g} s before the watermark"
@@ -333,6 +358,14 @@ class WindowGroups(Groups):
         window = Closing(span.start, span.end, by, self.event.watermark, self._revision, at)
         self._sent += state[BYTES]
         return fired(key_of(key), state, reason, now, values, window)
+
+    def relieve(self, record: Record, now: float, limit: str) -> bool:
+        """As in Groups, after the windows have fired that the watermark closed and that still wait."""
+        many = len(self.states)
+        while self.rule.aggregation.on_full != "fire-oldest" and self._due() and self._close(now, 1):
+            if len(self.states) < many:
+                return True
+        return super().relieve(record, now, limit)
 
     def fire_oldest(self, now: float) -> None:
         """Make room: fire the group whose window closes next. If the watermark closed it already, the limit changes

@@ -49,19 +49,22 @@ class HoppingGroups(WindowGroups):
         start, kind = max(state[NEXT], oldest[NEXT]), self.tumbling
         return Span(start, start + kind.size, kind.closes(start))
 
-    def count(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> None:
+    def count(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> bool:
         pane = self.tumbling.start(time)
         closes = self.tumbling.closes(pane)
         if closes <= self.event.watermark or pane < self._unfired(key):
             self._late(record, Span(pane, pane + self.tumbling.size, closes))
-            return
+            return True
         if self.tumbling.first_closes(pane) <= self.event.watermark:
             self.counts["partly_late"] += 1
         while (due := self._closes(key)) is not None and due <= self.event.watermark:
             self._closing = self.event.closed_by(due)
             self._fire_window(key, WINDOW, now)
             self._closing = ""
-        put(self, name(pane, key), record, read, items, now)
+        return put(self, name(pane, key), record, read, items, now)
+
+    def leaves(self, group: bytes, state: GroupState) -> float:
+        return self.tumbling.closes(start_of(group))
 
     def _closes(self, key: bytes) -> int | None:
         """The watermark that closes the next window of the key."""
@@ -141,7 +144,7 @@ class HoppingGroups(WindowGroups):
 
     def _merged(self, members: list[bytes]) -> Bags:
         """The items of the panes, pane by pane."""
-        merged: Bags = [{} if bag.unique else [] for bag in self.rule.plan.bags]
+        merged = self.rule.plan.empty_bags()
         for each in members if merged else ():
             for into, bag in zip(merged, self.bags[each], strict=True):
                 into.update(bag) if type(into) is dict else into.extend(bag)

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from sluicegate.streams.agent import Window
+from sluicegate.streams.agent import AMEND, Window
 from sluicegate.streams.aggregation.accept import put
 from sluicegate.streams.aggregation.groups import SLICE_BYTES, STALE
 from sluicegate.streams.aggregation.layout import FIRST, LAST, OPENED, GroupState
@@ -90,6 +90,11 @@ class LateGroups(WindowGroups):
             self.cut.add(span.start)
         self.touched[key] = state
         self.emit(fire)
+
+    def leaves(self, group: bytes, state: GroupState) -> float:
+        if group in self.closed:
+            return self.after.end_of(group)
+        return super().leaves(group, state) + (self.after.keep if self.after.late == AMEND else 0)
 
     def flush(self, key: bytes, now: float) -> None:
         if key in self.closed:

@@ -74,7 +74,7 @@ class OriginGroups(Groups):
             time = self._time(record)
         except NoTime as error:
             if self.rule.aggregation.on_missing == "skip":
-                self.counts["skipped"] += 1
+                self.skip(record)
             else:
                 self.refuse(record, "decode", error.reason, str(error))
             return None

@@ -12,7 +12,7 @@ from typing import Any
 from sluicegate.streams.agent import Window
 from sluicegate.streams.aggregation.accept import add_to, admitted
 from sluicegate.streams.aggregation.groups import STALE
-from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, LAST, SEEN, Bags, GroupState
+from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, SEEN, Bags, GroupState
 from sluicegate.streams.aggregation.merging import merging
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record
@@ -47,38 +47,42 @@ class SessionGroups(LateGroups):
         seen: float = state[SEEN]
         return seen
 
-    def count(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> None:
+    def count(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> bool:
         touched = self._touched(self.sessions, key, time)
         if late := not touched and time + self.lasts <= self.event.watermark:
             if not self.after.keep:
                 self._late(record, Span(time, time + self.gap, time + self.lasts))
-                return
+                return True
             self.counts["late"] += 1
             touched = self._touched(self._gathering, key, time)
         self._at = time
         group = touched[0] if touched else name(record.offset(), key)
         if late:
             self._opens_late = group
-        self._add(group, touched[1:], record, time, read, items, now)
+        counted = self._add(group, touched[1:], record, time, read, items, now)
         if late:
             self._took_late(record, group, now)
+        return counted
+
+    def group_of(self, record: Record, key: bytes, time: int) -> bytes:
+        touched = self._touched(self.sessions, key, time)
+        return touched[0] if touched else name(record.offset(), key)
 
     def _add(
         self, group: bytes, others: list[bytes], record: Record, time: int, read: Any, items: list[Any], now: float
-    ) -> None:
-        """The record joins the session of this name, and the other ones with it."""
+    ) -> bool:
+        """The record joins the session of this name, and the other ones with it. False: it was refused."""
         state = admitted(self, group, record, items, now)
         if state is None:
-            return
+            return False
         before = state[BEGIN], state[END], state[SEEN]
         state[BEGIN], state[END], state[SEEN] = min(before[0], time), max(before[1], time), now
-        add_to(self, group, state, record, read, items, now)
-        if self.states.get(group) is not state:
-            return
-        if state[LAST] != record.offset():  # the record was refused
+        if not add_to(self, group, state, record, read, items, now):
             state[BEGIN], state[END], state[SEEN] = before
-        elif others:
+            return False
+        if others and self.states.get(group) is state:
             self._join(group, state, others, now)
+        return True
 
     def _fold(self, records: Sequence[Record], now: float) -> None:
         fold_sessions(self, records, now)
@@ -111,10 +115,9 @@ class SessionGroups(LateGroups):
         heappush(self._order, (self.span(group, state).closes, state[FIRST], group))
         heappush(self._ages, (state[SEEN], state[FIRST], group))
         self.touched[group] = state
-        bounds = self.rule.aggregation
         if state[COUNT] >= self.rule.completion.most:
             self.limit(group, now)
-        elif state[BYTES] > bounds.max_bytes and bounds.on_full == "fire-oldest":
+        elif state[BYTES] > self.rule.aggregation.max_bytes:
             self.fire(group, "limit", now)
 
     def _collect_all(self, group: bytes, state: GroupState, bags: Bags) -> None:

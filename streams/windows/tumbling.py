@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from sluicegate.streams.agent import Window
 
-_NAME = 8  # bytes of the start before the key
+NAMING = 8  # bytes of the name of a group before its key
 
 
 class Span(NamedTuple):
@@ -49,12 +49,12 @@ def tumbling(window: Window) -> Tumbling:
 
 def name(start: int, key: bytes) -> bytes:
     """The name of a group: the start of its window, and its key."""
-    return start.to_bytes(_NAME, "big", signed=True) + key
+    return start.to_bytes(NAMING, "big", signed=True) + key
 
 
 def start_of(name: bytes) -> int:
-    return int.from_bytes(name[:_NAME], "big", signed=True)
+    return int.from_bytes(name[:NAMING], "big", signed=True)
 
 
 def key_of(name: bytes) -> bytes:
-    return name[_NAME:]
+    return name[NAMING:]

@@ -18,12 +18,13 @@ class TumblingGroups(LateGroups):
         start = start_of(group)
         return Span(start, start + self.tumbling.size, self.tumbling.closes(start))
 
-    def count(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> None:
+    def count(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> bool:
         start = self.tumbling.start(time)
         closes, group = self.tumbling.closes(start), name(start, key)
         if closes > self.event.watermark and group not in self.closed:
-            put(self, group, record, read, items, now)
-        elif closes + self.after.keep > self.event.watermark:
+            return put(self, group, record, read, items, now)
+        if closes + self.after.keep > self.event.watermark:
             self._put_late(record, group, closes, read, items, now)
         else:
             self._late(record, Span(start, start + self.tumbling.size, closes))
+        return True

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from tests.mutation import (
     child,
+    clauses,
     console,
     correlations,
     engine,
@@ -51,6 +52,7 @@ GUARDS = (
     *rebuilding.GUARDS,
     *rereading.GUARDS,
     *windows.GUARDS,
+    *clauses.GUARDS,
     *late.GUARDS,
     *correlations.GUARDS,
     *rules.GUARDS,

@@ -255,13 +255,7 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
             "        self.offset = last.offset() + 1 if taken(self.groups, fresh) else self.offset\n",
         ),
     ),
-    "dedupe": (
-        Edit(
-            "streams/reading/dedupe.py",
-            "            elif identity is not None and holds(identity, now):",
-            "            elif False:",
-        ),
-    ),
+    "dedupe": (Edit("streams/reading/dedupe.py", "            elif known:\n", "            elif False:\n"),),
     # -- what a person does --------------------------------------------------------------------------------------------
     "retried": (
         Edit(

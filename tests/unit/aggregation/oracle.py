@@ -74,7 +74,7 @@ class Oracle:
             return
         if self.rule.key is not None:
             found = at(document, self.rule.key)
-            key = found.encode() if isinstance(found, str) else plain(found)
+            key = found.encode() if isinstance(found, str) else plain(whole(found))
         if key is None:
             self.refused.append((offset, "no-key"))
             return
@@ -89,7 +89,7 @@ class Oracle:
             self.end(key, "count", now)
         elif ends:
             self.end(key, "until", now)
-        elif len(group.records) >= self.rule.max_items and self.rule.on_full == "fire-oldest":
+        elif len(group.records) >= self.rule.max_items:
             self.end(key, "limit", now)
 
     def takes(self, offset: int, value: bytes | None) -> bool:
@@ -110,7 +110,7 @@ class Oracle:
             return same(at(document, self.rule.until.field), self.rule.until.equals)
         values = {r.name: self.value(r, group) for r in self.rule.compute} | {"count": len(group.records)}
         try:
-            return bool(self.ends(document, {name: v for name, v in values.items() if v not in (None, MISSING)}))
+            return bool(self.ends(document, {name: v for name, v in values.items() if v is not None}))
         except LookupError:
             self.refused.append((offset, "expression-failed"))
             group.records.pop()
@@ -154,15 +154,10 @@ class Oracle:
         """The group for one more record, after the limits had their say."""
         rule, size = self.rule, len(value) if self.collects else 0
         group = self.groups.get(key)
-        if group is not None and len(group.records) >= rule.max_items and not self.relieve(offset, now):
-            return None
         if size > rule.max_bytes:
             self.refused.append((offset, "too-large"))
             return None
         if group is not None and group.size + size > rule.max_bytes:
-            if rule.on_full != "fire-oldest":
-                self.relieve(offset, now)
-                return None
             self.end(key, "limit", now)
         if key not in self.groups:
             if len(self.groups) >= rule.max_groups and not self.relieve(offset, now):
@@ -181,7 +176,7 @@ class Oracle:
         group = self.groups.pop(key)
         if reason == "timeout" and self.rule.on_timeout == "discard":
             return
-        values = {r.name: v for r in self.rule.compute if (v := self.value(r, group)) is not MISSING}
+        values = {r.name: self.value(r, group) for r in self.rule.compute}
         fire = (reason, len(group.records), group.first, group.last, group.opened, now, values)
         self.fires.setdefault(key, []).append(fire)
 
@@ -202,9 +197,9 @@ def of(kind: str, found: list[Any]) -> Any:
     if kind == "sum":
         return sum(found)
     if kind == "mean":
-        return sum(found) / len(found) if found else MISSING
+        return sum(found) / len(found) if found else None
     if kind == "distinct":
-        return len({plain(int(v) if isinstance(v, float) and v.is_integer() else v) for v in found})
+        return len({plain(whole(v)) for v in found})
     if kind == "collect":
         return found
     if not found:
@@ -243,6 +238,15 @@ def is_number(value: Any) -> bool:
 
 def same(value: Any, wanted: Any) -> bool:
     return value == wanted and isinstance(value, bool) == isinstance(wanted, bool)
+
+
+def whole(value: Any) -> Any:
+    """Numbers that are whole, as integers, at any depth."""
+    if isinstance(value, dict):
+        return {name: whole(v) for name, v in value.items()}
+    if isinstance(value, list):
+        return [whole(v) for v in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def plain(value: Any) -> bytes:

@@ -1,7 +1,7 @@
 """Every limit of one partition: what is refused, what fires early, what memory a group may take."""
 
 import json
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -77,12 +77,14 @@ def test_a_rule_that_stops_when_full_halts_the_partition() -> None:
         taken(Aggregation(on_full="stop", max_groups=1), (b"a", of()), (b"b", of()))
 
 
-def test_a_full_group_refuses_until_its_timeout_when_the_file_says_dead_letter() -> None:
-    turned = Turned(an_agent(Aggregation(on_full="dead-letter", max_items=2, since_first=10.0)))
-    turned.accept([record(n, b"a", of()) for n in range(4)], 100.0)
-    assert refused(turned.groups) == [(2, "limit"), (3, "limit")]
-    turned.accept([record(4, b"a", of())], 110.0)
-    assert ended(turned.groups) == [(b"a", "timeout", 2)]
+@pytest.mark.parametrize("on_full", ["dead-letter", "stop"])
+def test_a_full_group_ends_whatever_the_file_says_of_a_full_partition(on_full: Literal["dead-letter", "stop"]) -> None:
+    groups = taken(Aggregation(on_full=on_full, max_items=2, since_first=10.0), *[(b"a", of())] * 4)
+    assert refused(groups) == []
+    assert ended(groups) == [(b"a", "limit", 2), (b"a", "limit", 2)]
+    groups = taken(Aggregation(compute=ROWS, on_full=on_full, max_bytes=1000), *[(b"a", b'"%b"' % (b"x" * 400))] * 3)
+    assert refused(groups) == []
+    assert ended(groups) == [(b"a", "limit", 2)]
 
 
 def test_a_key_that_is_too_long_is_refused() -> None:

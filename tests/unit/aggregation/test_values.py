@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from sluicegate.streams.agent import Aggregation, Reducer
+from sluicegate.streams.aggregation.events import Unhandled
 from tests.unit.aggregation import formats
 from tests.unit.aggregation.turning import Turned, an_agent, record
 
@@ -23,6 +24,16 @@ def fired(compute: tuple[Reducer, ...], *values: bytes, form: str = "json", **ru
     return turned.fires[b"a"][0][-1]  # type: ignore[no-any-return]
 
 
+def overflowed(compute: tuple[Reducer, ...], *values: bytes) -> str:
+    """The error of the result, which is a dead letter."""
+    turned = Turned(an_agent(Aggregation(count=len(values), compute=compute)))
+    turned.accept([record(n, b"a", value) for n, value in enumerate(values)], 1.0)
+    [letter] = turned.groups.events
+    assert isinstance(letter, Unhandled)
+    assert (letter.reason, letter.stage, letter.fire.count) == ("overflow", "aggregate", len(values))
+    return letter.error
+
+
 def of(*numbers: Any) -> tuple[bytes, ...]:
     return tuple(json.dumps({"n": n}).encode() for n in numbers)
 
@@ -33,10 +44,13 @@ def test_a_sum_of_integers_is_an_integer_beyond_64_bits() -> None:
 
 @pytest.mark.parametrize("compute", [NUMBERS, (*NUMBERS, Reducer("first", "first", "n"))], ids=["inline", "adders"])
 def test_integers_beyond_all_floats_do_not_end_the_loop(compute: tuple[Reducer, ...]) -> None:
-    found = fired(compute, *of(HUGE, 0.5))
-    assert (found["sum"], found["mean"], found["min"], found["max"]) == (None, None, 0.5, HUGE)
-    assert fired(compute, *of(HUGE, 1))["sum"] == HUGE + 1
-    assert fired(compute, *of(-HUGE, -HUGE))["mean"] is None
+    for numbers in ((HUGE, 0.5), (1e308, 1e308), (1e308, 1e308, -1e308), (1e308, 1e308, -HUGE)):
+        assert "give sum and mean beyond the range of a double" in overflowed(compute, *of(*numbers))
+    assert "give mean beyond the range of a double" in overflowed(compute, *of(-HUGE, -HUGE))
+
+
+def test_a_sum_of_integers_has_no_range() -> None:
+    assert fired((Reducer("sum", "sum", "n"),), *of(HUGE, 1))["sum"] == HUGE + 1
 
 
 def test_distinct_takes_1_and_1_0_for_one_number_and_true_for_another_value() -> None:
@@ -48,8 +62,16 @@ def test_distinct_takes_1_and_1_0_for_one_number_and_true_for_another_value() ->
     )
 
 
-def test_the_mean_of_nothing_does_not_exist() -> None:
-    assert fired(NUMBERS, b"{}", b'{"n":null}', on_missing="ignore") == {"sum": 0, "min": None, "max": None}
+def test_what_each_reducer_gives_for_nothing() -> None:
+    compute = (
+        *NUMBERS,
+        *(Reducer(kind, kind, "n") for kind in ("first", "last", "distinct", "collect")),  # type: ignore[arg-type]
+    )
+    nothing = {"first": None, "last": None, "distinct": 0, "collect": []}
+    assert fired(compute, b"{}", b'{"n":null}', on_missing="ignore") == {
+        **{"sum": 0, "min": None, "max": None, "mean": None},
+        **nothing,
+    }
 
 
 @pytest.mark.parametrize("value", [b"[1]", b'"text"', b"7", b"null", b"true"])

@@ -15,7 +15,7 @@ from sluicegate.streams.testing.play import play, play_with_crashes
 DOCUMENT = (Path(__file__).resolve().parents[3] / "docs" / "correlate.md").read_text(encoding="utf-8")
 
 
-[FILE] = re.findall(r"```yaml\n(.*?)```", DOCUMENT, re.S)
+FILE, BACKLOG = re.findall(r"```yaml\n(.*?)```", DOCUMENT, re.S)
 
 
 def loaded_from(file: str, folder: Path) -> Loaded:
@@ -28,6 +28,13 @@ def loaded_from(file: str, folder: Path) -> Loaded:
 @pytest.mark.parametrize("number", range(4))
 def test_its_file_passes_its_own_tests(tmp_path: Path, number: int) -> None:
     found = loaded_from(FILE, tmp_path)
+    assert found.app is not None
+    assert play(found.app, found.cases[number]) is None
+
+
+@pytest.mark.parametrize("number", range(2))
+def test_which_of_two_records_that_do_not_fit_together_stays_is_as_it_says(tmp_path: Path, number: int) -> None:
+    found = loaded_from(BACKLOG, tmp_path)
     assert found.app is not None
     assert play(found.app, found.cases[number]) is None
 

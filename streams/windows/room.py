@@ -1,0 +1,74 @@
+"""Whether a record will be refused whose time ends groups: it is asked before they end.
+
+A record that is refused moves no watermark. Groups that have ended cannot be opened again.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from sluicegate.streams.aggregation.accept import NotAdded, addition
+from sluicegate.streams.aggregation.layout import BYTES, GroupState
+from sluicegate.streams.contracts.record import Record
+
+if TYPE_CHECKING:
+    from sluicegate.streams.windows.groups import WindowGroups
+
+
+def expected(
+    windows: "WindowGroups", group: bytes, record: Record, time: int, read: Any, items: list[Any], now: float
+) -> bool:
+    """Whether the group of this name will take the record, after the groups are gone that its time ends. Otherwise the
+    record is refused. Raises Halt."""
+    size = windows.growth(group, items)
+    if windows.outgrows(record, size) or not _has_room(windows, group, record, size, time, now):
+        return False
+    rule = windows.rule
+    if rule.ending is None and not rule.plan.folds:
+        return True
+    state = _with_room(windows, group, size)
+    if state is None:
+        bags, tried = rule.plan.empty_bags(), _blank(windows, record, now)
+    else:
+        bags, tried = windows.bags.get(group, []), state.copy()
+    try:
+        addition(windows, bags, tried, record, read, items)
+    except NotAdded as refusal:
+        refusal.refuse()
+        return False
+    return True
+
+
+def _with_room(windows: "WindowGroups", group: bytes, size: int) -> GroupState | None:
+    """The open group, unless it ends to make room for so many bytes more."""
+    state = windows.states.get(group)
+    outgrown = state is not None and state[BYTES] + size > windows.rule.aggregation.max_bytes
+    return None if outgrown and windows.rule.parts else state
+
+
+def _blank(windows: "WindowGroups", record: Record, now: float) -> GroupState:
+    return [0, record.offset(), record.offset(), now, None, None, 0, *windows.rule.plan.blank]
+
+
+def _has_room(windows: "WindowGroups", group: bytes, record: Record, size: int, time: int, now: float) -> bool:
+    """Raises Halt."""
+    aggregation, state = windows.rule.aggregation, windows.states.get(group)
+    if aggregation.on_full == "fire-oldest":
+        return True
+    if group in windows.full:
+        return windows.relieve(record, now, f"max_items {aggregation.max_items}")
+    own = 0 if state is None else int(state[BYTES])
+    if own + size > aggregation.max_bytes and not windows.rule.parts:
+        return windows.relieve(record, now, f"max_bytes {aggregation.max_bytes}")
+    ended = own if own + size > aggregation.max_bytes else 0
+    elders = sum(len(each.states) for each in windows.elders)
+    more = len(windows.states) + elders + (state is None) - aggregation.max_groups
+    larger = windows.bytes + size - ended - windows.most_bytes
+    for name, each in windows.states.items() if more > 0 or larger > 0 else ():
+        if windows.leaves(name, each) <= time:
+            more, larger = more - 1, larger - each[BYTES]
+            if more <= 0 and larger <= 0:
+                break
+    if more > 0 and state is None:
+        return windows.relieve(record, now, f"max_groups {aggregation.max_groups}")
+    if larger > 0:
+        return windows.relieve(record, now, f"max_buffered_bytes {aggregation.max_buffered_bytes}")
+    return True

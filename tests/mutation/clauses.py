@@ -1,0 +1,113 @@
+"""Guards of what clauses and reducers mean. The oracle of all clauses must miss each of them."""
+
+from tests.mutation.guard import Guard
+
+ORACLE = ("tests/unit/oracle/test_oracle.py",)
+THESE = "plain_python"
+
+GUARDS = (
+    Guard(
+        "clauses: of two reducers that keep the same each is merged",
+        "streams/aggregation/reducers.py",
+        "        slots.append((name, range(end, end + width)))\n",
+        "        slots[:] = [*((n, s) for n, s in slots if n != name), (name, range(end, end + width))]\n",
+        ORACLE,
+        THESE,
+    ),
+    Guard(
+        "clauses: until counts equal records of a leg",
+        "streams/aggregation/ending.py",
+        "item is not None and not (type(bag) is dict and item in bag)",
+        "item is not None and item not in bag",
+        ORACLE,
+        THESE,
+    ),
+    Guard(
+        "clauses: the id of a record that is skipped is not remembered",
+        "streams/aggregation/groups.py",
+        "            self.left_out.add(record.offset())\n",
+        "            pass\n",
+        ORACLE,
+        THESE,
+    ),
+    Guard(
+        "clauses: the id of a record that is refused is not remembered",
+        "streams/reading/dedupe.py",
+        "            out |= {each.record.offset() for each in decided if isinstance(each, Refused)}\n",
+        "",
+        ORACLE,
+        THESE,
+    ),
+    Guard(
+        "clauses: the ids of a batch push out older ones in their order",
+        "streams/reading/dedupe.py",
+        " or (known and seen.size + len(ids) > seen.most)",
+        "",
+        ORACLE,
+        THESE,
+    ),
+    Guard(
+        "clauses: a record that is refused moves no watermark",
+        "streams/windows/groups.py",
+        "            self.event.watermark = before\n",
+        "            pass\n",
+        ORACLE,
+        THESE,
+    ),
+    Guard(
+        "clauses: a record that is refused closes no window",
+        "streams/windows/groups.py",
+        "        if ends and not expected(",
+        "        if False and not expected(",
+        ORACLE,
+        THESE,
+    ),
+    Guard(
+        "clauses: a group of max_items ends whatever on_full says",
+        "streams/aggregation/groups.py",
+        '        if self.rule.parts:\n            self.fire(key, "limit", now)\n',
+        '        if self.rule.aggregation.on_full == "fire-oldest":\n            self.fire(key, "limit", now)\n',
+        ORACLE,
+        THESE,
+    ),
+    Guard(
+        "clauses: the mean of nothing is null",
+        "streams/aggregation/reducers.py",
+        "_mean(state[slot], state[many]) if state[many] else None",
+        "_mean(state[slot], state[many] or 1)",
+        ORACLE,
+        THESE,
+    ),
+    Guard(
+        "clauses: a copy of what is missing is left out, whatever its new name is",
+        "streams/aggregation/results.py",
+        "    copies = {each.name: path for each in to.select if (path := copied_from(each))}\n",
+        "    copies = {each.name: path for each in to.select if not each.expression and (path := copied_from(each))}\n",
+        ORACLE,
+        THESE,
+    ),
+    Guard(
+        "clauses: 42 and 42.0 are one key",
+        "schemas/json.py",
+        "            return int(value) if value.is_integer() else value\n",
+        "            return value\n",
+        ORACLE,
+        THESE,
+    ),
+    Guard(
+        "clauses: a sum that no double holds is a dead letter",
+        "streams/aggregation/groups.py",
+        "        if names := self.rule.overflowed(fire.values):\n",
+        "        if names := list[str]():\n",
+        ORACLE,
+        THESE,
+    ),
+    Guard(
+        "clauses: a window may begin before 1970",
+        "streams/aggregation/results.py",
+        "min(max(at, FIRST_MOMENT), LAST_MOMENT)",
+        "min(max(at, 0.0), LAST_MOMENT)",
+        ORACLE,
+        THESE,
+    ),
+)
