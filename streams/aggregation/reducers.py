@@ -113,7 +113,7 @@ def _added(adders: Mapping[int, Add], inline: int) -> tuple[int, Add | None, tup
     return inline, together([add for slot, add in adders.items() if slot != inline]), tuple(adders.values())
 
 
-class Places(NamedTuple):
+class KeptPlaces(NamedTuple):
     """Where `plan` keeps the parts of each reducer: its slots, and the index of its bag. Reducers that keep the same
     have the same name here (`kept_as`), but places of their own, except the numbers of a field."""
 
@@ -121,7 +121,7 @@ class Places(NamedTuple):
     bags: list[tuple[object, int]]
 
 
-def places(compute: Sequence[Reducer], lenient: bool, merged: bool = False) -> Places:
+def places(compute: Sequence[Reducer], lenient: bool, merged: bool = False) -> KeptPlaces:
     slots: list[tuple[object, range]] = []
     bags: list[tuple[object, int]] = []
     end, numbers = COLUMNS, set[object]()
@@ -137,7 +137,7 @@ def places(compute: Sequence[Reducer], lenient: bool, merged: bool = False) -> P
         width = (4 if lenient else 3) if reducer.kind in STATS else 1 + (merged and reducer.kind != "reduce")
         slots.append((name, range(end, end + width)))
         end += width
-    return Places(slots, bags)
+    return KeptPlaces(slots, bags)
 
 
 def kept_as(reducer: Reducer) -> object:

@@ -28,13 +28,11 @@ class Rule:
     results as they came; `grouped` that there is an aggregation, which has its own words for null values and missing
     fields. `where` is None when the agent takes every record, `results` when every result goes as a whole to the one
     destination, and when rows are looked up first. `time_of` finds the event time in what was read; None where no field
-    holds it. `times` is the window for which records are re-keyed. `parts` says that `max_items` and `max_bytes` end a
-    group, and that its later records make another result. A window whose results are revised (`amend`) has no parts.
+    holds it. `times` is the window for which records are re-keyed.
     """
 
     __slots__ = (
         "_parse",
-        "_totals",
         "aggregation",
         "completion",
         "decode",
@@ -48,7 +46,6 @@ class Rule:
         "max_record_bytes",
         "message",
         "on_error",
-        "parts",
         "plan",
         "results",
         "shared",
@@ -83,10 +80,8 @@ class Rule:
         self._parse = bounded(want.decode)
         getters = {field.path: get for field, get in zip(fields, want.getters, strict=True)}
         window, until = aggregation.window, aggregation.until
-        self.parts = window is None or window.late != AMEND
         merged = window is not None and window.kind in MERGED
         made: Plan = plan(aggregation.compute, getters, lenient, codec.shown, _kept(codec, want), merged=merged)
-        self._totals = [each.name for each in aggregation.compute if each.kind in ("sum", "mean")]
         self.plan = made if window is None else made._replace(blank=(*made.blank, *[0] * SLOTS[window.kind]))
         if self.plan.inline and want.attributes[0] != "f0":
             self.plan = self.plan._replace(inline=0, also=together(self.plan.adders))
@@ -103,6 +98,13 @@ class Rule:
         self.where = Where(agent.where, agent.let, codec, opaque=agent.forwards) if agent.where else None
         self.results = None if agent.lookups else results(agent)
 
+    @property
+    def parts(self) -> bool:
+        """Whether `max_items` and `max_bytes` end a group, and its later records make another result. A window whose
+        results are revised has no parts."""
+        window = self.aggregation.window
+        return window is None or window.late != AMEND
+
     def read(self, record: Record) -> Any:
         """What `decode` gives of its value, with the computed fields that the rule names. Raises ClauseFailed, and what
         decoders raise."""
@@ -115,7 +117,8 @@ class Rule:
 
     def overflowed(self, values: Mapping[str, Any]) -> list[str]:
         """The sums and means of these computed fields that no double holds."""
-        return [name for name in self._totals if type(value := values.get(name)) is float and not isfinite(value)]
+        totals = (each.name for each in self.aggregation.compute if each.kind in ("sum", "mean"))
+        return [name for name in totals if type(value := values.get(name)) is float and not isfinite(value)]
 
 
 def _legs(aggregation: Aggregation, lenient: bool) -> Mapping[object, int] | None:

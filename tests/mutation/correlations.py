@@ -81,8 +81,8 @@ GUARDS = (
     Guard(
         "correlate by time: an earlier record makes its group end earlier",
         BY_TIME,
-        "        elif not self._since_last and state[EARLIEST] < before[0]:\n",
-        "        elif False:\n",
+        "        if self.states.get(group) is state and not self._since_last and state[EARLIEST] < before[0]:\n",
+        "        if False:\n",
         BY_TIME_TESTS,
     ),
     Guard(

@@ -151,7 +151,7 @@ GUARDS = (
     Guard(
         "`until` sees the group with the record",
         "streams/aggregation/ending.py",
-        "range(len(bag) + (item is not None and item not in bag))",
+        "range(len(bag) + _grows(bag, item))",
         "range(len(bag))",
         UNTIL,
     ),

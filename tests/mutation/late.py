@@ -53,8 +53,8 @@ GUARDS = (
     Guard(
         "late: a record that is later than amend is a dead letter",
         "streams/windows/tumbling_groups.py",
-        "        elif closes + self.after.keep > self.event.watermark:\n",
-        "        elif self.after.keep:\n",
+        "        if closes + self.after.keep > self.event.watermark:\n",
+        "        if self.after.keep:\n",
         ENGINE,
     ),
     Guard(
