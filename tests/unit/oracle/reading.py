@@ -36,7 +36,7 @@ class Reader:
     def broken(self, reason: str) -> Refusal:
         if reason == "null-value" and self.rule is not None:
             policy = self.rule.get("on_null")
-        elif reason == "missing-field":
+        elif reason in ("missing-field", "wrong-type"):
             policy = (self.rule or {}).get("on_missing")
         else:
             policy = self.on_error.get("decode")
@@ -134,13 +134,15 @@ class Reader:
         except NoAnswer:
             raise self.failed() from None
         if names and not isinstance(document, dict):
+            raise self.broken("wrong-type")
+        needed = {name: kind for name, kind in names.items() if kind != "optional"}
+        for name, value in row.items():  # the first one in the record is named
+            if name in needed and value is None:
+                raise self.broken("missing-field")
+            if needed.get(name) == "number" and not is_number(value):
+                raise self.broken("wrong-type")
+        if needed.keys() - row.keys():
             raise self.broken("missing-field")
-        for name, kind in names.items():
-            value = row.get(name)
-            if kind == "number" and not is_number(value):
-                raise self.broken("missing-field")
-            if kind == "any" and value is None:
-                raise self.broken("missing-field")
         by = self.agent.get("key")
         key = sent.key if by is None else key_of(there(row, by))
         return key, row

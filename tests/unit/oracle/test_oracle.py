@@ -45,6 +45,6 @@ def test_the_seeds_use_every_clause_and_most_results_are_no_dead_letters() -> No
     assert rules == {"compute", "count", "until", "timeout", "on_timeout", "window", "on_null", "on_missing", *limits}
     sent = [by_plain_python(each) for each in cases]
     dead = {text.split()[1] for each in sent for text in each["dead"]}
-    assert dead >= {"expression-failed", "no-id", "no-key", "missing-field", "null-value", "undecodable", "unrouted"}
-    assert dead >= {"bad-time", "late", "limit", "overflow", "timeout", "too-large"}
+    assert dead >= {"expression-failed", "no-id", "no-key", "missing-field", "wrong-type", "null-value", "undecodable"}
+    assert dead >= {"bad-time", "late", "limit", "overflow", "timeout", "too-large", "unrouted"}
     assert sum(bool(each["out"] or each["other"] or each["third"]) for each in sent) > len(sent) * 0.6
