@@ -1,9 +1,10 @@
 """Describes an exception of the user's code: its message, and the line that raised it.
 
 Dead letters hold the message as it is. Log lines must hold no part of the record, so `Cause.shown` replaces words of
-the message by `<value>`: each word that occurs in the record's key, value or headers, and each word that may be such a
-part in another spelling (a word with digits, a number of more than three digits, an escape sequence). A value that the
-handler itself transformed into other plain letters cannot be recognized. Handlers, reducers and codecs all use this.
+the message by `<value>`: each word that occurs in a value of the record's key, value or headers, and each word that may
+be such a part in another spelling (a word with digits, a number of more than three digits, an escape sequence). Names
+of fields and the words of databases' errors stay: without them the message says nothing. A value that the handler
+itself transformed into other plain letters cannot be recognized. Handlers, reducers and codecs all use this.
 """
 
 import os
@@ -12,10 +13,13 @@ import sys
 import sysconfig
 import traceback
 import unicodedata
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from types import TracebackType
 from typing import Literal, NamedTuple
+
+import msgspec
 
 LONGEST = 300  # characters of a message that are kept
 LONGEST_READ = 2_000  # characters of a message that are read
@@ -26,6 +30,16 @@ _ESCAPE = r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})"
 _WORD = re.compile(rf"(?:{_ESCAPE}|(?<=\d)[.,](?=\d)|[^\W_]|[^\x00-\x7f])+")
 _REPEATED = re.compile(rf"{MASK}(?:[^\w\s]?{MASK})+")
 _IN_REPR = re.compile(rf"{_ESCAPE}|\\.", re.DOTALL)
+_NAME = re.compile(r"[^\W\d][\w.$-]*")
+_JSON_NAME = re.compile(rf'"{_NAME.pattern}"\s*:')
+_OF_DATABASES = frozenset(
+    _WORD.findall(
+        "alter and as by check column conflict constraint create database default delete distinct do does drop "
+        "duplicate entry error exist exists fail failed for foreign from group in index insert into is join key left "
+        "limit named no not null of on or order primary range relation returning row select set such syntax table "
+        "type unique unknown update using value values violates where with"
+    )
+)
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _OURS = tuple(os.path.join(os.path.dirname(_HERE), name) for name in ("streams", "connectors", "schemas"))
 _LIBRARY = tuple({os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")})
@@ -85,9 +99,8 @@ def message(error: BaseException) -> str:
 
 def masked(said: str, payload: tuple[object, ...]) -> str:
     """The message with each word that occurs in the payload as MASK."""
-    held = " ".join(map(_text, payload))
+    held = " ".join(text for value in payload for text in _texts(value))
     words = {word for word in _WORD.findall(held) if len(word) < LONGEST_READ}
-
     cut = len(said) == LONGEST and said.endswith("...")
 
     def shown(found: re.Match[str]) -> str:
@@ -98,6 +111,8 @@ def masked(said: str, payload: tuple[object, ...]) -> str:
 
 
 def _hidden(word: str, held: str, words: set[str]) -> bool:
+    if word in _OF_DATABASES:
+        return False
     if "\\" in word or word in words or (len(word) > 3 and word in held):
         return True
     if any(each.isnumeric() for each in word):
@@ -110,11 +125,28 @@ def _same(text: str) -> str:
     return unicodedata.normalize("NFKC", text).casefold()
 
 
-def _text(value: object) -> str:
-    """All words of a value, including nested ones."""
+def _texts(value: object) -> Iterator[str]:
+    """The texts of a value, including nested ones, without the names of fields. A key that cannot be such a name is a
+    value."""
     if isinstance(value, bytes | bytearray):
-        return _same(value.decode("utf-8", "replace"))
-    return _same(value if isinstance(value, str) else _IN_REPR.sub(" ", repr(value)))
+        yield _same(_JSON_NAME.sub(" ", value.decode("utf-8", "replace")))
+    elif isinstance(value, str):
+        yield _same(value)
+    elif isinstance(value, Mapping):
+        yield from (text for key in value if not _is_name(key) for text in _texts(key))
+        yield from (text for item in value.values() for text in _texts(item))
+    elif isinstance(value, list | tuple | set | frozenset):
+        yield from (text for item in value for text in _texts(item))
+    elif isinstance(value, msgspec.Struct):
+        yield from (text for name in value.__struct_fields__ for text in _texts(getattr(value, name)))
+    elif is_dataclass(value):
+        yield from (text for field in fields(value) for text in _texts(getattr(value, field.name)))
+    else:
+        yield _same(_IN_REPR.sub(" ", repr(value)))
+
+
+def _is_name(key: object) -> bool:
+    return isinstance(key, str) and _NAME.fullmatch(key) is not None
 
 
 def users(error: BaseException) -> list[Frame]:
