@@ -4,7 +4,7 @@ import re
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import pq
@@ -14,7 +14,7 @@ from psycopg.pq.abc import PGconn
 from psycopg.waiting import Ready, Wait
 
 from sluicegate.connectors import admission
-from sluicegate.connectors.sql import server
+from sluicegate.connectors.sql import pooler, server
 from sluicegate.connectors.sql.database import Ask, Row, StoreSession, Waiter
 from sluicegate.connectors.sql.lending import Lender
 from sluicegate.connectors.sql.listening import Listener
@@ -93,10 +93,21 @@ def _places(known: Mapping[str, str]) -> list[tuple[str, int]]:
 
 
 class _Connection(psycopg.Connection[tuple[Any, ...]]):
-    """Waits for an answer no longer than REPLY_SECONDS: libpq has no such limit."""
+    """Waits for an answer no longer than `patience`: libpq has no such limit."""
+
+    patience: float = server.REPLY_SECONDS
 
     def wait(self, gen: PQGen[Any], interval: float = 0.1, timeout: float | None = None) -> Any:
-        return super().wait(gen, interval, server.REPLY_SECONDS if timeout is None else timeout)
+        return super().wait(gen, interval, self.patience if timeout is None else timeout)
+
+
+class _Impatient(_Connection):
+    """A pooler may let a further connection wait until another one ends."""
+
+    patience = 2.0
+
+
+C = TypeVar("C", bound=_Connection)
 
 
 def _sent(link: PGconn) -> PQGen[None]:
@@ -149,6 +160,7 @@ class Postgresql(server.SqlServer):
                 "the PostgreSQL URL cannot be read: postgresql://[user:password@]host[:port]/database"
             ) from None
         self._url = url
+        self._looked = False
         self.lender = Lender("postgresql+psycopg://", use_native_hstore=False)
 
     def resolved(self) -> dict[str, str]:
@@ -156,15 +168,23 @@ class Postgresql(server.SqlServer):
         return _resolved(self._url)
 
     def connect(self) -> _Connection:
+        made = self._open(_Connection)
+        try:
+            if not self._looked:
+                pooler.check(made, lambda: self._open(_Impatient))
+                self._looked = True
+            with made.pipeline():
+                for text in SETTINGS:
+                    made.execute(text)
+        except BaseException:
+            made.close()
+            raise
+        return made
+
+    def _open(self, kind: type[C]) -> C:
         # Without a password libpq would ask the terminal for the password of an encrypted key.
         quiet: dict[str, Any] = {} if "sslpassword" in self._said else {"sslpassword": "none was given"}  # nosec B105
-        made = _Connection.connect(
-            self._url, autocommit=True, connect_timeout=server.CONNECT_SECONDS, **KEEPALIVE, **quiet
-        )
-        with made.pipeline():
-            for text in SETTINGS:
-                made.execute(text)
-        return made
+        return kind.connect(self._url, autocommit=True, connect_timeout=server.CONNECT_SECONDS, **KEEPALIVE, **quiet)
 
     @contextmanager
     def session(self, connection: _Connection) -> Iterator[StoreSession]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.mutation import (
+    addresses,
     child,
     clauses,
     console,
@@ -43,6 +44,7 @@ COPIED = (
     *("pyproject.toml", "README.md", "Makefile"),
 )
 GUARDS = (
+    *addresses.GUARDS,
     *console.GUARDS,
     *engine.GUARDS,
     *expressions.GUARDS,

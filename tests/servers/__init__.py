@@ -4,6 +4,7 @@ hands them out."""
 from tests.servers.kafka import Kafka
 from tests.servers.mariadb import Mariadb
 from tests.servers.mongodb import MongoDB
+from tests.servers.pgbouncer import PgBouncer
 from tests.servers.postgres import Postgres
 from tests.servers.process import Server, free_port
 from tests.servers.program import Place, Program, Unavailable
@@ -14,6 +15,7 @@ __all__ = [
     "Kafka",
     "Mariadb",
     "MongoDB",
+    "PgBouncer",
     "Place",
     "Postgres",
     "Program",
