@@ -11,7 +11,8 @@ HEAD = """# Guards and the tests that miss them
 
 Written by `make mutate`, which takes each guard out in a copy of the tree and runs its tests; do not edit. The \
 tables of guards are
-`tests/mutation/console.py`, `correlations.py`, `engine.py`, `expressions.py`, `formats.py`, `kafka.py`, `lookups.py`, \
+`tests/mutation/addresses.py`, `console.py`, \
+`correlations.py`, `engine.py`, `expressions.py`, `formats.py`, `kafka.py`, `lookups.py`, \
 `rereading.py`, `rules.py`, `stores.py` and `windows.py`; a unit test keeps them true.
 
 """
