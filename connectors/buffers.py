@@ -1,6 +1,7 @@
 """What the buffers of all stores share: decoding of rows, deadlines, errors, and completion of batches."""
 
 from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
 from typing import NamedTuple
 
 from sluicegate.connectors.times import length
@@ -67,6 +68,21 @@ def completed(complete_all: Complete, name: str, batch: SealedBatch, outbox: Seq
     if not done:
         raise taken(name, "batch")
     return len(batch.ids)
+
+
+def renewed(
+    renew: Callable[[str, str, timedelta], object], name: str, tokens: Sequence[str], lease: timedelta
+) -> list[bool]:
+    """Renews each lease by itself, in a store where that costs little."""
+    done = []
+    for token in tokens:
+        try:
+            renew(name, token, lease)
+        except ConcurrencyError:
+            done.append(False)
+        else:
+            done.append(True)
+    return done
 
 
 def together(complete: Callable[[Sequence[End]], Sequence[bool]], ends: Sequence[End]) -> Sequence[bool]:

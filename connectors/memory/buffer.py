@@ -205,6 +205,9 @@ class MemoryBuffer:
                     each.attempts = attempts
             return moment(now + length(lease))
 
+    def renew_all(self, name: str, tokens: Sequence[str], lease: timedelta = LEASE) -> Sequence[bool]:
+        return buffers.renewed(self.renew, name, tokens, lease)
+
     def get_data(self, name: str) -> Sequence[Entry]:
         with self._lock:
             return list(self._decoded(self._held(name).rows.values()).entries)

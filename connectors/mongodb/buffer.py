@@ -207,6 +207,19 @@ class MongoBuffer:
 
         return self._run(name, work)
 
+    def renew_all(self, name: str, tokens: Sequence[str], lease: timedelta = LEASE) -> Sequence[bool]:
+        positive(lease)
+
+        def work(held: Document, session: ClientSession) -> set[str]:
+            mine = {"name": name, "expires_at": {"$gt": held["now"]}, "token": {"$in": list(tokens)}}
+            renewed = {row["token"] for row in self._sealed.find(mine, {"token": 1}, session=session)}
+            expires = until(held["now"], lease)
+            self._sealed.update_many(mine, {"$set": {"expires_at": expires}}, session=session)
+            return renewed
+
+        renewed = self._run(name, work)
+        return [token in renewed for token in tokens]
+
     def get_data(self, name: str) -> Sequence[Entry]:
         return self._read(name, lambda rows: list(buffered.decoded(rows, self._types).entries))
 

@@ -31,6 +31,8 @@ from sluicegate.streams.urls import StoreAddress
 
 CONNECT_SECONDS = 5
 REPLY_SECONDS = 10
+WAIT_SECONDS = 2
+"""Seconds that a write outside of a transaction waits for a lock."""
 GONE_SECONDS = 2
 """Seconds for ending a transaction on a server that could not be reached. The next partition waits meanwhile."""
 
@@ -155,6 +157,21 @@ def transact(
             # Random pauses, so that transactions that conflicted do not meet again.
             time.sleep(min(0.005 * 2**attempt, LONGEST_PAUSE) * random.uniform(0.5, 1))
         raise AssertionError("the last attempt returns or raises")
+
+
+def outside(server: Client, write: Callable[[], T]) -> T:
+    """Runs a write outside of a transaction, within `answering`. It waits for a lock inside the server, where it learns
+    of no conflict. So it is begun again every WAIT_SECONDS, after transactions that a process left open were ended. A
+    write that is done twice must mean the same."""
+    end = time.monotonic() + REPLY_SECONDS
+    while True:
+        try:
+            with pymongo.timeout(WAIT_SECONDS):
+                return write()
+        except PyMongoError as error:
+            if not error.timeout or time.monotonic() > end:
+                raise
+        left_open.end(server, REPLY_SECONDS)
 
 
 def gave_up(error: BaseException) -> bool:

@@ -18,7 +18,7 @@ from pymongo import ReturnDocument
 from pymongo.client_session import ClientSession
 from pymongo.write_concern import WriteConcern
 
-from sluicegate.connectors.mongodb.connection import Document, MongoDatabase
+from sluicegate.connectors.mongodb.connection import Document, MongoDatabase, outside
 from sluicegate.connectors.mongodb.migrations import MESSAGE, META
 from sluicegate.streams.contracts.lanes import lane_of
 from sluicegate.streams.contracts.messages import OutboxMessage, StoredMessage
@@ -76,10 +76,13 @@ def move_lanes(data: MongoDatabase, lanes: int, session: ClientSession) -> None:
 def reserve(data: MongoDatabase, count: int) -> tuple[range, int, datetime]:
     """Returns so many unused numbers, the number of lanes, and the server's time."""
     counts = data[META].with_options(write_concern=_AT_ONCE)
-    found = counts.find_one_and_update(
-        {"_id": "outbox"},
-        {"$inc": {"last": count}, "$currentDate": {"now": True}},
-        return_document=ReturnDocument.AFTER,
+    found = outside(
+        data.client,
+        lambda: counts.find_one_and_update(
+            {"_id": "outbox"},
+            {"$inc": {"last": count}, "$currentDate": {"now": True}},
+            return_document=ReturnDocument.AFTER,
+        ),
     )
     if found is None:
         raise SystemNotReady("the store's data are gone: run `sluicegate migrate`")

@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count
 from typing import Any, TypeVar
 
@@ -108,15 +108,17 @@ class MongoStore:
             name = migrations.name_data(self._data, self._new_name())
             self._end_session(key)
             session = self._server.start_session()
-            row = self._data[CLAIM].find_one_and_update(
-                {"_id": key},
-                {
-                    "$set": {"token": token, "member": member, "session": session.session_id["id"]},
-                    "$setOnInsert": _unclaimed(partition) | {"incarnation": name},
-                    "$currentDate": {"time": True},
-                },
-                upsert=True,
-                return_document=ReturnDocument.AFTER,
+            mine = {"token": token, "member": member, "session": session.session_id["id"]}
+            change = {
+                "$set": mine,
+                "$setOnInsert": _unclaimed(partition) | {"incarnation": name},
+                "$currentDate": {"time": True},
+            }
+            row = connection.outside(
+                self._server,
+                lambda: self._data[CLAIM].find_one_and_update(
+                    {"_id": key}, change, upsert=True, return_document=ReturnDocument.AFTER
+                ),
             )
             self._sessions[key] = token, session
             return _claim(partition, row or {}, "time")
@@ -188,9 +190,14 @@ class MongoStore:
                 if left == trying and row["token"] != token:
                     return
                 change = {"$set": {"trying": None if left is None else _encode(left), "token": ""}}
-                if self._data[CLAIM].update_one(row, change).matched_count:
+                if self._set_row(row, change):
                     return
         raise PersistenceError(f"mongodb: {_key(partition)} changed too often to take a crash mark out")
+
+    def _set_row(self, row: Document, change: Document) -> bool:
+        """Whether the claim row was still this one."""
+        write = partial(self._data[CLAIM].update_one, row, change)
+        return bool(connection.outside(self._server, write).matched_count)
 
     def forget(self, claim: Claim) -> None:
         key = _key(claim.partition)

@@ -182,6 +182,9 @@ class RedisBuffer:
             raise buffers.taken(name, "lease")
         return instant(ends)
 
+    def renew_all(self, name: str, tokens: Sequence[str], lease: timedelta = LEASE) -> Sequence[bool]:
+        return buffers.renewed(self.renew, name, tokens, lease)
+
     def get_data(self, name: str) -> Sequence[Entry]:
         return [entry for each in self.iter_raw(name) if (entry := resolved(each, self._types)) is not None]
 

@@ -213,6 +213,19 @@ class SqlBuffer:
             raise buffers.taken(name, "lease")
         return until
 
+    def renew_all(self, name: str, tokens: Sequence[str], lease: timedelta = LEASE) -> Sequence[bool]:
+        positive(lease)
+
+        def work(at: Locked) -> set[str]:
+            ours = at.holds(_HOLD.token.in_(tokens), _HOLD.leased_until > at.now)
+            renewed = set(at.connection.execute(select(_HOLD.token).where(*ours)).scalars())
+            at.connection.execute(update(BUFFER_HOLD).where(*ours).values(leased_until=at.now + length(lease)))
+            return renewed
+
+        nothing: set[str] = set()
+        renewed = self._changed(name, nothing, work, taking=False)
+        return [token in renewed for token in tokens]
+
     # -- reading -----------------------------------------------------------------------------------------------------
 
     def get_data(self, name: str) -> Sequence[Entry]:

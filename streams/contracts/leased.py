@@ -124,6 +124,10 @@ class BufferLeases(Protocol):
         """Renew the lease of a snapshot or a batch: all rows of the token, until the time returned. `attempts` is the
         new count of a batch. Raises ConcurrencyError when the token has no rows, or its lease has ended."""
 
+    def renew_all(self, name: str, tokens: Sequence[str], lease: timedelta = LEASE) -> Sequence[bool]:
+        """As `renew` of batches, together: a store may lock the buffer once for all of them. False: the lease has
+        ended, or the batch is gone."""
+
 
 class BufferReading(Protocol):
     """Reads a buffer. Never leases or changes rows."""

@@ -106,7 +106,7 @@ class SharedFires:
         self._log = structlog.get_logger().bind(buffer=name)
         self._jobs: dict[str, BatchInHand] = {}
         self._look_at = 0.0
-        self._looking = self._stopped = False
+        self._looking = self._renewing = self._stopped = False
         self._careful = False  # whether the last look found a suspect
         self._bounds = Bounds() if policy is None else bounds(policy.handler.attempts, COMPANY)
         # batches per completion: fewer after a failure, because the store's load may have caused it
@@ -138,15 +138,33 @@ class SharedFires:
             return
         if not (self._policy and self._policy.away):
             self._begin(self._ready(now))
-        for job in [job for job in self._jobs.values() if job.renew_at <= now]:
-            job.renew_at = now + self._gate.lease.total_seconds() / 3
-            renew = partial(self._buffer.renew, self._name, job.batch.token, self._gate.lease)
-            self._calls.begin(renew, lambda _: None, partial(self._not_renewed, job))
+        self._renew(now)
         if not self._looking and now >= self._look_at and not self.full:
             self._looking, most = True, 1 if self._careful else AT_A_TIME
             self._calls.begin(
                 partial(self._buffer.due, self._name, self._gate, most), partial(self._found, most), self._not_found
             )
+
+    def _renew(self, now: float) -> None:
+        """Renew all leases in one call. One call for each would keep the buffer locked for longer than a lease, with a
+        thousand batches on a slow store, and the looks for others' leases would wait behind them."""
+        if self._renewing or all(job.renew_at > now for job in self._jobs.values()):
+            return
+        self._renewing, jobs = True, list(self._jobs.values())
+        for job in jobs:
+            job.renew_at = now + self._gate.lease.total_seconds() / 3
+        renew = partial(self._buffer.renew_all, self._name, [job.batch.token for job in jobs], self._gate.lease)
+        self._calls.begin(renew, partial(self._renewed, jobs), self._none_renewed)
+
+    def _renewed(self, jobs: Sequence[BatchInHand], kept: Sequence[bool]) -> None:
+        self._renewing = False
+        for job, ours in zip(jobs, kept, strict=True):
+            if not ours:
+                self._drop(job)
+
+    def _none_renewed(self, _: SluicegateError) -> None:
+        """The store did not answer: the leases last for two more tries."""
+        self._renewing = False
 
     def _suspect(self) -> BatchInHand | None:
         """The next batch that must run alone."""

@@ -1,6 +1,6 @@
 """A process that takes a lease from a store, and then stands still inside the transaction of its next step.
 
-`complete` holds the completion of a sealed batch, `insert` an insert into the buffer, `emit` the emission of timeouts.
+STEPS has the steps: `complete` holds the completion of a sealed batch, `insert` an insert into the buffer.
 """
 
 import subprocess
@@ -19,6 +19,7 @@ from sqlalchemy import Connection
 from sluicegate.connectors import open_store
 from sluicegate.connectors.sql.transactions import TransactionRunner
 from sluicegate.streams.contracts.options import LeasedOptions, TimeoutOptions
+from sluicegate.streams.contracts.values import Changes, Partition
 from tests.contracts.buffer.given import entries, message, of
 from tests.servers.process import die_with_parent
 
@@ -85,22 +86,64 @@ def held(self: Any, run: Callable[..., Any], work: Callable[[Connection], object
     return run(self, working)
 
 
+def sealed(store: Any, name: str) -> Any:
+    return store.buffer.insert_and_seal(name, entries(0, 1, correlation_id="c"), of(2, lease=LEASE)).batches[0]
+
+
+def lane_batch(store: Any, name: str) -> Any:
+    store.outbox.set_lanes(1)
+    store.outbox.add(None, [message(name, "sent")], require_transaction=False)
+    return store.outbox.claim(0, name, 10, lease=LEASE)
+
+
+def partition_of(name: str) -> Partition:
+    return Partition(name, "agent", "topic", 0)
+
+
+def commit(store: Any, name: str, apart: bool, arm: Callable[[], None]) -> None:
+    """`apart`: in another session than that of the claim, as a second thread of the process would."""
+    claim = store.claim(partition_of(name), "token", "member")
+    if apart:
+        store._sessions.clear()
+    arm()
+    store.commit(claim, Changes(1, entries=[b"e"]))
+
+
+Step = Callable[[Any, str, Callable[[], None]], object]
+
+
+def after(prepare: Callable[[Any, str], Any], step: Callable[[Any, str, Any], object]) -> Step:
+    """A step that is held, after what comes before it."""
+
+    def run(store: Any, name: str, arm: Callable[[], None]) -> None:
+        prepared = prepare(store, name)
+        arm()
+        step(store, name, prepared)
+
+    return run
+
+
+STEPS: dict[str, Step] = {
+    "insert": after(lambda store, name: store.buffer.count(name), lambda store, name, _: sealed(store, name)),
+    "complete": after(sealed, lambda store, name, batch: store.buffer.complete(name, batch, [message(name, batch.id)])),
+    "due": after(sealed, lambda store, name, _: store.buffer.due(name, of(2, lease=LEASE))),
+    "renew": after(sealed, lambda store, name, batch: store.buffer.renew(name, batch.token, LEASE)),
+    "renew all": after(sealed, lambda store, name, batch: store.buffer.renew_all(name, [batch.token], LEASE)),
+    "release": after(sealed, lambda store, name, batch: store.buffer.release(name, batch)),
+    "emit": after(lambda store, _: store.timeouts.get_batch(100), lambda store, _, batch: store.timeouts.emit(batch)),
+    "timeouts": after(lambda store, _: store.timeouts.count(), lambda store, *_: store.timeouts.get_batch(100)),
+    "lanes": after(lambda store, _: store.outbox.lanes(), lambda store, *_: store.outbox.set_lanes(1)),
+    "lane": after(lane_batch, lambda store, name, _: store.outbox.claim(0, name, 10, lease=LEASE)),
+    "mark": after(lane_batch, lambda store, _, batch: store.outbox.mark(batch, None)),
+    "commit": lambda store, name, arm: commit(store, name, False, arm),
+    "commit apart": lambda store, name, arm: commit(store, name, True, arm),
+}
+
+
 def main(url: str, name: str, step: str) -> None:
     listener = BeforeCommit()
     pymongo.monitoring.register(listener)
-    store = opened(url)
-    if step == "emit":
-        batch = store.timeouts.get_batch(100)
-        arm(listener)
-        store.timeouts.emit(batch)
-    elif step == "complete":
-        [sealed] = store.buffer.insert_and_seal(name, entries(0, 1, correlation_id="c"), of(2, lease=LEASE)).batches
-        arm(listener)
-        store.buffer.complete(name, sealed, [message(name, sealed.id)])
-    else:
-        store.buffer.count(name)
-        arm(listener)
-        store.buffer.insert_and_seal(name, entries(0, 1, correlation_id="c"), of(2, lease=LEASE))
+    STEPS[step](opened(url), name, lambda: arm(listener))
 
 
 if __name__ == "__main__":

@@ -15,10 +15,11 @@ import pytest
 
 from sluicegate.connectors.mongodb import left_open
 from sluicegate.streams.contracts.leased_values import Timeout
+from sluicegate.streams.contracts.values import Changes
 from sluicegate.streams.errors import ConcurrencyError, PersistenceError
 from tests.contracts.buffer.given import entries, message, of, sent
 from tests.contracts.conftest import SHARED_BETWEEN_PROCESSES
-from tests.contracts.holder import LEASE, Holder, opened
+from tests.contracts.holder import LEASE, STEPS, Holder, opened, partition_of
 from tests.contracts.own import own_url
 from tests.servers import MongoDB, Server
 from tests.waiting import wait_until
@@ -88,6 +89,42 @@ def test_timeouts_are_emitted_when_a_process_was_killed_inside(store: Any, url: 
     holder.kill9()
     soon(time.monotonic(), lambda: emitted(store), "the end of all timeouts")
     assert len(store.outbox.find(topic=ns, limit=1000)) == 300
+
+
+def sending(store: Any, ns: str) -> bool:
+    """As a dispatcher does: claims the lane and marks its rows."""
+    with suppress(PersistenceError, ConcurrencyError):
+        store.outbox.add(None, [message(ns, "next")], require_transaction=False)
+        batch = store.outbox.claim(0, "other", 1000, lease=LEASE)
+        if batch is not None:
+            store.outbox.mark(batch, None)
+        return batch is not None
+    return False
+
+
+def owned(store: Any, ns: str) -> bool:
+    """As the next owner of a partition does."""
+    with suppress(PersistenceError):
+        claim = store.claim(partition_of(ns), "next", "member")
+        store.commit(claim, Changes(2, entries=[b"e"]))
+        return True
+    return False
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_mongodb_goes_on_when_a_process_was_killed_inside_any_transaction(alone: Any, ns: str, step: str) -> None:
+    """A server without other users: nobody else ends what was left open."""
+    alone.timeouts.insert(*due(ns))
+    Holder(alone._url, ns, step).kill9()
+    killed_at = time.monotonic()
+    for condition, what in (
+        (lambda: owned(alone, ns), "a claim and a commit"),
+        (lambda: inserted(alone, ns), "an insert"),
+        (lambda: fired(alone, ns), "an empty buffer"),
+        (lambda: emitted(alone), "the end of all timeouts"),
+        (lambda: sending(alone, ns), "a lane"),
+    ):
+        soon(killed_at, condition, what)
 
 
 def due(ns: str) -> list[Timeout]:

@@ -207,6 +207,7 @@ def every_operation_of_the_buffer(store: Any, batch: Any) -> list[Callable[[], A
         lambda: buffer.complete("b", batch),
         lambda: buffer.release("b", batch),
         lambda: buffer.renew("b", "t"),
+        lambda: buffer.renew_all("b", ["t"]),
         lambda: buffer.get_data("b"),
         lambda: buffer.count("b"),
         lambda: buffer.count_resolved("b"),

@@ -21,6 +21,21 @@ REDIS_HELD = "if held[1] ~= ARGV[1] or held[2] ~= ARGV[2] then return {'fenced'}
 
 GUARDS = (
     Guard(
+        "MongoDB: a write outside of a transaction ends what a dead process left open",
+        "connectors/mongodb/connection.py",
+        "        left_open.end(server, REPLY_SECONDS)",
+        "        pass",
+        (f"{C}test_killed_inside.py",),
+        "lanes",
+    ),
+    Guard(
+        "one call renews all leases of a worker",
+        "streams/shared/shared_fires.py",
+        "        self._renewing, jobs = True, list(self._jobs.values())",
+        "        self._renewing, jobs = True, list(self._jobs.values())[:1]",
+        ("tests/unit/leased/test_renewals.py",),
+    ),
+    Guard(
         "memory: only the owner removes a partition",
         "connectors/memory/state.py",
         "            self._held(claim)\n            del",

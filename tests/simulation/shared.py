@@ -14,7 +14,9 @@ from sluicegate.streams.shared.shared_records import buffer_name
 from tests.simulation.handlers import DEADLY
 from tests.unit.aggregation.oracle import Oracle
 
-ACTS = frozenset({"insert_packs", "insert_and_seal", "due", "complete", "complete_all", "renew", "release"})
+ACTS = frozenset(
+    {"insert_packs", "insert_and_seal", "due", "complete", "complete_all", "renew", "renew_all", "release"}
+)
 SHARED = ("shared-inserted", "shared-sealed", "shared-completed")
 
 

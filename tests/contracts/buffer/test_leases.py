@@ -51,6 +51,19 @@ def test_a_lease_that_is_over_or_unknown_or_released_is_not_renewed(buffer: Any,
     assert numbers(buffer.get_snapshot(ns).entries) == [1]
 
 
+def test_leases_are_renewed_together_and_each_is_answered_for_itself(buffer: Any, ns: str, clock: Clock) -> None:
+    gate = of(1, lease=WHILE)
+    batches = buffer.insert_and_seal(ns, entries(1, 2, 3, 4), gate).batches
+    buffer.complete(ns, batches[1])
+    buffer.release(ns, batches[2])
+    tokens = [*(batch.token for batch in batches), "unknown"]
+    assert list(buffer.renew_all(ns, tokens, HOUR)) == [True, False, False, True, False]
+    assert list(buffer.renew_all(ns, [], HOUR)) == []
+    clock.passed(WHILE)
+    assert [batch.id for batch in buffer.due(ns, gate)] == [batches[2].id]
+    assert list(buffer.complete_all(ns, [(batches[0], ()), (batches[3], ())])) == [True, True]
+
+
 @pytest.mark.parametrize("backend", ["postgresql", "mariadb"], indirect=True)
 def test_a_renewal_waits_for_whoever_writes_to_the_buffer_and_is_judged_after_that(
     buffer: Any, ns: str, clock: Clock
