@@ -88,19 +88,26 @@ fuzz: setup
 bounds: setup setup-servers
 	SLUICEGATE_BOUNDS=whole $(RUN) -m pytest tests/bounds -s --timeout 3600
 
-# Known vulnerabilities of what is installed, and what a linter says of our own code. pip-audit asks a service for the former: without
-# a network it ends with an error that says so, and is not part of `make test` for that reason.
+# What a linter says of our own code, and known vulnerabilities of the packages in requirements.lock. pip-audit asks a service for the latter:
+# without a network it ends with an error that says so, and is not part of `make test` for that reason. Both are in an environment of their
+# own, so they are not audited and not in the lock.
 audit: setup
-	$(RUN) $(PIP) bandit pip-audit
-	$(VENV)/bin/bandit -q -ll -r streams connectors schemas
-	$(VENV)/bin/pip-audit --local || { echo "pip-audit found something above, or did not reach its service (then it says so)" >&2; exit 1; }
+	test -x $(TOOLS)/bin/pip-audit || { $(PYTHON) -m venv $(TOOLS) && $(TOOLS)/bin/python $(PIP) bandit pip-audit; }
+	test -x $(TOOLS)/bin/bandit || $(TOOLS)/bin/python $(PIP) bandit
+	$(TOOLS)/bin/bandit -q -ll -r streams connectors schemas
+	$(TOOLS)/bin/pip-audit -r requirements.lock --no-deps --disable-pip --progress-spinner off || \
+		{ echo "pip-audit found something above, or did not reach its service (then it says so)" >&2; exit 1; }
 
-# What is installed now, as the lock of what was tested.
+# What is installed now, as the lock of what was tested; and the part of it that is in the image.
+IN_IMAGE := sqlite,postgresql,mysql,redis,mongodb,avro,protobuf,json-schema,registry,regex,otel
 lock: setup
 	mkdir -p .reports
 	$(RUN) -m pip freeze --exclude-editable > .reports/constraints.txt
 	$(RUN) $(PIP) --dry-run --ignore-installed --report .reports/pip.json -c .reports/constraints.txt --editable ".[all,docs,test]"
 	$(RUN) -m tests.lock requirements.lock < .reports/pip.json
+	sed -n 's/^\([^ #]*==[^ ]*\).*/\1/p' requirements.lock > .reports/constraints.txt
+	$(RUN) $(PIP) --dry-run --ignore-installed --report .reports/image.json -c .reports/constraints.txt --editable ".[$(IN_IMAGE)]"
+	$(RUN) -m tests.lock deploy/requirements.lock < .reports/image.json
 
 # What is installed, as a CycloneDX document: .reports/sbom.json. Its maker has an environment of its own, so it is not in it.
 sbom: setup

@@ -89,7 +89,8 @@ class SqlLookups:
         names = ", ".join(map(self._quoted, lookup.fields))
         # In the order of keys, so that two workers with the same rows do not deadlock.
         lock = f" order by {column}{self._product.sharing}" if lookup.lock else ""
-        cursor.execute(f"select {column}, {names} from {self._quoted(lookup.source)} where {where}{lock}", values)
+        table = self._quoted(lookup.source)
+        cursor.execute(f"select {column}, {names} from {table} where {where}{lock}", values)  # nosec B608
         return [(key.rstrip(" ") if padded else key, fields) for key, *fields in cursor.fetchall()]
 
     @property
@@ -101,7 +102,7 @@ class SqlLookups:
         place = lookup.source, lookup.column
         if place not in self._types:
             column, table = self._quoted(lookup.column), self._quoted(lookup.source)
-            cursor.execute(f"select {column} from {table} where false")
+            cursor.execute(f"select {column} from {table} where false")  # nosec B608
             kind = cursor.description[0].type_code
             if kind not in POSTGRESQL:
                 raise failed(

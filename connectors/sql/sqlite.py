@@ -206,6 +206,10 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _opened(path: Path, create: bool) -> sqlite3.Connection:
+    if create:
+        # Only this user may read the file, and the files beside it, which get the same rights.
+        with suppress(FileExistsError, FileNotFoundError, PermissionError):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     address = f"file:{quote(str(path))}?mode={'rwc' if create else 'rw'}"
     db = sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:

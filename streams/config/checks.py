@@ -11,10 +11,13 @@ from sluicegate.streams.config.models import FileModel
 from sluicegate.streams.config.models_agent import AgentModel
 from sluicegate.streams.config.models_groups import RESERVED, Aggregate, UntilModel
 from sluicegate.streams.config.problems import FileFinding, Path
+from sluicegate.streams.config.scalars import Unknown
 from sluicegate.streams.observe.report import DISPATCHER
 from sluicegate.streams.urls import loopback
 
 SHORTEST_LEASE = 1.0
+SHORTEST_TOKEN = 16
+AT_TOKEN: Path = ("http", "token")
 
 
 def findings(file: FileModel) -> Iterator[FileFinding]:
@@ -62,7 +65,11 @@ def _tests(file: FileModel) -> Iterator[FileFinding]:
 
 
 def _http(file: FileModel) -> Iterator[FileFinding]:
-    if file.http is not None and not file.http.token and not loopback(file.http.host):
+    token = None if file.http is None else file.http.token
+    if token is not None and not isinstance(token, Unknown) and len(token) < SHORTEST_TOKEN:
+        what = f"has fewer than {SHORTEST_TOKEN} characters: it could be guessed"
+        yield FileFinding(AT_TOKEN, what, "write one that `openssl rand -hex 32` makes", (AT_TOKEN,))
+    if file.http is not None and not token and not loopback(file.http.host):
         hint = "write http.token: ${HTTP_TOKEN}, or keep host: 127.0.0.1"
         yield FileFinding(
             ("http", "host"), "is not loopback and there is no token", hint, (("http", "host"), ("http", "token"))

@@ -35,7 +35,10 @@ class HttpModel(BaseModel):
         examples=["127.0.0.1"],
     )
     token: Text | None = Field(
-        default=None, repr=False, description="The bearer token that `/status` asks for.", examples=["${STATUS_TOKEN}"]
+        default=None,
+        repr=False,
+        description="The bearer token that `/status` asks for, of at least 16 characters.",
+        examples=["${STATUS_TOKEN}"],
     )
     console: FlagField = Field(
         default=False,

@@ -14,6 +14,7 @@ import hmac
 import io
 import ipaddress
 import json
+import re
 import secrets
 import socket
 import sys
@@ -35,6 +36,7 @@ READ_SECONDS = 5.0
 HEAD_BYTES = 16 * 1024
 BODY_BYTES = 64 * 1024
 CONNECTIONS = 32
+NUMBER = re.compile(r"[0-9]{1,18}")  # of a Content-Length
 FIELDS = 20  # of a query
 CALLS = 8  # at a time: the rest of the connections are for probes and metrics
 CUT_SECONDS = 1.0  # for the thread of a connection that was cut
@@ -243,7 +245,8 @@ class Request(BaseHTTPRequestHandler):
             raise _Refused(HTTPStatus.FORBIDDEN)
         try:
             asked = json.loads(read_body(self.connection, self._body, int(self.headers.get("Content-Length", "0"))))
-        except ValueError:
+            json.dumps(asked, ensure_ascii=False).encode()  # a lone surrogate is no text that could be stored or shown
+        except (ValueError, RecursionError):
             raise _Refused(HTTPStatus.BAD_REQUEST) from None
         if not isinstance(asked, dict):
             raise _Refused(HTTPStatus.BAD_REQUEST)
@@ -273,13 +276,17 @@ class Request(BaseHTTPRequestHandler):
             raise _Refused(HTTPStatus.FORBIDDEN)
         if not self._of_our_origin():
             raise _Refused(HTTPStatus.FORBIDDEN)
-        length = self.headers.get("Content-Length", "0")
-        if not length.isdecimal() or int(length) > BODY_BYTES or self.headers.get("Transfer-Encoding"):
-            raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        self._check_length(self.headers.get("Content-Length", "0"))
         token = self.server.settings.token
         free = path in OPEN or path in self.server.calls.files
         if token and not free and not _authorized(self.headers.get("Authorization", ""), token):
             raise _Refused(HTTPStatus.UNAUTHORIZED)
+
+    def _check_length(self, length: str) -> None:
+        if not NUMBER.fullmatch(length):
+            raise _Refused(HTTPStatus.BAD_REQUEST)
+        if int(length) > BODY_BYTES or self.headers.get("Transfer-Encoding"):
+            raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 
     def _of_our_origin(self) -> bool:
         """Whether no page of another site asks. Only the console's own page sends an Origin."""

@@ -1,6 +1,8 @@
 """Opening by URL: drivers only when needed, one line when something cannot be, and never a password."""
 
+import os
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -88,3 +90,14 @@ def test_errors_of_commits_quote_no_payload(redis_url: str, partition: Partition
     with pytest.raises(PersistenceError) as caught:
         store.commit(claim, Changes(1, entries=[b"hush-entry"], outbox=rows(1)))
     assert "hush" not in str(caught.value)
+
+
+def test_only_its_user_may_read_a_new_sqlite_file_and_the_files_beside_it(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with closing(open_store(f"sqlite:///{tmp_path}/state.db")) as store:
+            store.migrate()
+            made = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    finally:
+        os.umask(before)
+    assert made == {"state.db": 0o600, "state.db-wal": 0o600, "state.db-shm": 0o600}

@@ -33,7 +33,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
             if (PROJECT / name).is_dir():
                 shutil.copytree(PROJECT / name, source / target, symlinks=True)
             else:
-                shutil.copy(PROJECT / name, source / target / name)
+                shutil.copy(PROJECT / name, source / target / Path(name).name)
     extras = dict(line.split("=") for line in instructions("ARG"))
     run = instructions("RUN")[0].replace(HOME, str(home)).replace("python -m venv", f"{sys.executable} -m venv")
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}

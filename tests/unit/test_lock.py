@@ -41,3 +41,19 @@ def test_the_lock_holds_what_the_project_asks_for_in_a_version_that_it_allows():
     assert len(found) == text.count("==")
     for requirement in (each for each in map(Requirement, asked) if not each.name.startswith("sluicegate")):
         assert requirement.specifier.contains(found[requirement.name.lower()]), requirement
+
+
+def test_the_image_installs_what_was_tested_and_what_its_extras_need() -> None:
+    tested, image = (
+        set(_pins((ROOT / name).read_text())) for name in ("requirements.lock", "deploy/requirements.lock")
+    )
+    assert image < tested
+    assert {"psycopg", "pymongo", "pymysql", "redis", "sqlalchemy", "confluent-kafka", "msgspec"} <= {
+        pin.split("==")[0] for pin, _ in image
+    }
+    assert not {pin.split("==")[0] for pin, _ in image} & {"pytest", "ruff", "mypy"}
+
+
+def _pins(text: str) -> list[tuple[str, str]]:
+    lines = [line.strip() for line in text.splitlines() if not line.startswith("#")]
+    return list(zip(lines[::2], lines[1::2], strict=True))

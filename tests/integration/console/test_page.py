@@ -185,7 +185,7 @@ def test_a_page_of_another_origin_changes_nothing(browser: Any, shop: Shop, tmp_
 
 
 def test_with_a_token_the_page_asks_for_it(browser: Any, tmp_path: Path, kafka: str) -> None:
-    shop = Shop(tmp_path, kafka, "console-token", ", token: s3cret")
+    shop = Shop(tmp_path, kafka, "console-token", ", token: s3cret-s3cret-16")
     context = browser.new_context()
     try:
         page = context.new_page()
@@ -194,7 +194,7 @@ def test_with_a_token_the_page_asks_for_it(browser: Any, tmp_path: Path, kafka: 
         dialog.get_by_label("http.token").fill("wrong")
         page.keyboard.press("Enter")
         page.get_by_text("the token is missing or wrong").wait_for()
-        dialog.get_by_label("http.token").fill("s3cret")
+        dialog.get_by_label("http.token").fill("s3cret-s3cret-16")
         page.keyboard.press("Enter")
         page.get_by_role("region", name="Partitions").wait_for()
     finally:

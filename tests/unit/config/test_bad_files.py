@@ -67,6 +67,16 @@ TOP = [
             "host: 127.0.0.1"
         ],
     ),
+    *(
+        (
+            GOOD + f"http: {{token: '{token}'}}\n",
+            [
+                "f.yaml:10:8: http.token: has fewer than 16 characters: it could be guessed; write one that `openssl "
+                "rand -hex 32` makes"
+            ],
+        )
+        for token in ("", "x", "012345678901234")
+    ),
     (GOOD + "http: 9464\n", ["f.yaml:10:1: http: must be a mapping; write {port: 9464, host: 127.0.0.1}, or false"]),
     (HEAD, ["f.yaml:1:1: agents: is missing; write the agents' names as keys below it"]),
     (HEAD + "agents: {}\n", ["f.yaml:5:1: agents: there is no agent; write at least one agent under `agents`"]),

@@ -108,7 +108,7 @@ DELAYS = Aggregation(
 
 def test_every_key_of_the_file_arrives_where_it_belongs(tmp_path):
     text = EVERYTHING.replace(', format: "json:loads"', "")
-    found = loaded(tmp_path, text, {"TOKEN": "t"})
+    found = loaded(tmp_path, text, {"TOKEN": "0123456789abcdef"})
     assert found.problems == ()
     assert found.app == App(
         name="flights",
@@ -137,7 +137,7 @@ def test_every_key_of_the_file_arrives_where_it_belongs(tmp_path):
         accept_level="lossy",
         auto_migrate=False,
         start_timeout=90.0,
-        http=Http(0, "::1", "t"),
+        http=Http(0, "::1", "0123456789abcdef"),
         folder=str(tmp_path),
         outbox=Outbox(4, "key", 3, 2.0, 30.0, 7200.0, 0.25, 10.0, Threshold(30.0, 2), Threshold(300.0, 20)),
         timeouts=Timeouts(60.0, 100, 0.5),
@@ -145,7 +145,7 @@ def test_every_key_of_the_file_arrives_where_it_belongs(tmp_path):
 
 
 def test_an_app_survives_the_trip_through_json(tmp_path):
-    app = loaded(tmp_path, EVERYTHING.replace(', format: "json:loads"', ""), {"TOKEN": "t"}).app
+    app = loaded(tmp_path, EVERYTHING.replace(', format: "json:loads"', ""), {"TOKEN": "0123456789abcdef"}).app
     assert msgspec.json.decode(msgspec.json.encode(app), type=App) == app
 
 
@@ -241,7 +241,11 @@ def test_an_agent_takes_each_key_of_dead_letters_from_the_file_unless_it_has_its
 
 @pytest.mark.parametrize(
     ("http", "expected"),
-    [("false", None), ("{}", Http()), ("{port: 1, host: 0.0.0.0, token: x}", Http(1, "0.0.0.0", "x"))],
+    [
+        ("false", None),
+        ("{}", Http()),
+        ("{port: 1, host: 0.0.0.0, token: abcdefghijklmnop}", Http(1, "0.0.0.0", "abcdefghijklmnop")),
+    ],
 )
 def test_the_port_can_be_moved_and_closed(tmp_path, http, expected):
     assert loaded(tmp_path, GOOD + f"http: {http}\n").app.http == expected

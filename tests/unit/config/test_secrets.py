@@ -72,13 +72,17 @@ def test_no_problem_and_no_representation_holds_a_value_of_the_file(tmp_path, pl
 
 def test_a_secret_in_plain_text_is_warned_of_and_one_from_a_variable_is_not(tmp_path):
     settings = '{bootstrap.servers: "localhost:9092"}'
-    text = GOOD.replace(settings, "{bootstrap.servers: localhost, sasl.password: x}") + "http: {token: x}\n"
+    text = (
+        GOOD.replace(settings, "{bootstrap.servers: localhost, sasl.password: x}") + "http: {token: 0123456789abcdef}\n"
+    )
     text = text.replace("sqlite:///state.db", "redis://:x@h/0")
     assert [w.key for w in loaded(tmp_path, text).warnings] == ["kafka.sasl.password", "store", "http.token"]
     better = (
-        text.replace("password: x", "password: '${X}'").replace("token: x", "token: '${X}'").replace(":x@", ":${X}@")
+        text.replace("password: x", "password: '${X}'")
+        .replace("token: 0123456789abcdef", "token: '${TOKEN}'")
+        .replace(":x@", ":${X}@")
     )
-    assert loaded(tmp_path, better, {"X": "x"}).warnings == ()
+    assert loaded(tmp_path, better, {"X": "x", "TOKEN": CANARY * 2}).warnings == ()
 
 
 def test_what_an_app_holds_of_its_secrets_is_in_no_representation_of_it():

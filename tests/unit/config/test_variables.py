@@ -5,7 +5,7 @@ import pytest
 from sluicegate.streams.config.variables import NotAVariable, substitute
 from tests.unit.config.files import GOOD, HEAD, agent, lines, loaded
 
-ENVIRON = {"N": "25", "EMPTY": "", "TEXT": "a: [b", "ZEROS": "007", "FLAG": "true", "BACK": r"\1 ${N}"}
+ENVIRON = {"N": "25", "EMPTY": "", "TEXT": "a: [b", "ZEROS": "0071234567890123", "FLAG": "true", "BACK": r"\1 ${N}"}
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_a_scalar_that_holds_more_than_a_variable_is_text(tmp_path):
 
 def test_where_text_is_wanted_digits_stay_as_they_were_written(tmp_path):
     text = GOOD + "http: {token: '${ZEROS}'}\n"
-    assert loaded(tmp_path, text, ENVIRON).app.http.token == "007"
+    assert loaded(tmp_path, text, ENVIRON).app.http.token == "0071234567890123"
     text = GOOD.replace('"localhost:9092"', '"localhost:9092", sasl.password: 0042')
     assert loaded(tmp_path, text).app.kafka["sasl.password"] == "0042"
 

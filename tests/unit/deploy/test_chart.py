@@ -126,7 +126,7 @@ def test_the_app_of_the_chart_is_right(tmp_path: Path) -> None:
     """Its secrets lie in another folder here."""
     text: str = yaml.safe_load((CHART / "values.yaml").read_text())["files"]["app.yaml"]
     (tmp_path / "store").write_text("postgresql://shop@db.example/shop?sslmode=verify-full")
-    (tmp_path / "token").write_text("secret")
+    (tmp_path / "token").write_text("0123456789abcdef")
     (tmp_path / "ca.crt").write_text("")
     file = tmp_path / "app.yaml"
     file.write_text(text.replace("/run/secrets/sluicegate", str(tmp_path)))

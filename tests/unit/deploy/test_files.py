@@ -84,7 +84,7 @@ def test_the_services_of_compose_refer_to_files_and_services_that_there_are() ->
 def test_the_app_of_compose_is_right() -> None:
     file = str(DEPLOY / "app.yaml")
     environment = yaml.safe_load((DEPLOY / "docker-compose.yml").read_text())["services"]["prepare"]["environment"]
-    found = load(file, {**environment, "HTTP_TOKEN": "secret"})
+    found = load(file, {**environment, "HTTP_TOKEN": "0123456789abcdef"})
     assert found.problems == ()
     assert found.app is not None
     assert found.app.http is not None

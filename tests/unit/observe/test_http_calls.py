@@ -87,6 +87,25 @@ def test_a_body_in_pieces_is_read_to_its_length_and_no_further(port: HttpPort) -
     assert sent(port, b'{"a": "b"}x', 10).endswith(b'\r\n\r\n{"a": "b"}\n')
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" * 60_000,
+        b'{"a": ' * 10_000,
+        b'{"a": "\\ud800"}',
+        b'{"\\udfff": 1}',
+        b'{"a": ["\\ud800"]}',
+        b'{"a": 1e',
+        b"\xff",
+    ],
+)
+def test_a_body_that_is_no_document_is_refused_without_a_traceback(
+    port: HttpPort, body: bytes, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert sent(port, body, len(body)).startswith(b"HTTP/1.0 400")
+    assert "Traceback" not in capfd.readouterr().err
+
+
 def test_a_body_that_does_not_arrive_is_refused(port: HttpPort, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(port_module, "READ_SECONDS", 0.2)
     assert sent(port, b'{"a": "b"}', 11).startswith(b"HTTP/1.0 400")
