@@ -159,6 +159,10 @@ class MemoryStore:
         with self._lock:
             return sorted(p for p in self._rows if p.app == app)
 
+    def apps(self) -> Sequence[str]:
+        with self._lock:
+            return sorted({partition.app for partition in self._rows})
+
     def level(self) -> Level:
         return Level("volatile", ("memory:// lives in this process and ends with it",))
 

@@ -235,6 +235,10 @@ class MongoStore:
                 for row in self._data[CLAIM].find({"app": app})
             )
 
+    def apps(self) -> Sequence[str]:
+        with connection.answering():
+            return sorted(self._data[CLAIM].distinct("app"))
+
     def level(self) -> Level:
         return durability.level(self._server, self._data)
 

@@ -33,6 +33,7 @@ from sluicegate.streams.contracts.values import (
 from sluicegate.streams.errors import ConfigurationError, Fenced, PersistenceError, SluicegateError, SystemNotReady
 
 SCHEMA, INCARNATION = "sluicegate:{data}:schema", "sluicegate:{data}:incarnation"
+APPS = "sluicegate:apps"
 STEPS = ("name of the data and version of the keys",)
 COUNTS = {"version": 0, "offset": -1, "epoch": -1, "number": 0, "first": 1, "last": 0}
 """Attributes of a claim that its row holds as numbers, with those of a new row."""
@@ -71,8 +72,9 @@ class RedisStore:
         with connection.translated(), self._server().pipeline(transaction=False) as pipeline:
             pipeline.set(INCARNATION, self._new_name(), nx=True)
             pipeline.get(INCARNATION)
+            pipeline.sadd(APPS, partition.app)
             pipeline.sadd(_index(partition.app), _member(partition))
-            _, name, _ = pipeline.execute()
+            _, name, *_ = pipeline.execute()
         fields = [item for pair in NEW_ROW.items() for item in pair]
         held, now = self._run(scripts.CLAIM, _keys(partition), [token, member, name, *fields])
         return _claim(partition, held, now)
@@ -174,6 +176,11 @@ class RedisStore:
             names = [str(member, "utf-8").split("/") for member in self._server().smembers(_index(app))]
             found = [Partition(app, agent, topic, int(number)) for agent, topic, number in names]
             return sorted(partition for partition in found if self._server().exists(_keys(partition)[0]))
+
+    def apps(self) -> Sequence[str]:
+        with connection.translated():
+            names = [str(name, "utf-8") for name in self._server().smembers(APPS)]
+            return sorted(name for name in names if self._server().exists(_index(name)))
 
     def level(self) -> Level:
         return connection.level(self._server)

@@ -236,6 +236,9 @@ class SqlStore:
             Partition(_text(name), _text(agent), _text(topic), number) for name, agent, topic, number in found
         )
 
+    def apps(self) -> Sequence[str]:
+        return sorted(_text(name) for (name,) in self._database.ask(statements.APPS))
+
     def level(self) -> Level:
         return self._product.level(self._database.ask)
 

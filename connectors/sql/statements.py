@@ -23,6 +23,7 @@ TAKE_CLAIM = "update sluicegate_claim set token = %s, member = %s where partitio
 CLAIM = """
 select token, version, next_offset, epoch, last_number, first_entry, last_entry, source, trying, incarnation, member
 from sluicegate_claim where partition_key = %s"""
+APPS = "select distinct app from sluicegate_claim"
 PARTITIONS = "select app, agent, topic, number from sluicegate_claim where app = %s"
 
 FENCE = """

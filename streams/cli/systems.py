@@ -73,7 +73,7 @@ def _guarded(name: str, system: System, app: App, look: Callable[[App], list[Sys
 def _store(app: App) -> list[SystemFinding]:
     with connected(app) as store:
         steps, level = store.migrate(dry_run=True), store.level()
-        looked_up = [] if steps else _lookups(app, store)
+        looked_up = [] if steps else [*_others(app, store), *_lookups(app, store)]
     found = [SystemFinding("store", True, f"{redacted(app.store)} can be used")]
     if steps and migrates(app):
         found.append(SystemFinding("store", True, f"run will migrate it: {', '.join(steps)}"))
@@ -83,6 +83,17 @@ def _store(app: App) -> list[SystemFinding]:
     enough = accepted(app, level)
     found.append(SystemFinding("store", enough, f"level {in_words(level)}", "" if enough else remedy(level)))
     return found + looked_up
+
+
+def _others(app: App, store: Store) -> Iterator[SystemFinding]:
+    """Timeouts and rows of the outbox belong to the store: each app sends and shows those of all."""
+    others = [name for name in store.apps() if name != app.name]
+    if others:
+        text = (
+            f"also has the state of {', '.join(others)}: each of these apps sees, sends and cancels the timeouts and "
+        )
+        text += "outbox rows of all"
+        yield SystemFinding("store", True, text, "give each app a database of its own, unless they are meant to share")
 
 
 def _lookups(app: App, store: Store) -> list[SystemFinding]:

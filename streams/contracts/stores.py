@@ -136,6 +136,9 @@ class Reader(Protocol):
     def partitions(self, app: str) -> Sequence[Partition]:
         """Every partition of the app that has a row, sorted. Raises PersistenceError."""
 
+    def apps(self) -> Sequence[str]:
+        """Every app that has a partition, sorted. Raises PersistenceError."""
+
 
 class Retirement(Protocol):
     """Removes partitions that are needed no more."""

@@ -39,6 +39,16 @@ def test_the_partitions_of_an_app_are_listed_in_order_of_number_not_of_text(stor
     assert store.partitions(f"{ns}x") == [Partition(f"{ns}x", "a", "t", 1)]
 
 
+def test_apps_are_those_with_a_partition(store: Store, ns: str) -> None:
+    names = [f"{ns}.b", f"{ns}.a"]
+    assert not {*names} & {*store.apps()}
+    for name in names:
+        claimed(store, Partition(name, "agent", "topic", 0))
+    gone = claimed(store, Partition(f"{ns}.c", "agent", "topic", 0))
+    store.forget(gone)
+    assert [name for name in store.apps() if name.startswith(ns)] == [f"{ns}.a", f"{ns}.b"]
+
+
 def test_a_reader_never_sees_half_a_commit(store: Store, store_url: str, partition: Partition) -> None:
     """Each commit leaves one entry, which says its offset, and one unsent row: a picture that differs is a torn one."""
     reader, enough = opened(store_url), threading.Event()
