@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from sluicegate.streams.agent import Agent, App, Destination
-from sluicegate.streams.config import correlating, schemas
+from sluicegate.streams.config import circles, correlating, schemas
 from sluicegate.streams.config.cases import StepModel
 from sluicegate.streams.config.problems import FileFinding, Path, printable
 from sluicegate.streams.errors import ConfigurationError
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 def findings(app: App, tests: Mapping[str, list[StepModel]] = MappingProxyType({})) -> Iterator[FileFinding]:
     """Modules are looked up as the workers do: in installed packages first, then in the file's folder."""
+    yield from circles.endless(app)
     sys.path.append(app.folder)
     try:
         for agent in app.agents:

@@ -75,6 +75,15 @@ _TIME_SCHEMA = {
         },
     ]
 }
+
+
+def _offset(value: object) -> object:
+    if isinstance(value, str) and value.startswith("-"):
+        raise refused("is negative", "add the length of a window: with windows of 1d, write 16h in place of -8h")
+    return value
+
+
+Offset = Annotated[DurationOrZero, BeforeValidator(_offset)]
 TimeField = Annotated[TimeModel, BeforeValidator(_as_time), WithJsonSchema(_TIME_SCHEMA)]
 
 
@@ -104,7 +113,7 @@ class WindowModel(BaseModel):
         description="The longest time between two records of a window. It ends this long after its last record.",
         examples=["30m"],
     )
-    offset: DurationOrZero = Field(
+    offset: Offset = Field(
         default=0.0,
         description=(
             "Moves the start of all windows. Without it windows start at multiples of the size since 1970 UTC, hopping "

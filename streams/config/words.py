@@ -14,7 +14,7 @@ from sluicegate.streams.agent import (
     Threshold,
     Timeouts,
 )
-from sluicegate.streams.config import correlating, windows
+from sluicegate.streams.config import circles, correlating, windows
 from sluicegate.streams.config.phrases import of_group, of_lookups, of_records, of_results, unanswered
 from sluicegate.streams.config.problems import FileFinding, Path
 from sluicegate.streams.units import spoken_duration
@@ -275,7 +275,7 @@ def warnings(app: App, chosen_dead_letters: frozenset[str]) -> Iterator[FileFind
             yield FileFinding(
                 path, "loses what cannot be decoded: it is only counted", "let it be dead-letter to keep it", (path,)
             )
-    yield from _circles(app)
+    yield from circles.warnings(app)
 
 
 def _of_dedupe(agent: Agent) -> Iterator[FileFinding]:
@@ -333,19 +333,3 @@ def _of_agent(agent: Agent, dead_letters_chosen: bool) -> Iterator[FileFinding]:
         )
         hint = "add a timeout" if rule.until else "add one, else groups end only at a limit"
         yield FileFinding(aggregate, what, hint, needs)
-
-
-def _circles(app: App) -> Iterator[FileFinding]:
-    """Agents that read, directly or through others, what they write."""
-    written = {a.name: {each.topic for each in a.outputs} for a in app.agents}
-    readers = {a.name: {b.name for b in app.agents if written[a.name] & {*b.topics}} for a in app.agents}
-    for agent in app.agents:
-        reached, found = set(readers[agent.name]), set[str]()
-        while reached - found:
-            found |= (fresh := reached - found)
-            reached |= {name for f in fresh for name in readers[f]}
-        if agent.name in reached:
-            path: Path = ("agents", agent.name, "to") if agent.routes else ("agents", agent.name, "to", "topic")
-            yield FileFinding(
-                path, "comes back to this agent through others", "make sure that the circle ends", (path,)
-            )

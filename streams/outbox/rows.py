@@ -30,7 +30,6 @@ from sluicegate.streams.contracts.record import headers as headers_of
 from sluicegate.streams.contracts.stores import OutputFacts
 from sluicegate.streams.contracts.values import OutboxRow, Partition
 from sluicegate.streams.errors import ProduceStopped
-from sluicegate.streams.outbox.connect_headers import PREFIX as CONNECT
 from sluicegate.streams.outbox.connect_headers import connect_headers
 from sluicegate.streams.outbox.history import untold
 from sluicegate.streams.outbox.sizes import cut
@@ -41,8 +40,7 @@ from sluicegate.streams.windows.marks import of_mark
 LONGEST_WHERE = 300  # characters of a position in the user's code
 LONGEST_ERROR = 1000  # characters of an error text
 OVERHEAD = 1024  # bytes that headers and framing may add to a message
-EXPLAINING = ("sluicegate-dead-", CONNECT)
-"""The headers that explain a dead letter begin with one of these."""
+ERROR, OF_CONNECT = "sluicegate-dead-error", "__connect.errors.exception.message"
 WhyDead = tuple[str, str, str, int, str, str]
 """Stage, reason, error, attempts, the place in the user's code, and the clause."""
 NO_DESTINATION: WhyDead = ("produce", "no-destination", "the agent has no `to`", 1, "", "")
@@ -270,9 +268,11 @@ class Rows:
         if self._agent.on_error.produce == "stop":
             records = f"its records are {fire.first} to {fire.last}, and on_error.produce is stop"
             raise ProduceStopped(f"{self._partition.topic}/{self._partition.number}: {shown or why}; {records}")
-        headers = [header for header in headers if not header[0].startswith(EXPLAINING)]
         error = f"{why}; its records are {fire.first} to {fire.last}"
-        headers += self._explained("produce", reason, error, fire.first, fire.opened, where=raised_at)
+        if ERROR in dict(headers):  # a dead letter already, whose reason stays
+            headers = [(name, _and(text, error) if name in (ERROR, OF_CONNECT) else text) for name, text in headers]
+        else:
+            headers += self._explained("produce", reason, error, fire.first, fire.opened, where=raised_at)
         return self._row(identity, self._agent.dead_letters, fire.key, None, headers)
 
     def _dead(self, refused: Refused) -> OutboxRow:
@@ -353,6 +353,11 @@ class Rows:
     def _shard(self, topic: str) -> bytes:
         shard = self._shards[topic] = shard_name(self._partition, topic, self._lineage)
         return shard
+
+
+def _and(text: bytes | None, error: str) -> bytes:
+    """The text of a header with a second error."""
+    return (text or b"")[: LONGEST_ERROR // 2] + f"; {error}".encode("ascii", "replace")[: LONGEST_ERROR // 2]
 
 
 def shard_name(partition: Partition, topic: str, lineage: str) -> bytes:

@@ -3,7 +3,7 @@
 import pytest
 
 from sluicegate.streams.config import meaning
-from tests.unit.config.files import agent, lines, loaded
+from tests.unit.config.files import HEAD, agent, lines, loaded
 
 AGGREGATE = "aggregate: {count: 10, compute: {spent: {sum: total}, rows: collect}}"
 TO = "to: {topic: totals}"
@@ -309,6 +309,20 @@ CIRCLE = """
 def test_a_circle_of_agents_that_forward_is_warned_of(tmp_path):
     found = loaded(tmp_path, forwarded() + CIRCLE)
     assert not found.problems
-    warned = [each for each in lines(found.warnings, tmp_path) if "comes back to this agent through others" in each]
+    warned = [each for each in lines(found.warnings, tmp_path) if "comes back to this agent through" in each]
     assert [each.split(": ")[1] for each in warned] == ["agents.a.to.topic", "agents.b.to"]
     assert [each.receive for each in found.app.agents] == [("orders",), ("totals",)]
+
+
+def test_a_circle_that_no_record_leaves_is_refused(tmp_path):
+    agents = (
+        "agents:\n  a: {from: x, to: y}\n  b: {from: y, to: z}\n  c: {from: z, to: [{topic: x, continue: true}, o]}\n"
+    )
+    found = loaded(tmp_path, HEAD + agents)
+    never = "and no agent leaves a record out: each would come for ever; write to another topic, or end the circle with"
+    assert lines(found.problems, tmp_path) == [
+        f"f.yaml:6:16: agents.a.to.topic: comes back to this agent through b, c, {never} a where",
+        f"f.yaml:7:16: agents.b.to.topic: comes back to this agent through c, a, {never} a where",
+        f"f.yaml:8:16: agents.c.to: comes back to this agent through a, b, {never} a where",
+    ]
+    assert loaded(tmp_path, HEAD + agents.replace("{from: y,", "{from: y, where: n > 1,")).app is not None

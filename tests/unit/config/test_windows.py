@@ -95,6 +95,12 @@ PAIR = "does not go together with a window"
     [
         ("{}", "", "", "window: names no kind of windows; write one of tumbling, hopping, session"),
         ("{tumbling: 5m, session: 1m}", "", "", "window: names tumbling and session: a window is of one kind"),
+        (
+            "{tumbling: 1d, offset: -8h}",
+            "",
+            "",
+            "window.offset: is negative; add the length of a window: with windows of 1d, write 16h in place of -8h",
+        ),
         ("{session: 5m, offset: 1m}", "", "", "window.offset: does not go together with session"),
         ("{session: 5m}", "", ", count: 5", f"count: {PAIR}: a session ends with its pause, or at a limit"),
         ("{session: 5m}", "", ", until: {field: a, equals: 1}", f"until: {PAIR}"),

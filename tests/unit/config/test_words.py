@@ -141,8 +141,8 @@ WARNINGS = [
     (
         GOOD + "  b: {from: totals, aggregate: {count: 2}, to: {topic: orders}}\n",
         [
-            "f.yaml:9:10: agents.a.to.topic: comes back to this agent through others; make sure that the circle ends",
-            "f.yaml:10:49: agents.b.to.topic: comes back to this agent through others; make sure that the circle ends",
+            "f.yaml:9:10: agents.a.to.topic: comes back to this agent through b; make sure that the circle ends",
+            "f.yaml:10:49: agents.b.to.topic: comes back to this agent through a; make sure that the circle ends",
         ],
     ),
 ]

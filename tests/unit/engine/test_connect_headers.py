@@ -103,7 +103,8 @@ def test_a_group_that_cannot_be_written_has_each_header_once() -> None:
     rows = Rows(PLACE, connect(an_agent()), codec("json"), Facts(), 5_000)
     rows.begin("lineage-1", 41, TOPIC_ID)
     [letter] = rows.make([fire(reason="timeout", long="x" * 5_000)], "dead-letter")
-    assert dict(letter.headers)["__connect.errors.stage"] == b"KAFKA_PRODUCE"
+    assert dict(letter.headers)["__connect.errors.stage"] == b"TRANSFORMATION"
+    assert b"; the result has " in (dict(letter.headers)["__connect.errors.exception.message"] or b"")
     names = [name for name, _ in letter.headers]
     assert len(names) == len({*names})
 
