@@ -91,7 +91,7 @@ def test_the_headers_of_every_dead_letter_keep_to_their_schema(written: Log) -> 
 def test_every_reason_is_in_the_schema(written: Log) -> None:
     listed = (Fire.__doc__ or "").partition("`reason` is ")[2].partition(". ")[0].replace(" or ", " ")
     reasons = re.findall(r"[a-z]+(?:-[a-z]+)?", listed)
-    assert {*reasons, "replay", WINDOW} == set(RESULT["properties"]["reason"]["enum"])
+    assert {*reasons, "replay", "drop", WINDOW} == set(RESULT["properties"]["reason"]["enum"])
     assert set(reasons) == {*BY_RECORDS, "manual", COUNT_LOWERED}
     assert set(reasons) == set(REASONS)
     document = json.loads(written.topics["out"][0][0].v or b"")
