@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from sluicegate.schemas.codecs import base64_text
-from sluicegate.schemas.json import encode, well_formed
+from sluicegate.schemas.json import UNREADABLE, decode_any, encode, well_formed
 
 MANDATORY = ("specversion", "id", "source", "type")
 PREFIX = "ce_"
@@ -127,7 +127,7 @@ def written(
 
 def _is_json(value: bytes) -> bool:
     try:
-        well_formed(value)
-    except (msgspec.DecodeError, RecursionError):
+        decode_any(value)
+    except UNREADABLE:
         return False
     return True

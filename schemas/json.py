@@ -15,7 +15,10 @@ Number = int | float
 JsonValue = int | float | str | bool | list | dict  # type: ignore[type-arg]
 Decode = Callable[[bytes], Any]
 
-_any = msgspec.json.Decoder()
+decode_any: Callable[[bytes], Any] = msgspec.json.Decoder().decode
+"""The whole document as plain Python values. It raises the errors of UNREADABLE."""
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What decoders of msgspec raise for bytes that they cannot read; a text that is not UTF-8 is no error of its own."""
 encode: Callable[[Any], bytes] = msgspec.json.Encoder().encode
 # raises unless the bytes are JSON
 well_formed: Callable[[bytes], Any] = msgspec.json.Decoder(msgspec.Raw).decode
@@ -144,11 +147,6 @@ def walk(value: Any, path: str) -> Any:
     return value
 
 
-def decode_any(value: bytes) -> Any:
-    """The whole document as plain Python values."""
-    return _any.decode(value)
-
-
 def bounded(decode: Decode) -> Decode:
     """`decode` for documents of up to DEEPEST levels; it raises msgspec.DecodeError for deeper ones. It counts
     brackets, which takes 130 ns each for 200 bytes, only if there is more than one (a search takes 20 ns), and decodes
@@ -173,7 +171,7 @@ def _brackets(value: bytes) -> int:
 
 def _deeper(value: bytes) -> bool:
     try:
-        return deep(_any.decode(value))
+        return deep(decode_any(value))
     except RecursionError:
         return True
 

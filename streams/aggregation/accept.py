@@ -94,7 +94,7 @@ def _gather(groups: Groups, records: Sequence[Record], now: float) -> None:
     rule, bags = groups.rule, groups.bags
     decode, key_of, until, most, adders = rule.decode, rule.key_of, rule.until, rule.completion.most, rule.plan.adders
     largest, largest_group, room = _limits(groups)
-    (item_of, _, whole, weight, field), utf8, idle = rule.plan.bags[0], rule.utf8, rule.completion.since_last < inf
+    (item_of, _, whole, weight, field), idle = rule.plan.bags[0], rule.completion.since_last < inf
     touched, added, get = groups.touched, groups.added, groups.states.get
     for record in records:
         try:
@@ -102,8 +102,6 @@ def _gather(groups: Groups, records: Sequence[Record], now: float) -> None:
             key: Any = record.key() if key_of is None else key_of(read)
             if (size := len(value)) > largest:  # type: ignore[arg-type]
                 raise OverflowError
-            if utf8 and not value.isascii():  # type: ignore[union-attr]
-                value.decode()  # type: ignore[union-attr]
             item: Any = value
             if not whole:
                 item = field(read) if field is not None else item_of(read, value)  # type: ignore[arg-type]
@@ -136,7 +134,7 @@ def _gather_once(groups: Groups, records: Sequence[Record], now: float) -> None:
     rule, bags = groups.rule, groups.bags
     decode, key_of, until, most, adders = rule.decode, rule.key_of, rule.until, rule.completion.most, rule.plan.adders
     largest, largest_group, room = _limits(groups)
-    (item_of, _, _, weight, _), utf8, idle = rule.plan.bags[0], rule.utf8, rule.completion.since_last < inf
+    (item_of, _, _, weight, _), idle = rule.plan.bags[0], rule.completion.since_last < inf
     touched, added, get = groups.touched, groups.added, groups.states.get
     for record in records:
         try:
@@ -144,8 +142,6 @@ def _gather_once(groups: Groups, records: Sequence[Record], now: float) -> None:
             key: Any = record.key() if key_of is None else key_of(read)
             if len(value) > largest:  # type: ignore[arg-type]
                 raise OverflowError
-            if utf8 and not value.isascii():  # type: ignore[union-attr]
-                value.decode()  # type: ignore[union-attr]
             item, state = item_of(read, value), get(key)  # type: ignore[arg-type]
             size = 0 if item is None or (state is not None and item in bags[key][0]) else weight(item)
         except Exception as e:
@@ -218,8 +214,6 @@ def parsed(groups: Groups, record: Record) -> tuple[bytes | None, Any, list[Any]
     key = record.key() if rule.key_of is None else rule.key_of(read)
     if len(value) > rule.max_record_bytes:  # type: ignore[arg-type]
         raise OverflowError
-    if rule.utf8:
-        value.decode()  # type: ignore[union-attr]
     return key, read, [bag.item(read, value) for bag in rule.plan.bags]  # type: ignore[arg-type]
 
 
@@ -300,7 +294,7 @@ def refuse(groups: Groups, record: Record, error: Exception) -> None:
         _unread(groups, record, missing, _unfit(said), said, cause(error, record.key() or b"", value))
     else:
         raised = cause(error, record.key() or b"", value)
-        _unread(groups, record, rule.on_error.decode, "undecodable", _said(error, raised), raised)
+        _unread(groups, record, rule.on_error.decode, "undecodable", _said(error, raised, value), raised)
 
 
 def _unfit(said: str) -> str:
@@ -344,6 +338,15 @@ def _halted(record: Record, policy: str, reason: str, error: str) -> DecodeWaits
     )
 
 
+def _first_wrong(value: bytes, known: int) -> int:
+    """The first byte that is no UTF-8. `known` counts from the begin of the text that was decoded."""
+    try:
+        value.decode()
+    except UnicodeDecodeError as error:
+        return error.start
+    return known
+
+
 def _waiting(record: Record, text: str, why: str = "undecodable") -> DecodeWaits:
     return DecodeWaits(f"{record.topic()}/{record.partition()}/{record.offset()}: {text}", record.offset(), why)
 
@@ -364,10 +367,10 @@ def _passes(check: Callable[[bytes], Any], value: bytes) -> bool:
     return True
 
 
-def _said(error: Exception, raised: Cause) -> str:
+def _said(error: Exception, raised: Cause, value: bytes) -> str:
     """The decoder's own words where they are known to quote no payload, and what a decoder of the user's says."""
     if isinstance(error, UnicodeDecodeError):
-        return f"invalid UTF-8 at byte {error.start}"
+        return f"invalid UTF-8 at byte {_first_wrong(value, error.start)}"
     if isinstance(error, msgspec.DecodeError):
         return message(error)
     return raised.text if raised.where else type(error).__name__

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from sluicegate.schemas import Codec
 from sluicegate.schemas.codecs import as_json
-from sluicegate.schemas.json import DEEPEST, Field, deep, document, encode, walk, wanted, well_formed
+from sluicegate.schemas.json import DEEPEST, Field, decode_any, deep, document, encode, walk, wanted, well_formed
 from sluicegate.streams.agent import Agent, Let, Until
 from sluicegate.streams.contracts.record import Record, headers
 from sluicegate.streams.errors import ConfigurationError
@@ -316,9 +316,9 @@ def _remembered(name: str, compute: Callable[[Any], Any]) -> Callable[[Seen], An
 def _decoders(
     codec: Codec, decode: Callable[[bytes], Any] | None, fields: list[str]
 ) -> tuple[Callable[[bytes], Any], Callable[[bytes], Any]]:
-    """What reads the fields, and what raises where a value is none of the format."""
+    """What reads the fields, and what raises where nothing can read a value of the format."""
     if codec.name == "json":
-        return decode or well_formed, well_formed
+        return decode or well_formed, decode_any
     if decode is None:
         return codec.decode, codec.decode
     text, read = as_json(codec, fields), decode

@@ -7,7 +7,17 @@ from typing import Any, Literal
 
 from sluicegate.schemas import Codec, codec
 from sluicegate.schemas.codecs import SCHEMA_FORMATS, as_json
-from sluicegate.schemas.json import Field, FieldDecoder, bounded, canonical, decode_any, key_text, wanted, well_formed
+from sluicegate.schemas.json import (
+    Field,
+    FieldDecoder,
+    bounded,
+    canonical,
+    decode_any,
+    document,
+    key_text,
+    wanted,
+    well_formed,
+)
 from sluicegate.streams.agent import AMEND, CORRELATION, Agent, Aggregation, Let, Reducer, Until, Window
 from sluicegate.streams.aggregation.clauses import Lets, Where, computed, needed
 from sluicegate.streams.aggregation.completion import Completion, completion
@@ -24,11 +34,11 @@ class Rule:
     """What the hot loop needs of an agent, each part ready to be called.
 
     `decode(bytes)` gives a record or raises; `key_of(record)` gives the key as bytes (None: the message key);
-    `until(record)` says that the group ends here, `ending` is an `until` expression; `utf8` says that values go into
-    results as they came; `grouped` that there is an aggregation, which has its own words for null values and missing
-    fields. `where` is None when the agent takes every record, `results` when every result goes as a whole to the one
-    destination, and when rows are looked up first. `time_of` finds the event time in what was read; None where no field
-    holds it. `times` is the window for which records are re-keyed.
+    `until(record)` says that the group ends here, `ending` is an `until` expression; `grouped` that there is an
+    aggregation, which has its own words for null values and missing fields. `where` is None when the agent takes every
+    record, `results` when every result goes as a whole to the one destination, and when rows are looked up first.
+    `time_of` finds the event time in what was read; None where no field holds it. `times` is the window for which
+    records are re-keyed.
     """
 
     __slots__ = (
@@ -52,7 +62,6 @@ class Rule:
         "time_of",
         "times",
         "until",
-        "utf8",
         "valid",
         "where",
     )
@@ -77,7 +86,7 @@ class Rule:
             raise ConfigurationError(f"aggregate: {e}") from e
         self.decode: Callable[[bytes], Any] = _decoder(codec, want, fields, agent)
         self.lets = Lets(agent.let, lets, codec, {field.path.partition(".")[0] for field in fields}) if lets else None
-        self._parse = bounded(want.decode)
+        self._parse = _checked(want.decode, document) if _reads_whole(agent) else bounded(want.decode)
         getters = {field.path: get for field, get in zip(fields, want.getters, strict=True)}
         window, until = aggregation.window, aggregation.until
         merged = window is not None and window.kind in MERGED
@@ -93,7 +102,6 @@ class Rule:
             if isinstance(until, str)
             else None
         )
-        self.utf8 = codec.name == "json" and any(r.kind == "collect" and r.field is None for r in aggregation.compute)
         self.fingerprint, self.shared = fingerprint(agent), agent.scope == "shared"
         self.where = Where(agent.where, agent.let, codec, opaque=agent.forwards) if agent.where else None
         self.results = None if agent.lookups else results(agent)
@@ -217,21 +225,49 @@ def _fields(aggregation: Aggregation, lenient: bool) -> list[Field]:
 def _decoder(codec: Codec, want: FieldDecoder, fields: Sequence[Field], agent: Agent) -> Callable[[bytes], Any]:
     """A record of another format goes through JSON, so that whatever it holds can be kept, compared and written as JSON
     can."""
-    compute = agent.aggregation.compute if agent.aggregation else ()
-    read = want.decode if want.getters else well_formed
-    if agent.handler is not None or any(
-        r.kind in ("first", "last", "collect") and r.field is not None for r in compute
-    ):
-        read = bounded(read)
+    read = _readable_later(want.decode if want.getters else well_formed, agent)
     if codec.name == "json":
         return read
     if not codec.fields:
         return codec.decode
     if not fields:
-        whole = any(r.kind == "collect" for r in compute)
-        return as_json(codec, None if whole else ())
+        whole = as_json(codec, None if _reads_whole(agent) else ())
+        return lambda value: _passed(whole(value), read)
     text = as_json(codec, {field.path.partition(".")[0] for field in fields})
     return lambda value: read(text(value))
+
+
+def _readable_later(decode: Callable[[bytes], Any], agent: Agent) -> Callable[[bytes], Any]:
+    """`decode`, which also raises for what a later reader of the record could not read: of the whole message, where a
+    group keeps it or a reducer of the user's gets it, and else of the fields that a group keeps or a handler gets.
+    Fields that nothing reads are not decoded."""
+    if _reads_whole(agent):
+        return document if decode is well_formed else _checked(decode, document)
+    compute = agent.aggregation.compute if agent.aggregation else ()
+    keeps = any(each.kind in ("first", "last", "collect") for each in compute)
+    return bounded(decode) if keeps or agent.handler is not None else decode
+
+
+def _reads_whole(agent: Agent) -> bool:
+    """Whether something reads whole messages after intake."""
+    compute = agent.aggregation.compute if agent.aggregation else ()
+    return any(each.kind == "reduce" or (each.kind == "collect" and each.field is None) for each in compute)
+
+
+def _checked(decode: Callable[[bytes], Any], check: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+    """`decode`, for what passes the check."""
+
+    def read(value: bytes) -> Any:
+        check(value)
+        return decode(value)
+
+    return read
+
+
+def _passed(text: bytes, check: Callable[[bytes], Any]) -> bytes:
+    """The text, if it passes the check."""
+    check(text)
+    return text
 
 
 def _kept(codec: Codec, want: FieldDecoder) -> Callable[[Any, bytes], bytes] | None:
@@ -240,7 +276,7 @@ def _kept(codec: Codec, want: FieldDecoder) -> Callable[[Any, bytes], bytes] | N
     text = codec.text
     if text is None:
         return None
-    return (lambda record, value: text(value)) if want.getters else (lambda record, value: record)
+    return (lambda record, value: _passed(text(value), document)) if want.getters else (lambda record, value: record)
 
 
 def _key_of(get: Callable[[Any], Any]) -> Callable[[Any], bytes]:

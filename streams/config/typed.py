@@ -7,9 +7,7 @@ An expression that can never work is a problem. One that may have no answer for 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-import msgspec
-
-from sluicegate.schemas.json import document
+from sluicegate.schemas.json import UNREADABLE, document
 from sluicegate.streams.agent import Agent, App, Until
 from sluicegate.streams.aggregation.clauses import GROUP, MESSAGE
 from sluicegate.streams.aggregation.ending import over_legs
@@ -210,7 +208,7 @@ def sent(file: FileModel, agent: AgentModel) -> list[dict[str, Any]]:
 def _decoded(value: bytes) -> object:
     try:
         return document(value)
-    except (msgspec.MsgspecError, RecursionError):
+    except UNREADABLE:
         return None
 
 

@@ -6,12 +6,14 @@ from typing import Any
 
 from sluicegate.schemas import Codec
 from sluicegate.streams.agent import Agent, Handler
+from sluicegate.streams.aggregation.accept import refuse
 from sluicegate.streams.aggregation.clauses import ClauseFailed
 from sluicegate.streams.aggregation.events import Event, Fire, Refused, Unhandled
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.results import Results, document
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.calling.pool import Pool
+from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import RowFields, TopicPartition
 from sluicegate.streams.handlers.failures import Failures, Policy
 from sluicegate.streams.handlers.handling import Handling, number_of
@@ -45,6 +47,21 @@ class LookingHandling(Handling):
         self._outcomes: Counter[tuple[str, str]] = Counter()
         self._found: dict[int, Mapping[str, RowFields | None]] = {}
         self.rows_of = lambda item: self._found[number_of(item)]
+
+    def read(self, groups: Groups, records: Sequence[Record]) -> list[Item]:
+        """As Handling.read. The keys may name fields that the type of the handler's `value` leaves out."""
+        if self._of_record is None:
+            return super().read(groups, records)
+        items: list[Item] = []
+        for record in records:
+            try:
+                self._of_record.check(record)
+            except Exception as error:
+                refuse(groups, record, error)
+                items += [event for event in groups.drain() if isinstance(event, Refused)]
+            else:
+                items += super().read(groups, (record,))
+        return items
 
     def run(
         self, items: Sequence[Item], identify: Callable[[int], str], session: Any, place: TopicPartition

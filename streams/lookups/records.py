@@ -46,6 +46,10 @@ class RecordKeys:
         seen = self._fields.read(record, value)
         return tuple([as_key(read(seen)) for read in self._read])
 
+    def check(self, record: Record) -> None:
+        """Raises what decoders raise for a record whose keys cannot be read."""
+        self._fields.read(record, self.value(record))
+
 
 def key_of_record(lookup: Lookup) -> Clause:
     """A field that is missing is null. Raises ConfigurationError."""
@@ -98,7 +102,10 @@ class LookingForwarding(RecordProcessor):
             try:
                 if len(value := keys.value(record)) > largest:
                     raise OverflowError
-                items.append(Message(keys.of(record, value), record))
+                asked = keys.of(record, value)
+                if _has_own(value, self._names):
+                    _members(value)
+                items.append(Message(asked, record))
             except Exception as error:
                 refuse(groups, record, error)
                 items += [event for event in groups.drain() if isinstance(event, Refused)]
@@ -178,12 +185,15 @@ def with_fields(value: bytes, members: bytes, names: Sequence[bytes]) -> bytes:
     if inside[-1:] != b"}":
         return value
     inside = inside[:-1]
-    for name in (*names, b"\\u"):
-        if name in inside:
-            kept = {own: each for own, each in _members(value).items() if encode(own) not in names}
-            inside = encode(kept)[:-1]
-            break
+    if _has_own(inside, names):
+        kept = {own: each for own, each in _members(value).items() if encode(own) not in names}
+        inside = encode(kept)[:-1]
     last = inside[-1:]
     if last.isspace():
         last = inside.rstrip()[-1:]
     return b"%b%b%b}" % (inside, b"" if last == b"{" else b",", members)
+
+
+def _has_own(value: bytes, names: Sequence[bytes]) -> bool:
+    """Whether the value may have fields of these names. An escape in it may be a part of a name."""
+    return any(name in value for name in names) or b"\\u" in value

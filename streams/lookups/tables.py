@@ -6,10 +6,9 @@ that it had when reading began, and a worker claims no partition before all its 
 
 from collections.abc import Callable, Mapping, Sequence
 
-import msgspec
 import structlog
 
-from sluicegate.schemas.json import decode_any, encode
+from sluicegate.schemas.json import UNREADABLE, decode_any, encode
 from sluicegate.schemas.json import document as decode
 from sluicegate.streams.agent import Lookup
 from sluicegate.streams.contracts.record import Record
@@ -124,7 +123,7 @@ class TopicTable:
             if not key:
                 raise ValueError("has no key")
             row = self._row(record.value())
-        except (ValueError, msgspec.DecodeError, RecursionError) as error:
+        except (ValueError, *UNREADABLE) as error:
             return self._left_out(record, error)
         old = self._rows.pop(key, None)
         if old is not None:

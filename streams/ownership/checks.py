@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from sluicegate.schemas.json import UNREADABLE
 from sluicegate.streams.agent import Aggregation
 from sluicegate.streams.contracts.values import Claim, Source, TopicFacts
 from sluicegate.streams.errors import (
@@ -135,7 +136,7 @@ def _ours(metadata: str) -> tuple[ClaimVersion, str | None]:
     """The content of a Sluicegate informational commit, and the incarnation; (NOTHING, None) for any other commit."""
     try:
         found: Any = msgspec.json.decode(metadata) if metadata else None
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return NOTHING, None
     if not isinstance(found, list) or not 3 <= len(found) <= 5 or found[0] != MAKER:
         return NOTHING, None

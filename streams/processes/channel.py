@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from sluicegate.schemas.json import UNREADABLE
 from sluicegate.streams.observe.report import WorkerReport
 
 PIPE_BYTES = 1024 * 1024
@@ -59,5 +60,5 @@ def received(descriptor: int) -> Iterator[WorkerReport]:
         for line in lines:
             try:
                 yield decode(line)
-            except msgspec.DecodeError:
+            except UNREADABLE:
                 continue

@@ -7,7 +7,7 @@ durations are seconds, and a schema is the JSON of its file without the texts fo
 from collections.abc import Iterable
 from typing import Any
 
-from sluicegate.schemas.json import decode_any
+from sluicegate.schemas.json import UNREADABLE, decode_any
 from sluicegate.schemas.options import SchemaOptions
 from sluicegate.streams import formats
 from sluicegate.streams.agent import (
@@ -189,7 +189,7 @@ def _schema(text: str) -> Any:
     """The JSON of a schema. Text that is no JSON stays text; the checks of the file refuse it."""
     try:
         return _without_texts(decode_any(text.encode()))
-    except ValueError:
+    except (ValueError, *UNREADABLE):
         return text
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from sluicegate.schemas.json import UNREADABLE
 from sluicegate.streams.contracts.ids import dead_ids, fire_ids
 from sluicegate.streams.contracts.values import OutboxRow, Partition
 from sluicegate.streams.errors import ConfigurationError
@@ -124,7 +125,10 @@ class Published:
         first, last = _offset(place, said, "sluicegate-first"), _offset(place, said, "sluicegate-last")
         if said.get("sluicegate-fire") != self._fire_id(first).encode() or last >= self._offset:
             return
-        count, reason = _integer(place, said, "sluicegate-count"), (said.get("sluicegate-reason") or b"").decode()
+        count, reason = (
+            _integer(place, said, "sluicegate-count"),
+            (said.get("sluicegate-reason") or b"").decode("ascii", "replace"),
+        )
         made = PublishedResult(output.key or b"", first, last, count, reason, {})
         known = self.results.setdefault(first, made)
         if known.natural and "sluicegate-dead-topic" not in said:
@@ -139,7 +143,7 @@ class Published:
         if output.topic in self._timed and output.value is not None:
             try:
                 times = _times(output.value)
-            except msgspec.MsgspecError:
+            except UNREADABLE:
                 return
             known.opened, known.closed = moment(times.opened_at or ""), moment(times.closed_at or "")
         elif "sluicegate-dead-timestamp" in said:

@@ -40,7 +40,7 @@ class Packing:
     def read(self, groups: Groups, records: Sequence[Record]) -> RecordRun:
         run, rule, known = RecordRun([], [], []), groups.rule, self._names.get
         decode, key_of, largest = rule.decode, rule.key_of, rule.max_record_bytes
-        careful = rule.utf8 or rule.plan.bags or rule.lets
+        careful = rule.plan.bags or rule.lets
         add_offset, add_group, add_item = run.offsets.append, run.groups.append, run.items.append
         for record in records:
             key, value = record.key(), record.value()

@@ -13,10 +13,32 @@ JSON_SCHEMA = ("tests/unit/schemas/test_json_schema.py",)
 PINNED = ("tests/unit/engine/test_pinned_schema.py",)
 LATEST = ("tests/unit/cli/test_newest.py",)
 LOGIN = ("tests/unit/config/test_registry.py",)
+UNREADABLE = ("tests/unit/testing/test_unreadable.py",)
 VERSIONS = ("tests/unit/cli/test_registry_versions.py",)
 NATIVE = ("tests/unit/schemas/test_native.py",)
 
 GUARDS = (
+    Guard(
+        "a message that a group keeps can be read later",
+        "streams/aggregation/rule.py",
+        "    if _reads_whole(agent):\n        return document",
+        f"    {NEVER}\n        return document",
+        UNREADABLE,
+    ),
+    Guard(
+        "a field that cannot be read is not a missing field",
+        "streams/aggregation/clauses.py",
+        "        return decode or well_formed, decode_any\n",
+        "        return decode or well_formed, well_formed\n",
+        UNREADABLE,
+    ),
+    Guard(
+        "the names of all fields can be read where a row replaces one",
+        "streams/lookups/records.py",
+        "                if _has_own(value, self._names):",
+        f"                {NEVER}",
+        UNREADABLE,
+    ),
     Guard(
         "a record that the native reader declines is read in Python",
         "schemas/avro.py",

@@ -187,3 +187,44 @@ def test_what_a_handler_raised_on_purpose_is_not_shown(invoke, tmp_path):
     finally:
         sys.modules.pop("brokenshop", None)
     assert result.stdout.splitlines() == ["ok      it", "1 of 1 tests passed"]
+
+
+UNREADABLE = """\
+app: shop
+kafka: {bootstrap.servers: "localhost:9092"}
+store: memory://
+accept_level: volatile
+dead_letters: shop.dead
+agents:
+  pairs:
+    from: orders
+    aggregate: {count: 2, compute: {rows: collect}}
+    having: size(rows) > 0
+    to: {topic: pairs}
+tests:
+  a number that no double holds, in a field that nothing reads:
+    - send: {topic: orders, key: k, partition: 0, value_base64: eyJ2IjoxLCJ4IjoxZTk5OX0=}  # {"v":1,"x":1e999}
+    - send: {topic: orders, key: k, partition: 0, value: {v: 2}}
+    - send: {topic: orders, key: k, partition: 0, value: {v: 3}}
+    - expect: {topic: shop.dead, reason: undecodable}
+    - expect: {topic: pairs, key: k, value: {rows: [{v: 2}, {v: 3}]}}
+  a text that is not UTF-8:
+    - send: {topic: orders, key: k, value_base64: eyJ0Ijoi6SJ9}
+    - expect: {topic: shop.dead, reason: undecodable}
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("--crash",)])
+def test_records_that_cannot_be_read_are_dead_letters_at_intake(invoke, options):
+    result = invoke(UNREADABLE, *options)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.endswith("2 of 2 tests passed\n")
+
+
+@pytest.mark.parametrize("command", ["check", "plan"])
+def test_a_value_of_a_test_that_is_not_utf8_ends_no_other_command(invoke, command):
+    """They read the tests for the fields of records."""
+    invoke(UNREADABLE)
+    arguments = ["f.yaml", "--against", "f.yaml"] if command == "plan" else ["f.yaml"]
+    result = CliRunner().invoke(main, [command, *arguments])
+    assert (result.exit_code, result.exception) == (0, None), result.output
