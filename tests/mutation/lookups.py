@@ -117,8 +117,8 @@ GUARDS = (
     Guard(
         "lookup: a field of the message with the name of the row is replaced",
         "streams/lookups/records.py",
-        "        if name in inside:\n",
-        f"        {NEVER}\n",
+        "    if _has_own(inside, names):\n",
+        f"    {NEVER}\n",
         RECORDS,
     ),
     Guard(
