@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.windows.units import timed_by
 from sluicegate.streams.wording import counted
 
 if TYPE_CHECKING:
@@ -43,9 +44,10 @@ def _agents(app: App) -> Iterator[tuple[Agent, Agent]]:
 
 
 def _asked(agent: Agent) -> bool:
-    """Whether an expression of the agent sees records."""
+    """Whether an expression of the agent, or its event time, sees records."""
     asked = (to.where or any(each.expression for each in to.select) for to in agent.outputs if agent.forwards)
-    return bool(agent.where or agent.let or any(asked))
+    timed = timed_by(agent)
+    return bool(agent.where or agent.let or any(asked) or (timed is not None and not timed.origins))
 
 
 def _of_records(app: App, topics: "BrokerTopics", agent: Agent, file: str, most: int) -> dict[str, Any]:

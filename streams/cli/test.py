@@ -47,7 +47,8 @@ def play_tests(
     verdicts = []
     with _quiet() as log:
         for case in cases:
-            verdicts.append(_traced(_verdict(app, case, crash), log.taken()))
+            verdict = _traced(_verdict(app, case, crash), log.taken())
+            verdicts.append(replace(verdict, warnings=log.warnings()))
             if not json:
                 print(_line(file, verdicts[-1], crash), flush=True)
     passed = sum(verdict.failure is None for verdict in verdicts)
@@ -86,12 +87,13 @@ def _traced(verdict: "CaseVerdict", trace: tuple[str, ...]) -> "CaseVerdict":
 
 
 def _line(file: str, verdict: "CaseVerdict", crash: bool) -> str:
+    warnings = [f"warning: {text}" for text in verdict.warnings]
     survived = f" ({verdict.deaths} deaths and {verdict.lost} unanswered requests survived)" if crash else ""
     if verdict.failure is None:
-        return f"ok      {verdict.case.name}{survived}"
+        return "\n        ".join([f"ok      {verdict.case.name}{survived}", *warnings])
     where = "" if verdict.place is None else f" with {verdict.place}{survived}"
     failed = f"FAILED  {verdict.case.name}{where}: {file}:{verdict.failure.line}: {verdict.failure.text}"
-    return "\n        ".join([failed, *verdict.failure.observed, *verdict.failure.trace])
+    return "\n        ".join([failed, *warnings, *verdict.failure.observed, *verdict.failure.trace])
 
 
 def _document(file: str, verdict: "CaseVerdict") -> dict[str, object]:
@@ -103,6 +105,7 @@ def _document(file: str, verdict: "CaseVerdict") -> dict[str, object]:
         "deaths": verdict.deaths,
         "lost": verdict.lost,
         "place": verdict.place,
+        "warnings": list(verdict.warnings),
     }
 
 

@@ -28,6 +28,7 @@ from sluicegate.streams.contracts.stores import (
 from sluicegate.streams.contracts.values import LEVELS, Partition
 from sluicegate.streams.engine.commits import Commits
 from sluicegate.streams.engine.event_clock import EventClocks
+from sluicegate.streams.engine.time_warnings import TimeWarnings
 from sluicegate.streams.errors import Fenced, PersistenceError, ProduceStopped, SystemNotReady
 from sluicegate.streams.lookups.tables import TopicTables
 from sluicegate.streams.observe.metrics import Meter
@@ -91,6 +92,7 @@ class Worker:
         self._chunk = CHUNK
         self._commits = Commits(setting, claims, parts.meter, parts.clock.monotonic, self._lost, parts.spans)
         self._clocks = EventClocks(parts.input, claims) if agent.awaits_end else None
+        self._time_warnings = TimeWarnings(agent)
         self._tables = tables
         parts.input.before_revoke(self._finish)
         self._report_at = self._inform_at = self._probe_at = 0.0
@@ -204,6 +206,7 @@ class Worker:
         for owner, run in self._runs(batch):
             try:
                 self._take(owner, run, now)
+                self._time_warnings.look(owner)
             except LOST as error:
                 self._lost(owner, error)
         largest = max(len(batch[0].value() or b""), len(batch[-1].value() or b""))

@@ -68,6 +68,7 @@ EVENTS: Mapping[str, str] = {
     "table.not_a_row": "A record of a topic that is looked up is no row. The row that was there stays.",
     "table.ready": "A topic that is looked up was read to its end.",
     "timeouts.store_unavailable": "Due timeouts cannot be read from the store. It is tried again.",
+    "times.implausible": "Event times are years before or after Kafka's timestamps. Their unit may be wrong.",
     "topic.partitions_added": "A topic has more partitions than before.",
     "topics.fragile": "Topics could lose acknowledged records when a broker is lost.",
     "topics.made": "`run` made the topics of `repartition`.",

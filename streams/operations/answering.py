@@ -17,7 +17,7 @@ from sluicegate.streams.aggregation.clauses import Clause, ClauseFailed, Fields,
 from sluicegate.streams.aggregation.events import Refused
 from sluicegate.streams.aggregation.events_read import one_as_read
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.results import ResultFields, Results, Route, clauses, results
+from sluicegate.streams.aggregation.results import ResultFields, Results, Route, clauses, results, rfc3339
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.aggregation.taking import taken
 from sluicegate.streams.contracts.record import Record
@@ -30,6 +30,11 @@ from sluicegate.streams.handlers.values import Message
 from sluicegate.streams.reading.addressed import for_us
 from sluicegate.streams.reading.dedupe import DuplicateFilter, IdRule
 from sluicegate.streams.windows.opening import accept_into, groups_of
+from sluicegate.streams.windows.times import NoTime, reader
+from sluicegate.streams.windows.units import timed_by
+
+TIME = "time"
+"""The clause of an agent with event time that reads the time of a record from a field."""
 
 
 class ClauseAnswer(NamedTuple):
@@ -57,9 +62,9 @@ class Verdict(NamedTuple):
 
 
 class RecordClauses:
-    """The clauses of an agent that see a record: each `let`, `where`, the key, an `until` expression, and what is under
-    `to` of an agent that forwards. `until` sees a group of this record alone. Two routes to one topic have clauses with
-    one name."""
+    """The clauses of an agent that see a record: each `let`, `where`, the key, an `until` expression, the event time in
+    a field, and what is under `to` of an agent that forwards. `until` sees a group of this record alone. Two routes to
+    one topic have clauses with one name."""
 
     def __init__(self, agent: Agent) -> None:
         """Raises ConfigurationError, and ValueError where the format cannot be read."""
@@ -81,6 +86,8 @@ class RecordClauses:
             if (value is None and not self._opaque) or len(value or b"") > self._rule.max_record_bytes:
                 raise OverflowError
             found = ask(record, value, groups)  # type: ignore[arg-type]  # what needs a value refuses None
+        except NoTime as error:
+            return ClauseAnswer(name, None, str(error), error.reason, name)
         except Exception as error:
             refuse(groups, record, error)
         for event in groups.drain():
@@ -119,6 +126,9 @@ def _asks(agent: Agent, codec: Codec, rule: Rule) -> Iterator[tuple[str, AskReco
         yield "key", lambda record, value, groups: record.key() if key_of is None else key_of(rule.read(record))
     if rule.ending is not None:
         yield rule.ending.name, _ends
+    if (window := timed_by(agent)) is not None and not window.origins:
+        time_of = reader(window, codec.decode)
+        yield TIME, lambda record, value, groups: rfc3339(time_of(record) / 1000)
     for each in [each for to in agent.outputs for each in clauses(to)] if agent.forwards else ():
         computes = _computes(each, agent, codec)
         yield each.name, _holds(each.name, computes) if each.name.startswith("to.") else computes

@@ -11,8 +11,10 @@ from sluicegate.streams.agent import Agent
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.contracts.values import Partition
-from sluicegate.streams.operations.answering import ClauseAnswer, RecordClauses
+from sluicegate.streams.operations.answering import TIME, ClauseAnswer, RecordClauses
 from sluicegate.streams.reading.addressed import for_us
+from sluicegate.streams.windows.times import milliseconds
+from sluicegate.streams.windows.units import years_away
 
 ALONE = ("key", "until", "complete")
 """Not sampled: a key is no expression, and the others see a group."""
@@ -29,6 +31,8 @@ class ClauseSample:
     example: tuple[str, int, int] | None = None
 
     def add(self, answer: ClauseAnswer, record: Record) -> None:
+        if self.clause == TIME and not answer.problem:
+            answer = _plausible(answer, record)
         if not answer.problem:
             self.outcomes[_outcome(self.clause, answer.value)] += 1
             return
@@ -69,6 +73,12 @@ def newest(bounds: Mapping[TopicPartition, tuple[int, int]], most: int) -> dict[
         found[place] = high - share, high
         left -= share
     return found
+
+
+def _plausible(answer: ClauseAnswer, record: Record) -> ClauseAnswer:
+    """A time that is years away from Kafka's timestamp is a problem: most likely its unit is another one."""
+    away = years_away(milliseconds(answer.value, "rfc3339", TIME), record)
+    return answer if away is None else answer._replace(problem=f"{away}: is its `unit` right?", failed=TIME)
 
 
 def _outcome(clause: str, value: object) -> str:

@@ -43,13 +43,14 @@ class Failure:
 @dataclass(frozen=True, slots=True)
 class CaseVerdict:
     """The result of one test. `deaths` and `lost` count the deaths and the unanswered requests that it survived;
-    `place` is where it failed."""
+    `place` is where it failed; `warnings` are about its records."""
 
     case: Case
     failure: Failure | None
     deaths: int = 0
     lost: int = 0
     place: str | None = None
+    warnings: tuple[str, ...] = ()
 
 
 ShowProgress = Callable[[int, int], object]

@@ -1,4 +1,5 @@
-"""The errors that handlers raised in a test, with the frames of the user's code."""
+"""What the log of a test tells its user: the errors that handlers raised, with the frames of the user's code, and
+warnings about the records."""
 
 import linecache
 from collections.abc import MutableMapping
@@ -8,15 +9,18 @@ import structlog
 
 from sluicegate.streams.causes import cause, users
 
+WARNINGS = ("times.implausible",)
+"""Events of the log that are shown with the test."""
 MOST = 3  # errors that are shown for one test: the last ones
 
 
 class TracebackLog:
-    """A processor of structlog that keeps the tracebacks of handlers; `quiet` drops every event."""
+    """A processor of structlog that keeps the tracebacks of handlers and WARNINGS; `quiet` drops every event."""
 
     def __init__(self, quiet: bool) -> None:
         self._quiet = quiet
         self._errors: dict[tuple[str, ...], None] = {}
+        self._warnings: dict[str, None] = {}
 
     def __call__(self, _logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         error = event.get("exc_info")
@@ -24,6 +28,8 @@ class TracebackLog:
             lines = told(error)
             self._errors.pop(lines, None)
             self._errors[lines] = None
+        if event.get("event") in WARNINGS:
+            self._warnings[f"agent {event['agent']}, {event['topic']}: {event['text']}"] = None
         if self._quiet:
             raise structlog.DropEvent
         return event
@@ -32,6 +38,11 @@ class TracebackLog:
         """The lines of the errors since the last call, each error once."""
         last, self._errors = list(self._errors)[-MOST:], {}
         return tuple(line for error in last for line in error)
+
+    def warnings(self) -> tuple[str, ...]:
+        """The warnings since the last call, each once."""
+        texts, self._warnings = tuple(self._warnings), {}
+        return texts
 
 
 def told(error: BaseException) -> tuple[str, ...]:

@@ -196,3 +196,42 @@ def test_brokers_that_fail_meanwhile_end_with_3(
         3,
         True,
     )
+
+
+WINDOWS = """\
+app: shop
+kafka: {bootstrap.servers: "127.0.0.1:1"}
+store: sqlite:///state.db
+dead_letters: dead
+http: false
+agents:
+  minutes:
+    from: orders
+    aggregate: {window: {tumbling: 1m, time: {field: ts, unit: ms}}, compute: {n: count}}
+    to: {topic: large}
+  fitting:
+    from: levels
+    key: sku
+    repartition: by-sku
+    aggregate: {window: {tumbling: 1m, time: {field: ts, unit: s}}, compute: {n: count}}
+    to: {topic: low}
+"""
+
+
+def test_times_that_are_years_away_from_kafkas_are_counted_as_failures(log: Log, tmp_path: Path) -> None:
+    (tmp_path / "shop.yaml").write_text(WINDOWS)
+    now = 1_767_225_660
+    for topic in ("orders", "levels"):
+        for ts in (now, now + 1):
+            log.append(topic, 0, b"k", json.dumps({"ts": ts, "sku": "a"}).encode(), at=now * 1_000)
+    log.append("orders", 1, b"k", json.dumps({"ts": now * 1_000}).encode(), at=now * 1_000)
+    log.append("orders", 1, b"k", b"{}", at=now * 1_000)
+    done = CliRunner().invoke(main, ["check", str(tmp_path / "shop.yaml"), "--connect", "--sample", "100"])
+    lines = done.stdout.splitlines()
+    begin = lines.index("minutes: the newest 4 records")
+    away = "56 years before Kafka's timestamps: is its `unit` right?"
+    assert lines[begin + 1].startswith(f"  time: 1 computed, 3 failed (2 {away}; 1 ")
+    assert lines[begin + 2].endswith("shop.yaml minutes --at orders/0/0")
+    assert lines[lines.index("fitting: the newest 2 records") + 1] == "  time: 2 computed"
+    shown = CliRunner().invoke(main, [*shlex.split(lines[begin + 2].partition(": ")[2])[1:]])
+    assert '  time: "1970-01-21T10:53:45.660Z"' in shown.stdout

@@ -100,6 +100,7 @@ def test_for_machines_there_is_one_document(invoke):
         "deaths": 0,
         "lost": 0,
         "place": None,
+        "warnings": [],
     }
 
 

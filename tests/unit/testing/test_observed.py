@@ -37,6 +37,11 @@ SEND = "    - send: {topic: m.in, key: k, partition: 0, value: {amount: 1}, time
 EXPECT = "    - expect: {topic: m.out, key: k, value: {n: 3}}\n"
 NONE = 'expected an output on m.out with key k and value {"n":3}; none came'
 
+MILLISECONDS = (
+    "the times in the field ts (unit: ms) are 56 years before Kafka's timestamps, such as 1970-01-21T10:53:45.660Z; "
+    "correct the `unit` of the time, if they have another one"
+)
+
 Invoke = Callable[[str], Result]
 
 
@@ -107,8 +112,9 @@ def invoke(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Invoke:
             WINDOW,
             SEND.replace("1}", "1, ts: 1767225660}") + EXPECT,
             [
+                f"warning: agent a, m.in: {MILLISECONDS}",
                 "agent a: 1 group still open: key k, 3 records, window 1970-01-21T10:50:00.000Z to "
-                "1970-01-21T10:55:00.000Z, ends in 1 min"
+                "1970-01-21T10:55:00.000Z, ends in 1 min",
             ],
             id="seconds as milliseconds",
         ),
@@ -147,6 +153,21 @@ def test_a_failure_says_what_came_instead(invoke: Invoke, agent: str, steps: str
         *(f"        {text}" for text in lines),
         "0 of 1 tests passed",
     ]
+
+
+def test_a_test_that_passes_warns_of_times_in_another_unit_once(invoke: Invoke) -> None:
+    sends = SEND.replace("1}", "1, ts: 1767225660}") * 2
+    result = invoke(HEAD + WINDOW + TESTS + sends + "    - advance: 3h\n" + EXPECT.replace("3", "6") + SEND_AGAIN)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.splitlines() == [
+        "ok      t",
+        f"        warning: agent a, m.in: {MILLISECONDS}",
+        "ok      again",
+        "2 of 2 tests passed",
+    ]
+
+
+SEND_AGAIN = "  again:\n" + SEND.replace("1}", "1, ts: 1767225660000}")
 
 
 def silent(batch: object) -> None:

@@ -1,0 +1,30 @@
+"""Warns once for each topic of an agent whose event times are years away from Kafka's timestamps."""
+
+import structlog
+
+from sluicegate.streams.agent import Agent
+from sluicegate.streams.ownership.owner import Owner
+from sluicegate.streams.windows.clock import NEVER
+from sluicegate.streams.windows.units import timed_by, warning, years_away
+
+
+class TimeWarnings:
+    """The watermark is compared with the newest record, so no record is decoded for this."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._window = timed_by(agent)
+        self._left = set(agent.topics) if self._window is not None and not self._window.origins else set[str]()
+        self._log = structlog.get_logger().bind(agent=agent.rekeys or agent.name)
+
+    def look(self, owner: Owner) -> None:
+        """After records were taken."""
+        topic, number = owner.place
+        if topic not in self._left or owner.newest is None or self._window is None:
+            return
+        timed = owner.origin or owner.windows
+        time = NEVER if timed is None else timed.event.watermark
+        away = None if time == NEVER else years_away(time, owner.newest)
+        if away is not None:
+            self._left.discard(topic)
+            text = warning(self._window, time, away)
+            self._log.warning("times.implausible", topic=topic, partition=number, text=text)
