@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.streams.agent import Agent, App
-from sluicegate.streams.windows.units import timed_by
 from sluicegate.streams.wording import counted
 
 if TYPE_CHECKING:
@@ -45,6 +44,8 @@ def _agents(app: App) -> Iterator[tuple[Agent, Agent]]:
 
 def _asked(agent: Agent) -> bool:
     """Whether an expression of the agent, or its event time, sees records."""
+    from sluicegate.streams.windows.units import timed_by
+
     asked = (to.where or any(each.expression for each in to.select) for to in agent.outputs if agent.forwards)
     timed = timed_by(agent)
     return bool(agent.where or agent.let or any(asked) or (timed is not None and not timed.origins))
