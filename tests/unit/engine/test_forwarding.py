@@ -269,14 +269,14 @@ LARGE = (
 def test_an_output_that_is_too_large_makes_the_record_a_dead_letter_of_which_nothing_was_sent(
     log: Log, store: MemoryStore, clock: ManualClock
 ) -> None:
-    give(log, list(range(2_000)), [1, 2])
+    give(log, list(range(600)), [1, 2])
     driver = run(forwarder(*LARGE), store, log, clock)
     assert dead(log) == [("0", "too-large")]
     assert ([m.v for m in distinct(log, "eu")], offset(driver)) == ([b"[1, 2]"], 2)
 
 
 def test_on_error_produce_stop_halts_before_it(log: Log, store: MemoryStore, clock: ManualClock) -> None:
-    give(log, list(range(2_000)))
+    give(log, list(range(600)))
     driver = run(forwarder(*LARGE, on_error=OnError(produce="stop")), store, log, clock)
     assert shown(driver)[1]["in", 0] == ("halted", "produce-stopped")
     assert dead(log) == []
