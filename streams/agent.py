@@ -173,7 +173,7 @@ class Handler:
     A failed call is repeated up to `attempts` calls in all, with a back-off from `backoff_first` to `backoff_most`
     seconds. Meanwhile its partition waits; with `concurrency`, only its key waits. After `isolate_after` failures of a
     completed group, its messages are tried one by one to find those that fail; 0 turns this off. `then` is the action
-    after the last attempt. `park`, which needs `concurrency`, keeps the item and its key until an operator acts.
+    after the last attempt. `park` keeps the item and its key until an operator acts.
 
     A call that raises one of the `outages` (classes of errors, `package.Name`) counts no attempt: a system does not
     answer.

@@ -8,7 +8,7 @@ state replaces, `whole` replaces bags, `added` extends them.
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from math import isfinite
 from typing import Any, Protocol
@@ -214,15 +214,15 @@ class Changelog:
             self.size -= self.kept.popleft()[1]
         return boundary
 
-    def _split(self, entry: ChangelogEntry) -> list[bytes]:
-        """The entry as blobs of at most ENTRY_LIMIT bytes, numbered consecutively."""
+    def _split(self, entry: ChangelogEntry, before: int = 0) -> list[bytes]:
+        """The entry as blobs of at most ENTRY_LIMIT bytes, numbered consecutively. So many blobs are `before` it."""
         blobs: list[bytes] = []
         waiting, entry.amended, amended = [entry], [], entry.amended
         if amended:
             waiting.append(ChangelogEntry(0, entry.at, {}, {}, {}, {}, {}, amended=amended))
         while waiting:
             part = waiting.pop()
-            part.number, part.generation = self.last + 1 + len(blobs), entry.generation
+            part.number, part.generation = self.last + 1 + before + len(blobs), entry.generation
             blob = packed(part, bool(part.added or part.whole))
             if len(blob) <= ENTRY_LIMIT:
                 blobs.append(blob)
@@ -232,15 +232,20 @@ class Changelog:
                 waiting += reversed(parts)
         return blobs
 
-    def withdrawal(self, ids: list[bytes], now: float) -> bytes:
-        """The entry that withdraws ids of this commit's other entries. It is kept once `withdrawn` is called."""
-        return packed(ChangelogEntry(self.last + 1, now, {}, {}, {}, {}, {}, withdrawn=ids), False)
+    def late(self, ids: list[bytes], sealed: Section, now: float) -> list[bytes]:
+        """The entries that follow from what the handlers did: they withdraw ids of this commit's other entries, and
+        keep items. They are kept once `settled` is called."""
+        blobs = self._split(ChangelogEntry(0, now, {}, {}, {}, {}, {}, withdrawn=ids)) if ids else []
+        if not sealed.empty:
+            blobs += self._split(ChangelogEntry(0, now, {}, {}, {}, {}, {}, sealed=sealed), len(blobs))
+        return blobs
 
-    def withdrawn(self, blob: bytes, ids: list[bytes]) -> None:
-        """The entry of `withdrawal` was committed."""
-        self.last += 1
-        self.kept.append((self.last, len(blob)))
-        self.size += len(blob)
+    def settled(self, blobs: Sequence[bytes], ids: list[bytes]) -> None:
+        """The entries of `late` were committed."""
+        for blob in blobs:
+            self.last += 1
+            self.kept.append((self.last, len(blob)))
+            self.size += len(blob)
         if self._seen is not None:
             self._seen.withdraw(ids)
 

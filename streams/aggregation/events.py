@@ -41,7 +41,7 @@ class Fire(msgspec.Struct, frozen=True, gc=False):
     has the reason WINDOW. `first` and `last` are the offsets of its first and last record. `values` are the computed
     fields in the order of the file. `removed` are the indexes of messages that its handler rejected. `outputs` are
     pairs of an index in `Agent.outputs` and a document; None means the whole result to `Agent.to`. `window` is None
-    without windows."""
+    without windows. `retries`: how often an operator had its handler called again."""
 
     key: bytes
     count: int
@@ -55,6 +55,7 @@ class Fire(msgspec.Struct, frozen=True, gc=False):
     removed: tuple[int, ...] = ()
     outputs: tuple[tuple[int, dict[str, Any]], ...] | None = None
     window: Closing | None = None
+    retries: int = 0
 
     @property
     def number(self) -> int | tuple[int, ...]:
@@ -109,6 +110,17 @@ class BadItem:
     value: bytes
     error: str
     reason: str = "bad-item"
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """An item, a message or a completed group, that the store keeps for its handler. Its handler failed for good
+    (`error`), or an earlier item of its key waits (no error)."""
+
+    item: Any
+    error: str = ""
+    attempts: int = 0
+    reason: str = "parked"
 
 
 class GroupEnded(msgspec.Struct, frozen=True, gc=False):
@@ -168,4 +180,4 @@ class TimeMark(msgspec.Struct, gc=False):
 
 Decided = Refused | Unhandled | GroupEnded
 """What a group or a record may become without a handler."""
-Event = Fire | Decided | TimeMark | BadItem | Sent | Scheduled | Cancelled
+Event = Fire | Decided | TimeMark | BadItem | Sent | Scheduled | Cancelled | Parked

@@ -9,7 +9,7 @@ import typer
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.cli.changing import AgentAndId, AgentName, By, Why, chosen, confirm, named, opened, person
 from sluicegate.streams.cli.commands import Commands
-from sluicegate.streams.cli.outcome import DONE, DONE_BEFORE, SYSTEM, complain
+from sluicegate.streams.cli.outcome import DONE, DONE_BEFORE, NOT_ACCEPTED, SYSTEM, complain
 from sluicegate.streams.cli.output import age, print_json, print_table
 from sluicegate.streams.cli.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError
@@ -23,8 +23,8 @@ dead = Commands("dead", "Dead letters, and rows that the broker never took: list
 PerPartitionLimit = Annotated[
     int, typer.Option(min=1, help="Of each partition of dead letters, look at the newest so many.")
 ]
-FIELDS = ("id", "kind", "agent", "stage", "reason", "attempts", "age", "error")
-COLUMNS = ("id", "kind", "agent", "stage", "reason", ">attempts", ">age", "error")
+FIELDS = ("id", "kind", "agent", "stage", "reason", "attempts", "age", "retried", "error")
+COLUMNS = ("id!", "kind", "agent", "stage", "reason", ">attempts", ">age", "retried", "error")
 NEWEST = 10_000
 
 
@@ -40,7 +40,7 @@ def ls(
 
     with chosen(file, agent) as (app, agents, store):
         seen = _look(app, agents, store, limit)
-    documents = [*map(of_row, seen.rows), *map(of_letter, seen.letters)]
+    documents = [*map(of_row, seen.rows), *(of_letter(each, seen.retried) for each in seen.letters)]
     if json:
         print_json({"dead": documents, "unreachable": seen.missing or None, "older": seen.older})
     else:
@@ -62,8 +62,9 @@ def show(
 
     name, id = named(words)
     with chosen(file, name) as (app, agents, store):
-        rows, letters = dead_changes.named(_look(app, agents, store, limit), [id])
-    document = dead_changes.of_row(rows[0]) if rows else dead_changes.of_letter(letters[0])
+        seen = _look(app, agents, store, limit)
+        rows, letters = dead_changes.named(seen, [id])
+    document = dead_changes.of_row(rows[0]) if rows else dead_changes.of_letter(letters[0], seen.retried)
     more = dead_changes.payload(rows, letters)
     headers = more.pop("headers")
     more = more if payload else {}
@@ -80,9 +81,7 @@ def retry(
     file: FileArgument,
     name: AgentName,
     ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="As `ls` shows them; or --all.")] = None,
-    all: Annotated[
-        bool, typer.Option("--all", help="All that `ls` shows of this agent, but completed groups.")
-    ] = False,
+    all: Annotated[bool, typer.Option("--all", help="All that `ls` shows of this agent.")] = False,
     again: Annotated[bool, typer.Option("--again", help="Letters that were retried before, too.")] = False,
     yes: Annotated[
         bool, typer.Option("--yes", help="Do not ask when consumer groups that are not ours read the topic.")
@@ -92,10 +91,11 @@ def retry(
     limit: PerPartitionLimit = NEWEST,
     json: AsJson = False,
 ) -> int:
-    """Rows go into their outbox again; the records of letters go to their topic again, each once.
+    """Rows go into their outbox again; the records of letters go to their topic again, each once; the handler is called
+    again for completed groups.
 
-    Of the agents that read the topic only this one takes them again. Exit code 5: something was retried before, and was
-    not retried again.
+    Of the agents that read the topic only this one takes them again. Exit code 4: something cannot be retried. Exit
+    code 5: something was retried before, and was not retried again.
     """
     from sluicegate.streams.operations import dead_changes
 
@@ -108,7 +108,7 @@ def retry(
         if letters and not yes and (text := dead_changes.question(topics(), letters)):
             confirm(f"{text}. Send?", yes=False)
         result = dead_changes.retry(
-            app, store, topics, rows, letters, lambda: person(why, by), again, lambda: _Waiting().wait
+            app, agent, store, topics, rows, letters, lambda: person(why, by), again, lambda: _Waiting().wait
         )
         result["refused"] += [id for id in ids or () if id in done and id not in {each.row.id for each in rows}]
     return _report(result, json)
@@ -119,13 +119,18 @@ def _report(result: dict[str, Any], json: bool) -> int:
         print_json(result)
     else:
         rows, records = counted(result["rows"], "row"), counted(result["sent"], "record")
-        print(f"{rows} in the outbox again, {records} sent, {result['found']} had been sent before this command")
+        groups = f"{counted(result['groups'], 'group')} to be handled again, " if result["groups"] else ""
+        print(
+            f"{rows} in the outbox again, {records} sent, {groups}{result['found']} had been sent before this command"
+        )
         for place in result["refused"]:
             complain(
                 f"sluicegate: {place} was retried before: `sluicegate audit` says when; --again sends a record once "
                 "more"
             )
-    return DONE_BEFORE if result["refused"] else DONE
+        for left in result["left_out"]:
+            complain(f"sluicegate: {left['id']} was left out: {left['why']}")
+    return NOT_ACCEPTED if result["left_out"] else DONE_BEFORE if result["refused"] else DONE
 
 
 def _look(app: App, agents: Sequence[Agent], store: "Store", limit: int) -> "DeadListing":
@@ -157,8 +162,9 @@ class _Waiting:
 
 
 def _cells(document: dict[str, Any]) -> dict[str, Any]:
-    """The cells for a reader: the age with its unit."""
-    return document if document["age"] is None else {**document, "age": age(document["age"])}
+    """The cells for a reader: the age with its unit, `yes` for a letter that was retried."""
+    shown = {**document, "retried": "yes" if document["retried"] else None}
+    return shown if document["age"] is None else {**shown, "age": age(document["age"])}
 
 
 def _hint(seen: "DeadListing") -> None:

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import closing
 
 from sluicegate.connectors.kafka import ends, readers
@@ -18,7 +18,7 @@ from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.contracts.values import OutboxRow, TopicFacts
 from sluicegate.streams.errors import ConfigurationError, SystemNotReady
 from sluicegate.streams.operations.dead_changes import newest_letters
-from sluicegate.streams.operations.dead_letters import SENDING
+from sluicegate.streams.operations.dead_letters import SENDING, Letter
 
 
 class BrokerTopics:
@@ -82,19 +82,20 @@ class BrokerTopics:
 
 
 class Counts:
-    """Counts the dead letters of each (agent, topic, partition) that `dead ls` lists. Reads them again only when their
-    topics have changed."""
+    """Counts the dead letters of each (agent, topic, partition) that `dead ls` lists and that were not retried. Reads
+    them again only when their topics have changed."""
 
     def __init__(self, app: App, limit: int) -> None:
         self._app, self._limit = app, limit
         self._bounds: dict[TopicPartition, tuple[int, int]] | None = None
-        self._found = Counter[tuple[str, str, int]]()
+        self._letters: list[Letter] = []
 
-    def read(self) -> Counter[tuple[str, str, int]]:
-        """Raises SystemNotReady, and ConfigurationError for the embedded broker."""
+    def read(self, retried: Container[str] = ()) -> Counter[tuple[str, str, int]]:
+        """Without the letters of these ids. Raises SystemNotReady, and ConfigurationError for the embedded broker."""
         topics = BrokerTopics(self._app)
         bounds = topics.bounds(topics.places({agent.dead_letters for agent in self._app.agents}))
         if bounds != self._bounds:
-            letters, _ = newest_letters(self._app, topics, [agent.name for agent in self._app.agents], self._limit)
-            self._bounds, self._found = bounds, Counter((each.agent, each.topic, each.partition) for each in letters)
-        return self._found
+            names = [agent.name for agent in self._app.agents]
+            self._letters, _ = newest_letters(self._app, topics, names, self._limit)
+            self._bounds = bounds
+        return Counter((each.agent, each.topic, each.partition) for each in self._letters if each.id not in retried)

@@ -21,7 +21,7 @@ EXIT_CODES = {
     UNEXPECTED: "An unexpected error, or a test of the file that failed.",
     USAGE: "The file or the call is invalid.",
     SYSTEM: "A system is unavailable, not migrated or too weak.",
-    NOT_ACCEPTED: "A judged change has effects that the caller does not accept.",
+    NOT_ACCEPTED: "A judged change has effects that the caller does not accept, or a repair left something out.",
     DONE_BEFORE: "Refused because it was done before.",
 }
 DEBUG = "SLUICEGATE_LOG_LEVEL"

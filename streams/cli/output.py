@@ -27,19 +27,21 @@ def print_json(document: Any) -> None:
 
 
 def table(columns: Sequence[str], **options: Any) -> Any:
-    """A rich table without rows; columns named `>x` are aligned to the right."""
+    """A rich table without rows; columns named `>x` are aligned to the right, those named `x!` are never broken over
+    lines."""
     from rich import box
     from rich.table import Table
 
     made = Table(box=box.SIMPLE_HEAD, pad_edge=False, **options)
     for column in columns:
-        right = column.startswith(">")
-        made.add_column(column.removeprefix(">"), justify="right" if right else "left", overflow="fold")
+        right, whole = column.startswith(">"), column.endswith("!")
+        made.add_column(column.strip(">!"), justify="right" if right else "left", overflow="fold", no_wrap=whole)
     return made
 
 
-def console() -> Any:
-    """As wide as the terminal; elsewhere wide enough for the lines. Text that it renders is made printable."""
+def console(least: int = 0) -> Any:
+    """As wide as the terminal, and at least this wide; elsewhere wide enough for the lines. Text that it renders is made
+    printable."""
     from rich.console import Console
     from rich.segment import Segment
 
@@ -48,7 +50,12 @@ def console() -> Any:
             for part in super().render(*args, **options):
                 yield part if part.control else Segment(printable(part.text), part.style)
 
-    return Screen(file=sys.stdout, width=None if sys.stdout.isatty() else 240, highlight=False)
+    made = Screen(file=sys.stdout, width=None if sys.stdout.isatty() else 240, highlight=False)
+    made.width = max(made.width, least)
+    return made
+
+
+NARROW = 14  # characters that a column needs with its margin, if it may be broken
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Iterable[object]], title: str | None = None) -> None:
@@ -56,9 +63,12 @@ def print_table(columns: Sequence[str], rows: Iterable[Iterable[object]], title:
     from rich.text import Text
 
     made = table(columns, title=title, title_justify="left")
-    for row in rows:
-        made.add_row(*(Text("" if cell is None else in_one_line(str(cell))) for cell in row))
-    console().print(made)
+    cells = [["" if cell is None else in_one_line(str(cell)) for cell in row] for row in rows]
+    for row in cells:
+        made.add_row(*map(Text, row))
+    whole = [number for number, column in enumerate(columns) if column.endswith("!")]
+    least = sum(max((len(row[number]) for row in cells), default=0) + NARROW for number in whole)
+    console(least + NARROW * (len(columns) - len(whole)) if whole else 0).print(made)
 
 
 def print_list(

@@ -1,7 +1,7 @@
 """The progress of each partition: from the store without a claim, and from Kafka without a consumer group."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from typing import Any
@@ -18,6 +18,7 @@ from sluicegate.streams.config.kafka import EMBEDDED
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Level, Partition, PartitionView
 from sluicegate.streams.errors import ChangelogIncomplete, ConfigurationError, SystemNotReady
+from sluicegate.streams.operations.dead_changes import retried
 from sluicegate.streams.operations.left_behind import LeftBehind, left_behind
 from sluicegate.streams.operations.open_groups import held
 from sluicegate.streams.operations.shared_groups import shared_groups
@@ -99,7 +100,7 @@ def status(app: App, store: Store, timeout: float, counts: Counts, only: str | N
     left = [_left(app, each) for each in left_behind(store, app) if only in (None, each.partition.agent)]
     app = app if only is None else replace(app, agents=tuple(each for each in app.agents if each.name == only))
     agents = {agent.name: agent for agent in app.agents}
-    high, letters, unreachable = _kafka(app, timeout, counts)
+    high, letters, unreachable = _kafka(app, timeout, counts, retried(store, app.name))
     everything = {p for p in store.partitions(app.name) if p.agent in agents}
     everything |= {Partition(app.name, a.name, t, n) for a in app.agents for t, n in high if t in a.topics}
     everything |= {Partition(app.name, *place) for place in letters or ()}
@@ -126,7 +127,7 @@ def _left(app: App, left: LeftBehind) -> LeftPartition:
 
 
 def _kafka(
-    app: App, timeout: float, counts: Counts
+    app: App, timeout: float, counts: Counts, mended: Container[str]
 ) -> tuple[dict[tuple[str, int], int], DeadLetterCounts | None, str | None]:
     """The next offset of every input partition, the counts of dead letters, and why Kafka could not be asked."""
     if app.kafka["bootstrap.servers"] == EMBEDDED:
@@ -136,7 +137,7 @@ def _kafka(
     try:
         there = existing(app.kafka, inputs, timeout)
         high = ends(app.kafka, [(topic, n) for topic in inputs for n in range(there[topic] or 0)], timeout)
-        return high, counts.read(), None
+        return high, counts.read(mended), None
     except SystemNotReady as error:
         return high, None, str(error)
 

@@ -106,14 +106,6 @@ def _parts(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
             yield FileFinding(
                 (*path, name), "belongs to a handler, but there is none", "add a handler, or leave it out", (path,)
             )
-    elif agent.then == "park" and not agent.concurrency:
-        needs = ((*path, "then"), (*path, "concurrency"))
-        yield FileFinding(
-            needs[0],
-            "needs concurrency: without it the whole partition would wait",
-            "write concurrency: 1 or more",
-            needs,
-        )
     elif agent.session and agent.concurrency:
         needs = ((*path, "session"), (*path, "concurrency"))
         what = "needs concurrency 0: a slow handler would hold the store's transaction open"

@@ -70,7 +70,15 @@ class ConsoleChanges:
             if letters and fields.get("yes") is not True and (ask := dead_changes.question(topics(), letters)):
                 return {"ask": ask}
             found = dead_changes.retry(
-                self._app, store, topics, rows, letters, _renewed(who), fields.get("again") is True, lambda: time.sleep
+                self._app,
+                agent,
+                store,
+                topics,
+                rows,
+                letters,
+                _renewed(who),
+                fields.get("again") is True,
+                lambda: time.sleep,
             )
         found["refused"] += [id for id in ids if id in done and id not in {each.row.id for each in rows}]
         self._questions.expire()

@@ -102,7 +102,7 @@ class Questions:
         first, wanted = number(fields, "first", 0, 10**9), optional(fields, "agent")
         seen, age = self.dead_listing.get()
         found = [dead_changes.of_row(each) for each in seen.rows]
-        found += [dead_changes.of_letter(each) for each in reversed(seen.letters)]
+        found += [dead_changes.of_letter(each, seen.retried) for each in reversed(seen.letters)]
         found = [each for each in found if wanted in (None, each["agent"])]
         more = {"missing": seen.missing or None, "older": seen.older}
         return {

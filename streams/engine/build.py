@@ -157,8 +157,6 @@ def _processor(
         raise ConfigurationError(f"agent {agent.name}: a lookup of a handler needs session: true")
     if handler.session and handler.concurrency:
         raise ConfigurationError(f"agent {agent.name}: a session needs concurrency 0")
-    if handler.then == "park" and not handler.concurrency:
-        raise ConfigurationError(f"agent {agent.name}: then: park needs concurrency")
     pool = parts.pool(handler.concurrency) if handler.concurrency else InlinePool(1)
     policy = Policy(handler, parts.random, parts.clock.monotonic)
     if agent.lookups:

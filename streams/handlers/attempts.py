@@ -13,9 +13,9 @@ shared_fires.py (`scope: shared`). After a failed call a runner asks `decide`. T
       and messages before it in the batch went well     at once, apart from them; with one attempt left and no
                                                         transaction to roll back, in the same run of the batch
     raised, no attempt is left, `then: stop`          Stop
-    raised, no attempt is left, `then: park`          Park (only with `concurrency`)
+    raised, no attempt is left, `then: park`          Park
     raised, no attempt is left                        DeadLetter
-      and a transaction holds messages before it        apart: they are committed first
+      and a transaction holds messages before it        either one apart: they are committed first
 
 Before a call, a runner asks `begins` about an item that may have ended a process:
 
@@ -154,10 +154,11 @@ class DeadLetter:
 @dataclass(frozen=True, slots=True)
 class Park:
     """Park the item after this number of attempts. It and the later items of its key wait for an operator. The runner
-    adds the `error`."""
+    adds the `error`. `apart` is as in DeadLetter."""
 
     attempts: int
     error: str = ""
+    apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,9 +184,8 @@ def decide(attempt: int, failure: CallFailure, policy: Handler, suspicion: Suspi
         return TryAgain(attempts, min(policy.backoff_most, policy.backoff_first * 2 ** (attempts - 1)))
     if policy.then == "stop":
         return Stop(attempts)
-    if policy.then == "park" and policy.concurrency:
-        return Park(attempts)
-    return DeadLetter(attempts, failure.behind and failure.session)
+    apart = failure.behind and failure.session
+    return Park(attempts, apart=apart) if policy.then == "park" else DeadLetter(attempts, apart)
 
 
 def isolates(attempt: int, policy: Handler) -> bool:

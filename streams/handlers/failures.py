@@ -14,6 +14,7 @@ from sluicegate.streams.handlers.attempts import (
     CallFailure,
     DeadLetter,
     Decision,
+    Park,
     Rejected,
     Split,
     Stop,
@@ -26,6 +27,8 @@ from sluicegate.streams.handlers.outages import IsOutage, Outages
 from sluicegate.streams.handlers.values import BadItems, Message, UnusedAnswer
 
 LONGEST_OUTAGE_PAUSE = 30.0
+PARKED = "parked"
+"""The verdict on an item that the store keeps for an operator."""
 
 
 class ProcessEnded(Exception):
@@ -38,6 +41,10 @@ class Failed(NamedTuple):
     identity: str
     where: str
     cause: Cause
+
+    def parked(self, attempts: int) -> str:
+        """What `parked ls` shows."""
+        return f"{self.cause.placed(f'the handler raised {self.cause.text}')} (attempt {attempts})"
 
 
 class Policy:
@@ -102,6 +109,8 @@ class Policy:
             raised_at=cause.where,
         )
         log.debug("handler.traceback", exc_info=cause.error)
+        if isinstance(decision, Park):
+            log.error("handler.parked", where=where, id=identity, error=cause.shown, raised_at=cause.where)
         if isinstance(decision, Stop):
             text = cause.placed(f"{where}: the handler raised {cause.shown} {decision.attempts} times")
             raise HandlerStopped(f"{text} and `then` is stop; correct it, and restart")
@@ -152,6 +161,8 @@ class Failures:
             self.counts[identity] = decision.attempts
         if isinstance(decision, DeadLetter):
             self.verdicts[identity] = "handler-failed", f"the handler raised {failed.cause.text}", failed.cause.where
+        elif isinstance(decision, Park):
+            self.verdicts[identity] = PARKED, failed.parked(decision.attempts), ""
 
     def step(self, offset: int) -> int:
         """How many records one commit may take, so that records that failed are handled alone. 0: no bound."""

@@ -15,7 +15,7 @@ import structlog
 from sluicegate.schemas import Codec
 from sluicegate.streams.agent import Agent, Handler
 from sluicegate.streams.aggregation.accept import refuse
-from sluicegate.streams.aggregation.events import BadItem, Decided, Event, Fire, Refused, Sent, Unhandled
+from sluicegate.streams.aggregation.events import BadItem, Decided, Event, Fire, Parked, Refused, Sent, Unhandled
 from sluicegate.streams.aggregation.groups import Groups, traceparent
 from sluicegate.streams.aggregation.results import document
 from sluicegate.streams.aggregation.rule import Rule
@@ -30,12 +30,13 @@ from sluicegate.streams.handlers.attempts import (
     CallFailure,
     DeadLetter,
     Decision,
+    Park,
     Split,
     Suspicion,
     TryAgain,
     decide,
 )
-from sluicegate.streams.handlers.failures import Failed, Failures, Policy
+from sluicegate.streams.handlers.failures import PARKED, Failed, Failures, Policy
 from sluicegate.streams.handlers.functions import functions
 from sluicegate.streams.handlers.members import GroupMembers
 from sluicegate.streams.handlers.processor import Item, RecordProcessor
@@ -51,6 +52,7 @@ from sluicegate.streams.handlers.values import (
     UnusedAnswer,
     no_rows,
     plain,
+    raw_key,
 )
 from sluicegate.streams.outbox.rows import contents
 
@@ -73,6 +75,7 @@ class Handling(RecordProcessor):
         pool: Pool,
     ) -> None:
         self.session, self._outputs, self._policy = handler.session, outputs, policy
+        self.parks = not handler.concurrency
         self.batches = agent.aggregation is not None
         # A commit may take some of the messages and leave the others, unless it also writes state of all messages read.
         self.parts = not self.batches and not handler.concurrency and agent.dedupe is None and not agent.receive
@@ -118,6 +121,10 @@ class Handling(RecordProcessor):
                 items += [event for event in groups.drain() if isinstance(event, Refused)]
         return items
 
+    def unsealed(self, record: Record) -> Message:
+        """A message that the store kept."""
+        return Message(self.decode(record.value() or b""), record)
+
     def run(
         self, items: Sequence[Item], identify: Callable[[int], str], session: Any, place: TopicPartition
     ) -> list[Event]:
@@ -131,15 +138,21 @@ class Handling(RecordProcessor):
         identity: Callable[[Message | Fire], str] = lambda item: identify(number_of(item))  # noqa: E731
         attempt: Callable[[Message | Fire], int] = lambda item: failures.attempt(identity(item))  # noqa: E731
         calls = CommitCalls(session, self._outputs, identity, attempt, self._bound, {}, rows_of=self.rows_of)
+        parked: list[bytes | None] = []  # keys
         try:
             for item in items:
                 if isinstance(item, Decided):
                     events.append(item)
                     continue
+                if parked and raw_key(item) in parked:
+                    events.append(Parked(item))
+                    continue
                 sent = self._handled(item, calls, item is items[0], failures)
                 handled.append((item, sent))
                 if sent:
                     events += sent
+                    if isinstance(sent[-1], Parked) and (key := raw_key(item)) is not None:
+                        parked.append(key)
         except HandlerFailed:
             failures.done.update((calls.identify(item), (extent(item), sent)) for item, sent in handled)
             raise
@@ -256,7 +269,7 @@ class Handling(RecordProcessor):
             said = "reports an outage ({})" if not decision.failed else "raised {} (attempt {} of {})"
             said = said.format(failed.cause.shown, decision.attempts, self._policy.handler.attempts)
             raise HandlerFailed(f"{failed.where}: the handler {said}", decision.pause)
-        if isinstance(decision, DeadLetter) and decision.apart and self.parts:
+        if isinstance(decision, DeadLetter | Park) and decision.apart and self.parts:
             failures.set_apart(item)
             raise HandlerFailed(f"{failed.where}: given up, and the messages before it are handled first", 0.0)
 
@@ -341,8 +354,10 @@ async def _awaited(answer: Awaitable[object]) -> object:
     return await answer
 
 
-def given_up(item: Message | Fire, reason: str, error: str, where: str, attempts: int) -> Refused | Unhandled:
-    """The dead letter of an item whose handler failed for good."""
+def given_up(item: Message | Fire, reason: str, error: str, where: str, attempts: int) -> Refused | Unhandled | Parked:
+    """What becomes of an item whose handler failed for good: a dead letter, or it is parked."""
+    if reason == PARKED:
+        return Parked(item, error, attempts)
     if isinstance(item, Message):
         return Refused(item.record, "handler", reason, error, attempts, where)
     return Unhandled(item, error, attempts, reason, where)

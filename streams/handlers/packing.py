@@ -59,8 +59,9 @@ def pack(item: Message | Fire) -> bytes:
         record = item.record
         return _encode((0, record.key(), record.value(), headers(record), record.timestamp()))
     fields = (item.key, item.count, item.reason, item.last, item.opened, item.closed, item.trace)
-    window = () if item.window is None else (msgspec.structs.astuple(item.window),)
-    return _encode((1, *fields, json.encode(item.values), item.removed, *window))
+    window = None if item.window is None else msgspec.structs.astuple(item.window)
+    more = (window, item.retries) if item.retries else () if window is None else (window,)
+    return _encode((1, *fields, json.encode(item.values), item.removed, *more))
 
 
 def unpack(
@@ -70,6 +71,9 @@ def unpack(
     if kind == 0:
         key, value, pairs, at = rest
         return read(SealedRecord((*place, number), key, value, [(name, text) for name, text in pairs], (at[0], at[1])))
-    key, count, reason, last, opened, closed, trace, values, *more = rest  # older entries lack `removed`
-    removed, window = tuple(more[0]) if more else (), Closing(*more[1]) if len(more) > 1 else None
-    return Fire(key, count, reason, number, last, opened, closed, trace, _values(values), removed, window=window)
+    key, count, reason, last, opened, closed, trace, values, *more = rest  # older entries lack some of the others
+    removed = tuple(more[0]) if more else ()
+    window = Closing(*more[1]) if len(more) > 1 and more[1] is not None else None
+    retries = more[2] if len(more) > 2 else 0
+    fire = Fire(key, count, reason, number, last, opened, closed, trace, _values(values), removed, window=window)
+    return msgspec.structs.replace(fire, retries=retries) if retries else fire

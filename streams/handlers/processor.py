@@ -25,6 +25,8 @@ class RecordProcessor(Protocol):
     """Whether it takes completed groups. Otherwise it takes messages, which `read` makes."""
     session: bool = False
     """Whether handlers run in the store's transaction."""
+    parks: bool = False
+    """Whether `run` may park items: its events say so."""
     parts: bool = False
     """Whether a commit may take some of the messages and leave the others."""
     at_once: int = 0

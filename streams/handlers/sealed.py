@@ -15,7 +15,7 @@ from functools import partial
 from math import inf
 
 from sluicegate.streams.aggregation.entry import Section
-from sluicegate.streams.aggregation.events import Event, Fire
+from sluicegate.streams.aggregation.events import Event, Fire, Parked
 from sluicegate.streams.errors import ChangelogIncomplete, ConfigurationError
 from sluicegate.streams.handlers.attempts import Bounds, Park, Suspicion, TryAgain, begins
 from sluicegate.streams.handlers.failures import ProcessEnded
@@ -172,6 +172,20 @@ class Sealed:
         able = [held for held in heads if held.state == "waiting" and held.ready_at <= now]
         return [held for held in able if held.number in self.suspects] if suspects_only else able
 
+    def blocks(self, item: object) -> bool:
+        """Whether an item of its key waits, so that this one has to wait behind it."""
+        return isinstance(item, Message | Fire) and (raw_key(item) or b"") in self._queues
+
+    def free(self) -> SealedItem | None:
+        """The first item that waits for nothing."""
+        heads = (self.held[queue[0]] for queue in self._queues.values())
+        return min((held for held in heads if held.state == "waiting"), key=lambda held: held.number, default=None)
+
+    def took(self, section: Section) -> None:
+        """These changes are durable."""
+        self.replay(section)
+        self.settle(True)
+
     @property
     def parked(self) -> bool:
         return any(held.state == "parked" for held in self.held.values())
@@ -239,11 +253,21 @@ class Sealed:
         them."""
         if self.held and not handled:
             raise ConfigurationError(
-                f"{len(self.held)} messages or groups of {'/'.join(map(str, self.place))} wait for a handler with "
-                "concurrency: let it finish them before you set concurrency to 0 or remove the handler"
+                f"{len(self.held)} messages or groups of {'/'.join(map(str, self.place))} wait for a handler: let it "
+                "finish them before you remove the handler"
             )
         self.held = dict(sorted(self.held.items()))
         self.suspects = {held.number for held in self.held.values() if held.attempts and held.state == "waiting"}
         self._queues = {}
         for held in self.held.values():
             self._queues.setdefault(held.key, deque()).append(held.number)
+
+
+def kept(events: Sequence[Event]) -> Section:
+    """The changes of a commit without slow handlers: the items that are parked, and those that wait behind them."""
+    parked = [event for event in events if isinstance(event, Parked)]
+    return Section(
+        {number_of(event.item): pack(event.item) for event in parked},
+        {number_of(event.item): 0 for event in parked},
+        {number_of(event.item): event.error for event in parked},
+    )

@@ -19,10 +19,8 @@ from sluicegate.streams.errors import SluicegateError
 from sluicegate.streams.handlers.attempts import Park, Split, TryAgain, bounds
 from sluicegate.streams.handlers.failures import Policy
 from sluicegate.streams.handlers.handling import Handling, given_up
-from sluicegate.streams.handlers.packing import SealedRecord
 from sluicegate.streams.handlers.processor import Item
 from sluicegate.streams.handlers.sealed import FailureVerdict, Parted, Sealed, SealedItem
-from sluicegate.streams.handlers.values import Message
 from sluicegate.streams.journal.amending import appended
 
 Identify = Callable[[int], str]
@@ -40,7 +38,8 @@ class Slow:
 
     def sealed(self, place: tuple[str, int]) -> Sealed:
         """The sealed items of one partition, with nothing in it yet."""
-        made = Sealed(place, bounds(self._handler.attempts), self._read, self._ours.setdefault(place, {}))
+        bound = bounds(self._handler.attempts)
+        made = Sealed(place, bound, self._handling.unsealed, self._ours.setdefault(place, {}))
         self._all.add(made)
         return made
 
@@ -55,9 +54,6 @@ class Slow:
                 sealed.suspects.discard(number)
             sealed.ours[number] = began, again.attempts
             again.attempts -= 1
-
-    def _read(self, record: SealedRecord) -> Message:
-        return Message(self._handling.decode(record.v or b""), record)
 
     def stop(self) -> None:
         """Begin no more calls: the process is about to end."""
@@ -136,12 +132,10 @@ class Slow:
         if isinstance(decision, Split):
             assert isinstance(held.item, Fire)
             return Parted(*self._handling.members.without(held.item, decision.bad))
-        cause, said = failed.cause, f"the handler raised {failed.cause.text}"
         if isinstance(decision, Park):
-            where, identity = failed.where, failed.identity
-            self._log.error("handler.parked", where=where, id=identity, error=cause.shown, raised_at=cause.where)
-            return Park(decision.attempts, f"{cause.placed(said)} (attempt {decision.attempts})")
-        return Parted([given_up(held.item, "handler-failed", said, cause.where, decision.attempts)], None)
+            return Park(decision.attempts, failed.parked(decision.attempts))
+        said = f"the handler raised {failed.cause.text}"
+        return Parted([given_up(held.item, "handler-failed", said, failed.cause.where, decision.attempts)], None)
 
 
 def given_back(store: Store, claim: Claim, sealed: Sealed, halted: bool = False) -> Claim:

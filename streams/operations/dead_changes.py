@@ -8,8 +8,9 @@ from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.errors import ConfigurationError, SystemNotReady
+from sluicegate.streams.journal import journal
 from sluicegate.streams.journal.amending import Person
-from sluicegate.streams.operations import dead_letters, dead_rows
+from sluicegate.streams.operations import dead_groups, dead_letters, dead_rows
 from sluicegate.streams.operations.dead_letters import Letter, RetryTopics
 from sluicegate.streams.operations.dead_rows import DeadOutput
 from sluicegate.streams.operations.open_groups import partitions
@@ -35,12 +36,13 @@ OpenTopics = Callable[[], LetterTopics]
 
 class DeadListing(NamedTuple):
     """Dead rows and dead letters. `missing` says why there are no letters, `older` counts the older records of the
-    dead-letter topics, which were not read."""
+    dead-letter topics, which were not read. `retried` are the ids of the letters that were retried."""
 
     rows: list[DeadOutput]
     letters: list[Letter]
     missing: str
     older: int
+    retried: frozenset[str] = frozenset()
 
     @property
     def ids(self) -> set[str]:
@@ -57,7 +59,12 @@ def listing(app: App, agents: Sequence[Agent], store: Store, topics: OpenTopics,
         letters, older = newest_letters(app, topics(), names, limit)
     except (ConfigurationError, SystemNotReady) as error:
         return DeadListing(rows, [], str(error), 0)
-    return DeadListing(rows, letters, "", older)
+    return DeadListing(rows, letters, "", older, retried(store, app.name))
+
+
+def retried(store: Store, app: str) -> frozenset[str]:
+    """The ids of the dead letters that were retried. Raises PersistenceError."""
+    return dead_letters.retried(journal.notes(store, app))
 
 
 def newest_letters(app: App, topics: LetterTopics, agents: Sequence[str], limit: int) -> tuple[list[Letter], int]:
@@ -82,11 +89,10 @@ def named(seen: DeadListing, ids: Sequence[str], done: Container[str] = ()) -> t
 def chosen(
     app: App, agent: Agent, store: Store, seen: DeadListing, ids: Sequence[str]
 ) -> tuple[list[DeadOutput], list[Letter], set[str]]:
-    """The rows and letters of these ids (none: all but completed groups), and the ids of rows that were retried before:
-    a command that was killed may be run again as it was. Raises as `named`, and SystemNotReady for letters that cannot
-    be read."""
+    """The rows and letters of these ids (none: all), and the ids of rows that were retried before: a command that was
+    killed may be run again as it was. Raises as `named`, and SystemNotReady for letters that cannot be read."""
     done = _requeued_before(app, agent, store) if set(ids) - seen.ids else set[str]()
-    rows, letters = named(seen, ids, done) if ids else (seen.rows, [each for each in seen.letters if not each.whole])
+    rows, letters = named(seen, ids, done) if ids else (seen.rows, seen.letters)
     if seen.missing and (not ids or letters):
         raise SystemNotReady(f"dead letters cannot be read: {seen.missing}")
     return rows, letters, done
@@ -100,6 +106,9 @@ def _requeued_before(app: App, agent: Agent, store: Store) -> set[str]:
 def question(topics: LetterTopics, letters: Sequence[Letter]) -> str | None:
     """What an operator must agree to before these records go to topics that other consumer groups read: only agents of
     Sluicegate pass over a record that is retried for another agent. None: nothing."""
+    letters = [letter for letter in letters if not letter.whole]
+    if not letters:
+        return None
     names = sorted({letter.topic for letter in letters})
     listed = ", ".join(names)
     try:
@@ -113,8 +122,16 @@ def question(topics: LetterTopics, letters: Sequence[Letter]) -> str | None:
     return f"{listed} is also read by {', '.join(groups)}, no agent of Sluicegate: it sees {again} again"
 
 
+class LeftOut(NamedTuple):
+    """A letter that cannot be retried, and why."""
+
+    id: str
+    why: str
+
+
 def retry(
     app: App,
+    agent: Agent,
     store: Store,
     topics: OpenTopics,
     rows: Sequence[DeadOutput],
@@ -123,19 +140,25 @@ def retry(
     again: bool,
     wait: Callable[[], Callable[[float], object]],
 ) -> dict[str, Any]:
-    """Put the rows into their outbox again, and send the records of the letters back. `who` gives the operator with a
-    new token, `wait` what sleeps between two looks at another retry. Raises what dead_rows.requeue and
-    dead_letters.retry raise."""
+    """Put the rows into their outbox again, send the records of the letters back, and let the handler be called again
+    for completed groups. `who` gives the operator with a new token, `wait` what sleeps between two looks at another
+    retry. Raises what dead_rows.requeue, dead_letters.retry and dead_groups.retry raise."""
     count = 0
     for partition in sorted({each.partition for each in rows}):
         ids = {each.row.id for each in rows if each.partition == partition}
         count += dead_rows.requeue(store, partition, lambda row, ids=ids: row.id in ids, who())  # type: ignore[misc]
-    sent, found, refused = 0, 0, list[str]()
-    for at in range(0, len(letters), PAGE):
-        page = letters[at : at + PAGE]
+    left = [LeftOut(each.place, why) for each in letters if (why := dead_groups.left_out(agent, each))]
+    names = {each.id for each in left}
+    wanted = [each for each in letters if each.place not in names]
+    groups, refused = dead_groups.retry(store, app.name, agent, [each for each in wanted if each.whole], who, again)
+    records = [each for each in wanted if not each.whole]
+    sent, found = 0, 0
+    for at in range(0, len(records), PAGE):
+        page = records[at : at + PAGE]
         did = dead_letters.retry(store, app.name, topics(), page, who(), again, wait())
         sent, found, refused = sent + did.sent, found + did.found, refused + did.refused
-    return {"rows": count, "sent": sent, "found": found, "refused": refused}
+    more = [each._asdict() for each in left]
+    return {"rows": count, "sent": sent, "groups": groups, "found": found, "refused": refused, "left_out": more}
 
 
 def of_row(found: DeadOutput) -> dict[str, Any]:
@@ -152,12 +175,13 @@ def of_row(found: DeadOutput) -> dict[str, Any]:
         "reason": "rejected",
         "attempts": str(found.attempts),
         "age": None,
+        "retried": False,
         "error": found.reason,
     }
 
 
-def of_letter(found: Letter) -> dict[str, Any]:
-    """A dead letter as JSON, without its key and value."""
+def of_letter(found: Letter, retried: Container[str] = ()) -> dict[str, Any]:
+    """A dead letter as JSON, without its key and value. `retried` are the ids of the letters that were retried."""
     return {
         "id": found.place,
         "kind": "group" if found.whole else "record" if found.item is None else "item",
@@ -170,6 +194,7 @@ def of_letter(found: Letter) -> dict[str, Any]:
         "reason": found.reason,
         "attempts": found.attempts,
         "age": round(max(0.0, time.time() - found.at), 1),
+        "retried": found.id in retried,
         "error": found.error,
     }
 

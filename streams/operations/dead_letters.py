@@ -19,7 +19,7 @@ from sluicegate.streams.contracts.ids import retry_id
 from sluicegate.streams.contracts.record import Headers, Record, headers
 from sluicegate.streams.contracts.stores import Store, TopicPartition
 from sluicegate.streams.contracts.values import Claim, OutboxRow
-from sluicegate.streams.errors import ConfigurationError, Fenced, SystemNotReady
+from sluicegate.streams.errors import Fenced, SystemNotReady
 from sluicegate.streams.journal import journal
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.outbox.rows import timestamp
@@ -166,14 +166,8 @@ def retry(
     """Send these records back to their topics, each unless it was retried before (`again`: once more).
 
     `wait` sleeps for so many seconds. While another retry of the same letters is running, this one looks again every
-    LOOK_EVERY seconds. Raises ConfigurationError for a letter that is a completed group. Raises SystemNotReady and
-    PersistenceError: the same call finishes the retry.
+    LOOK_EVERY seconds. Raises SystemNotReady and PersistenceError: the same call finishes the retry.
     """
-    if any(letter.whole for letter in wanted):
-        groups = ", ".join(letter.place for letter in wanted if letter.whole)
-        raise ConfigurationError(
-            f"{groups}: a completed group and no record, so nothing can be sent back; its records are in its topic"
-        )
     for attempt in range(journal.ATTEMPTS):
         _wait_for_others(store, app, wanted, person, wait)
         ends = source.ends(sorted({(letter.topic, letter.partition) for letter in wanted}))
@@ -273,6 +267,16 @@ def _name(letter: Letter) -> str:
 
 def _note(letter: Letter, number: int, what: str, detail: str, person: Person) -> Amendment:
     return Amendment(0.0, person.who, what, _name(letter), person.why, f"{letter.id} {number} {detail}".strip())
+
+
+def noted(letter: Letter, what: str, person: Person) -> Amendment:
+    """A note about the retry of a completed group."""
+    return _note(letter, 0, what, "", person)
+
+
+def retried(notes: Iterable[Amendment]) -> frozenset[str]:
+    """The ids of the letters that were retried."""
+    return frozenset(each.detail.split()[0] for each in notes if each.what == SENT)
 
 
 NotesByKey = dict[str, list[Amendment]]

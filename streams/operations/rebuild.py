@@ -273,6 +273,8 @@ def unaccountable(agent: Agent) -> str | None:
         return "what its handler did is not in a topic"
     if agent.handler is not None and agent.handler.concurrency:
         return "its handler has concurrency: which of the groups that ended it has handled is lost with the store"
+    if agent.handler is not None and agent.handler.then == "park":
+        return "its handler parks groups: which of them waited is lost with the store"
     if agent.forwards:
         return "it forwards records, and its outputs do not tell which records it left out"
     if agent.lookups:

@@ -24,7 +24,7 @@ from sluicegate.streams.aggregation.events import (
 )
 from sluicegate.streams.aggregation.results import document, rfc3339
 from sluicegate.streams.causes import cause
-from sluicegate.streams.contracts.ids import dead_ids, fire_ids, history_id, output_id
+from sluicegate.streams.contracts.ids import dead_ids, fire_ids, history_id, output_id, retry_id
 from sluicegate.streams.contracts.record import Header, Record
 from sluicegate.streams.contracts.record import headers as headers_of
 from sluicegate.streams.contracts.stores import OutputFacts
@@ -96,11 +96,10 @@ class Rows:
 
     def __init__(self, partition: Partition, agent: Agent, codec: Codec, facts: OutputFacts, most: int) -> None:
         self._partition, self._agent, self._facts, self._most = partition, agent, facts, most
-        chosen = agent.routes or agent.lookups or any(each.select for each in agent.outputs)
-        outputs = agent.outputs if chosen else ()
+        outputs = agent.outputs if chooses(agent) else ()
         self._targets = [target(each.topic, formats.writes(replace(agent, to=each)), each.envelope) for each in outputs]
         self._envelopes = {each.topic: each.envelope for each in agent.outputs if each.envelope}
-        self._letters = target(agent.dead_letters, named_codec("json") if chosen else codec)
+        self._letters = target(agent.dead_letters, letters_codec(agent, codec))
         self._history = target(agent.history, named_codec("json"))
         self._to = target(agent.to.topic, codec, agent.to.envelope) if agent.to else None
         self._name = agent.name.encode()
@@ -182,7 +181,10 @@ class Rows:
         headers, to = self._of_group(fire), self._to
         if dead is not None or to is None:
             to, why = self._letters, dead or NO_DESTINATION
-            headers += self._explained(*why[:3], fire.first, fire.opened, *why[3:])
+            headers += self._explained(*why[:3], fire.first, fire.opened, *why[3:]) + _mended(fire)
+        if dead is not None and fire.retries:
+            identity = retry_id(output_id(self.fire_id(fire.number), 0), fire.retries)
+            return self._encoded(identity, fire, to, document(fire), headers)
         return self._result(fire, 0, to, document(fire), headers)
 
     def _ended(self, ended: GroupEnded) -> OutboxRow:
@@ -360,6 +362,16 @@ def _and(text: bytes | None, error: str) -> bytes:
     return (text or b"")[: LONGEST_ERROR // 2] + f"; {error}".encode("ascii", "replace")[: LONGEST_ERROR // 2]
 
 
+def chooses(agent: Agent) -> bool:
+    """Whether its outputs hold what its routes select, or looked-up rows."""
+    return bool(agent.routes or agent.lookups or any(each.select for each in agent.outputs))
+
+
+def letters_codec(agent: Agent, codec: Codec) -> Codec:
+    """How the dead letter of a completed group is written. `codec` writes the results of the agent."""
+    return named_codec("json") if chooses(agent) else codec
+
+
 def shard_name(partition: Partition, topic: str, lineage: str) -> bytes:
     """The name of a sequence of numbers, as receivers know it."""
     app, agent, source, number = partition
@@ -381,6 +393,14 @@ def contents(fire: Fire) -> Iterator[object]:
             yield json.decode_any(json.encode(value))
         except Exception:
             yield value
+
+
+def _mended(fire: Fire) -> list[Header]:
+    """What a dead letter says of a group that lost messages, or that was retried: `dead retry` makes the group of it
+    again."""
+    removed = [("sluicegate-removed", ",".join(map(str, fire.removed)).encode())] if fire.removed else []
+    retries = [("sluicegate-dead-retries", b"%d" % fire.retries)] if fire.retries else []
+    return [*removed, *retries]
 
 
 def _of_window(window: Closing) -> Iterator[Header]:

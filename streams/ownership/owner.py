@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from sluicegate.streams import failpoints
 from sluicegate.streams.aggregation.accept import accept
 from sluicegate.streams.aggregation.changelog import Changelog
-from sluicegate.streams.aggregation.events import WINDOW, Event, Fire
+from sluicegate.streams.aggregation.entry import Section
+from sluicegate.streams.aggregation.events import WINDOW, Event, Fire, Parked
 from sluicegate.streams.aggregation.events_read import as_read
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.taking import taken
@@ -22,11 +23,12 @@ from sluicegate.streams.errors import ChangelogIncomplete, Fenced, Halt, Handler
 from sluicegate.streams.handlers.handling import decided
 from sluicegate.streams.handlers.held import WaitingItems, offset_of
 from sluicegate.streams.handlers.processor import Aggregating, Item, RecordProcessor
-from sluicegate.streams.handlers.sealed import Sealed
+from sluicegate.streams.handlers.sealed import kept
 from sluicegate.streams.handlers.session import PreparedCommit, in_session
+from sluicegate.streams.handlers.values import Message
 from sluicegate.streams.outbox.relay import Shard
 from sluicegate.streams.outbox.rows import Rows
-from sluicegate.streams.ownership import windowed
+from sluicegate.streams.ownership import released, windowed
 from sluicegate.streams.ownership.beginning import check_scope, endings, idle_since, noted, start
 from sluicegate.streams.ownership.checks import NOTHING, ClaimVersion, check_claim, check_partitions
 from sluicegate.streams.ownership.crash import CrashMarks
@@ -43,6 +45,9 @@ from sluicegate.streams.windows.marks import without_marks
 from sluicegate.streams.windows.opening import groups_of
 
 SLICE = 1_000  # groups that one expiry fires at most, entries that one slice of a restore reads
+Late = tuple[list[bytes], Section, list[bytes]]
+"""The ids that are withdrawn, the changes of items that the store keeps, and the entries of a commit that say both."""
+NOTHING_LATE: Late = ([], Section(), [])
 MOST_HELD = 2_000  # records accepted while items wait for another try of their handler, before intake pauses
 
 
@@ -62,7 +67,7 @@ class Owner:
         self.held = WaitingItems()
         self._beat = 0.0  # the process' own time, as it was heard last: the store's may be set back
         self.place = partition.topic, partition.number
-        self.sealed = setting.slow.sealed(self.place) if setting.slow else Sealed(place=self.place)
+        self.sealed = released.sealed_of(setting, self.place)
         self.offset = self.epoch = -1
         self.informed = -1  # the version that Kafka was told last
         self.pending = 0  # records accepted and not committed
@@ -76,6 +81,7 @@ class Owner:
         self.older = Generations(setting, (), apart=True)
         self._switch = Switch()
         self._source: Source | None = None
+        self._late: Late = NOTHING_LATE
 
     def take(self, token: str, monotonic: float, known: ClaimVersion = NOTHING) -> Iterator[Sequence[Event] | None]:
         """Claim, check, restore, and end the groups that cannot go on: a slice at each step, so that polling goes on
@@ -113,6 +119,7 @@ class Owner:
             # which version of the rule takes the next record.
             self._commit_source(before)
         yield from self._end_groups(monotonic)
+        yield from self._release(monotonic)
         if failpoints.armed:
             failpoints.hit("after-restore")
 
@@ -170,7 +177,7 @@ class Owner:
         windowed.expect_origins(self.windows, setting.input)
         if self.awaits is not None:
             self.awaits.begin(self.facts.high, self._clock.last)
-        self.sealed.settle(setting.slow is not None)
+        self.sealed.settle(setting.agent.handler is not None)
         if setting.slow is not None:
             setting.slow.resumed(self.sealed)
         partition, store, stops = self.partition, setting.store, setting.agent.on_error.produce == "stop"
@@ -220,6 +227,54 @@ class Owner:
             events = self.commit(monotonic)
             self.tick(monotonic, inf)  # `monotonic` is from before the commit
             yield events or ()
+
+    def _release(self, monotonic: float) -> Iterator[Sequence[Event]]:
+        """Handle the items that the store kept and that wait for nothing, each in a commit of its own. The mark that a
+        call begins is durable before it, so that an item that ends its process is given up."""
+        handler = self._setting.agent.handler
+        if self._setting.slow is not None or handler is None:
+            return
+        while (held := self.sealed.free()) is not None:
+            number, ends = held.number, held.attempts
+            if ends >= self.sealed.bounds.most:
+                yield self._commit_ended(held.item, [released.ended(held.item, handler)], monotonic)
+                continue
+            self._note(Section({}, {number: ends + 1}), monotonic)
+            try:
+                yield self._commit_released(held.item, monotonic)
+            except HandlerFailed:
+                self._note(Section({}, {number: ends}), monotonic)
+                raise
+
+    def _note(self, section: Section, monotonic: float) -> None:
+        ready = self.reports()
+        ready = ready._replace(changes=self._with(section, (), ready.changes))
+        self.committed(self._setting.store.commit(self.claim, ready.changes), ready, monotonic)
+
+    def _commit_released(self, item: Message | Fire, monotonic: float) -> Sequence[Event]:
+        """Handle the item, and commit what became of it. Raises HandlerFailed."""
+        processor, rows = self._setting.processor, self._rows
+        if not processor.session:
+            return self._commit_ended(item, processor.run([item], rows.fire_id, None, self.place), monotonic)
+        base, on_timeout = self.reports().changes, self._setting.rule.aggregation.on_timeout
+        made = lambda events: self._with(released.after(item, events), events, base)  # noqa: E731
+        claim, ready = in_session(self._setting.store, self.claim, processor, [item], made, rows, on_timeout)
+        return self.committed(claim, ready._replace(events=released.counted(ready.events)), monotonic)
+
+    def _commit_ended(self, item: Message | Fire, events: Sequence[Event], monotonic: float) -> Sequence[Event]:
+        """Commit what became of an item that the store kept."""
+        rows = self._rows.make(events, self._setting.rule.aggregation.on_timeout)
+        changes = self._with(released.after(item, events), events, self.reports().changes)
+        ready = PreparedCommit(replace(changes, outbox=rows), decided([], events), [item])
+        if failpoints.armed:
+            failpoints.hit("before-commit")
+        return self.committed(self._setting.store.commit(self.claim, ready.changes), ready, monotonic)
+
+    def _with(self, section: Section, events: Sequence[Event], changes: Changes) -> Changes:
+        """The changes, with those of the items that the store keeps, and with what was scheduled."""
+        now = self._clock.last
+        self._late = [], section, self._changelog.late([], section, now)
+        return with_timers(replace(changes, entries=[*changes.entries, *self._late[2]]), events, now)
 
     def _slices(self, now: float) -> Iterator[None]:
         yield from self.older.end(self.groups, now)
@@ -374,18 +429,19 @@ class Owner:
 
     def _commit_session(self, processor: RecordProcessor, monotonic: float) -> Sequence[Event] | None:
         items = self._items()
+        free, blocked = self._parted(items)
         made: list[Changes] = []
 
         def final(events: Sequence[Event]) -> Changes:
             if not made:  # the store may ask more than once
                 made.append(self._changes([], monotonic))
-            return self._settled(made[0], events)
+            return self._settled(made[0], [*events, *blocked])
 
         on_timeout = self._setting.rule.aggregation.on_timeout
         try:
-            done = in_session(self._setting.store, self.claim, processor, items, final, self._rows, on_timeout)
+            done = in_session(self._setting.store, self.claim, processor, free, final, self._rows, on_timeout)
         except HandlerFailed as error:
-            if made and not processor.parts:  # what the changes said of the groups is not said again
+            if made and (made[0].entries or not processor.parts):  # what the changes said is not said again
                 raise
             self._hold(items, error)
             return None
@@ -409,12 +465,13 @@ class Owner:
         if self.held.waits(self._beat):
             return self.reports()
         items = self._items()
+        free, blocked = self._parted(items)
         events: Sequence[Event]
         if (slow := self._setting.slow) is not None:
             events = slow.decide(self.sealed, items, self._rows.fire_id, self.now(monotonic))
         else:
             try:
-                events = self._setting.processor.run(items, self._rows.fire_id, None, self.place)
+                events = self._setting.processor.run(free, self._rows.fire_id, None, self.place)
             except HandlerFailed as error:
                 self._hold(items, error)
                 return None
@@ -424,7 +481,7 @@ class Owner:
         found = events if events is items else decided(items, events)
         if apart:
             rows, events, found = [*earlier, *rows], [*apart, *events], [*apart, *found]
-        changes = self._settled(self._changes(rows, monotonic), events)
+        changes = self._settled(self._changes(rows, monotonic), [*events, *blocked] if blocked else events)
         if failpoints.armed and (self.pending or events):
             failpoints.hit("before-commit")
         if failpoints.armed and self._has_earlier_groups:
@@ -476,22 +533,31 @@ class Owner:
             source=self._source,
         )
 
+    def _parted(self, items: list[Item]) -> tuple[list[Item], list[Parked]]:
+        """The items for the handler, and those that wait in the store behind an item of their key."""
+        if not self.sealed.held or self._setting.slow is not None:
+            return items, []
+        blocks = self.sealed.blocks
+        return [each for each in items if not blocks(each)], [Parked(each) for each in items if blocks(each)]
+
     def _settled(self, changes: Changes, events: Sequence[Event]) -> Changes:
-        """With what was scheduled. A message that its handler refused for good does not count as seen."""
+        """With what was scheduled, and the items that the store keeps. A message that its handler refused for good does
+        not count as seen."""
         changes = with_timers(changes, events, self._clock.last)
         ids = self.dedupe.given_up(events) if self.dedupe else []
-        return (
-            replace(changes, entries=[*changes.entries, self._changelog.withdrawal(ids, self._clock.last)])
-            if ids
-            else changes
-        )
+        section = kept(events) if self._setting.processor.parks else Section()
+        self._late = ids, section, self._changelog.late(ids, section, self._clock.last)
+        return replace(changes, entries=[*changes.entries, *self._late[2]]) if self._late[2] else changes
 
     def committed(self, claim: Claim, ready: PreparedCommit, monotonic: float) -> Sequence[Event]:
         """The store took the changes and gave the next claim; returns the events."""
         earlier = failpoints.armed and self._has_earlier_groups
         self.claim, (changes, events, items) = claim, ready
-        if self.dedupe and (ids := self.dedupe.given_up(events)):
-            self._changelog.withdrawn(changes.entries[-1], ids)
+        (ids, section, blobs), self._late = self._late, NOTHING_LATE
+        if blobs:
+            self._changelog.settled(blobs, ids)
+        if not section.empty:
+            self.sealed.took(section)
         self._setting.processor.committed(items, self._rows.fire_id, self.place)
         if failpoints.armed and (self.pending or events):  # a commit of delivery reports alone would be no test
             failpoints.hit("commit-sent")

@@ -337,6 +337,8 @@ $("change-form").addEventListener("submit", async (event) => {
       $("change-ask").textContent = done.ask + " Press " + $("confirm").textContent + " again to do it.";
       $("change-ask").hidden = false;
       body.yes = true;
+    } else if (done.left_out && done.left_out.length) {
+      throw new Error(done.left_out.map((each) => each.id + " was left out: " + each.why).join("; "));
     } else if (done.refused && done.refused.length) {
       throw new Error(done.refused.join(", ") + " was retried before: the audit says when");
     } else {

@@ -26,6 +26,7 @@ agents:
   b: {from: other, aggregate: {count: 1}, to: {topic: out}}
 """
 Dead = Callable[..., Result]
+DONE = {"rows": 0, "sent": 0, "groups": 0, "found": 0, "refused": [], "left_out": []}
 
 
 @pytest.fixture
@@ -81,7 +82,7 @@ def test_rows_and_letters_are_listed_shown_and_retried(driver: Driver, dead: Dea
     assert "rejected" in dead("show", "a", row).stdout
     assert dead("show", row, "--json").stdout == dead("show", "a", row, "--json").stdout
     done = dead("retry", "a", "--all", "--why", "mended", "--by", "ann", "--json")
-    assert json.loads(done.stdout) == {"rows": 1, "sent": 2, "found": 0, "refused": []}, done.stderr
+    assert json.loads(done.stdout) == DONE | {"rows": 1, "sent": 2}, done.stderr
     driver.producer.fate = lambda row: "delivered"
     driver.later(10).turns(4).later(5).turns(8)
     assert [m.k for m in log.topics["out"][0]] == [b"huge"]
@@ -105,12 +106,8 @@ def test_a_second_retry_says_that_it_was(driver: Driver, dead: Dead) -> None:
     assert "1 record sent" in dead("retry", "a", "in/0/0", "--again").stdout
     [(_, _, row), *_] = listed(dead)
     assert json.loads(dead("retry", "a", row, "--json").stdout)["rows"] == 1
-    assert json.loads(dead("retry", "a", row, "in/0/2", "--json").stdout) == {
-        "rows": 0,
-        "sent": 1,
-        "found": 0,
-        "refused": [row],
-    }
+    again = json.loads(dead("retry", "a", row, "in/0/2", "--json").stdout)
+    assert again == DONE | {"sent": 1, "refused": [row]}
 
 
 def test_only_the_newest_are_looked_at_and_it_is_said(driver: Driver, dead: Dead) -> None:

@@ -77,7 +77,8 @@ def test_dead_rows_and_letters_are_retried_once(scene: Any, tmp_path: Path) -> N
     assert (letter["id"], "value" in letter) == ("in/0/3", False)
     assert client.ask("payload?agent=a&id=in/0/3")["value"] == "<b>bad"
     wanted = {"agent": "a", "ids": ["in/0/3"], "why": "mended"}
-    assert client.change("retry", **wanted) == (200, {"rows": 0, "sent": 1, "found": 0, "refused": []})
+    done = {"rows": 0, "sent": 1, "groups": 0, "found": 0, "refused": [], "left_out": []}
+    assert client.change("retry", **wanted) == (200, done)
     assert client.change("retry", **wanted)[1]["refused"] == ["in/0/3"]
     assert [each.v for each in log.topics["in"][0]][3:] == [b"<b>bad", b"<b>bad"]
     assert ("dead retry", "in/0/3", "mended") in [each[:3] for each in audited(tmp_path)]

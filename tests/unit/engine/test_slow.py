@@ -277,7 +277,9 @@ def test_what_is_sealed_is_not_forgotten_when_the_file_changes(
     feed(log, ("a", 0))
     Driver(an_agent(), store, log, clock).give(0).turns(6)
     with pytest.raises(ConfigurationError, match="1 messages or groups of in/0 wait for a handler"):
-        Driver(an_agent(concurrency=0), store, log, clock).give(0).turns(6)
+        Driver(Agent("a", ("in",), None, Destination("out"), "dead"), store, log, clock).give(0).turns(6)
+    turned(Driver(an_agent(concurrency=0), store, log, clock).give(0), 3)
+    assert outputs(log) == [{"doubled": 0}]
 
 
 def given_parked(log: Log, store: MemoryStore, clock: ManualClock) -> Driver:
