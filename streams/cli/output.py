@@ -40,8 +40,8 @@ def table(columns: Sequence[str], **options: Any) -> Any:
 
 
 def console(least: int = 0) -> Any:
-    """As wide as the terminal, and at least this wide; elsewhere wide enough for the lines. Text that it renders is made
-    printable."""
+    """As wide as the terminal, and at least this wide; elsewhere wide enough for the lines. Text that it renders is
+    made printable."""
     from rich.console import Console
     from rich.segment import Segment
 
