@@ -19,7 +19,7 @@ from sluicegate.streams.contracts.ids import retry_id
 from sluicegate.streams.contracts.record import Headers, Record, headers
 from sluicegate.streams.contracts.stores import Store, TopicPartition
 from sluicegate.streams.contracts.values import Claim, OutboxRow
-from sluicegate.streams.errors import Fenced, SystemNotReady
+from sluicegate.streams.errors import ConfigurationError, Fenced, SystemNotReady
 from sluicegate.streams.journal import journal
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.outbox.rows import timestamp
