@@ -113,7 +113,7 @@ class BadItem:
 
 
 @dataclass(frozen=True, slots=True)
-class Parked:
+class KeptItem:
     """An item, a message or a completed group, that the store keeps for its handler. Its handler failed for good
     (`error`), or an earlier item of its key waits (no error)."""
 
@@ -180,4 +180,4 @@ class TimeMark(msgspec.Struct, gc=False):
 
 Decided = Refused | Unhandled | GroupEnded
 """What a group or a record may become without a handler."""
-Event = Fire | Decided | TimeMark | BadItem | Sent | Scheduled | Cancelled | Parked
+Event = Fire | Decided | TimeMark | BadItem | Sent | Scheduled | Cancelled | KeptItem

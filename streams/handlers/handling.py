@@ -15,7 +15,7 @@ import structlog
 from sluicegate.schemas import Codec
 from sluicegate.streams.agent import Agent, Handler
 from sluicegate.streams.aggregation.accept import refuse
-from sluicegate.streams.aggregation.events import BadItem, Decided, Event, Fire, Parked, Refused, Sent, Unhandled
+from sluicegate.streams.aggregation.events import BadItem, Decided, Event, Fire, KeptItem, Refused, Sent, Unhandled
 from sluicegate.streams.aggregation.groups import Groups, traceparent
 from sluicegate.streams.aggregation.results import document
 from sluicegate.streams.aggregation.rule import Rule
@@ -145,13 +145,13 @@ class Handling(RecordProcessor):
                     events.append(item)
                     continue
                 if parked and raw_key(item) in parked:
-                    events.append(Parked(item))
+                    events.append(KeptItem(item))
                     continue
                 sent = self._handled(item, calls, item is items[0], failures)
                 handled.append((item, sent))
                 if sent:
                     events += sent
-                    if isinstance(sent[-1], Parked) and (key := raw_key(item)) is not None:
+                    if isinstance(sent[-1], KeptItem) and (key := raw_key(item)) is not None:
                         parked.append(key)
         except HandlerFailed:
             failures.done.update((calls.identify(item), (extent(item), sent)) for item, sent in handled)
@@ -354,10 +354,12 @@ async def _awaited(answer: Awaitable[object]) -> object:
     return await answer
 
 
-def given_up(item: Message | Fire, reason: str, error: str, where: str, attempts: int) -> Refused | Unhandled | Parked:
+def given_up(
+    item: Message | Fire, reason: str, error: str, where: str, attempts: int
+) -> Refused | Unhandled | KeptItem:
     """What becomes of an item whose handler failed for good: a dead letter, or it is parked."""
     if reason == PARKED:
-        return Parked(item, error, attempts)
+        return KeptItem(item, error, attempts)
     if isinstance(item, Message):
         return Refused(item.record, "handler", reason, error, attempts, where)
     return Unhandled(item, error, attempts, reason, where)

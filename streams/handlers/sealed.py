@@ -15,7 +15,7 @@ from functools import partial
 from math import inf
 
 from sluicegate.streams.aggregation.entry import Section
-from sluicegate.streams.aggregation.events import Event, Fire, Parked
+from sluicegate.streams.aggregation.events import Event, Fire, KeptItem
 from sluicegate.streams.errors import ChangelogIncomplete, ConfigurationError
 from sluicegate.streams.handlers.attempts import Bounds, Park, Suspicion, TryAgain, begins
 from sluicegate.streams.handlers.failures import ProcessEnded
@@ -265,7 +265,7 @@ class Sealed:
 
 def kept(events: Sequence[Event]) -> Section:
     """The changes of a commit without slow handlers: the items that are parked, and those that wait behind them."""
-    parked = [event for event in events if isinstance(event, Parked)]
+    parked = [event for event in events if isinstance(event, KeptItem)]
     return Section(
         {number_of(event.item): pack(event.item) for event in parked},
         {number_of(event.item): 0 for event in parked},

@@ -13,7 +13,7 @@ from sluicegate.streams import failpoints
 from sluicegate.streams.aggregation.accept import accept
 from sluicegate.streams.aggregation.changelog import Changelog
 from sluicegate.streams.aggregation.entry import Section
-from sluicegate.streams.aggregation.events import WINDOW, Event, Fire, Parked
+from sluicegate.streams.aggregation.events import WINDOW, Event, Fire, KeptItem
 from sluicegate.streams.aggregation.events_read import as_read
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.taking import taken
@@ -533,12 +533,12 @@ class Owner:
             source=self._source,
         )
 
-    def _parted(self, items: list[Item]) -> tuple[list[Item], list[Parked]]:
+    def _parted(self, items: list[Item]) -> tuple[list[Item], list[KeptItem]]:
         """The items for the handler, and those that wait in the store behind an item of their key."""
         if not self.sealed.held or self._setting.slow is not None:
             return items, []
         blocks = self.sealed.blocks
-        return [each for each in items if not blocks(each)], [Parked(each) for each in items if blocks(each)]
+        return [each for each in items if not blocks(each)], [KeptItem(each) for each in items if blocks(each)]
 
     def _settled(self, changes: Changes, events: Sequence[Event]) -> Changes:
         """With what was scheduled, and the items that the store keeps. A message that its handler refused for good does

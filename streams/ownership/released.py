@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from sluicegate.streams.agent import Handler
 from sluicegate.streams.aggregation.entry import Section
-from sluicegate.streams.aggregation.events import Event, Fire, Parked
+from sluicegate.streams.aggregation.events import Event, Fire, KeptItem
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.errors import HandlerStopped
 from sluicegate.streams.handlers.attempts import bounds
@@ -38,7 +38,7 @@ def ended(item: Message | Fire, handler: Handler) -> Event:
 
 def after(item: Message | Fire, events: Sequence[Event]) -> Section:
     """The changes of the store when this item was handled: it ended, unless it is parked again."""
-    parked = any(isinstance(each, Parked) for each in events)
+    parked = any(isinstance(each, KeptItem) for each in events)
     return kept(events) if parked else Section({number_of(item): None})
 
 
