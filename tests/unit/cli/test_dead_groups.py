@@ -94,7 +94,8 @@ class Scene:
     def listed(self) -> list[dict[str, Any]]:
         return list(json.loads(self.dead("ls", "--json").stdout)["dead"])
 
-    def later(self, times: int = 10) -> None:
+    def later(self, times: int = 20) -> None:
+        """The store's clock is the machine's: an agent with concurrency needs some turns more than its pauses say."""
         for _ in range(times):
             self.driver.later(2).turns(4)
 
