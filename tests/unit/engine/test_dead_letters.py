@@ -11,14 +11,14 @@ from sluicegate.streams.contracts.ids import retry_id
 from sluicegate.streams.contracts.record import Headers, Record
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.contracts.values import Claim, OutboxRow, Partition
-from sluicegate.streams.errors import ConfigurationError, SystemNotReady
+from sluicegate.streams.errors import SystemNotReady
 from sluicegate.streams.journal import journal
 from sluicegate.streams.journal.amending import Person
-from sluicegate.streams.operations import dead_letters
+from sluicegate.streams.operations import dead_groups, dead_letters
 from sluicegate.streams.operations.dead_letters import Letter, Retried, letters, retry
 from tests.mutation.twins import without
 from tests.unit.engine.driver import Driver, Log, ManualClock, header
-from tests.unit.engine.scene import an_agent, dead, feed, totals
+from tests.unit.engine.scene import an_agent, dead, feed
 
 
 class InLog:
@@ -308,11 +308,11 @@ def test_twin_a_second_retry_that_does_not_wait_sends_it_twice(
     assert came_back(log) == 2
 
 
-def test_a_group_is_refused_as_a_whole(given: Driver, log: Log, store: MemoryStore) -> None:
-    with pytest.raises(ConfigurationError, match=r"in/0/1: a completed group"):
-        again(log, store, "")
-    assert len(log.topics["in"][0]) == 3
-    assert totals(log) == []
+def test_a_group_that_no_handler_failed_for_is_left_out(given: Driver, log: Log) -> None:
+    [letter] = [each for each in found(log) if each.whole]
+    assert letter.place == "in/0/1"
+    assert "is a completed group" in (dead_groups.left_out(given.agent, letter) or "")
+    assert {dead_groups.left_out(given.agent, each) for each in found(log) if not each.whole} == {None}
 
 
 def test_the_journal_has_who_and_why_and_forgets_after_thirty_days(
