@@ -7,7 +7,7 @@ Each of our clients marks its connections. The server shows the mark of an open 
 * No connection has the mark any more: the process has died, or it has lost its connections. In the second case it
   begins the transaction again.
 * The transaction has been open for REPLY_SECONDS: nothing runs longer under `connection.transact`, so its process has
-  given it up, or stands still.
+  given it up, or stands still. An application's transaction may take its time, so this does not end it.
 
 Only liveness depends on this: each step compares the state that it expects with the state that it finds.
 """
@@ -23,13 +23,13 @@ from pymongo.errors import PyMongoError
 LOOK_AFTER, LOOK_EVERY = 0.3, 1.0
 """Seconds of conflicts before the first search for open transactions, and between two searches."""
 
-_MARK = "sluicegate-"
+_MARK, _APPLICATION = "sluicegate-", "sluicegate-application-"
 _EVERYTHING = {"allUsers": False, "idleSessions": True, "idleConnections": True}
 
 
-def mark() -> DriverInfo:
-    """A new mark, for one client."""
-    return DriverInfo("sluicegate", _MARK + uuid.uuid4().hex)
+def mark(application: bool = False) -> DriverInfo:
+    """A new mark, for one client; `application`: its transactions are the application's."""
+    return DriverInfo("sluicegate", (_APPLICATION if application else _MARK) + uuid.uuid4().hex)
 
 
 def end(server: "pymongo.MongoClient[dict[str, Any]]", limit: float) -> int:
@@ -47,9 +47,10 @@ def end(server: "pymongo.MongoClient[dict[str, Any]]", limit: float) -> int:
 
 
 def _left_open(found: dict[str, Any], alive: set[str], limit: float) -> bool:
-    if found.get("type") != "idleSession" or "transaction" not in found or _MARK not in _mark_of(found):
+    own = _mark_of(found)
+    if found.get("type") != "idleSession" or "transaction" not in found or _MARK not in own:
         return False
-    return _mark_of(found) not in alive or found["transaction"]["timeOpenMicros"] >= limit * 1e6
+    return own not in alive or (_APPLICATION not in own and found["transaction"]["timeOpenMicros"] >= limit * 1e6)
 
 
 def _mark_of(found: dict[str, Any]) -> str:

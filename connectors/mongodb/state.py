@@ -86,8 +86,8 @@ class MongoStore:
 
     @cached_property
     def _applications(self) -> connection.Client:
-        """A client without a mark, since an application's transaction may stay open as long as the server allows."""
-        return connection.client(self._url)
+        """A client of its own, since an application's transaction may stay open as long as the server allows."""
+        return connection.client(self._url, left_open.mark(application=True))
 
     @cached_property
     def _steps(self) -> StepRunner:

@@ -109,6 +109,14 @@ def commit(store: Any, name: str, apart: bool, arm: Callable[[], None]) -> None:
     store.commit(claim, Changes(1, entries=[b"e"]))
 
 
+def transaction(store: Any, name: str, arm: Callable[[], None]) -> None:
+    """An application's."""
+    store.outbox.lanes()
+    with store.transaction() as session:
+        store.outbox.add(session, [message(name, "held")])
+        arm()
+
+
 Step = Callable[[Any, str, Callable[[], None]], object]
 
 
@@ -135,6 +143,7 @@ STEPS: dict[str, Step] = {
     "lanes": after(lambda store, _: store.outbox.lanes(), lambda store, *_: store.outbox.set_lanes(1)),
     "lane": after(lane_batch, lambda store, name, _: store.outbox.claim(0, name, 10, lease=LEASE)),
     "mark": after(lane_batch, lambda store, _, batch: store.outbox.mark(batch, None)),
+    "transaction": transaction,
     "commit": lambda store, name, arm: commit(store, name, False, arm),
     "commit apart": lambda store, name, arm: commit(store, name, True, arm),
 }

@@ -102,6 +102,14 @@ def sending(store: Any, ns: str) -> bool:
     return False
 
 
+def added(store: Any, ns: str) -> bool:
+    """As an application does that begins the work of a dead one again."""
+    with suppress(PersistenceError):
+        store.outbox.add(None, [message(ns, "held")], require_transaction=False)
+        return True
+    return False
+
+
 def owned(store: Any, ns: str) -> bool:
     """As the next owner of a partition does."""
     with suppress(PersistenceError):
@@ -122,6 +130,7 @@ def test_mongodb_goes_on_when_a_process_was_killed_inside_any_transaction(alone:
         (lambda: inserted(alone, ns), "an insert"),
         (lambda: fired(alone, ns), "an empty buffer"),
         (lambda: emitted(alone), "the end of all timeouts"),
+        (lambda: added(alone, ns), "a row with the same id"),
         (lambda: sending(alone, ns), "a lane"),
     ):
         soon(killed_at, condition, what)
