@@ -47,10 +47,10 @@ def end(server: "pymongo.MongoClient[dict[str, Any]]", limit: float) -> int:
 
 
 def _left_open(found: dict[str, Any], alive: set[str], limit: float) -> bool:
-    own = _mark_of(found)
-    if found.get("type") != "idleSession" or "transaction" not in found or _MARK not in own:
+    if found.get("type") != "idleSession" or "transaction" not in found or _MARK not in _mark_of(found):
         return False
-    return own not in alive or (_APPLICATION not in own and found["transaction"]["timeOpenMicros"] >= limit * 1e6)
+    late = _APPLICATION not in _mark_of(found) and found["transaction"]["timeOpenMicros"] >= limit * 1e6
+    return _mark_of(found) not in alive or late
 
 
 def _mark_of(found: dict[str, Any]) -> str:
