@@ -50,7 +50,6 @@ class KafkaInput:
         self._failures: list[tuple[TopicPartition, str, str]] = []
         self._fetching: set[TopicPartition] = set()
         self._ends: dict[TopicPartition, int] = {}
-        self._doubted: set[TopicPartition] = set()  # no broker answers: whether their ends still hold is not known
         self._finish: Callable[[Sequence[TopicPartition]], object] | None = None
         self._fatal: SystemNotReady | None = None
         self._complaints = settings.Complaints()
@@ -118,7 +117,7 @@ class KafkaInput:
         """With an epoch librdkafka asks the broker whether the log was truncated: only a seek does that."""
         target = Position(topic, number, offset, leader_epoch=epoch) if epoch >= 0 else Position(topic, number, offset)
         fresh = (topic, number) not in self._fetching
-        self._forget_end((topic, number))
+        self._ends.pop((topic, number), None)
         try:
             if fresh:
                 self._consumer.incremental_assign([target])
@@ -150,24 +149,17 @@ class KafkaInput:
 
     def resume(self, partitions: Sequence[TopicPartition]) -> None:
         for place in partitions:
-            self._forget_end(place)
+            self._ends.pop(place, None)
         self._consumer.resume([Position(topic, number) for topic, number in partitions])
 
     def ended(self, topic: str, number: int) -> int:
-        """librdkafka tells an end once. After an outage of all brokers it is looked for again."""
-        place = topic, number
-        if place in self._doubted:
-            self.look_again(topic, number)
-        return self._ends.get(place, -1)
+        """librdkafka tells an end once."""
+        return self._ends.get((topic, number), -1)
 
     def look_again(self, topic: str, number: int) -> None:
         """A pause ends the fetch that is under way, and the next fetch begins with the first answer of a broker."""
         self.pause([(topic, number)])
         self.resume([(topic, number)])
-
-    def _forget_end(self, place: TopicPartition) -> None:
-        self._ends.pop(place, None)
-        self._doubted.discard(place)
 
     # Facts
 
@@ -226,7 +218,7 @@ class KafkaInput:
             consumer.unassign()
             self._fetching.clear()
         for place in places:
-            self._forget_end(place)
+            self._ends.pop(place, None)
         # assigned and revoked within one poll: not ours
         self._assigned = [place for place in self._assigned if place not in places]
         self._revoked.extend(places)
@@ -241,8 +233,6 @@ class KafkaInput:
             self._fatal = problems.not_ready(f"group {self._group} failed", error)
         elif (refusal := problems.turned_away(error, self._kafka)) is not None:
             self._fatal = refusal
-        if error.code() == KafkaError._ALL_BROKERS_DOWN:
-            self._doubted.update(self._ends)
         self._complaints.say(error, problems.said(error))
 
     def _sort(self, message: Any) -> None:

@@ -18,7 +18,7 @@ from sluicegate.streams.aggregation.events import (
     Refused,
     Unhandled,
 )
-from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, LAST, OPENED, TRACE, Bags, GroupState
+from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, LAST, OPENED, SEEN, TRACE, Bags, GroupState
 from sluicegate.streams.aggregation.reducers import apply
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.causes import cause
@@ -354,6 +354,18 @@ class Groups:
         if self.rule.completion.timed:
             self.heap = [(self.due(state), key) for key, state in self.states.items()]
             heapify(self.heap)
+
+    def set_back(self, now: float) -> None:
+        """The owner's time is `now`. Times of groups that are later were read from a clock that was ahead: they count
+        from now on, so a deadline is at most its own duration away. The next commit keeps that."""
+        ahead = [key for key, state in self.states.items() if state[OPENED] > now or (state[SEEN] or 0.0) > now]
+        for key in ahead:
+            state = self.touched[key] = self.states[key]
+            state[OPENED] = min(state[OPENED], now)
+            state[SEEN] = min(state[SEEN], now) if state[SEEN] else state[SEEN]
+        if ahead or self.idle > now:
+            self.idle = min(self.idle, now)
+            self.rearm()
 
     def judge(self) -> Sequence[tuple[bytes, str]]:
         """After a restore: the groups that end before the next record, and the reason of each.

@@ -54,6 +54,14 @@ class KnownIds:
         for identity in ids:
             self._at.pop(identity, None)
 
+    def set_back(self, now: float) -> None:
+        """The owner's clock was ahead, and `now` is its time: ids that were noted later count from now on."""
+        ahead = [identity for identity, at in self._at.items() if at > now]
+        if ahead:
+            self._at.update(zip(ahead, repeat(now), strict=False))
+            self._fresh.append((now, ahead))
+            self.settle(now)
+
     def changes(self, now: float) -> list[SeenIds]:
         """The ids accepted since the last call. Forgets a bounded number of expired ids."""
         fresh, self._fresh = self._fresh, []

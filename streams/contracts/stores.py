@@ -257,17 +257,19 @@ class InputFacts(Protocol):
 
 
 class Gauge(Protocol):
-    """Reads that cost no request."""
+    """Reads that cost the loop no request."""
 
     def high(self, topic: str, number: int) -> int:
         """The partition's next offset as of the last fetch; -1 when unknown."""
 
     def ended(self, topic: str, number: int) -> int:
-        """The offset at which the partition ended when it was read to its end, since the last `start` or `resume`. -1
-        when the end was not reached since, is not looked for, or when no broker answers."""
+        """The offset at which the partition ended when it was read to its end, since the last `start`, `resume` or
+        `look_again`. -1 when the end was not reached since, or is not looked for. What a broker told stays, also while
+        none can be reached."""
 
     def look_again(self, topic: str, number: int) -> None:
-        """Look for the end of the partition anew: until a broker answers, `ended` gives -1."""
+        """Look for the end of the partition anew, without waiting: until a broker answers, `ended` gives -1. Records
+        that were fetched and not read yet are fetched again."""
 
     def joined(self) -> bool:
         """Whether the group has given this member an assignment that was not lost since, even an empty one. Always true

@@ -32,13 +32,21 @@ class CorrelatedGroups(Groups):
         """A claim begins at the owner's time `now`. The partition ends before the offset `high`."""
         self._high, self.caught_up = high, False
 
-    def stands(self, offset: int, at_end: bool, now: float) -> None:
+    def stands(self, offset: int, at_end: bool, now: float, asked: float) -> None:
         """The owner has taken the records before `offset`."""
         self.caught_up = self.caught_up or at_end or 0 <= self._high <= offset
+
+    def asks(self) -> bool:
+        """Silence means nothing here."""
+        return False
 
     def next_due(self) -> float:
         """As in Groups; infinity before the owner has caught up."""
         return super().next_due() if self.caught_up else inf
+
+    def set_back(self, now: float) -> None:
+        super().set_back(now)
+        self.ended.ids.set_back(now)
 
     def admits(self, key: bytes, state: GroupState | None, record: Record, size: int, now: float) -> bool:
         """As in Groups; a late record gets no room."""

@@ -2,18 +2,20 @@
 
 Only the watermark makes a record late, so the owner's clock may close windows only when no record waits to be read. And
 a leg that waits to be read is not absent. The partition must have been read to its end since the last seek, its intake
-must not be paused, and no record of it may be in hand. After a turn that took long, the end is looked for again: the
-process may have stood still while records came.
+must not be paused, and no record of it may be in hand.
+
+An end that a broker told is old at once: the connection may have gone silent without an error, or the process may have
+stood still. So silence ends with a question. When it would be used, the end is looked for again, and only the answer
+lets it be used. The question is a fetch, which the loop does not wait for.
 """
 
 from collections.abc import Sequence
+from math import inf
 
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import Gauge, TopicPartition
 from sluicegate.streams.ownership.claims import Claims
 from sluicegate.streams.ownership.owner import Owner
-
-STILL = 0.5  # seconds; a turn without work takes half of it
 
 
 class EventClocks:
@@ -21,27 +23,24 @@ class EventClocks:
 
     def __init__(self, gauge: Gauge, claims: Claims) -> None:
         self._gauge, self._claims = gauge, claims
-        self._looked = 0.0
-        self._asked: set[TopicPartition] = set()  # their ends are being looked for again
+        self._asked: dict[TopicPartition, float] = {}  # when each end was looked for again, in this process's time
 
     def look(self, batch: Sequence[Record], now: float) -> None:
         """After a poll, before its records are taken and before windows may close."""
-        stood_still, self._looked = now - self._looked > STILL, now
-        self._asked.intersection_update(self._claims.owners)
+        for place in [place for place in self._asked if place not in self._claims.owners]:
+            del self._asked[place]
         for place, owner in self._claims.owners.items():
             if owner.awaits is not None:
-                came = _holds(batch, place)
-                at_end = self._at_end(place, owner) and not came
-                if at_end and stood_still and place not in self._asked:
+                self._stands(place, owner, _holds(batch, place), now)
+                if owner.awaits.asks():
                     self._gauge.look_again(*place)
-                    self._asked.add(place)
-                    at_end = self._at_end(place, owner)
-                elif at_end or came:  # an answer of a broker, which holds, also if the store took long before
-                    self._asked.discard(place)
-                owner.awaits.stands(owner.offset, at_end, owner.now(now))
+                    self._asked[place] = now
+                    self._stands(place, owner, False, now)
 
-    def _at_end(self, place: TopicPartition, owner: Owner) -> bool:
-        return self._gauge.ended(*place) >= owner.offset and self._claims.intake.reads(place)
+    def _stands(self, place: TopicPartition, owner: Owner, came: bool, now: float) -> None:
+        at_end = self._gauge.ended(*place) >= owner.offset and self._claims.intake.reads(place) and not came
+        time = owner.now(now)
+        owner.awaits.stands(owner.offset, at_end, time, time - (now - self._asked.get(place, -inf)))  # type: ignore[union-attr]
 
 
 def _holds(batch: Sequence[Record], place: TopicPartition) -> bool:

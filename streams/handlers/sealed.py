@@ -206,6 +206,11 @@ class Sealed:
         """Whether there are changes for the changelog, or outcomes of calls."""
         return bool(self._items or self._attempts or self._parked or self.results)
 
+    def set_back(self, now: float) -> None:
+        """The owner's clock was ahead, and `now` is its time: what waits is tried at once."""
+        for held in self.held.values():
+            held.ready_at = min(held.ready_at, now)
+
     def next_ready(self, now: float) -> float:
         """The time, on the owner's clock, at which the first back-off ends. Items that wait only for a thread are not
         included."""

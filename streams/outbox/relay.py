@@ -16,6 +16,7 @@ from sluicegate.streams.hints import command
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.outbox.handed import RowSource
 from sluicegate.streams.outbox.sender import Sender
+from sluicegate.streams.windows.marks import withdrawn
 
 # from the lowest number that the store still holds to the highest that was handed over: the window of receivers
 SPREAD = 10_000
@@ -150,7 +151,7 @@ class Shard(RowSource):
             limit = min(self._page, PAGE)
             rows = self._read(self._after, limit)
             self.more = len(rows) == limit
-            self._sort([row for row in rows if row.number <= self._claimed or row.lineage == self._lineage])
+            self._sort([self._ours(row) for row in rows if row.number <= self._claimed or row.lineage == self._lineage])
             self._bytes = weight(self.waiting)
             if rows:
                 self._page = max(1, min(4 * limit, PAGE_BYTES * len(rows) // (weight(rows) + 1)))
@@ -159,6 +160,10 @@ class Shard(RowSource):
                 self._before.forget(self._after)
             else:
                 self._before.clear()
+
+    def _ours(self, row: OutboxRow) -> OutboxRow:
+        """The row as this claim sends it. What an earlier claim knew of the end of its partition holds no longer."""
+        return row if row.lineage == self._lineage else withdrawn(row)
 
     def _sort(self, rows: Sequence[OutboxRow]) -> None:
         """Take over rows of the store that were handed over under an earlier claim; the others wait. All rows up to the

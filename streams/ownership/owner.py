@@ -172,6 +172,7 @@ class Owner:
         if idle:
             self.groups.idle = idle
             self.groups.rearm()
+        self._set_back()
         self._rows.begin(claim.token, claim.number, self._source.name)
         self.marks.found(claim.trying, self.offset)
         windowed.expect_origins(self.windows, setting.input)
@@ -582,4 +583,16 @@ class Owner:
 
     def tick(self, monotonic: float, took: float) -> float:
         """Take the store's time from the last commit, as StoreClock.answered."""
-        return self._clock.answered(self.claim.store_time, monotonic, took)
+        jump = self._clock.answered(self.claim.store_time, monotonic, took)
+        if self._clock.set_back:
+            self._set_back()
+        return jump
+
+    def _set_back(self) -> None:
+        """No deadline waits for a clock that was ahead."""
+        now = self._clock.last
+        for groups in self.every_groups():
+            groups.set_back(now)
+        self.sealed.set_back(now)
+        if self.dedupe is not None:
+            self.dedupe.seen.set_back(now)

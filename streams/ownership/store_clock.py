@@ -2,16 +2,20 @@
 
 from math import inf
 
+BACK = 1.0  # seconds by which the time may be ahead of the store's answer: what a slow answer explains
+
 
 class StoreClock:
-    """Times in seconds. `last` is the latest time that was read; it never goes back."""
+    """Times in seconds. `last` is the latest time that was read. It goes back only where the store's clock was set
+    back: by more than BACK, and `set_back` is then true until the next answer."""
 
-    __slots__ = ("_at", "_monotonic", "_took", "last")
+    __slots__ = ("_at", "_monotonic", "_took", "last", "set_back")
 
     def __init__(self, store_time: float, monotonic: float) -> None:
         self.last = self._at = store_time
         self._monotonic = monotonic
         self._took = inf  # the duration of the call is unknown
+        self.set_back = False
 
     def now(self, monotonic: float) -> float:
         self.last = max(self.last, self._at + monotonic - self._monotonic)
@@ -24,4 +28,8 @@ class StoreClock:
         jump = store_time - (self._at + monotonic - self._monotonic)
         unsure, self._took = took + self._took, took
         self._at, self._monotonic = store_time, monotonic
+        if self.last - store_time > BACK:
+            self.last, self.set_back = store_time, True
+        else:
+            self.set_back = False
         return jump if abs(jump) > unsure else 0.0

@@ -1,5 +1,7 @@
 """The event clock of a partition: its watermark, and what moved it."""
 
+from math import inf
+
 from sluicegate.streams.aggregation.entry import ClockState
 
 NEVER = -1
@@ -36,9 +38,13 @@ class EventClock:
         self.seen = now
         self.changed = True
 
-    def quiet_since(self) -> float:
-        """The owner's time since which no record came."""
-        return self.seen
+    def quiet_from(self, idle: float, closes: float) -> float:
+        """The owner's time from which on silence may close a window that closes at this watermark."""
+        return idle + self.seen
+
+    def silent_until(self) -> float:
+        """The watermark to which silence may move this one at most."""
+        return inf
 
     def ended_since(self, claimed: float) -> bool:
         """Whether all that is read on the way to this partition was read to its end since this time of the owner."""

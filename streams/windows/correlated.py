@@ -48,6 +48,10 @@ class CorrelatedByTime(WindowGroups):
         super().fire(key, reason, now)
         self.ended.note(key_of(key), now)
 
+    def set_back(self, now: float) -> None:
+        super().set_back(now)
+        self.ended.ids.set_back(now)
+
     def count(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> bool:
         group = name(0, key)
         state = self._open_at_watermark(group, now)

@@ -38,10 +38,11 @@ AT_MOST = "at_most"
 class WindowGroups(Groups):
     """Groups by window and key: what all kinds of windows have in common. `event` is the event clock.
 
-    The owner says where it stands (`begin`, `stands`), and two facts follow. `caught_up`: it has read what waited at
+    The owner says where it stands (`begin`, `stands`), and three facts follow. `caught_up`: it has read what waited at
     its claim; before that its own clock closes nothing. `at_end`: it stands at the end of the partition, intake is not
-    paused, and nothing is in hand; only then the time without records is silence. `cut` are the starts of windows
-    that are open, and have groups in `closed`.
+    paused, and nothing is in hand; only then the time without records is silence. `end_asked`: the owner's time at
+    which a broker was asked for this end; what came since is not known. `cut` are the starts of windows that are open,
+    and have groups in `closed`.
     """
 
     __slots__ = (
@@ -51,6 +52,7 @@ class WindowGroups(Groups):
         "_high",
         "_may_close",
         "_next_offset",
+        "_now",
         "_order",
         "_revision",
         "_sent",
@@ -58,6 +60,7 @@ class WindowGroups(Groups):
         "at_end",
         "caught_up",
         "cut",
+        "end_asked",
         "event",
         "merged",
         "tumbling",
@@ -72,6 +75,7 @@ class WindowGroups(Groups):
         self.merged = MergedClock(source(window), window.idle) if window.origins else None
         self.event = self.merged or EventClock(source(window))
         self.caught_up = self.at_end = False
+        self.end_asked = self._now = -inf
         self._high, self._claimed, self._next_offset = -1, inf, -1
         self.counts |= {"late": 0}
         # A heap of (when it closes, first offset, name). A window that closes later by now stands where it was.
@@ -86,14 +90,18 @@ class WindowGroups(Groups):
         """A claim begins at the owner's time `now`. The partition ends before the offset `high`."""
         self._high, self._claimed = high, now
 
-    def stands(self, offset: int, at_end: bool, now: float) -> None:
+    def stands(self, offset: int, at_end: bool, now: float, asked: float) -> None:
         """The owner has taken the records before `offset`. After `at_most` it no longer waits for its backlog."""
-        self._next_offset, self.at_end = offset, at_end
+        self._next_offset, self.at_end, self.end_asked, self._now = offset, at_end, asked, now
         if not self.caught_up:
             waited = self.window.at_most is not None and now - self._claimed >= self.window.at_most
             read = at_end or 0 <= self._high <= offset
             self.caught_up = waited or (read and self.event.ended_since(self._claimed))
         self.event.look(now)
+
+    def asks(self) -> bool:
+        """Whether silence would close a window now, if a broker said once more that no record came."""
+        return self._now >= self._silence_due() > self.end_asked
 
     def accept(self, records: Sequence[Record], now: float, left_out: Collection[int] = ()) -> None:
         """Take records of this partition, in order, at the owner's time `now`. `left_out` are the offsets of records of
@@ -284,14 +292,15 @@ class WindowGroups(Groups):
         ready = self.caught_up or self.merged is not None  # origins say it themselves, and their word must be fresh
         if idle is None or not (ready and self.at_end):
             return inf
-        return idle + max(self.event.quiet_since(), self.next_close() / 1000)
+        closes = self.next_close()
+        return max(idle + closes / 1000, self.event.quiet_from(idle, closes))
 
-    def _silence(self, now: float) -> None:
-        """Move the watermark to the latest close of an open window that has been over for `idle` in real time, and no
-        further."""
-        if now < self._silence_due():
+    def _silence(self) -> None:
+        """Move the watermark to the latest close of an open window that had been over for `idle` in real time when a
+        broker was asked for the end, and no further."""
+        if self.end_asked < self._silence_due():
             return
-        over = (now - (self.window.idle or 0.0)) * 1000
+        over = min((self.end_asked - (self.window.idle or 0.0)) * 1000, self.event.silent_until())
         to, ended = round(self.next_close()), []  # fractions of a millisecond may be rounded away in `over`
         while (found := self._next()) is not None and found[0] <= over:
             to = max(to, self._last_over(*found, over))
@@ -328,13 +337,20 @@ class WindowGroups(Groups):
         enough = self._sent + SLICE_BYTES
         fired = self._close(now, most)
         if not self._due():
-            self._silence(now)
+            self._silence()
             fired += self._close(now, most - fired)
         while not self._due() and fired < most and self._sent <= enough and (aged := self._aged(now)) is not None:
             self._end(aged, AT_MOST, now)
             fired += 1
         self.behind = self.next_due() <= now
         return fired
+
+    def set_back(self, now: float) -> None:
+        """As in Groups, for silence, too."""
+        super().set_back(now)
+        self._claimed, self.end_asked = min(self._claimed, now), -inf
+        if self.event.seen > now:
+            self.event.saw(now)
 
     def open(self, key: bytes | None, record: Record, now: float) -> GroupState | None:
         state = super().open(key, record, now)

@@ -65,6 +65,15 @@ class LateGroups(WindowGroups):
         told = {group for group, (_, since) in self.closed.items() if since is None}
         return [(group, reason) for group, reason in super().judge() if group not in told]
 
+    def set_back(self, now: float) -> None:
+        super().set_back(now)
+        ahead = [group for group, (_, since) in self.closed.items() if since is not None and since > now]
+        for group in ahead:
+            self.closed[group] = (self.closed[group][0], now)
+            self.touched[group] = self.states[group]
+        if ahead:
+            self.after.rearm()
+
     # -- results ---------------------------------------------------------------------------------------------------
 
     def fire(self, key: bytes, reason: str, now: float) -> None:

@@ -8,12 +8,16 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from sluicegate.streams.aggregation.events import TimeMark
 from sluicegate.streams.contracts.record import Header, Headers, Record, headers
+from sluicegate.streams.contracts.values import OutboxRow
 from sluicegate.streams.windows.clock import NEVER
 
 ORIGIN, TIME, STATE = "sluicegate-origin", "sluicegate-time", "sluicegate-state"
 AGENT = "sluicegate-agent"
+BEHIND = "behind"  # the state of a mark whose partition has records that were not read
 _STAMP = frozenset((AGENT, ORIGIN, TIME, STATE))
 _LONGEST = 18  # digits of a number in a header
 
@@ -41,6 +45,17 @@ def of_mark(mark: TimeMark, topic: str, partition: int) -> Headers:
         *([] if mark.time == NEVER else [(TIME, b"%d" % mark.time)]),
         (STATE, f"{mark.state}/{mark.said}".encode()),
     ]
+
+
+def withdrawn(row: OutboxRow) -> OutboxRow:
+    """The row as the next claim sends it. A mark says `behind`: records that the claim before has not read may wait."""
+    if row.value is not None or not any(name == STATE for name, _ in row.headers):
+        return row
+    said = {name: (value or b"").partition(b"/")[2] for name, value in row.headers if name == STATE}
+    changed = [
+        (name, b"%s/%s" % (BEHIND.encode(), said[name]) if name in said else value) for name, value in row.headers
+    ]
+    return replace(row, headers=changed)
 
 
 def stamp(record: Record) -> Stamp | None:

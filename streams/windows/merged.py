@@ -1,12 +1,13 @@
 """The event clock of a partition whose records come from several origins: the watermark is the least of their times."""
 
 from collections.abc import Collection, Mapping
+from math import inf
 
 from sluicegate.streams.aggregation.entry import OriginState
 from sluicegate.streams.windows.clock import NEVER, EventClock
-from sluicegate.streams.windows.marks import Stamp
+from sluicegate.streams.windows.marks import BEHIND, Stamp
 
-UNKNOWN, BEHIND, AT_END, IDLE = "unknown", "behind", "at-end", "idle"
+UNKNOWN, AT_END, IDLE = "unknown", "at-end", "idle"
 MOST_BEAT = 10.0  # seconds
 FRESH = 3  # beats for which the word of an origin counts that it is idle
 
@@ -17,9 +18,9 @@ def beat(idle: float | None) -> float:
 
 
 class MergedClock(EventClock):
-    """An origin that has said nothing holds the watermark back. One that is idle does not, as long as it repeats it: a
-    worker that is down repeats nothing. Whether its word is fresh is judged by the newest mark of any origin, so that
-    the watermark is a function of the log.
+    """An origin that has said nothing holds the watermark back. One that is idle lets it go to the time at which it
+    said so, as long as it repeats it: a worker that is down repeats nothing. Whether its word is fresh is judged by the
+    newest mark of any origin, so that the watermark is a function of the log.
 
     `origins` has, by name, the highest time, the state, and when the origin said it, in milliseconds. `reading` is the
     origin of the record that is taken.
@@ -83,7 +84,7 @@ class MergedClock(EventClock):
         self.changed = True
 
     def _advanced(self) -> bool:
-        least = min((time for time, _, _ in self._active().values()), default=NEVER)
+        least = min(self._limits().values(), default=NEVER)
         if least <= self.watermark:
             return False
         self.watermark = least
@@ -91,12 +92,18 @@ class MergedClock(EventClock):
 
     def look(self, now: float) -> None:
         """The owner stands at its time `now`: is every origin idle?"""
-        since = 1000 * now - self._fresh
-        self._quiet = all(state == IDLE and said >= since for _, state, said in self.origins.values())
+        clock = 1000 * now
+        self._quiet = all(
+            state == IDLE and abs(clock - said) <= self._fresh for _, state, said in self.origins.values()
+        )
 
-    def quiet_since(self) -> float:
+    def quiet_from(self, idle: float, closes: float) -> float:
         """As in EventClock, for the silence of the origins. They have waited for it."""
-        return float("-inf") if self._quiet else float("inf")
+        return -inf if self._quiet and closes <= self.silent_until() else inf
+
+    def silent_until(self) -> float:
+        """As in EventClock. An origin knows nothing of the time after its last mark."""
+        return min((said for _, _, said in self.origins.values()), default=-inf)
 
     def ended_since(self, claimed: float) -> bool:
         """As in EventClock: every origin has said it under this claim."""
@@ -104,15 +111,20 @@ class MergedClock(EventClock):
 
     def held_back_by(self) -> dict[str, OriginState]:
         """The origins that hold the watermark where it is."""
-        active = self._active()
-        least = min((time for time, _, _ in active.values()), default=NEVER)
-        return {name: each for name, each in sorted(active.items()) if each[0] == least}
+        limits = self._limits()
+        least = min(limits.values(), default=NEVER)
+        return {name: self.origins[name] for name, limit in sorted(limits.items()) if limit == least}
 
-    def _active(self) -> dict[str, OriginState]:
-        """The origins that are not idle. The newest mark is the newest of the last marks of all origins: a clock that
-        goes back makes marks older, and the changelog entry has only the last ones."""
-        newest = max((said for _, _, said in self.origins.values()), default=0)
-        return {name: each for name, each in self.origins.items() if each[1] != IDLE or newest - each[2] > self._fresh}
+    def _limits(self) -> dict[str, int]:
+        """How far each origin lets the watermark go; empty if all are idle, since silence judges then. The newest mark
+        is the newest of the last marks of all origins: a clock that goes back makes marks older, and the changelog
+        entry has only the last ones."""
+        newest, limits, active = max((said for _, _, said in self.origins.values()), default=0), {}, False
+        for name, (time, state, said) in self.origins.items():
+            idle = state == IDLE and newest - said <= self._fresh
+            limits[name] = max(time, said) if idle else time
+            active = active or not idle
+        return limits if active else {}
 
     def unsaved(self, whole: bool) -> dict[str, OriginState]:
         names, self._unsaved = self._unsaved, set()

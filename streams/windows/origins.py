@@ -16,18 +16,24 @@ from sluicegate.streams.aggregation.results import rfc3339
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Header, Record
 from sluicegate.streams.windows.clock import EventClock
-from sluicegate.streams.windows.marks import of_record
-from sluicegate.streams.windows.merged import AT_END, BEHIND, IDLE, beat
+from sluicegate.streams.windows.marks import BEHIND, of_record
+from sluicegate.streams.windows.merged import AT_END, IDLE, beat
 from sluicegate.streams.windows.times import NoTime, reader, source
 
 LEAST = 1.0  # seconds between two marks
+FIRST = "", -1  # no mark was written under this claim
 
 
 class OriginGroups(Groups):
-    """A mark is written at each claim; then at most once in LEAST seconds, when time or state changed; and once in a
-    beat at the end of the partition. `event` is the clock of the partition."""
+    """The first mark of a claim says `behind`: what the claim before said holds no longer. Then there is one at most
+    once in LEAST seconds, when time or state changed, and once in a beat at the end of the partition. That it is idle,
+    and what a beat repeats, needs an answer of a broker that is not older: `_asked` is the owner's time at which one
+    was asked for the end. `event` is the clock of the partition.
+    """
 
     __slots__ = (
+        "_answers",
+        "_asked",
         "_at_end",
         "_beat",
         "_mark",
@@ -47,8 +53,9 @@ class OriginGroups(Groups):
         self.event = EventClock(source(window))
         self._beat = beat(window.idle)
         self._now, self._said, self._offset = 0.0, -inf, -1
-        self._told = "", -1  # the state and the time of the last mark
-        self._at_end = self._was_at_end = False
+        self._asked = -inf
+        self._told = FIRST  # the state and the time of the last mark
+        self._at_end = self._was_at_end = self._answers = False
         self._mark: TimeMark | None = None  # the one that waits for its commit
 
     def begin(self, high: int, now: float) -> None:
@@ -57,10 +64,23 @@ class OriginGroups(Groups):
         if not self.event.seen:
             self.event.saw(now)
 
-    def stands(self, offset: int, at_end: bool, now: float) -> None:
-        """As WindowGroups."""
-        self._offset, self._now, self._at_end = offset, now, at_end
-        self._was_at_end = self._was_at_end or at_end
+    def stands(self, offset: int, at_end: bool, now: float, asked: float) -> None:
+        """As WindowGroups. While the end is looked for again, the last answer stays."""
+        self._offset, self._now = offset, now
+        if at_end:
+            self._at_end = self._was_at_end = True
+            self._asked = asked
+        self._answers = at_end
+
+    def asks(self) -> bool:
+        """As WindowGroups, for a mark that needs an answer."""
+        return self._answers and self._now >= self._end_due() > self._asked
+
+    def set_back(self, now: float) -> None:
+        """As in Groups, for silence and the time of the last mark."""
+        self._now, self._said, self._asked = now, min(self._said, now), -inf
+        if self.event.seen > now:
+            self.event.saw(now)
 
     def saw(self, now: float) -> None:
         """Records came. A mark that waits for its commit stands behind them, and speaks of them."""
@@ -99,7 +119,9 @@ class OriginGroups(Groups):
         return time > (self._now + self.window.max_ahead) * 1000
 
     def _state(self) -> str:
-        if self._at_end and self._now >= self._idle_from():
+        if self._told == FIRST:
+            return BEHIND
+        if self._at_end and self._asked >= self._idle_from():
             return IDLE
         return AT_END if self._was_at_end else BEHIND
 
@@ -110,15 +132,23 @@ class OriginGroups(Groups):
     def next_due(self) -> float:
         if self._mark is not None:
             return inf
-        state = self._state()
-        if (state, self.event.watermark) != self._told:
-            return self._said + LEAST
-        due = self._said + self._beat if state != BEHIND else inf
-        return max(self._said + LEAST, min(due, self._idle_from() if self._at_end and state != IDLE else inf))
+        due = self._end_due()
+        return min(self._change_due(), due if self._answers or self._asked >= due else inf)
+
+    def _change_due(self) -> float:
+        """The owner's time of a mark that says something new."""
+        return inf if (self._state(), self.event.watermark) == self._told else self._said + LEAST
+
+    def _end_due(self) -> float:
+        """The owner's time from which on a mark needs the end: for a state that holds on, and for silence."""
+        if not self._at_end:
+            return inf
+        due = self._said + self._beat
+        return max(self._said + LEAST, due if self._state() == IDLE else min(due, self._idle_from()))
 
     def expire(self, now: float, most: int) -> int:
         self._now = now
-        if self.next_due() > now:
+        if self._mark is not None or (self._change_due() > now and self._asked < self._end_due()):
             return 0
         self._mark = TimeMark()
         self.events.append(self._mark)  # type: ignore[arg-type]  # the groups of all other agents decide no marks
@@ -128,7 +158,7 @@ class OriginGroups(Groups):
         """As in Groups, for a commit. The mark speaks of all records of the commit, and stands behind them."""
         if (mark := self._mark) is not None:
             mark.state, mark.time = self._told = self._state(), self.event.watermark
-            mark.offset, mark.said = self._offset, round(1000 * self._now)
+            mark.offset, mark.said = self._offset, round(1000 * (self._asked if mark.state == IDLE else self._now))
             self._said, self._mark, self._was_at_end = self._now, None, self._at_end
         return super().drain()
 

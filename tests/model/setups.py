@@ -2,7 +2,19 @@
 
 from typing import NamedTuple
 
-from tests.model import changed, deploying, lanes, origins, promises, protocol, sealed, shared, timeouts, transactional
+from tests.model import (
+    changed,
+    deploying,
+    lanes,
+    origins,
+    promises,
+    protocol,
+    sealed,
+    shared,
+    silence,
+    timeouts,
+    transactional,
+)
 from tests.model.calls import Trouble
 from tests.model.explore import Rules
 from tests.model.values import Budget, Setup
@@ -17,6 +29,7 @@ AnySetup = (
     | changed.Setup
     | deploying.Setup
     | origins.Setup
+    | silence.Setup
 )
 
 
@@ -24,7 +37,7 @@ def rules(setup: AnySetup) -> Rules:
     """The model that this is a setup of."""
     models = {Setup: protocol, sealed.Setup: sealed, timeouts.Setup: timeouts, lanes.Setup: lanes, shared.Setup: shared}
     more = {transactional.Setup: transactional, changed.Setup: changed, deploying.Setup: deploying}
-    more |= {origins.Setup: origins}
+    more |= {origins.Setup: origins, silence.Setup: silence}
     return (models | more)[type(setup)].RULES
 
 
@@ -298,6 +311,7 @@ KAFKA_LINEAGES = KAFKA._replace(
 )
 
 ORIGINS = origins.Setup("origins", "two origins, their marks in every order", ((1, 3), (2,)), origins.Budget(marks=2))
+SILENCE = silence.Setup("silence", "a connection swallows bytes, another owner claims", silence.Budget(3, 1, 1))
 ORIGINS_CRASH = origins.Setup(
     "origins-crash", "the owner crashes anywhere", ((1,), (2,)), origins.Budget(marks=2, crashes=1)
 )
@@ -348,6 +362,7 @@ SETUPS: tuple[AnySetup, ...] = (
     DEPLOYED_REWIND_FLUSH,
     DEPLOYED_REWIND_TWICE,
     ORIGINS,
+    SILENCE,
     ORIGINS_CRASH,
     ORIGINS_COPY,
     ORIGINS_CLAIM,
@@ -462,6 +477,9 @@ MUTANTS = (
     Mutant("rewound-while-groups-wait", DEPLOYED_REWIND_TWICE, deploying.DELIVERED),
     Mutant("rewound-before-the-first-claim", DEPLOYED_REWIND_TWICE, deploying.DELIVERED),
     Mutant("rewound-without-reading", DEPLOYED_REWIND_TWICE, deploying.DELIVERED),
+    Mutant("the-answer-is-old", SILENCE, silence.PRESENT),
+    Mutant("a-word-counts-for-ever", SILENCE, silence.PRESENT),
+    Mutant("a-predecessor-is-believed", SILENCE, silence.FIRST),
     Mutant("mark-before-its-records", ORIGINS, origins.LATE),
     Mutant("unknown-origin-holds-nothing", ORIGINS, origins.HOLDS),
     Mutant("idle-origin-stays-idle", ORIGINS, origins.HOLDS),

@@ -324,8 +324,8 @@ GUARDS = (
     Guard(
         "rows of a lost future are not sent",
         "streams/outbox/relay.py",
-        "[row for row in rows if row.number <= self._claimed or row.lineage == self._lineage]",
-        "rows",
+        " for row in rows if row.number <= self._claimed or row.lineage == self._lineage]",
+        " for row in rows]",
         RELAY,
     ),
     Guard(

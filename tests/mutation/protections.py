@@ -67,10 +67,11 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     "origins": (
         Edit(
             "streams/windows/merged.py",
-            "        least = min((time for time, _, _ in self._active().values()), default=NEVER)\n        if least <=",
-            "        least = max((time for time, _, _ in self._active().values()), default=NEVER)\n        if least <=",
+            "        least = min(self._limits().values(), default=NEVER)\n        if least <=",
+            "        least = max(self._limits().values(), default=NEVER)\n        if least <=",
         ),
     ),
+    "asked-end": (Edit("streams/engine/event_clock.py", "time - (now - self._asked.get(place, -inf))", "time"),),
     "closed-windows": (
         Edit("streams/aggregation/changelog.py", "            closed=_closed(groups, states),\n", ""),
         Edit("streams/aggregation/changelog.py", "            entry.closed |= _closed(groups, (key,))\n", ""),
@@ -78,8 +79,8 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     "window-end": (
         Edit(
             "streams/engine/event_clock.py",
-            "                at_end = self._at_end(place, owner) and not came\n",
-            "                at_end = False\n",
+            "self._claims.intake.reads(place) and not came\n",
+            "self._claims.intake.reads(place) and False\n",
         ),
     ),
     # -- ownership and commits -----------------------------------------------------------------------------------------

@@ -137,15 +137,8 @@ GUARDS = (
     Guard(
         "windows: a seek forgets the end of the partition",
         "connectors/kafka/consumer.py",
-        "        self._forget_end((topic, number))\n",
+        "        self._ends.pop((topic, number), None)\n",
         "",
-        ENDS,
-    ),
-    Guard(
-        "windows: after an outage of all brokers the end is asked again",
-        "connectors/kafka/consumer.py",
-        "            self._doubted.update(self._ends)\n",
-        "            pass\n",
         ENDS,
     ),
     Guard(
@@ -172,22 +165,22 @@ GUARDS = (
     Guard(
         "windows: the word that an origin is idle counts while it is repeated",
         "streams/windows/merged.py",
-        "newest - each[2] > self._fresh",
-        "False",
+        "            idle = state == IDLE and newest - said <= self._fresh\n",
+        "            idle = state == IDLE\n",
         ORIGINS,
     ),
     Guard(
         "windows: silence asks whether the word of the origins is fresh",
         "streams/windows/merged.py",
-        " and said >= since",
+        " and abs(clock - said) <= self._fresh",
         "",
         ORIGINS,
     ),
     Guard(
         "windows: the watermark is the least over the origins",
         "streams/windows/merged.py",
-        "        least = min((time for time, _, _ in self._active().values()), default=NEVER)\n        if least <=",
-        "        least = max((time for time, _, _ in self._active().values()), default=NEVER)\n        if least <=",
+        "        least = min(self._limits().values(), default=NEVER)\n        if least <=",
+        "        least = max(self._limits().values(), default=NEVER)\n        if least <=",
         ORIGINS,
     ),
     Guard(

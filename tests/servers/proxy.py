@@ -1,5 +1,5 @@
-"""A TCP proxy that a test commands: it holds bytes back, loses replies, delays, slows, spoils, resets and refuses
-connections."""
+"""A TCP proxy that a test commands: it holds bytes back, swallows them, loses replies, delays, slows, spoils, resets
+and refuses connections."""
 
 import asyncio
 import socket
@@ -111,6 +111,10 @@ class Proxy:
         """Swallow every byte from the server until `release`."""
         self._call(self._drop_replies())
 
+    def swallow(self) -> None:
+        """Swallow every byte, each way, until `release`: neither side is told that the connection is dead."""
+        self._call(self._swallow())
+
     def delay(self, seconds: float) -> None:
         """Pass every byte on that much later, each way."""
         self._call(self._set_delay(seconds))
@@ -157,6 +161,10 @@ class Proxy:
 
     async def _drop_replies(self) -> None:
         self._ways["to-client"].dropping = True
+
+    async def _swallow(self) -> None:
+        for way in self._ways.values():
+            way.dropping = True
 
     async def _set_delay(self, seconds: float) -> None:
         self._delay = seconds

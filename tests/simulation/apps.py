@@ -1,12 +1,12 @@
 """The agents that a seed may run, and the records that they get."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, NamedTuple
 
 from sluicegate.streams.agent import Agent, Aggregation, Deduplication, Destination, Handler, Reducer, Until
-from tests.simulation import correlated, legs, merged, routed, windowed
+from tests.simulation import correlated, legs, merged, routed, silence, windowed
 from tests.simulation.handlers import DEADLY
 from tests.unit.aggregation.timelines import POOL
 
@@ -42,11 +42,21 @@ MORE_KINDS = (
     "correlated",
     "origins",
     "legs",
+    "silence",
 )
 """Not among those that the numbers of seeds choose, so that these go on to mean what they meant."""
 UNTIL = "done || group.total >= 150"
 KEYS = (b"a", b"b", b"c", b"d", b"e", b"f", b"\xff\x00")
 BROKEN = (b"{", b"nope", b'{"s":"no number"}', None)
+
+
+OF_THEIR_OWN: dict[str, Callable[[Random, float], tuple[Agent, ...]]] = {
+    merged.KIND: lambda chance, first: merged.agents(chance),
+    legs.KIND: lambda chance, first: legs.agents(chance),
+    windowed.KIND: lambda chance, first: (windowed.agent(chance),),
+    silence.KIND: lambda chance, first: (silence.agent(chance),),
+    correlated.KIND: lambda chance, first: (correlated.agent(4 * first),),
+}
 
 
 def ends(document: Any, group: Mapping[str, Any]) -> bool:
@@ -94,10 +104,8 @@ def agents(kind: str, chance: Random) -> tuple[Agent, ...]:
     if kind in ("routed", "forwarded"):
         rule = Aggregation(count=count, since_first=first, compute=SUM)
         return (routed.forwarder() if kind == "forwarded" else routed.agent(rule),)
-    if kind in (merged.KIND, legs.KIND):
-        return merged.agents(chance) if kind == merged.KIND else legs.agents(chance)
-    if kind in (windowed.KIND, correlated.KIND):
-        return (windowed.agent(chance) if kind == windowed.KIND else correlated.agent(4 * first),)
+    if kind in OF_THEIR_OWN:
+        return OF_THEIR_OWN[kind](chance, first)
     if kind == "dedupe":
         rule = Aggregation(count=count, since_first=first, compute=SUM)
         by = Deduplication("field", "id", on_missing=chance.choice(["accept", "dead-letter"]))

@@ -15,7 +15,7 @@ from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.testing.log import LogRecord
 from tests.chaos.record import Seen
 from tests.chaos.verdict import Verdict, exact_copies
-from tests.simulation import correlated, handlers, legs, merged, shared
+from tests.simulation import correlated, handlers, legs, merged, shared, silence
 from tests.simulation.calm import states
 from tests.simulation.changed import Tiled
 from tests.simulation.correlated_fold import Correlated
@@ -24,6 +24,7 @@ from tests.simulation.fold import Fold, loads
 from tests.simulation.legs_fold import Leg, Legs
 from tests.simulation.merged_fold import Merged, Rekeyed, is_mark
 from tests.simulation.process import APP
+from tests.simulation.silence_fold import Silent
 from tests.simulation.timers import early
 from tests.simulation.windowed_fold import Windowed
 
@@ -175,7 +176,7 @@ def _folded(
     records: Sequence[LogRecord],
     crashed: set[int],
     sent: Sequence[Seen],
-) -> Fold | Tiled | Windowed | Rekeyed | Leg | Legs:
+) -> Fold | Tiled | Windowed | Rekeyed | Leg | Legs | Silent:
     if world.plan.files:
         laid = TiledByRule if world.plan.kind == KIND else Tiled
         return laid(world, partition, records, crashed, sent)
@@ -185,6 +186,8 @@ def _folded(
         return Rekeyed(records, crashed)
     if world.plan.kind == merged.KIND:
         return Merged(agent, records, crashed, world.plan.partitions)
+    if world.plan.kind == silence.KIND:
+        return Silent(records, crashed)
     if agent.aggregation is not None and agent.aggregation.window is not None:
         return Windowed(agent, records, crashed)
     identify = fire_ids(partition, world.log.ids[partition.topic])

@@ -71,11 +71,13 @@ class Group:
 
 class Input:
     """One member's consumer: satisfies sluicegate.streams.contracts.stores.Input. `away` until that step Kafka does not
-    answer; `ahead` records are passed over by the next fetch after a seek, as where a fetch was under way."""
+    answer, and no error tells: what was said of the ends of partitions stays. `ahead` records are passed over by the
+    next fetch after a seek, as where a fetch was under way."""
 
     def __init__(self, inner: LogInput, process: Any) -> None:
         self._inner, self._process = inner, process
         self.news: list[News] = []
+        self._ends: dict[TopicPartition, int] = {}
         self.away = 0
         self.ahead = 0
 
@@ -92,7 +94,21 @@ class Input:
             self._inner.given = [place for place in self._inner.given if place != each.place]
             self._inner.take(each.place)
             self._process.group.polled(each.place, self._process)
-        return None if self._process.world.number < self.away else self._inner.poll(timeout)
+        if self._process.world.number < self.away:
+            return None
+        self._ends.update({place: self._inner.ended(*place) for place in self._inner.positions})
+        return self._inner.poll(timeout)
+
+    def ended(self, topic: str, number: int) -> int:
+        return self._ends.get((topic, number), -1)
+
+    def look_again(self, topic: str, number: int) -> None:
+        self._ends.pop((topic, number), None)
+
+    def resume(self, partitions: Sequence[TopicPartition]) -> None:
+        for place in partitions:
+            self._ends.pop(place, None)
+        self._inner.resume(partitions)
 
     def facts(self, topic: str, number: int) -> Any:
         self._answer()
@@ -100,6 +116,7 @@ class Input:
 
     def start(self, topic: str, number: int, offset: int, epoch: int) -> None:
         self._answer()
+        self._ends.pop((topic, number), None)
         self._inner.start(topic, number, offset, epoch)
         if self.ahead and self._inner.log.high(topic, number) > offset + self.ahead:
             self._inner.positions[topic, number] = offset + self.ahead

@@ -61,8 +61,12 @@ class Origins:
             state = "behind"
         self._known[heard.name] = max(known, heard.time), state, at
         newest = max(each[2] for each in self._known.values())
-        active = [time for time, state, at in self._known.values() if state != "idle" or newest - at > FRESH]
-        self.watermark = max(self.watermark, min(active, default=-1))
+        idle = [state == "idle" and newest - at <= FRESH for _, state, at in self._known.values()]
+        if not all(idle):
+            said = [
+                max(time, at) if each else time for each, (time, _, at) in zip(idle, self._known.values(), strict=True)
+            ]
+            self.watermark = max(self.watermark, min(said))
 
     def was_silent(self, name: str) -> bool:
         return name in self._silent

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.testing.deaths import AROUND, ENGINE, HANDLERS
-from tests.simulation import deployed
+from tests.simulation import deployed, silence
 from tests.simulation.apps import KINDS, Entry, agents, records
 from tests.simulation.changed import files
 from tests.simulation.shared import SHARED
@@ -94,6 +94,8 @@ def plan(seed: int, kind: str | None = None) -> Plan:
     ]
     if seed // len(KINDS) % 8 == 7 and kind not in ("slow", "poison", "session"):
         faults.append(Fault(STEPS - chance.randrange(5, 40), "rewind", 0, "", chance.randrange(1, 60)))
+    if kind == silence.KIND:
+        faults = _of_connections(chance, faults)
     if kind == "refused":
         faults += [Fault(chance.randrange(STEPS * 19 // 20), "refused", chance.randrange(60)) for _ in range(12)]
     if kind == "gaps":
@@ -126,6 +128,14 @@ def _deployments(chance: Random, workers: int) -> list[Fault]:
         found.append(Fault(at, "deploy", 0, "", chance.randrange(60)))
         found += [Fault(at + chance.randrange(1, 30), "notice", number) for number in range(2 * workers)]
     return found
+
+
+def _of_connections(chance: Random, faults: list[Fault]) -> list[Fault]:
+    """Connections that go silent, and half of the others. A clock that is ahead ends silence early, as the page
+    says."""
+    others = [fault for fault in faults if fault.kind not in ("store-clock", "rewind", "outage")][::2]
+    away = [(chance.randrange(STEPS), 2 * chance.randrange(30), chance.randrange(20, 40)) for _ in range(40)]
+    return [*others, *(Fault(step, "kafka-away", target, "", size) for step, target, size in away)]
 
 
 def _of_buffer(chance: Random) -> Fault:

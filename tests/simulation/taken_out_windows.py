@@ -9,7 +9,8 @@ from sluicegate.streams.handlers import rekey
 from sluicegate.streams.windows.groups import WindowGroups
 from sluicegate.streams.windows.hopping import HoppingGroups
 from sluicegate.streams.windows.late import LateGroups
-from sluicegate.streams.windows.merged import BEHIND, NEVER, UNKNOWN, MergedClock
+from sluicegate.streams.windows.marks import BEHIND
+from sluicegate.streams.windows.merged import NEVER, UNKNOWN, MergedClock
 from sluicegate.streams.windows.sessions import SessionGroups
 from sluicegate.streams.windows.tumbling import name
 
@@ -96,6 +97,12 @@ def highest_origin(patch: Patch) -> None:
         return moved
 
     patch.setattr(MergedClock, "_advanced", advanced)
+
+
+def old_end_believed(patch: Patch) -> None:
+    """What a broker said of the end of the partition before is silence."""
+    stands = WindowGroups.stands
+    patch.setattr(WindowGroups, "stands", lambda self, offset, end, now, asked: stands(self, offset, end, now, now))
 
 
 def unknown_ignored(patch: Patch) -> None:

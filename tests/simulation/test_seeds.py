@@ -65,6 +65,7 @@ with_faults_of_its_own = pytest.mark.parametrize(
         ("forwarded", 24, {"kill-at": 20, "fenced": 20}),  # each record goes to its routes, once and unchanged
         ("windows", 24, {"kill-at": 20, "fenced": 20}),  # the same windows close and the same records are late
         ("origins", 12, {"kill-at": 10, "fenced": 10}),  # windows over a re-keyed topic, by its marks
+        ("silence", 12, {"kafka-away": 60}),  # no record is late that was written in time
         ("legs", 12, {"kill-at": 10, "fenced": 10}),  # no leg is absent while a record of it waits to be read
         ("correlated", 24, {"kill-at": 20, "fenced": 20}),  # a key ends once, and nothing that waits is called absent
     ],
@@ -80,6 +81,7 @@ with_faults_of_its_own = pytest.mark.parametrize(
         "forwarded",
         "windows",
         "origins",
+        "silence",
         "legs",
         "correlated",
     ],

@@ -99,7 +99,7 @@ def test_a_record_that_comes_while_expiry_is_behind_does_not_complete_an_overdue
     assert fires_of_a_late_record(log, store, clock) == [(key, "timeout", 1, 1) for key in "abc"]
 
 
-def test_a_clock_that_goes_back_in_the_store_fires_nothing_early_and_nothing_twice(
+def test_a_clock_that_goes_back_in_the_store_fires_nothing_early_and_nothing_twice_and_nothing_later(
     log: Log, store: MemoryStore, clock: ManualClock
 ) -> None:
     shift = [0.0]
@@ -107,13 +107,13 @@ def test_a_clock_that_goes_back_in_the_store_fires_nothing_early_and_nothing_twi
     driver = Driver(an_agent(count=None), store, log, clock).give(0).turns()
     feed(log, ("a", 1))
     driver.turns()
-    before = driver.worker._owners["in", 0].now(clock.now)
     shift[0] = -1000.0
     feed(log, ("b", 1))
     driver.later(20).turns()
-    assert driver.worker._owners["in", 0].now(clock.now) >= before
+    assert driver.worker._owners["in", 0].now(clock.now) == clock.now + 1_700_000_000 - 1_000
+    driver.later(29).turns()
     assert totals(log) == []
-    driver.later(1100).turns()
+    driver.later(2).turns()
     assert sorted(totals(log)) == [("a", "timeout", 1, 1), ("b", "timeout", 1, 1)]
 
 
@@ -151,3 +151,32 @@ def test_the_trace_of_the_first_record_goes_with_the_result(log: Log, store: Mem
     assert [header(message, "traceparent") for message in distinct(log, "out")] == ["00-0"]
     Driver(an_agent(count=2), store, log, clock).give(0).turns().later(31).turns()
     assert [header(message, "traceparent") for message in distinct(log, "out")] == ["00-0", "00-2"]
+
+
+def after_a_clock_that_was_ahead(log: Log, store: MemoryStore, clock: ManualClock, **rule: Any) -> Driver:
+    """A group is opened by a clock that is an hour ahead, which is set right while nobody owns the partition."""
+    shift = [3_600.0]
+    store._clock = lambda: clock.now + 1_700_000_000 + shift[0]
+    feed(log, ("a", 1))
+    Driver(an_agent(count=None, **rule), store, log, clock).give(0).turns()
+    shift[0] = 0.0
+    return Driver(an_agent(count=None, **rule), store, log, clock).give(0).turns()
+
+
+@pytest.mark.parametrize("rule", [{"since_first": 20.0}, {"since_first": None, "since_last": 20.0}])
+def test_a_group_that_was_opened_by_a_clock_that_was_ahead_waits_for_its_own_time_only(
+    log: Log, store: MemoryStore, clock: ManualClock, rule: dict[str, Any]
+) -> None:
+    driver = after_a_clock_that_was_ahead(log, store, clock, **rule)
+    driver.later(19).turns()
+    assert totals(log) == []
+    driver.later(2).turns()
+    assert totals(log) == [("a", "timeout", 1, 1)]
+
+
+def test_and_claims_do_not_make_it_wait_anew(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+    after_a_clock_that_was_ahead(log, store, clock, since_first=20.0)
+    for _ in range(3):
+        clock.now += 7
+        Driver(an_agent(count=None, since_first=20.0), store, log, clock).give(0).turns()
+    assert totals(log) == [("a", "timeout", 1, 1)]

@@ -1,34 +1,45 @@
-"""When an owner takes its partition to be at its end."""
+"""When an owner takes its partition to be at its end, and when it asks a broker once more."""
 
+from math import inf
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from sluicegate.streams.engine import event_clock
-from sluicegate.streams.engine.event_clock import STILL, EventClocks
+from sluicegate.streams.engine.event_clock import EventClocks
 
 PLACE = ("in", 0)
 
 
 class Partition:
-    """An owner, its claims, its input and its groups, all in one: a partition that was read to its end at offset 5."""
+    """An owner, its claims, its input and its groups, all in one: a partition that was read to its end at offset 5, and
+    whose silence may be used from `due` on."""
 
-    def __init__(self) -> None:
-        self.end, self.offset, self.at_end, self.asked = 5, 5, False, 0
+    def __init__(self, due: float = inf) -> None:
+        self.end, self.offset, self.due = 5, 5, due
+        self.at_end, self.asked, self.questions, self.clock = False, -inf, 0, 0.0
         self.owners, self.intake, self.awaits = {PLACE: self}, SimpleNamespace(reads=lambda place: True), self
 
     def ended(self, topic: str, number: int) -> int:
         return self.end
 
     def look_again(self, topic: str, number: int) -> None:
-        self.end, self.asked = -1, self.asked + 1
+        self.end, self.questions = -1, self.questions + 1
 
     def now(self, monotonic: float) -> float:
-        return monotonic
+        return monotonic + 1_000
 
-    def stands(self, offset: int, at_end: bool, now: float) -> None:
-        self.at_end = at_end
+    def stands(self, offset: int, at_end: bool, now: float, asked: float) -> None:
+        self.at_end, self.clock, self.asked = at_end, now, asked
+
+    def asks(self) -> bool:
+        return self.at_end and self.clock >= self.due > self.asked
+
+    @property
+    def silent(self) -> bool:
+        """Whether silence may be used."""
+        return self.at_end and self.asked >= self.due
 
 
 def looked(partition: Any, *moments: float) -> EventClocks:
@@ -40,62 +51,66 @@ def looked(partition: Any, *moments: float) -> EventClocks:
 
 def test_a_partition_is_at_its_end_in_each_turn() -> None:
     partition = Partition()
-    partition.asked = -1  # the first turn has no turn before it
-    clocks = looked(partition, 100.0)
-    partition.end = 5
-    for now in (100.25, 100.6, 101.0):
+    clocks = EventClocks(partition, partition)  # type: ignore[arg-type]
+    for now in (100.25, 100.6, 110.0):
         clocks.look((), now)
         assert partition.at_end
-    assert partition.asked == 0
+    assert partition.questions == 0
 
 
-def after_standing_still() -> Partition:
-    partition = Partition()
-    clocks = looked(partition, 100.0)
-    partition.end = 5
-    clocks.look((), 100.2)
-    clocks.look((), 110.0)
-    return partition
+def test_silence_that_would_be_used_is_a_question_and_the_answer_lets_it_be_used() -> None:
+    partition = Partition(due=1_101.0)
+    clocks = looked(partition, 100.0, 100.9)
+    assert partition.questions == 0
+    clocks.look((), 101.0)
+    assert (partition.questions, partition.at_end) == (1, False)
+    partition.end = 5  # a broker answers
+    clocks.look((), 101.2)
+    assert partition.silent
+    assert (partition.questions, partition.asked) == (1, 1_101.0)
 
 
-def test_a_process_that_stood_still_looks_for_the_end_again() -> None:
-    partition = after_standing_still()
-    assert not partition.at_end
-    assert partition.end == -1
-
-
-def test_twin_without_it_the_old_end_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_clock, "STILL", 1e9)
-    assert after_standing_still().at_end
-
-
-def test_an_end_that_came_after_it_was_looked_for_again_holds_where_each_turn_takes_long() -> None:
-    """Otherwise a store that takes half a second for a commit would keep silent partitions from ever being silent."""
-    partition, held = Partition(), []
-    clocks = looked(partition, 100.0)
-    for turn in range(8):
-        partition.end = 5  # the poll of the turn gives it
+def test_a_connection_that_swallows_the_question_makes_no_silence_and_is_asked_once() -> None:
+    partition = Partition(due=1_101.0)
+    clocks = looked(partition, 100.0, 101.0)
+    for turn in range(200):
         clocks.look((), 101.0 + turn)
-        held.append(partition.at_end)
-    assert held.count(True) >= 4
+        assert not partition.silent
+    assert partition.questions == 1
+
+
+def test_an_answer_is_as_old_as_its_question() -> None:
+    """What came while the process stood still is not known."""
+    partition = Partition(due=1_101.0)
+    clocks = looked(partition, 101.0)
+    partition.end = 5
+    clocks.look((), 400.0)
+    assert partition.asked == 1_101.0
+    partition.due = 1_200.0
+    clocks.look((), 400.1)
+    assert (partition.questions, partition.silent) == (2, False)
 
 
 def test_a_partition_with_records_in_hand_is_not_asked() -> None:
     """The records that were fetched would be fetched again."""
-    partition = Partition()
+    partition = Partition(due=0.0)
     partition.offset = 6
-    looked(partition, 100.0, 100.0 + 2 * STILL)
-    assert partition.asked == 0
+    looked(partition, 100.0, 101.0)
+    assert partition.questions == 0
 
 
-def test_records_answer_as_the_end_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that stands still after it has read them looks for the end once more."""
-    partition = after_standing_still()
-    clocks = EventClocks(partition, partition)  # type: ignore[arg-type]
-    clocks._asked.add(PLACE)
-    partition.end, partition.asked = 5, 0
+def test_nor_one_whose_records_come_with_this_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    partition = Partition(due=0.0)
     monkeypatch.setattr(event_clock, "_holds", lambda batch, place: bool(batch))
-    clocks.look([None], 120.0)  # type: ignore[list-item]
-    clocks.look((), 140.0)
-    assert partition.asked == 1
-    assert not partition.at_end
+    EventClocks(partition, partition).look([None], 100.0)  # type: ignore[arg-type, list-item]
+    assert (partition.questions, partition.at_end) == (0, False)
+
+
+def test_a_question_of_an_owner_that_ended_is_forgotten() -> None:
+    partition = Partition(due=1_101.0)
+    clocks = looked(partition, 101.0)
+    owners, partition.owners = partition.owners, {}
+    clocks.look((), 102.0)
+    partition.owners, partition.end = owners, 5
+    clocks.look((), 103.0)
+    assert partition.questions == 2

@@ -21,6 +21,7 @@ from sluicegate.streams.testing.log import LogRecord
 from sluicegate.streams.windows.groups import WindowGroups
 from sluicegate.streams.windows.marks import Stamp
 from sluicegate.streams.windows.merged import FRESH, MergedClock, beat
+from sluicegate.streams.windows.origins import OriginGroups
 from tests.unit.engine.driver import Driver, ManualClock, distinct, header
 from tests.unit.engine.scene import COMPUTE, a_log, dead
 
@@ -142,7 +143,9 @@ def test_an_idle_origin_holds_nothing_back_until_it_has_a_record_again(scene: Sc
         scene.put(0, ("x", second, 0))
         scene.run(1)
     scene.put(0, ("y", 61, 2))
-    scene.run()
+    scene.run(14)
+    assert scene.results == []  # its last word is from before the end of the window
+    scene.run(18)
     assert scene.results == [("x", 0, 5, "event")]
     scene.put(1, ("y", 62, 4))
     scene.run(1, 1)
@@ -254,8 +257,11 @@ def disordered(scene: Scene) -> list[tuple[str, str]]:
     """Partition 0 has an old record and a new one in one commit, while partition 1 is ahead."""
     scene.put(1, ("y", 200, 1))
     scene.run(5)
+    for at in (1, 2):  # a mark says how far the first one is, the next mark is due a second later
+        scene.put(0, ("x", at, 1))
+        scene.firsts[0].turns(4)
     scene.put(0, ("x", 1, 1), ("x", 70, 1))
-    scene.clock.now += 2 * beat(30.0)  # a mark is due
+    scene.clock.now += 2
     scene.run(5)
     return dead(scene.log)
 
@@ -267,6 +273,140 @@ def test_a_mark_stands_behind_the_records_of_its_commit(scene: Scene) -> None:
 def test_twin_with_the_mark_before_its_records(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rekey, "_stands_last", lambda item: not isinstance(item, rekey.TimeMark))
     assert {reason for _, reason in disordered(scene)} == {"late"}
+
+
+def left_behind(scene: Scene) -> list[str]:
+    """The worker of partition 1 commits that the partition is idle, and what it sends does not arrive. A record
+    follows. What the next worker sends of it, by state."""
+    scene.run(28)
+    first, known = scene.firsts[1], len(scene.marks())
+    first.producer.room = 0
+    for _ in range(16):
+        first.turns(4)
+        scene.clock.now += 1
+    scene.put(1, ("x", 2, 4))
+    Driver(FIRST, scene.store, scene.log, scene.clock).give(1).turns(12)
+    return [str(header(each, "sluicegate-state")).partition("/")[0] for each in scene.marks()[known:]]
+
+
+def test_what_a_lost_claim_knew_of_the_end_is_not_believed(scene: Scene) -> None:
+    told = left_behind(scene)
+    assert len(told) > 1
+    assert set(told) == {"behind"}
+
+
+def test_twin_that_sends_the_marks_of_its_predecessor_as_they_are(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sluicegate.streams.outbox.relay.withdrawn", lambda row: row)
+    assert "idle" in left_behind(scene)
+
+
+class Silent:
+    """The connection of one re-keying worker, which can begin to swallow all bytes without an error."""
+
+    def __init__(self, driver: Driver) -> None:
+        self.cut, self._input, self._ends = False, driver.input, dict[tuple[str, int], int]()
+        self._poll, self._ended = driver.input.poll, driver.input.ended
+        driver.input.poll, driver.input.ended, driver.input.look_again = self.poll, self.ended, self.look_again  # type: ignore[method-assign]
+        self._held = driver.producer
+
+    def poll(self, timeout: float) -> Any:
+        if self.cut:
+            return None
+        for place in self._input.positions:
+            self._ends[place] = self._ended(*place)
+        return self._poll(timeout)
+
+    def ended(self, topic: str, number: int) -> int:
+        return self._ends.get((topic, number), -1)
+
+    def look_again(self, topic: str, number: int) -> None:
+        self._ends.pop((topic, number), None)
+
+
+def cut_off(scene: Scene) -> list[tuple[str, int, Any, str | None]]:
+    """Partition 1 is silent for 23 s of the 30 that make it idle, then its worker's connection is. A record of the
+    first minute follows in time. Partition 0 goes on for two minutes."""
+    silent = Silent(scene.firsts[1])
+    scene.put(1, ("x", 2, 4))
+    scene.run(25)
+    silent.cut = True
+    scene.put(1, ("x", 30, 8))
+    for second in range(26, 120):
+        scene.put(0, ("x", second, 1))
+        scene.run(1)
+    silent.cut = False
+    scene.put(1, ("y", 119, 4))
+    scene.run(5)
+    return scene.results
+
+
+def test_a_connection_that_goes_silent_makes_no_idle_partition(scene: Scene) -> None:
+    assert cut_off(scene) == [("x", 0, 46, "event")]
+    assert dead(scene.log) == []
+    marks = [each for each in scene.marks() if str(header(each, "sluicegate-origin")).startswith("in/1/")]
+    assert {str(header(each, "sluicegate-state")).partition("/")[0] for each in marks} == {"behind", "at-end"}
+
+
+def heard(*marks: tuple[str, int, str, int]) -> MergedClock:
+    clock = MergedClock("", 30.0)
+    for origin, time, state, said in marks:
+        clock.hear(Stamp(f"a/in/{origin}", time, state, said))
+    return clock
+
+
+def test_an_old_word_that_an_origin_is_idle_holds_back_at_its_last_record() -> None:
+    stale = round(1000 * FRESH * beat(30.0)) + 1
+    assert heard(("0", 5, "idle", 10_000), ("1", 90_000, "behind", 10_000)).watermark == 10_000
+    assert heard(("0", 5, "idle", 10_000), ("1", 90_000, "behind", 10_000 + stale)).watermark == 5
+
+
+def test_silence_asks_whether_the_word_of_the_origins_is_fresh_and_of_before_now() -> None:
+    clock, fresh = heard(("0", 5, "idle", 100_000), ("1", 7, "idle", 100_000)), FRESH * beat(30.0)
+    for now, silent in ((100.0, True), (100 + fresh - 1, True), (100 + fresh + 1, False), (99 - fresh, False)):
+        clock.look(now)
+        assert (clock.quiet_from(30.0, 100_000) < 0) is silent
+        assert clock.quiet_from(30.0, 100_001) > 0
+
+
+def test_twin_that_believes_the_old_end(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    stands = OriginGroups.stands
+    monkeypatch.setattr(
+        OriginGroups, "stands", lambda self, offset, end, now, asked: stands(self, offset, end, now, now)
+    )
+    cut_off(scene)
+    assert {reason for _, reason in dead(scene.log)} == {"late"}
+
+
+def idle_and_cut_off(scene: Scene) -> list[tuple[str, str]]:
+    """Partition 1 is idle, as a broker said. Then its worker's connection goes silent, and a record follows in time,
+    before the window of it is over."""
+    silent = Silent(scene.firsts[1])
+    scene.run(45)
+    silent.cut = True
+    scene.put(1, ("x", 46, 8))
+    scene.put(0, ("x", 46, 1))
+    scene.run(15)
+    scene.put(0, ("y", 61, 1))
+    scene.run(3)
+    silent.cut = False
+    scene.run(3)
+    return dead(scene.log)
+
+
+def test_the_word_of_an_idle_partition_counts_up_to_its_own_time(scene: Scene) -> None:
+    assert idle_and_cut_off(scene) == []
+
+
+def test_twin_where_it_counts_for_ever(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = MergedClock._limits
+
+    def unlimited(self: MergedClock) -> dict[str, int]:
+        return {name: limit for name, limit in limits(self).items() if self.origins[name][1] != "idle"}
+
+    monkeypatch.setattr(MergedClock, "_limits", unlimited)
+    assert {reason for _, reason in idle_and_cut_off(scene)} == {"late"}
 
 
 def test_marks_go_to_every_partition_and_at_most_once_a_second(scene: Scene) -> None:

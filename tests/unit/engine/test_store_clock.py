@@ -11,13 +11,24 @@ def settled(store_time: float, monotonic: float) -> StoreClock:
     return clock
 
 
-def test_time_goes_on_between_two_answers_and_never_back() -> None:
+def test_time_goes_on_between_two_answers_and_not_back_for_what_a_slow_answer_explains() -> None:
     clock = settled(100.0, 5.0)
     assert clock.now(6.5) == 101.5
-    clock.answered(40.0, 7.0, 0.1)
+    clock.answered(100.6, 7.0, 0.9)
     assert clock.now(7.0) == clock.last == 101.5
+    assert not clock.set_back
     clock.answered(200.0, 8.0, 0.1)
     assert clock.now(8.0) == 200.0
+
+
+def test_time_follows_a_store_whose_clock_is_set_back() -> None:
+    clock = settled(3_700.0, 5.0)
+    assert clock.now(6.5) == 3_701.5
+    clock.answered(102.0, 7.0, 0.1)
+    assert clock.set_back
+    assert clock.now(8.0) == clock.last == 103.0
+    clock.answered(103.5, 8.5, 0.1)
+    assert not clock.set_back
 
 
 def test_a_store_whose_clock_is_set_has_jumped() -> None:

@@ -206,8 +206,8 @@ def test_a_clock_that_closes_before_the_backlog_was_read_is_found(
 ) -> None:
     stands = WindowGroups.stands
 
-    def at_once(self: WindowGroups, offset: int, at_end: bool, now: float) -> None:
-        stands(self, offset, at_end, now)
+    def at_once(self: WindowGroups, offset: int, at_end: bool, now: float, asked: float) -> None:
+        stands(self, offset, at_end, now, asked)
         self.caught_up = True
 
     monkeypatch.setattr(WindowGroups, "stands", at_once)

@@ -113,5 +113,6 @@ def test_silence_is_judged_at_any_fraction_of_a_second() -> None:
         groups = open_windows(Window(1.0, grace=closes % 1000 / 1000, idle=idle, at_most=None))
         groups.accept([record(0, b"k", closes - closes % 1000 - 1)], closes / 1000 - 1)
         groups.caught_up = groups.at_end = True
+        groups.end_asked = groups.next_due()
         assert groups.expire(groups.next_due(), 10) == 1
         assert groups.event.watermark == closes

@@ -123,6 +123,9 @@ def test_the_clock_of_the_owner_closes_nothing_before_the_backlog_is_read() -> N
     assert groups.expire(1e6, 10) == 0
     groups.caught_up = True
     assert groups.next_due() == 61.0
+    groups.end_asked = 60.9
+    assert groups.expire(61.0, 10) == 0
+    groups.end_asked = 61.0
     assert groups.expire(61.0, 10) == 1
 
 
@@ -131,5 +134,5 @@ def test_time_in_the_middle_of_a_partition_is_no_silence() -> None:
     groups.accept([record(0, b"k", 1_000)], 10.0)
     groups.caught_up = True
     assert groups.expire(1e6, 10) == 0
-    groups.at_end = True
+    groups.at_end, groups.end_asked = True, 1e6
     assert groups.expire(1e6, 10) == 1

@@ -74,7 +74,7 @@ class Turned:
         self.groups.accept(records, steps[0].now, left_out)
 
     def look(self, now: float) -> None:
-        self.groups.at_end = True
+        self.groups.at_end, self.groups.end_asked = True, now
         self.expire(now)
         self.groups.at_end = False
 
