@@ -5,6 +5,7 @@ from typing import Any
 
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.engine.worker import PROBE_EVERY
+from sluicegate.streams.ownership.store_clock import BACK
 from tests.simulation.process import APP
 from tests.simulation.shared import empty
 
@@ -22,7 +23,8 @@ def drain(world: Any) -> None:
         process.store.buffer.late, process.store.buffer.lost = 0, False
     quiet = rounds = 0
     enough = 1 if any(agent.times for agent in world.plan.agents) else 3  # time marks are due for ever
-    looked = world.clock.now + (LOOKS if world.rewound else 0.0)
+    looked = world.clock.now + (LOOKS if world.rewound or len(world.skews) > 1 else 0.0)
+    asked = False  # whether the deadlines are those of a clock that is right
     while quiet < enough and rounds < MOST_ROUNDS:
         world.number += 1
         rounds += 1
@@ -38,11 +40,27 @@ def drain(world: Any) -> None:
         )
         over = done(world)
         over = over and world.clock.now >= looked
+        if over and not asked:
+            asked = True
+            world.findings.extend(too_far(world))
         quiet = quiet + 1 if due == inf and over and handled(world) and not world.wire and not world.back else 0
         world.times.append(world.clock.now)
         world.clock.forward((max(due, 0.01) if rounds < PATIENCE else 60.0) if over and due < inf else 0.3)
     if quiet < enough:
         world.findings.append(f"not done after {MOST_ROUNDS} rounds without faults: {states(world)}")
+
+
+def too_far(world: Any) -> list[str]:
+    """Open groups that wait for longer than their own timeouts: a clock that was ahead has opened them."""
+    found = []
+    for process in world.processes:
+        for owner in process.worker._owners.values():
+            completion, now = owner.groups.rule.completion, owner._clock.last
+            longest = max((each for each in (completion.since_first, completion.since_last) if each < inf), default=inf)
+            waits = max((owner.groups.due(state) - now for state in owner.groups.states.values()), default=0.0)
+            if longest < waits - BACK < inf:
+                found.append(f"{owner.partition}: a group waits for {waits:.1f} s, and its timeout is {longest:.1f} s")
+    return found
 
 
 def done(world: Any) -> bool:

@@ -25,6 +25,7 @@ from tests.simulation.taken_out import (
     timers_early,
     token_alone,
     version_alone,
+    waits_for_a_clock,
     watermark,
     zombie_marks,
 )
@@ -103,6 +104,8 @@ def mutated(mutant: Mutant) -> AbstractContextManager[None]:
     return taken_out(mutant.take_out, calm)
 
 
+AHEAD = (Fault(300, "store-clock", 0, "", 3600.0), Fault(380, "store-clock", 0, "", -3600.0))
+"""The store's clock is an hour ahead, and then right again."""
 BACK = tuple(Fault(step, "rewind", 0, "", size) for step, size in ((120, 2), (180, 3), (240, 2), (300, 4), (350, 3)))
 ERRORS = tuple(Fault(step, "raise-at", 0, "before-commit") for step in (100, 250) for _ in range(15))
 """So many processes in a row end by an error at what they work on."""
@@ -129,6 +132,7 @@ MUTANTS = (
     Mutant("compaction-without-old-groups", "count", forgets_too_much),
     Mutant("no-deadlines-after-a-restore", "timed", lambda patch: patch.setattr(Groups, "rearm", lambda self: None)),
     Mutant("timers-early", "timed", timers_early),
+    Mutant("waits-for-a-clock-that-was-ahead", "timed", waits_for_a_clock, more=AHEAD),
     Mutant("never-claims-again", "count", not_again, 2),
     Mutant("no-crash-marks", "poison", "crash-marks"),
     Mutant("claims-counted-as-crashes", "count", zombie_marks),

@@ -207,3 +207,8 @@ def one_more_seek(patch: Patch) -> None:
         self._again = Whatever()
 
     patch.setattr(Claims, "__init__", claims)
+
+
+def waits_for_a_clock(patch: Patch) -> None:
+    """Groups that were opened while the store's clock was ahead wait for that time."""
+    patch.setattr(Groups, "set_back", lambda self, now: None)
