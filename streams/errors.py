@@ -17,6 +17,7 @@ SluicegateError
 │   └── AggregationNotFound  the buffer has no rows (also a KeyNotFoundError)
 ├── KeyNotFoundError         the name does not exist
 ├── HandlerFailed            a handler raised and will be called again: same recovery, after its own back-off
+├── EngineFault              the engine raised an error of its own: same recovery, and it counts like a death
 ├── DecodeWaits              a record cannot be decoded and `on_error` is `wait`: the partition's intake pauses
 └── Halt                     to continue could lose or repeat records: this partition stops, the others continue
     ├── RetentionPassed
@@ -133,6 +134,10 @@ class HandlerFailed(SluicegateError):
     def __init__(self, text: str, delay: float) -> None:
         super().__init__(text)
         self.delay = delay
+
+
+class EngineFault(SluicegateError):
+    """The engine raised an error that it does not expect while it worked on one partition. The error is the cause."""
 
 
 class DecodeWaits(SluicegateError):

@@ -7,12 +7,13 @@ import structlog
 
 from sluicegate.streams.aggregation.events import Event
 from sluicegate.streams.contracts.values import Claim, Partition
-from sluicegate.streams.errors import SluicegateError
+from sluicegate.streams.errors import EngineFault, SluicegateError
 from sluicegate.streams.handlers.session import PreparedCommit
 from sluicegate.streams.observe.counting import count_events
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.observe.tracing import Spans
 from sluicegate.streams.ownership.claims import LOST, SLICE_SECONDS, Claims
+from sluicegate.streams.ownership.crash import engine_faults
 from sluicegate.streams.ownership.owner import Owner
 from sluicegate.streams.ownership.setting import AgentRuntime
 from sluicegate.streams.ownership.status import count_receipts, trace_fires
@@ -116,7 +117,8 @@ class Commits:
             return
         for owner in owners:  # one by one after a failure: an owner that cannot commit must not delay the others
             try:
-                self.one(owner, now)
+                with engine_faults():
+                    self.one(owner, now)
             except LOST as error:
                 self._lost(owner, error)
 
@@ -136,15 +138,22 @@ class Commits:
         docs/design.md)."""
         before = self._clock()
         ready = [(owner, made) for owner in owners if (made := self._ready(owner, now)) is not None]
-        results = self._store.commit_all([(owner.claim, made.changes) for owner, made in ready])
+        try:
+            with engine_faults():
+                results = self._store.commit_all([(owner.claim, made.changes) for owner, made in ready])
+        except EngineFault as error:
+            for owner, _ in ready:
+                self._lost(owner, error)
+            return
         for (owner, made), result in zip(ready, results, strict=True):
             self._settle(owner, made, result, now, before)
 
     def _ready(self, owner: Owner, now: float) -> PreparedCommit | None:
         try:
-            made = owner.prepare(now)
-            if made is None and owner.items_ready:
-                self.one(owner, now)
+            with engine_faults():
+                made = owner.prepare(now)
+                if made is None and owner.items_ready:
+                    self.one(owner, now)
             return made
         except LOST as error:
             self._lost(owner, error)
@@ -157,9 +166,10 @@ class Commits:
         try:
             if isinstance(result, SluicegateError):
                 raise result
-            self._count(owner, owner.committed(result, made, now), pending - owner.pending, now, before)
-            if owner.items_ready:
-                self.one(owner, now)
+            with engine_faults():
+                self._count(owner, owner.committed(result, made, now), pending - owner.pending, now, before)
+                if owner.items_ready:
+                    self.one(owner, now)
         except LOST as error:
             self._lost(owner, error)
 

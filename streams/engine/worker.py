@@ -37,6 +37,7 @@ from sluicegate.streams.observe.tracing import Spans
 from sluicegate.streams.outbox.relay import Outgoing, Shard
 from sluicegate.streams.ownership.checks import informational
 from sluicegate.streams.ownership.claims import LOST, SLICE_SECONDS, Claims
+from sluicegate.streams.ownership.crash import engine_faults
 from sluicegate.streams.ownership.owner import Owner
 from sluicegate.streams.ownership.setting import AgentRuntime
 from sluicegate.streams.ownership.status import partition_report
@@ -205,8 +206,9 @@ class Worker:
     def _accept(self, batch: Sequence[Record], now: float) -> None:
         for owner, run in self._runs(batch):
             try:
-                self._take(owner, run, now)
-                self._time_warnings.look(owner)
+                with engine_faults():
+                    self._take(owner, run, now)
+                    self._time_warnings.look(owner)
             except LOST as error:
                 self._lost(owner, error)
         largest = max(len(batch[0].value() or b""), len(batch[-1].value() or b""))
@@ -270,10 +272,11 @@ class Worker:
         deadline = now + SLICE_SECONDS
         for owner in list(self._owners.values()):
             try:
-                while owner.expire(now) and owner.behind and now < deadline:
-                    self._commits.one(owner, now)
-                    now = self._parts.clock.monotonic()
-                    self._relay.turn(self._shards(), now)
+                with engine_faults():
+                    while owner.expire(now) and owner.behind and now < deadline:
+                        self._commits.one(owner, now)
+                        now = self._parts.clock.monotonic()
+                        self._relay.turn(self._shards(), now)
             except LOST as error:
                 self._lost(owner, error)
 

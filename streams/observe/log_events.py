@@ -35,6 +35,8 @@ EVENTS: Mapping[str, str] = {
     "partition.attempts_count": "The store did not take a mark, so attempts that were cut off count like failed ones.",
     "partition.claimed": "The worker owns a partition.",
     "partition.crash_mark_not_cleared": "The store did not clear the mark of a call. It is tried again.",
+    "partition.fault": "The engine raised an error that it does not expect: please report it. The partition is claimed "
+    "again and takes smaller steps. The record that is the cause becomes a dead letter after the third time.",
     "partition.fenced": "Another process claimed a partition. What this worker had not committed is dropped.",
     "partition.halted": "A partition stops, because to continue could lose or repeat records. `code` says why.",
     "partition.not_readable_yet": "A partition that is being claimed cannot be read yet.",

@@ -18,6 +18,7 @@ from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.errors import (
     DecodeWaits,
+    EngineFault,
     Fenced,
     Halt,
     HandlerFailed,
@@ -43,7 +44,8 @@ from sluicegate.streams.ownership.setting import AgentRuntime
 from sluicegate.streams.ownership.status import trace_fires
 
 SLICE_SECONDS = 0.2  # of taking over at one turn
-LOST = (Halt, Fenced, HandlerFailed, DecodeWaits, PersistenceError, SystemNotReady)  # what ends an owner, and only that
+# what ends an owner, and only that
+LOST = (Halt, Fenced, HandlerFailed, DecodeWaits, PersistenceError, SystemNotReady, EngineFault)
 NOT_JOINED = (
     "the group has assigned nothing yet: its brokers do not answer, or a dead member holds on until session.timeout.ms"
 )
@@ -161,9 +163,13 @@ class Claims:
 
     def _begin(self, place: TopicPartition, now: float) -> None:
         partition = Partition(self._app, self._setting.agent.name, *place)
-        owner = Owner(partition, self._setting, self._setting.rows(partition, self._setting.agent))
         before = self._last.get(place)
-        owner.newest, owner.since = (before.newest, before.since) if before else (None, now)
+        rows = self._setting.rows(partition, self._setting.agent)
+        owner = Owner(partition, self._setting, rows, before.faults if before else 0)
+        if before is None:
+            owner.since = now
+        else:
+            owner.newest, owner.since, owner.fault = before.newest, before.since, before.fault
         self._last[place] = owner
         steps = owner.take(self._token(), now, self._versions.get(partition, NOTHING))
         self._taking[place] = TakeOver(owner, steps, now)
@@ -234,6 +240,9 @@ class Claims:
     def _give_up(self, place: TopicPartition, owner: Owner, error: Exception, owned: bool) -> None:
         self._setting.input.pause([place])
         self.intake.begins(place)
+        if isinstance(error, EngineFault):
+            owner.marks.failed()
+            owner.faults, owner.fault = owner.faults + 1, str(error)
         self._clear_crash_mark(owner)
         if isinstance(error, NotAuthenticated):
             raise error
@@ -256,6 +265,9 @@ class Claims:
         facts = {"topic": place[0], "partition": place[1], "error": str(error), "retry_in": round(delay, 3)}
         if isinstance(error, Fenced):
             self._log.warning("partition.fenced", **facts)
+            return
+        if isinstance(error, EngineFault):
+            self._log.error("partition.fault", offset=owner.offset, **facts)
             return
         # one warning for each failure: the claim is tried again every second or two
         say = self._log.warning if self._failures.unlogged(place, str(error)) else self._log.debug

@@ -9,11 +9,19 @@ After a death in a whole batch the next owner works in steps of STEP records, af
 record. Each step writes its own mark, which keeps the names of the dead processes. A record whose mark names DEATHS
 processes, the last of which had only this record in hand, is the cause. Rebalances, fences, restarts and kills of idle
 processes never count.
+
+An error that the engine does not expect counts like a death, without one: the partition is claimed again under another
+name of the process, and its other partitions go on.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import takewhile
 
+from sluicegate.streams import failpoints
+from sluicegate.streams.causes import short
 from sluicegate.streams.contracts.values import CrashMark
+from sluicegate.streams.errors import EngineFault, SluicegateError
 from sluicegate.streams.handlers.attempts import DEATHS, Bounds, Suspicion, begins
 
 STEP = 100
@@ -22,12 +30,13 @@ REACH = 20_500  # offsets that a batch that died may have covered: its commit bo
 
 
 class CrashMarks:
-    """The crash mark of one partition under one claim. `process` is a random name of this process."""
+    """The crash mark of one partition under one claim. `process` is a random name of this process. `faults` is how
+    often the engine has failed at this partition in this process: each time, the process gets another name."""
 
     __slots__ = ("_before", "_careful_to", "_process", "_step", "poisoned", "set")
 
-    def __init__(self, process: str) -> None:
-        self._process = process
+    def __init__(self, process: str, faults: int = 0) -> None:
+        self._process = f"{process}.{faults}" if faults else process
         self._before: tuple[str, ...] = ()
         self._step = 0
         self._careful_to = -1
@@ -60,6 +69,26 @@ class CrashMarks:
         """A commit that moved the offset wrote no mark."""
         self.set = False
 
+    def failed(self) -> None:
+        """The engine failed: our name stays in the mark, as if the process had died."""
+        self.set = False
+
     def names(self) -> tuple[str, ...]:
         """The names to remove when this process, alive, lets go of the partition."""
         return tuple(self._process + end for end in (BATCH, STEPS, SINGLE)) if self.set else ()
+
+
+@contextmanager
+def engine_faults() -> Iterator[None]:
+    """Raises EngineFault for an error that the engine does not expect. Its text quotes no record."""
+    try:
+        yield
+    except (SluicegateError, failpoints.Failpoint):
+        raise
+    except Exception as error:
+        trace = error.__traceback__
+        while trace is not None and trace.tb_next is not None:
+            trace = trace.tb_next
+        code = trace.tb_frame.f_code if trace is not None else None
+        place = f" in {code.co_qualname} ({short(code.co_filename)}:{trace.tb_lineno})" if code and trace else ""
+        raise EngineFault(f"{type(error).__name__}{place}") from error

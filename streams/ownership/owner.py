@@ -55,14 +55,16 @@ class Owner:
     """`partition` under `claim`. `offset` is the next one to read. Records between the claim's offset and it are not
     committed yet."""
 
-    def __init__(self, partition: Partition, setting: AgentRuntime, rows: Rows) -> None:
+    def __init__(self, partition: Partition, setting: AgentRuntime, rows: Rows, faults: int = 0) -> None:
+        """`faults` is as in CrashMarks."""
         self.partition, self._setting, self._rows = partition, setting, rows
         self.groups = groups_of(setting.rule, bool(setting.agent.history))
         self.windows = windows_of(self.groups)
         self.origin, self.awaits = windowed.origin_of(self.groups), windowed.awaiting(self.groups)
         self.senders = ReceivedShards(partition.topic)
         self.dedupe = DuplicateFilter(setting.ids) if setting.ids else None
-        self.marks = CrashMarks(setting.process)
+        self.faults, self.fault = faults, ""  # how often the engine failed here, and its last error
+        self.marks = CrashMarks(setting.process, faults)
         self._inbox: list[Item] = []  # messages for the handlers
         self.held = WaitingItems()
         self._beat = 0.0  # the process' own time, as it was heard last: the store's may be set back
@@ -332,13 +334,16 @@ class Owner:
         self.begun = True
 
     def refuse_crashed(self, record: Record, monotonic: float) -> None:
-        """This record ended the process three times: make it a dead letter with its bytes unchanged, unless the shared
-        buffer or a result holds it already."""
+        """This record ended the process, or failed in the engine, three times: make it a dead letter with its bytes
+        unchanged, unless the shared buffer or a result holds it already."""
         self.begun = True
         elsewhere = self.older and not self.older.again((record,))
         if elsewhere or self._setting.processor.holds(self.place, record.offset(), self._rows.fire_id):
             return self.accept((record,), monotonic)
-        self.groups.refuse(record, "crash", "crash", "the process ended three times while it worked on this record")
+        why = "the process ended three times while it worked on this record"
+        if self.fault:
+            why = f"the engine failed three times at this record; please report it: {self.fault}"
+        self.groups.refuse(record, "crash", "crash", why)
         self.pending += 1
         self.offset = record.offset() + 1
 

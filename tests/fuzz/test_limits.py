@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from sluicegate.schemas.json import DEEPEST, document
 from sluicegate.streams.agent import Agent, Aggregation, App, Destination, Handler, Let, Reducer, Selected
@@ -52,10 +53,11 @@ def test_a_document_that_is_nested_too_deep_is_a_dead_letter_where_its_values_ar
     assert of_every_depth(an_agent(), depths) == [("undecodable", nested(levels)) for levels in depths]
 
 
-def test_without_the_limit_such_a_record_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_limit_such_a_record_is_an_error_of_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sluicegate.schemas.json.DEEPEST", 10**9)
-    with pytest.raises(RecursionError):
+    with capture_logs() as lines:
         of_every_depth(an_agent(), range(800, 1000))
+    assert any(line["event"] == "partition.fault" and "RecursionError" in line["error"] for line in lines)
 
 
 def test_one_of_just_so_many_levels_is_kept_and_comes_out() -> None:

@@ -164,6 +164,11 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     "crash-marks": (
         Edit("streams/ownership/crash.py", "        if trying is None or trying.offset != offset:", "        if True:"),
     ),
+    "engine-faults": (
+        Edit(
+            "streams/ownership/crash.py", "    except (SluicegateError, failpoints.Failpoint):", "    except Exception:"
+        ),
+    ),
     "clear-crash-mark": (Edit("streams/ownership/claims.py", "        if owner.marks.names():", "        if False:"),),
     # -- handlers ------------------------------------------------------------------------------------------------------
     "session": (Edit("streams/handlers/session.py", TOGETHER, APART),),

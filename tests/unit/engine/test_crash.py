@@ -1,13 +1,17 @@
 """Crash poison: a record that kills the process three times becomes a dead letter; nothing else ever does."""
 
+import json
 import random
 from typing import Any
 
 import pytest
+import structlog
 
 from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams.aggregation import accept
 from sluicegate.streams.contracts.values import Changes, CrashMark, Partition
 from sluicegate.streams.errors import Fenced, PersistenceError
+from sluicegate.streams.outbox.rows import Rows
 from sluicegate.streams.ownership import crash
 from sluicegate.streams.ownership.crash import CrashMarks
 from sluicegate.streams.ownership.owner import Owner
@@ -258,3 +262,82 @@ def test_three_deaths_are_no_proof_against_a_record_that_nobody_had_alone() -> N
     marks = CrashMarks("me")
     marks.found(CrashMark(7, ("a", "b+", "c+")), 7)
     assert (marks.poisoned, marks.step(7)) == (False, 1)
+
+
+def broken(message: str, amounts: set[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the engine raise an error of its own at the records with these amounts."""
+    added = accept.add_to
+
+    def adds(groups: Any, key: Any, state: Any, record: Any, read: Any, items: Any, now: float) -> None:
+        if json.loads(record.value())["amount"] in amounts:
+            raise ZeroDivisionError(message)
+        added(groups, key, state, record, read, items, now)
+
+    monkeypatch.setattr(accept, "add_to", adds)
+
+
+@pytest.mark.parametrize("at", [{0}, {157}, {20, 350}])
+def test_an_error_of_the_engine_at_a_record_counts_like_a_death(
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, at: set[int]
+) -> None:
+    """One process lives on, and no other record is lost or repeated."""
+    feed(log, *[(f"k{n}", n) for n in range(400)])
+    broken("secret 47", at, monkeypatch)
+    driver = Driver(an_agent(count=1, compute=(DIES,)), store, log, clock).give(0)
+    with structlog.testing.capture_logs() as lines:
+        for _ in range(60):
+            driver.later(3).turns(3)
+    assert dead(log) == [(str(place), "crash") for place in sorted(at)]
+    assert sorted(r[0] for r in totals(log)) == sorted(f"k{n}" for n in range(400) if n not in at)
+    (letter, *_) = log.topics["dead"][0]
+    said = dict(letter.h or [])["sluicegate-dead-error"] or b""
+    assert said.startswith(b"the engine failed three times at this record; please report it: ZeroDivisionError in ")
+    assert letter.v == log.topics["in"][0][min(at)].v
+    faults = [line for line in lines if line["event"] == "partition.fault"]
+    assert crash.DEATHS * len(at) <= len(faults) <= (crash.DEATHS + 1) * len(at)
+    assert "secret" not in str(lines)
+
+
+def test_other_partitions_go_on_meanwhile(
+    store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = scene.a_log(partitions=2)
+    feed(log, ("a", 13))
+    feed(log, *[(f"k{n}", n + 100) for n in range(10)], number=1)
+    broken("x", {13}, monkeypatch)
+    driver = Driver(an_agent(count=1, compute=(DIES,)), store, log, clock).give(0, 1).turns(3)
+    assert len(totals(log)) == 10
+    state = {number: state for (_, number), (state, _) in shown(driver)[1].items()}
+    assert state == {0: "claiming", 1: "running"}
+
+
+def test_an_error_while_a_commit_is_made_is_of_the_record_that_stands_alone(
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed(log, *[(f"k{n}", n) for n in range(30)])
+    made = Rows.make
+
+    def makes(self: Any, events: Any, on_timeout: str) -> Any:
+        if any(getattr(event, "key", b"") == b"k7" for event in events):
+            raise KeyError("k7")
+        return made(self, events, on_timeout)
+
+    monkeypatch.setattr(Rows, "make", makes)
+    driver = Driver(an_agent(count=1), store, log, clock).give(0)
+    for _ in range(20):
+        driver.later(3).turns(3)
+    assert dead(log) == [("7", "crash")]
+    assert len(totals(log)) == 29
+
+
+def test_without_the_count_of_faults_such_a_record_ends_each_process(
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed(log, ("a", 13))
+    broken("x", {13}, monkeypatch)
+    with without("engine-faults"):
+        for _ in range(6):
+            clock.now += 10
+            with pytest.raises(ZeroDivisionError):
+                Driver(an_agent(count=1, compute=(DIES,)), store, log, clock).give(0).worker.run(lambda: False)
+    assert dead(log) == []

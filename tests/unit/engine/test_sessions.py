@@ -12,7 +12,7 @@ from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.errors import NotCommitted, PersistenceError
 from tests.unit.engine import handlers
 from tests.unit.engine.driver import Driver, Log, ManualClock, distinct
-from tests.unit.engine.scene import dead, feed
+from tests.unit.engine.scene import dead, feed, shown
 
 Patch = pytest.MonkeyPatch
 HERE = "tests.unit.engine.handlers"
@@ -47,9 +47,11 @@ def test_what_fails_before_any_handler_is_called_is_none_of_the_handlers_failure
     driver = Driver(an_agent(attempts=1), store, log, clock).give(0)
     with monkeypatch.context() as patch:
         patch.setattr(store, "commit_with", broken)
-        with pytest.raises(LookupError):
-            driver.turns()
+        driver.turns(2)
+        assert shown(driver)[1] == {("in", 0): ("claiming", None)}
     assert dead(log) == []
+    driver.later(3).turns()
+    assert (dead(log), shown(driver)[1]) == ([], {("in", 0): ("running", None)})
 
 
 def test_all_handlers_of_a_message_share_its_session_and_one_that_fails_undoes_all(
