@@ -15,13 +15,19 @@ PLACEHOLDER = "{key}"
 SCRIPT = """
 local rows = {}
 for i, key in ipairs(KEYS) do
-  rows[i] = redis.call('EXISTS', key) == 1 and redis.call('HMGET', key, unpack(ARGV))
+  local row = redis.call('EXISTS', key) == 1 and redis.pcall('HMGET', key, unpack(ARGV))
+  if row and row.err then
+    if not string.find(row.err, 'WRONGTYPE', 1, true) then return row end
+    row = false
+  end
+  rows[i] = row
 end
 return rows"""
 
 
 def look_up(session: RedisSession, lookup: Lookup, keys: Sequence[LookupKey]) -> Mapping[LookupKey, RowFields]:
-    """As `RowLookups.look_up`. A field that the hash does not have is null."""
+    """As `RowLookups.look_up`. A field that the hash does not have is null. A key of another kind is no row: the record
+    chose its name."""
     pipe = session.pipeline.reading
     found: list[tuple[Any, Sequence[Any]]] = []
     with translated():
@@ -34,7 +40,7 @@ def look_up(session: RedisSession, lookup: Lookup, keys: Sequence[LookupKey]) ->
             except redis.ResponseError as error:
                 if type(error) is not redis.ResponseError:
                     raise
-                raise failed(lookup, "a key is no hash, or may not be read") from error
+                raise failed(lookup, "a key may not be read") from error
             found += [(key, [_text(value) for value in row]) for key, row in zip(page, rows, strict=True) if row]
     return by_key(lookup, keys, found)
 

@@ -137,6 +137,10 @@ class Product(Protocol):
     def turned_away(self, error: Exception) -> SluicegateError | None:
         """The error to raise when a certificate, a password or the permissions of a file denied access."""
 
+    def read_any_time(self, cursor: Any) -> None:
+        """Let the cursor read times that Python does not have as text."""
+        return
+
     def absent(self, error: Exception) -> str:
         """What to do when the URL's role or database does not exist; empty for other errors."""
         return ""

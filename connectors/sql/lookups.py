@@ -49,6 +49,8 @@ POSTGRESQL: Mapping[int, ColumnType] = {
 }
 """By the object id of the type. A key of another type would fail the whole query, and with it the partition."""
 PADDED = 1042
+OTHER_CHARACTERS = frozenset({"1267", "1270", "1271", "3854"})
+"""Codes of MariaDB and MySQL for a text that cannot be converted to the character set of a column."""
 
 
 class SqlLookups:
@@ -63,16 +65,32 @@ class SqlLookups:
     def look_up(self, session: Any, lookup: Lookup, keys: Sequence[LookupKey]) -> Mapping[LookupKey, RowFields]:
         """As `RowLookups.look_up`."""
         cursor, product = session.connection.connection.driver_connection.cursor(), self._product
+        product.read_any_time(cursor)
         rows: list[tuple[Any, Sequence[Any]]] = []
         try:
             for page in pages(storable(keys), KEYS_AT_ONCE) if keys else ((),):
-                rows += self._page(cursor, lookup, page)
+                rows += self._storable_page(cursor, lookup, page)
         except product.errors as error:
             self._types.clear()
             if product.code(error) in product.retryable or product.outage(error, cursor.connection):
                 raise
             raise failed(lookup, f"{product.code(error)} {product.said(error)[:300]}") from error
         return by_key(lookup, keys, rows)
+
+    def _storable_page(
+        self, cursor: Any, lookup: Lookup, keys: Sequence[LookupKey]
+    ) -> Sequence[tuple[Any, Sequence[Any]]]:
+        """The rows, without keys that the character set of the column does not have: no row has such a key. MySQL
+        refuses the query for one of them, and goes on with the transaction."""
+        try:
+            return self._page(cursor, lookup, keys)
+        except self._product.errors as error:
+            if self._product.dialect != "mysql" or self._product.code(error) not in OTHER_CHARACTERS:
+                raise
+            if len(keys) < 2:
+                return ()
+            halves = keys[: len(keys) // 2], keys[len(keys) // 2 :]
+            return [row for half in halves for row in self._storable_page(cursor, lookup, half)]
 
     def _page(self, cursor: Any, lookup: Lookup, keys: Sequence[LookupKey]) -> list[tuple[Any, Sequence[Any]]]:
         column = self._quoted(lookup.column)

@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 
 import psycopg
 from psycopg import pq
-from psycopg.abc import PQGen
+from psycopg.abc import Buffer, Loader, PQGen
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq.abc import PGconn
+from psycopg.types import datetime
 from psycopg.waiting import Ready, Wait
 
 from sluicegate.connectors import admission
@@ -117,6 +118,29 @@ def _sent(link: PGconn) -> PQGen[None]:
             link.consume_input()
 
 
+def _or_text(known: type[Loader]) -> type[Loader]:
+    """A loader for times that Python does not have, such as infinity, years before Christ, and 24:00."""
+
+    class TimeOrText(known):  # type: ignore[misc,valid-type]
+        def load(self, data: Buffer) -> Any:
+            try:
+                return super().load(data)
+            except (psycopg.DataError, ValueError, OverflowError):
+                return bytes(data).decode()
+
+    return TimeOrText
+
+
+_TIMES: dict[str, type[Loader]] = {
+    "date": _or_text(datetime.DateLoader),
+    "time": _or_text(datetime.TimeLoader),
+    "timetz": _or_text(datetime.TimetzLoader),
+    "timestamp": _or_text(datetime.TimestampLoader),
+    "timestamptz": _or_text(datetime.TimestamptzLoader),
+    "interval": _or_text(datetime.IntervalLoader),
+}
+
+
 class _PostgresqlSession(StoreSession):
     def __init__(self, connection: _Connection, pipeline: psycopg.Pipeline) -> None:
         self.connection = connection
@@ -219,6 +243,10 @@ class Postgresql(server.SqlServer):
         if admission.UNTRUSTED.search(text):
             why = admission.reason(_places(self.resolved()), self._said.get("sslrootcert"), _greet)
         return admission.untrusted(self.name, text, CERTIFICATES, why)
+
+    def read_any_time(self, cursor: psycopg.Cursor[Any]) -> None:
+        for name, loader in _TIMES.items():
+            cursor.adapters.register_loader(name, loader)
 
     def absent(self, error: Exception) -> str:
         found = ABSENT.search("" if self.code(error) else self.said(error))

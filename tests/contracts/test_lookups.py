@@ -279,13 +279,15 @@ def test_a_column_whose_type_is_no_key(store: Store, partition: Partition, backe
         found(store, partition, Lookup("who", "table", people, "id", ("name",), "id"), "ann")
 
 
-def test_a_value_that_is_no_hash(store: Store, partition: Partition, lookup: Lookup, backend: str) -> None:
+def test_a_value_that_is_no_hash_is_no_row(store: Store, lookup: Lookup, backend: str) -> None:
+    """The record chooses the key, so it may name any key of the prefix."""
     if backend != "redis":
         pytest.skip("only Redis has other kinds of values")
     with store.transaction() as session:
         session.pipeline.set(lookup.source.replace("{key}", "list"), "x")
-    with pytest.raises(LookupFailed, match="is no hash"):
-        found(store, partition, lookup, "list")
+        session.pipeline.rpush(lookup.source.replace("{key}", "queue"), "x")
+    with store.transaction() as session:
+        assert store.look_up(session, lookup, ["list", "ann", "queue"]).keys() == {"ann"}
 
 
 def test_without_keys_the_table_is_asked_all_the_same(
@@ -296,3 +298,39 @@ def test_without_keys_the_table_is_asked_all_the_same(
     if backend in SQL:
         with pytest.raises(LookupFailed):
             found(store, partition, replace(lookup, fields=("nome",)))
+
+
+@pytest.mark.parametrize("charset", ["latin1", "ascii", "utf8mb3"])
+def test_a_key_that_the_character_set_of_the_column_lacks_has_no_row(
+    store: Store, backend: str, lookup: Lookup, people: str, charset: str
+) -> None:
+    if backend == "mariadb":
+        run(store, f"alter table {people} modify id varchar(50) character set {charset}")
+    keys = ["ann", "Ł\U0001f600dź", *(f"\U0001f600{n}" for n in range(5)), "bob"]
+    with store.transaction() as session:
+        assert store.look_up(session, lookup, keys).keys() == {"ann", "bob"}
+        assert store.look_up(session, lookup, keys[1:2]) == {}
+
+
+TIMES = {
+    "timestamptz": ["infinity", "-infinity", "20000-01-01 00:00:00+00", "0044-03-15 00:00:00+00 BC"],
+    "timestamp": ["infinity", "20000-01-01 00:00:00"],
+    "date": ["infinity", "-infinity", "20000-01-01", "0044-03-15 BC"],
+    "time": ["24:00:00"],
+    "timetz": ["24:00:00+00"],
+}
+
+
+@pytest.mark.parametrize("kind", TIMES)
+def test_a_time_that_python_does_not_have_is_the_text_of_the_server(
+    store: Store, backend: str, lookup: Lookup, people: str, kind: str
+) -> None:
+    if backend != "postgresql":
+        pytest.skip("only PostgreSQL has such times")
+    run(store, f"alter table {people} add column until {kind}")
+    lookup = replace(lookup, fields=("name", "until"))
+    for number, text in enumerate(TIMES[kind]):
+        put(store, lookup, f"t{number}", name=text, until=text)
+    with store.transaction() as session:
+        rows = store.look_up(session, lookup, [f"t{number}" for number in range(len(TIMES[kind]))])
+    assert [row["until"] for row in rows.values()] == TIMES[kind]

@@ -239,3 +239,18 @@ def test_numbers_of_a_table_are_metrics(log: Log, store: MemoryStore, clock: Man
     found = {name: value for name, labels, value in driver.worker._parts.meter.snapshot() if name.startswith("table_")}
     assert found.pop("table_bytes") > 100  # type: ignore[operator]
     assert found == {"table_rows": 1, "table_lag_records": 0, "table_records_undecodable": 1}
+
+
+def test_a_field_that_the_file_does_not_name_may_be_anything(feed: Feed, clock: ManualClock) -> None:
+    """Else the row before it would stay."""
+    rows = table(feed, clock)
+    feed.complete = True
+    feed.put("a", b'{"price":1}')
+    feed.put("a", b'{"price":2,"x":1e999}')
+    feed.put("b", b'{"price":1}')
+    feed.put("b", b'{"price":3,"x":%b,"y":%b}' % (b"9" * 4_301, b"[" * 900 + b"]" * 900))
+    feed.put("c", b'{"price":1}')
+    feed.put("c", b'{"price":1e999}')
+    rows.follow()
+    assert rows.look_up(["a", "b", "c"]) == {"a": {"price": 2}, "b": {"price": 3}, "c": {"price": 1}}
+    assert rows.undecodable == 1
