@@ -79,10 +79,10 @@ def _of_schema(name: str, form: SchemaFormat, options: SchemaOptions | None) -> 
         raise ValueError(f"format {name} has a schema of kind {options.kind}; give SchemaOptions kind={form.kind!r}")
     try:
         compiled: Callable[[SchemaOptions], Codec] = importlib.import_module(form.module).compiled
+        if not options.pinned:
+            return compiled(options)
     except ImportError:
         raise ValueError(f'{form.library} is not installed; pip install "sluicegate[{name}]"') from None
-    if not options.pinned:
-        return compiled(options)
     from sluicegate.schemas.pinned import later
 
     return later(name, options, form.file, compiled)

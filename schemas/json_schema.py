@@ -70,20 +70,13 @@ def parsed(text: str) -> Any:
 
 def validator(text: str) -> Wrong:
     """A function that says why a value is not valid. No schema is fetched. Raises ValueError and ImportError."""
-    from jsonschema import SchemaError, validators
-    from referencing import Registry
+    from sluicegate.schemas.json_rules import checker
 
-    schema = parsed(text)
-    kind = validators.validator_for(schema, default=validators.Draft202012Validator)
-    try:
-        kind.check_schema(schema)
-    except SchemaError as error:
-        raise ValueError(f"is no JSON Schema ({' '.join(error.message.split())[:200]})") from None
-    check = kind(schema, registry=Registry())
+    first = checker(parsed(text))
 
     def wrong(value: Any) -> str | None:
         try:
-            error = next(check.iter_errors(value), None)
+            error = first(value)
         except Exception as problem:
             return f"cannot be validated ({type(problem).__name__})"
         if error is None:

@@ -38,6 +38,11 @@ class SchemaOptions:
     latest: bool = False
 
     @property
+    def refuses(self) -> bool:
+        """Whether the options ask for more than values that can be read: valid ones, or those of a single schema id."""
+        return self.validate or (self.schema_id is not None and not self.writers and not self.registry)
+
+    @property
     def subject_read(self) -> str:
         """The subject of `pinned`."""
         return self.pinned.rpartition(":")[0]

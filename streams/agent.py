@@ -359,6 +359,12 @@ class Agent:
         """Whether the agent forwards each record under its own key."""
         return self.aggregation is None and self.handler is None
 
+    @property
+    def passes_values(self) -> bool:
+        """Whether values that no clause reads go on without being decoded. A schema that each value must be valid for,
+        or have been written with, is a clause."""
+        return self.forwards and not (self.avro is not None and self.avro.refuses)
+
     def forwards_unchanged(self, to: Destination) -> bool:
         """Whether the values of this output are the unchanged values of the records. Then its format is the format of
         the agent."""

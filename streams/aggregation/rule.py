@@ -103,7 +103,7 @@ class Rule:
             else None
         )
         self.fingerprint, self.shared = fingerprint(agent), agent.scope == "shared"
-        self.where = Where(agent.where, agent.let, codec, opaque=agent.forwards) if agent.where else None
+        self.where = Where(agent.where, agent.let, codec, opaque=agent.passes_values) if agent.where else None
         self.results = None if agent.lookups else results(agent)
 
     @property

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from sluicegate.streams.config import cases, correlating, envelopes, forwarding, windows
+from sluicegate.streams.config import cases, correlating, envelopes, forwarding, idle, windows
 from sluicegate.streams.config.dead_letters import DeadLettersModel
 from sluicegate.streams.config.fields import LONGEST_NAME, NAME
 from sluicegate.streams.config.kafka import EMBEDDED
@@ -34,6 +34,7 @@ def findings(file: FileModel) -> Iterator[FileFinding]:
             )
         yield from _parts(agent, path)
         yield from forwarding.findings(agent, path)
+        yield from idle.findings(agent, path)
         yield from envelopes.findings(agent, path)
         yield from _isolation(agent, path)
         yield from _repartition(file, name, agent, path)

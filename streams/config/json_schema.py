@@ -10,8 +10,8 @@ from sluicegate.streams.config.problems import FileFinding, Path, printable
 
 
 def installed() -> bool:
-    """Whether the library is installed that `validate` needs."""
-    return find_spec("jsonschema") is not None
+    """Whether the libraries are installed that `validate` needs."""
+    return all(find_spec(name) is not None for name in ("jsonschema", "re2"))
 
 
 def findings(options: SchemaOptions, path: Path) -> Iterator[FileFinding]:

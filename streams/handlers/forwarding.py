@@ -1,7 +1,7 @@
 """An agent with neither `aggregate` nor `handler` forwards each record to the routes of `to` that take it.
 
 Without `select`, value, key and headers are forwarded byte for byte. A value is decoded only if a clause names a part
-of it.
+of it, or if it must be valid for a schema.
 """
 
 from collections import Counter
@@ -51,7 +51,8 @@ class Forwarding(RecordProcessor):
         """A message may have at most `most` bytes. Raises ConfigurationError."""
         self._rule, self._most, self._drops = rule, most, agent.unrouted == "drop"
         outputs = [_with_expressions(to) for to in agent.outputs]
-        opaque = agent.dedupe is None or agent.dedupe.by != "field"  # an id in a field needs a valid value
+        by_field = agent.dedupe is not None and agent.dedupe.by == "field"  # an id in a field needs a valid value
+        opaque = agent.passes_values and not by_field
         self._fields = Fields([each for to in outputs for each in clauses(to)], agent.let, reads, opaque=opaque)
         self._routes = [route(to, self._fields.function) for to in outputs]
         self._targets = [target(to.topic, codec(to.format)) if to.select else None for to in outputs]

@@ -37,7 +37,7 @@ class IdRule:
         if agent.dedupe is None:
             raise ConfigurationError(f"agent {agent.name} has no dedupe")
         self.setting, self.max_record_bytes = agent.dedupe, agent.max_record_bytes
-        self.opaque = agent.forwards and agent.dedupe.by != "field"
+        self.opaque = agent.passes_values and agent.dedupe.by != "field"
         self.valid: Callable[[bytes], Any] = decode_any if codec.name == "json" else codec.decode
         name = self.setting.name or ""
         lets = {name.partition(".")[0]} & {each.name for each in agent.let}

@@ -25,16 +25,23 @@ GUARDS = (
     Guard(
         "a forwarded record without an id is a dead letter whatever its value is",
         "streams/reading/dedupe.py",
-        '        self.opaque = agent.forwards and agent.dedupe.by != "field"',
+        '        self.opaque = agent.passes_values and agent.dedupe.by != "field"',
         "        self.opaque = False",
         FORWARDING,
     ),
     Guard(
         "a forwarder decodes a value from which an id is read",
         FORWARDER,
-        '        opaque = agent.dedupe is None or agent.dedupe.by != "field"',
-        "        opaque = True",
+        "        opaque = agent.passes_values and not by_field",
+        "        opaque = agent.passes_values",
         FORWARDING,
+    ),
+    Guard(
+        "a forwarder validates",
+        "streams/agent.py",
+        "        return self.forwards and not (self.avro is not None and self.avro.refuses)",
+        "        return self.forwards",
+        ("tests/unit/config/test_idle.py",),
     ),
     Guard(
         "a forwarded record that no route takes is a dead letter",

@@ -96,6 +96,20 @@ GUARDS = (
         NATIVE,
     ),
     Guard(
+        "a reference is followed once for each value",
+        "schemas/json_rules.py",
+        "        if at not in known:",
+        "        if True:",
+        JSON_SCHEMA,
+    ),
+    Guard(
+        "a rule of JSON Schema without a bound is refused",
+        "schemas/json_rules.py",
+        "                if name in rules:",
+        f"                {NEVER}",
+        ("tests/unit/config/test_idle.py",),
+    ),
+    Guard(
         "a default that is read has the form of its type",
         "schemas/avro.py",
         "None if same else readable(reader)",

@@ -257,7 +257,10 @@ RIGHT = [
     (ended("group.spent >= 500"), "ends a group when its spent is at least 500"),
     (ended('group.count > 3 && kind == "group.x"'), 'ends a group when its count is more than 3 and kind is "group.x"'),
     (ended("'group.spent * 2 > total ? true : false'"), "ends a group when `group.spent * 2 > total ? true : false`"),
-    (grouped("on_error: {expression: stop}"), "stops the partition at a record for which an expression has no answer"),
+    (
+        grouped("where: total > 1", "on_error: {expression: stop}"),
+        "stops the partition at a record for which an expression has no answer",
+    ),
     (grouped("key: customer", "repartition: by-customer", "where: paid"), "takes only records where paid"),
     (forwarded(), "forwards the record unchanged to totals"),
     (forwarded("format: raw", to="to: {topic: t, format: raw}"), "forwards the record unchanged to t"),

@@ -2,12 +2,15 @@
 
 import json
 import socket
+import sys
+import time
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from jsonschema import Draft202012Validator
 
 from sluicegate.schemas import Codec, SchemaOptions, codec, registry
 from sluicegate.schemas.codecs import Unavailable, Unwritable
@@ -179,3 +182,92 @@ def test_a_file_of_writer_schemas_stands_in(tmp_path: Path, server: Registry) ->
     with pytest.raises(msgspec.DecodeError, match="breaks required"):
         form.decode(framed(5, b"{}"))
     assert server.asked == 0
+
+
+def nest(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+AGAIN = {"type": "array", "items": {"$ref": "#"}, "maxItems": 1}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "valid"),
+    [
+        ({"pattern": "^(a+)+$"}, "a" * 40 + "!", False),
+        ({"patternProperties": {"^(a+)+$": False}}, {"a" * 40 + "!": 1}, True),
+        ({"patternProperties": {"^(a+)+$": True}, "additionalProperties": False}, {"a" * 40 + "!": 1}, False),
+        ({"uniqueItems": True}, [[each] for each in range(20_000)], True),
+        ({"uniqueItems": True}, [[each % 19_999] for each in range(20_000)], False),
+        ({"anyOf": [{"type": "string"}, AGAIN, {**AGAIN, "minItems": 1}]}, nest(18), False),
+        ({"oneOf": [{"type": "string"}, AGAIN, {**AGAIN, "minItems": 1}]}, nest(18), False),
+        ({"$ref": "#"}, 1, False),
+    ],
+)
+def test_validation_takes_time_that_grows_with_the_value_and_not_faster(schema: Any, value: Any, valid: bool) -> None:
+    form, written, begin = by(schema, validate=True), json.dumps(value).encode(), time.thread_time()
+    if valid:
+        form.decode(written)
+    else:
+        with pytest.raises(msgspec.DecodeError):
+            form.decode(written)
+    assert time.thread_time() - begin < 2
+
+
+@pytest.mark.parametrize("again", range(2))
+def test_without_these_rules_the_library_takes_seconds(again: int) -> None:
+    """The twin, of smaller values: two more levels or twice as many items take four times as long."""
+    alternatives = {"anyOf": [{"type": "string"}, AGAIN, {**AGAIN, "minItems": 1}]}
+    cases = [
+        (alternatives, [nest(8), nest(10)]),
+        ({"uniqueItems": True}, [[{"a": n} for n in range(m)] for m in (200, 400)]),
+    ]
+    schema, values = cases[again]
+    taken = []
+    for value in values:
+        begin = time.thread_time()
+        list(Draft202012Validator(schema).iter_errors(value))
+        taken.append(time.thread_time() - begin)
+    assert taken[1] > taken[0] * 2.5
+
+
+@pytest.mark.parametrize(
+    ("value", "valid"),
+    [
+        ([1, 1.0], False),
+        ([{"a": 1, "b": [2]}, {"b": [2.0], "a": 1}], False),
+        ([1, True, 0, False, "1", None, "", [], {}], True),
+        ([1e300, 10**300], True),
+        (["a", "A"], True),
+    ],
+)
+def test_items_are_unique_if_no_two_are_equal_in_json(value: Any, valid: bool) -> None:
+    form = by({"uniqueItems": True}, validate=True)
+    if valid:
+        form.decode(json.dumps(value).encode())
+    else:
+        with pytest.raises(msgspec.DecodeError, match="it breaks uniqueItems of the schema"):
+            form.decode(json.dumps(value).encode())
+
+
+def test_values_at_a_reference_are_judged_one_by_one() -> None:
+    schema = {"$defs": {"n": {"type": "number"}}, "properties": {"a": {"$ref": "#/$defs/n"}}, "items": {"$ref": "#"}}
+    form = by(schema, validate=True)
+    for value in ([{"a": 1}, {"a": 2}], [[{"a": 1}], {"a": 1}]):
+        assert form.decode(json.dumps(value).encode()) == value
+    for value in ([{"a": 1}, {"a": "x"}], {"a": None}, [[{"a": "x"}], {"a": "x"}]):
+        with pytest.raises(msgspec.DecodeError, match=r"it breaks (items\.)*properties\.a\.type of the schema"):
+            form.decode(json.dumps(value).encode())
+
+
+def test_what_validation_needs_is_named_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "re2", None)
+    monkeypatch.delitem(sys.modules, "sluicegate.schemas.json_rules", raising=False)
+    with pytest.raises(ValueError) as caught:
+        by(validate=True)
+    assert str(caught.value) == (
+        'the library that validates JSON is not installed; pip install "sluicegate[json-schema]"'
+    )
