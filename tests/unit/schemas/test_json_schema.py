@@ -202,8 +202,8 @@ AGAIN = {"type": "array", "items": {"$ref": "#"}, "maxItems": 1}
         ({"patternProperties": {"^(a+)+$": True}, "additionalProperties": False}, {"a" * 40 + "!": 1}, False),
         ({"uniqueItems": True}, [[each] for each in range(20_000)], True),
         ({"uniqueItems": True}, [[each % 19_999] for each in range(20_000)], False),
-        ({"anyOf": [{"type": "string"}, AGAIN, {**AGAIN, "minItems": 1}]}, nest(18), False),
-        ({"oneOf": [{"type": "string"}, AGAIN, {**AGAIN, "minItems": 1}]}, nest(18), False),
+        ({"anyOf": [{"type": "string"}, AGAIN, {**AGAIN, "minItems": 1}]}, nest(15), False),
+        ({"oneOf": [{"type": "string"}, AGAIN, {**AGAIN, "minItems": 1}]}, nest(15), False),
         ({"$ref": "#"}, 1, False),
     ],
 )
