@@ -18,7 +18,7 @@ from referencing.jsonschema import DRAFT202012
 from sluicegate.schemas import json
 
 Errors = Iterator[ValidationError]
-Rule = Callable[[Any, Any, Any, Any], Errors]
+Keyword = Callable[[Any, Any, Any, Any], Errors]
 REFUSED = ("unevaluatedItems", "unevaluatedProperties", "$dynamicRef", "$recursiveRef")
 
 
@@ -32,7 +32,7 @@ def checker(schema: Any) -> Callable[[Any], ValidationError | None]:
         raise ValueError(f"is no JSON Schema ({' '.join(error.message.split())[:200]})") from None
     patterns = Patterns(schema)
     references = References(kind.VALIDATORS["$ref"])
-    rules: dict[str, Rule] = {
+    rules: dict[str, Keyword] = {
         "$ref": references.follow,
         "pattern": patterns.text,
         "patternProperties": patterns.properties,
@@ -56,7 +56,7 @@ def checker(schema: Any) -> Callable[[Any], ValidationError | None]:
 class References:
     """What became of a value at a reference is known until the next value of the same thread."""
 
-    def __init__(self, follow: Rule) -> None:
+    def __init__(self, follow: Keyword) -> None:
         self._follow, self._here = follow, local()
 
     def forget(self) -> None:
