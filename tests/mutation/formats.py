@@ -275,9 +275,9 @@ GUARDS = (
     ),
     Guard(
         "no schema is fetched",
-        "schemas/json_schema.py",
-        "    check = kind(schema, registry=Registry())",
-        "    check = kind(schema)",
+        "schemas/json_rules.py",
+        "    check = extended(schema, registry=Registry())",
+        "    check = extended(schema)",
         JSON_SCHEMA,
     ),
     Guard(
