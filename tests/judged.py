@@ -15,6 +15,8 @@ from sluicegate.streams.contracts.values import OutboxRow
 from sluicegate.streams.outbox import rows
 
 OF_ONE_SHAPE = 20  # messages with the same fields and words that are judged: a check takes 0.3 ms
+UNPUBLISHED = "unknown"
+"""The reason with which the shadow ends a group in memory: nothing was published of it."""
 wrong: list[str] = []
 """What the schemas refuse. A fixture looks after each test: the engine would take an error for one of a record."""
 _known: dict[tuple[Any, ...], int] = {}
@@ -44,7 +46,8 @@ def install(patch: pytest.MonkeyPatch) -> None:
     def judged_document(fire: Any) -> dict[str, Any]:
         made = document(fire)
         with suppress(TypeError, ValueError, RecursionError):  # what no document can hold becomes a dead letter
-            judge("result", json.loads(json_text(made)), "reason")
+            if made["reason"] != UNPUBLISHED:
+                judge("result", json.loads(json_text(made)), "reason")
         return made
 
     def judged_row(*fields: Any) -> OutboxRow:
@@ -52,7 +55,7 @@ def install(patch: pytest.MonkeyPatch) -> None:
         told = texts(row)
         if "sluicegate-dead-stage" in told:
             judge("dead-letter-headers", told, "sluicegate-dead-reason", "sluicegate-dead-stage")
-        elif "sluicegate-reason" in told:
+        elif told.get("sluicegate-reason", UNPUBLISHED) != UNPUBLISHED:
             judge("result-headers", told, "sluicegate-reason")
         return row
 
