@@ -98,4 +98,4 @@ class Counts:
             names = [agent.name for agent in self._app.agents]
             self._letters, _ = newest_letters(self._app, topics, names, self._limit)
             self._bounds = bounds
-        return Counter((each.agent, each.topic, each.partition) for each in self._letters if each.id not in retried)
+        return Counter((each.agent, *each.source) for each in self._letters if each.id not in retried)

@@ -147,7 +147,7 @@ def _processor(
         return _looking(agent, rule, reads, outputs.most, parts, lookups), None
     if agent.rekeys:
         wrap = wrapped(agent.leg, reads) if agent.leg else None
-        return Repartitioning(rule, outputs.to or "", outputs.most, wrap), None
+        return Repartitioning(rule, outputs.to or "", outputs.most, wrap, bool(wrap) and reads.name != "json"), None
     if agent.forwards:
         return Forwarding(agent, rule, reads, outputs.most), None
     handler = agent.handler

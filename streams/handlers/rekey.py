@@ -12,6 +12,7 @@ from sluicegate.streams.aggregation.accept import refuse
 from sluicegate.streams.aggregation.events import Event, Refused, Sent, TimeMark
 from sluicegate.streams.aggregation.groups import LONGEST_KEY, Groups
 from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.contracts.origin import of_record, origin
 from sluicegate.streams.contracts.record import Record, passed_on
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.errors import ConfigurationError, ProduceStopped
@@ -23,14 +24,18 @@ Wrap = Callable[[bytes], bytes]
 
 
 def wrapped(leg: str, codec: Codec) -> Wrap:
-    """The function that makes `{"LEG": MESSAGE}` of a message of any format, as JSON."""
+    """The function that makes `{"LEG": MESSAGE}` of a message of any format, as JSON. A message of JSON stays as it
+    is."""
     begin, text = b'{"%s":' % leg.encode(), as_json(codec)
-    checked = codec.name == "json"
+    if codec.name != "json":
+        return lambda value: begin + text(value) + b"}"
+    decode = codec.decode
 
     def wrap(value: bytes) -> bytes:
-        if checked and not value.isascii():
+        if not value.isascii():
             value.decode()
-        return begin + text(value) + b"}"
+        decode(value)
+        return begin + value + b"}"
 
     return wrap
 
@@ -49,14 +54,16 @@ def _stands_last(item: object) -> bool:
 
 class Repartitioning(RecordProcessor):
     """Each message may have at most `max_bytes`, the limit of `topic`. `wrap` gives the value to write; it raises what
-    decoders raise. Without it the value stays as it is."""
+    decoders raise. Without it the value stays as it is. `apart`: what it gives does not hold the bytes of the
+    message."""
 
     batches = False
 
-    def __init__(self, rule: Rule, topic: str, max_bytes: int, wrap: Wrap | None = None) -> None:
+    def __init__(self, rule: Rule, topic: str, max_bytes: int, wrap: Wrap | None = None, apart: bool = False) -> None:
         if rule.key_of is None and wrap is None:
             raise ConfigurationError(f"topic {topic}: records can only be re-keyed by a field")
         self._rule, self._topic, self._max_bytes, self._wrap = rule, topic, max_bytes, wrap
+        self._apart = apart
 
     def read(self, groups: Groups, records: Sequence[Record]) -> list[Item]:
         """The records with their new key as `value`, or refused records."""
@@ -91,7 +98,7 @@ class Repartitioning(RecordProcessor):
 
     def _sent(self, message: Message, identify: Callable[[int], str]) -> Event:
         record, (key, value, stamp) = message.record, message.value
-        kept = [*passed_on(record), *stamp]
+        kept = [*passed_on(record), *(stamp or (origin(record),)), *of_record(record, key, self._apart)]
         size = len(value or b"") + len(key) + sum(len(name) + len(value or b"") for name, value in kept)
         if size + OVERHEAD <= self._max_bytes:
             return Sent(identify(record.offset()), 0, self._topic, key, value, kept, None)

@@ -35,7 +35,9 @@ LOST = ("sluicegate-id", "sluicegate-shard", "sluicegate-seq", "sluicegate-retri
 
 class Letter(NamedTuple):
     """`topic`, `partition`, `offset`, `key` and `value` belong to the failed record, `headers` to the dead
-    letter. `whole`: the letter is about a completed group, which begins at this offset. `at`: seconds since 1970."""
+    letter. `whole`: the letter is about a completed group, which begins at this offset. `at`: seconds since 1970. For a
+    record that was re-keyed, `read` is TOPIC/PARTITION/OFFSET of what the agent read, and `rekeyed_by` the agent that
+    re-keyed it."""
 
     id: str
     agent: str
@@ -52,6 +54,16 @@ class Letter(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: Headers
+    read: str = ""
+    rekeyed_by: str = ""
+
+    @property
+    def source(self) -> TopicPartition:
+        """The partition that the agent read."""
+        if not self.read:
+            return self.topic, self.partition
+        topic, number, _ = self.read.rsplit("/", 2)
+        return topic, int(number)
 
     @property
     def place(self) -> str:
@@ -99,9 +111,9 @@ def _letter(record: Record, app: str) -> Letter | None:
         number, offset, stage, reason, error, attempts = words
         whole = not item and "sluicegate-first" in said
         place = topic, int(number), int(offset), int(item) if item else None, whole
-        return Letter(
-            id, agent, *place, stage, reason, error, attempts, timestamp(record), record.key(), record.value(), found
-        )
+        rekeyed = said.get("sluicegate-dead-read", ""), said.get("sluicegate-dead-rekeyed-by", "")
+        content = record.key(), record.value(), found
+        return Letter(id, agent, *place, stage, reason, error, attempts, timestamp(record), *content, *rekeyed)
     except (KeyError, ValueError):
         return None
 
@@ -111,7 +123,7 @@ def original(letter: Letter, app: str, number: int, partition: int) -> OutboxRow
     mine: Headers = [
         ("sluicegate-id", retry_id(letter.id, number).encode()),
         ("sluicegate-retried-from", letter.place.encode("utf-8")),
-        (RETRIED_FOR, addressee(app, letter.agent)),
+        (RETRIED_FOR, addressee(app, letter.rekeyed_by or letter.agent)),
     ]
     restored = (
         (name.removeprefix("dead-") if name.startswith(RENAMED) else name, value) for name, value in _its_own(letter)

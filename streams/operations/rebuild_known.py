@@ -88,7 +88,11 @@ class KnownOutputs:
         if "sluicegate-first" in said:
             self._result(record, said)
         elif "sluicegate-dead-offset" in said:
-            offset = _integer(record, said, "sluicegate-dead-offset")
+            offset = (
+                _offset(record, said, "sluicegate-dead-read")
+                if "sluicegate-dead-read" in said
+                else _integer(record, said, "sluicegate-dead-offset")
+            )
             if said.get("sluicegate-id") == self._dead_id(offset).encode():
                 self.end = max(self.end, offset + 1)
                 self.dead.add(offset)

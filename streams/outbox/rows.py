@@ -25,6 +25,7 @@ from sluicegate.streams.aggregation.events import (
 from sluicegate.streams.aggregation.results import document, rfc3339
 from sluicegate.streams.causes import cause
 from sluicegate.streams.contracts.ids import dead_ids, fire_ids, history_id, output_id, retry_id
+from sluicegate.streams.contracts.origin import OriginalRecord, original
 from sluicegate.streams.contracts.record import Header, Record
 from sluicegate.streams.contracts.record import headers as headers_of
 from sluicegate.streams.contracts.stores import OutputFacts
@@ -278,7 +279,8 @@ class Rows:
         return self._row(identity, self._agent.dead_letters, fire.key, None, headers)
 
     def _dead(self, refused: Refused) -> OutboxRow:
-        record, offset = refused.record, refused.record.offset()
+        read, rekeyed = refused.record, self._original(refused.record)
+        record: Record = rekeyed or read
         its: list[Header] = [
             (f"dead-{name}" if name.startswith("sluicegate-") else name, value) for name, value in headers_of(record)
         ]
@@ -286,14 +288,26 @@ class Rows:
             refused.stage,
             refused.reason,
             refused.error,
-            offset,
+            record.offset(),
             timestamp(record),
             refused.attempts,
             refused.where,
             refused.clause,
+            rekeyed,
         )
+        if rekeyed is not None:
+            ours += [
+                ("sluicegate-dead-rekeyed-by", rekeyed.agent.encode()),
+                ("sluicegate-dead-read", b"%s%d" % (self._place, read.offset())),
+            ]
         letter = cut(record.key(), record.value(), its, ours, self._most)
-        return self._row(self._dead_id(offset), self._agent.dead_letters, *letter)
+        return self._row(self._dead_id(read.offset()), self._agent.dead_letters, *letter)
+
+    def _original(self, record: Record) -> OriginalRecord | None:
+        """The record that was re-keyed for this agent, None where none was."""
+        if self._partition.topic not in self._agent.receive:
+            return None
+        return original(record, self._agent.name, self._agent.correlates)
 
     def _explained(
         self,
@@ -305,7 +319,10 @@ class Rows:
         attempts: int = 1,
         where: str = "",
         clause: str = "",
+        rekeyed: OriginalRecord | None = None,
     ) -> list[Header]:
+        """`rekeyed` is the record that was re-keyed, and that the letter names."""
+        place = self._partition if rekeyed is None else Partition(*self._partition[:2], *rekeyed.place[:2])
         says = {
             "reason": reason,
             "error": error[:LONGEST_ERROR].encode("ascii", "replace").decode().replace("\n", " "),
@@ -313,8 +330,8 @@ class Rows:
             **({"clause": clause} if clause else {}),
             "stage": stage,
             "attempts": "3" if reason == "crash" else str(attempts),
-            "topic": self._partition.topic,
-            "partition": str(self._partition.number),
+            "topic": place.topic,
+            "partition": str(place.number),
             "offset": str(offset),
             "timestamp": rfc3339(at),
             "app": self._partition.app,
@@ -326,7 +343,7 @@ class Rows:
         ]
         if self._agent.dead_headers == "connect":
             texts = error[:LONGEST_ERROR], where[:LONGEST_WHERE]
-            ours += connect_headers(self._partition, offset, stage, reason, *texts)
+            ours += connect_headers(place, offset, stage, reason, *texts)
         return ours
 
     def _row(

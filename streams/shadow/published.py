@@ -108,7 +108,11 @@ class Published:
         elif "sluicegate-first" in said:
             self._result(place, (topic, number), output, said)
         elif "sluicegate-dead-offset" in said:
-            offset = _integer(place, said, "sluicegate-dead-offset")
+            offset = (
+                _offset(place, said, "sluicegate-dead-read")
+                if "sluicegate-dead-read" in said
+                else _integer(place, said, "sluicegate-dead-offset")
+            )
             if said.get("sluicegate-id") == self._dead_id(offset).encode() and offset < self._offset:
                 self.letters.setdefault(offset, output)
                 self.oldest_letter[topic, number] = min(self.oldest_letter.get((topic, number), offset), offset)

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from sluicegate.streams.aggregation.events import TimeMark
+from sluicegate.streams.contracts.origin import AGENT, ORIGIN, origin
 from sluicegate.streams.contracts.record import Header, Headers, Record, headers
 from sluicegate.streams.contracts.values import OutboxRow
 from sluicegate.streams.windows.clock import NEVER
 
-ORIGIN, TIME, STATE = "sluicegate-origin", "sluicegate-time", "sluicegate-state"
-AGENT = "sluicegate-agent"
+TIME, STATE = "sluicegate-time", "sluicegate-state"
 BEHIND = "behind"  # the state of a mark whose partition has records that were not read
 _STAMP = frozenset((AGENT, ORIGIN, TIME, STATE))
 _LONGEST = 18  # digits of a number in a header
@@ -34,8 +34,7 @@ class Stamp(NamedTuple):
 
 def of_record(record: Record, time: int) -> list[Header]:
     """The headers of a re-keyed record."""
-    origin = f"{record.topic()}/{record.partition()}/{record.offset()}"
-    return [(ORIGIN, origin.encode()), (TIME, b"%d" % time)]
+    return [origin(record), (TIME, b"%d" % time)]
 
 
 def of_mark(mark: TimeMark, topic: str, partition: int) -> Headers:
@@ -62,10 +61,10 @@ def stamp(record: Record) -> Stamp | None:
     """What the record says of its origin. None: no re-keying agent wrote it, or it says nothing of time."""
     found = {name: value or b"" for name, value in headers(record) if name in _STAMP}
     try:
-        agent, (origin, _, _) = found[AGENT].decode(), found[ORIGIN].decode().rpartition("/")
+        agent, (place, _, _) = found[AGENT].decode(), found[ORIGIN].decode().rpartition("/")
         state, _, said = found.get(STATE, b"/0").decode().partition("/")
         time = int(found[TIME][:_LONGEST]) if TIME in found else NEVER
-        return Stamp(f"{agent}/{origin}", time, state, int(said[:_LONGEST])) if state or TIME in found else None
+        return Stamp(f"{agent}/{place}", time, state, int(said[:_LONGEST])) if state or TIME in found else None
     except (KeyError, ValueError):
         return None
 
@@ -74,11 +73,11 @@ def origin_and_time(record: Record) -> tuple[str, int]:
     """The origin of a re-keyed record, and its time, as in `stamp`. Raises KeyError, TypeError or ValueError for all
     others, which `stamp` judges."""
     found: dict[str, Any] = dict(headers(record))
-    origin, _, offset = found[ORIGIN].rpartition(b"/")
+    place, _, offset = found[ORIGIN].rpartition(b"/")
     time = int(found[TIME][:_LONGEST])
     if time < 0 or not offset.isdigit():
         raise ValueError
-    return _origin(found[AGENT], origin), time
+    return _origin(found[AGENT], place), time
 
 
 @lru_cache(4_096)

@@ -429,7 +429,7 @@ def test_without_windows_there_is_nothing_of_it(clock: ManualClock, store: Memor
     scene.run(40)
     assert scene.marks(0) == scene.marks(1) == []
     records = [each for partition in scene.log.topics["keyed"] for each in partition]
-    assert {header(each, "sluicegate-origin") for each in records} == {None}
+    assert {header(each, "sluicegate-time") for each in records} == {None}
 
 
 def test_an_agent_that_asks_for_no_event_time_does_not_see_the_marks(clock: ManualClock, store: MemoryStore) -> None:
