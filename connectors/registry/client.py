@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from sluicegate.connectors.registry import protobuf
+from sluicegate.connectors.registry import avro, protobuf
 from sluicegate.schemas.codecs import Unavailable
 from sluicegate.schemas.registry import SchemaKey, SubjectRefused, UnknownId
 from sluicegate.streams.agent import OAuthClient, Registry
@@ -75,8 +75,16 @@ class RegistryClient:
         if kind == "PROTOBUF":
             return self._asked(lambda: protobuf.bundled(self._client, found), refused)
         if found.references and kind == "AVRO":
-            raise UnknownId(f"schema id {id} has references to other schemas: only those that stand alone can be read")
+            return self._bundled(id, found, refused)
         return str(found.schema_str)
+
+    def _bundled(self, id: SchemaKey, schema: Any, refused: Callable[[Any], Exception]) -> str:
+        """Raises UnknownId and Unavailable."""
+        referred = self._asked(lambda: avro.referred(self._client, schema), refused)
+        try:
+            return avro.bundled(str(schema.schema_str), referred)
+        except ValueError as error:
+            raise UnknownId(f"schema id {id} and the schemas that it refers to cannot be read: {error}") from error
 
     def _schema(self, id: SchemaKey, form: str | None) -> Any:
         if isinstance(id, int):

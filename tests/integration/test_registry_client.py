@@ -23,7 +23,10 @@ SCHEMA = '"int"'
 ANSWERS: dict[str, tuple[int, Any]] = {
     "/schemas/ids/7": (200, {"schema": SCHEMA}),
     "/schemas/ids/8": (200, {"schema": SCHEMA, "schemaType": "PROTOBUF"}),
-    "/schemas/ids/9": (200, {"schema": SCHEMA, "references": [{"name": "a", "subject": "a", "version": 1}]}),
+    "/schemas/ids/9": (200, {"schema": SCHEMA, "references": [{"name": "a", "subject": "gone", "version": 1}]}),
+    "/schemas/ids/13": (200, {"schema": SCHEMA, "references": [{"name": "a", "subject": "text", "version": 1}]}),
+    "/subjects/gone/versions/1": (404, {"error_code": 40402, "message": "Version not found"}),
+    "/subjects/text/versions/1": (200, {"subject": "text", "version": 1, "id": 3, "schema": "no schema"}),
     "/schemas/ids/10": (404, {"error_code": 40403, "message": "Schema not found"}),
     "/schemas/ids/11": (503, {"error_code": 50003, "message": "no leader"}),
     "/schemas/ids/12": (500, {}),
@@ -95,7 +98,8 @@ def test_a_bearer_token_stands_for_the_password(url: str, certificate: Certifica
     ("id", "kind", "error"),
     [
         (8, UnknownId, "is PROTOBUF, not AVRO"),
-        (9, UnknownId, "has references to other schemas: only those"),
+        (9, UnknownId, "has no schema with id 9"),
+        (13, UnknownId, "schema id 13 and the schemas that it refers to cannot be read"),
         (10, UnknownId, "has no schema with id 10"),
         (11, Unavailable, r"answers with HTTP 503 \(no leader\)"),
         (12, Unavailable, "answers with HTTP 500"),

@@ -1,0 +1,92 @@
+"""An Avro schema with references, as one that stands alone: each named type is defined where it is first used."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+MOST_REFERENCES = 200
+_PRIMITIVES = frozenset(("null", "boolean", "int", "long", "float", "double", "bytes", "string"))
+_NAMED = frozenset(("record", "error", "enum", "fixed"))
+
+
+def referred(client: Any, schema: Any) -> dict[str, str]:
+    """The texts of the schemas that it refers to, also through others, by the names of the references. Raises what the
+    client raises for a subject or version that the registry does not have."""
+    texts: dict[str, str] = {}
+    waiting = [*(schema.references or ())]
+    while waiting and len(texts) <= MOST_REFERENCES:
+        reference = waiting.pop()
+        if reference.name not in texts:
+            found = client.get_version(reference.subject, reference.version).schema
+            texts[reference.name] = str(found.schema_str)
+            waiting += found.references or ()
+    return texts
+
+
+def bundled(text: str, referred: Mapping[str, str]) -> str:
+    """The schema with the schemas that it refers to. Raises ValueError for more than MOST_REFERENCES, and for a text
+    that is no schema."""
+    if len(referred) > MOST_REFERENCES:
+        raise ValueError(f"more than {MOST_REFERENCES} references")
+    try:
+        known = {name: part for other in referred.values() for name, part in _defined(json.loads(other), "")}
+        return json.dumps(_Bundle(known).whole(json.loads(text), ""))
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError("one of them is no Avro schema") from error
+
+
+def _full(name: str, namespace: str) -> str:
+    return name if "." in name or not namespace else f"{namespace}.{name}"
+
+
+def _namespace(node: dict[str, Any], enclosing: str) -> str:
+    """The namespace inside of a named type."""
+    name = str(node["name"])
+    return name.rpartition(".")[0] if "." in name else str(node.get("namespace", enclosing))
+
+
+def _defined(node: Any, namespace: str) -> Iterator[tuple[str, Any]]:
+    """The named type that the schema itself is, or the types that its union has."""
+    for part in node if isinstance(node, list) else [node]:
+        if isinstance(part, dict) and part.get("type") in _NAMED:
+            inside = _namespace(part, namespace)
+            yield _full(str(part["name"]), inside), part
+
+
+class _Bundle:
+    """Types by their full name; a type that was written once is a name from then on."""
+
+    def __init__(self, known: dict[str, Any]) -> None:
+        self._known = known
+        self._written: set[str] = set()
+
+    def whole(self, node: Any, namespace: str) -> Any:
+        """The node with what it refers to; `namespace` is the enclosing one."""
+        if isinstance(node, str):
+            return self._name(node, namespace)
+        if isinstance(node, list):
+            return [self.whole(part, namespace) for part in node]
+        if not isinstance(node, dict):
+            return node
+        if node.get("type") in _NAMED:
+            return self._type(node, namespace)
+        inner = {name: self.whole(node[name], namespace) for name in ("type", "items", "values") if name in node}
+        return node | inner
+
+    def _name(self, name: str, namespace: str) -> Any:
+        if name in _PRIMITIVES:
+            return name
+        full = _full(name, namespace)
+        full = full if full in self._known or full in self._written else name
+        return full if full in self._written or full not in self._known else self.whole(self._known[full], "")
+
+    def _type(self, node: dict[str, Any], namespace: str) -> Any:
+        inside = _namespace(node, namespace)
+        full = _full(str(node["name"]), inside)
+        if full in self._written and full in self._known:
+            return full
+        self._written.add(full)
+        made = node | {"name": full.rpartition(".")[2], "namespace": inside}
+        if "fields" in node:
+            made["fields"] = [field | {"type": self.whole(field["type"], inside)} for field in node["fields"]]
+        return made
