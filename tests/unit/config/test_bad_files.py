@@ -200,8 +200,6 @@ AGENT = [
             "9:13: agents.a.retry.attempts: must be at least 1; write a number in that range",
             "9:26: agents.a.retry.backoff: is no span of durations; write the shortest and the longest, such as "
             "1s..60s",
-            "10:5: agents.a.then: needs concurrency: without it the whole partition would wait; write concurrency: 1 "
-            "or more",
         ],
     ),
     (

@@ -77,6 +77,7 @@ def case(seed: int) -> Case:
         agent["to"] = _routes(random, _of_records)
     else:
         _rule(random, agent, windowed=shape == "windows")
+    _leave_out_idle(agent)
     at_1970 = "time" in agent.get("aggregate", {}).get("window", {}) and random.random() < 0.3
     return Case(agent, _steps(random, "window" in agent.get("aggregate", {}), 0 if at_1970 else START))
 
@@ -124,6 +125,22 @@ def _readings(random: Random, agent: Tree) -> None:
     on_error = {name: "skip" for name in ("decode", "expression") if random.random() < 0.3}
     if on_error:
         agent["on_error"] = on_error
+
+
+def _leave_out_idle(agent: Tree) -> None:
+    """Of on_error, what `check` refuses because nothing of the agent asks for it."""
+    policies, routes = agent.get("on_error", {}), agent["to"] if isinstance(agent["to"], list) else [agent["to"]]
+    clauses = [agent.get(name) for name in ("where", "having")]
+    clauses += [route.get("where") for route in routes if isinstance(route, dict)]
+    selects = any("select" in route for route in routes if isinstance(route, dict))
+    until = isinstance(agent.get("aggregate", {}).get("until"), str)
+    if not (any(clauses) or selects or until or "let" in agent):
+        policies.pop("expression", None)
+    by_field = agent.get("dedupe", {}).get("id") in ("e", "t")
+    if "aggregate" not in agent and not (by_field or selects or any(c and "message." not in c for c in clauses)):
+        policies.pop("decode", None)
+    if not policies:
+        agent.pop("on_error", None)
 
 
 def _rule(random: Random, agent: Tree, windowed: bool) -> None:
