@@ -14,9 +14,11 @@ FILES = sorted((Path(__file__).parent / "files").glob("*.yaml"))
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_a_file_passes_its_own_tests(file: Path) -> None:
     result = CliRunner().invoke(main, ["test", str(file)])
-    *lines, last = result.stdout.splitlines()
+    warned = [line for line in result.stdout.splitlines() if line.startswith("        warning: ")]
+    *lines, last = [line for line in result.stdout.splitlines() if line not in warned]
     assert (result.exit_code, result.stderr) == (0, "")
     assert lines
+    assert len(warned) == (file.stem == "window-before-1970")  # of times that are years away from Kafka's
     assert all(line.startswith("ok ") for line in lines)
     assert last == f"{len(lines)} of {len(lines)} tests passed"
 
