@@ -10,7 +10,7 @@ import pytest
 from sluicegate.streams import formats
 from sluicegate.streams.aggregation.accept import accept
 from sluicegate.streams.aggregation.changelog import ENTRY_LIMIT, Changelog
-from sluicegate.streams.aggregation.events import Fire, Refused
+from sluicegate.streams.aggregation.events import Fire, Refused, Unhandled
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import COUNT
 from sluicegate.streams.aggregation.rule import Rule
@@ -28,7 +28,7 @@ EACH, PARTS = 20_000, 6  # the others in so many parts, each a test of its own: 
 RUNS = [(name, part) for name in RULES for part in range(1 if name in SLOW else PARTS)]
 PLACE = Partition("app", "fuzz", "in", 0)
 REASONS = {
-    "decode": {"null-value", "too-large", "missing-field", "undecodable"},
+    "decode": {"null-value", "too-large", "missing-field", "undecodable", "wrong-type"},
     "key": {"no-key", "too-large"},
     "aggregate": {"too-large", "limit", "reducer"},
 }
@@ -63,6 +63,9 @@ class Checked:
         for event, row in zip(events, rows, strict=True):
             if isinstance(event, Refused):
                 self._refusal(event, row)
+            elif isinstance(event, Unhandled):
+                assert (event.reason, row.topic) == ("overflow", "dead")
+                self.out += event.fire.count
             else:
                 assert isinstance(event, Fire)
                 self.out += event.count

@@ -48,7 +48,7 @@ def seen(message: LogRecord) -> Seen:
         message.o,
         message.k,
         message.v,
-        {name: (value or b"").decode() for name, value in message.h or ()},
+        {name: (value or b"").decode(errors="backslashreplace") for name, value in message.h or ()},
     )
 
 
@@ -101,7 +101,12 @@ def judge(world: Any) -> list[str]:
 
 def _of_row(row: Any) -> Seen:
     return Seen(
-        row.topic, row.partition, -1, row.key, row.value, {name: (value or b"").decode() for name, value in row.headers}
+        row.topic,
+        row.partition,
+        -1,
+        row.key,
+        row.value,
+        {name: (value or b"").decode(errors="backslashreplace") for name, value in row.headers},
     )
 
 

@@ -36,7 +36,7 @@ class Heard(NamedTuple):
 
 
 def origin_of(record: LogRecord) -> Heard:
-    said = {name: (value or b"").decode() for name, value in record.h or ()}
+    said = {name: (value or b"").decode(errors="backslashreplace") for name, value in record.h or ()}
     origin, _, offset = said["sluicegate-origin"].rpartition("/")
     state, _, written = said.get(STATE, "/0").partition("/")
     return Heard(

@@ -69,7 +69,7 @@ def empty(world: Any) -> bool:
 def _crashed(world: Any, number: int) -> set[int]:
     """Offsets of this partition whose dead letter says that they ended three processes."""
     letters = [
-        {name: (value or b"").decode() for name, value in message.h or ()}
+        {name: (value or b"").decode(errors="backslashreplace") for name, value in message.h or ()}
         for message in world.log.order.get("dead", [])
     ]
     mine = [each for each in letters if each["sluicegate-dead-partition"] == str(number)]
