@@ -175,7 +175,7 @@ MUTANTS = (
     Mutant("mark-before-its-records", "origins", mark_first),
     Mutant("highest-origin-judges", "origins", highest_origin),
     Mutant("unknown-origin-holds-nothing", "origins", unknown_ignored),
-    Mutant("idle-origin-stays-idle", "origins", idle_for_ever, 237),
+    Mutant("idle-origin-stays-idle", "origins", idle_for_ever, 446),
     Mutant("answer-of-a-broker-is-old", "silence", old_end_believed, 3),
     Mutant("closed-windows-not-in-the-log", "windows", closed_forgotten, 4),
     Mutant("amended-window-dropped-at-its-close", "windows", dropped_at_close, 4),
