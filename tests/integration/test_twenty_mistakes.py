@@ -39,6 +39,10 @@ def returns(batch):
 
 def misspelt(value, sned):
     sned(value)
+
+
+def sends(batch, send):
+    send({"spent": 1})
 """
 ROWS, COLUMNS = 24, 110
 CANARY = "canary"
@@ -112,9 +116,11 @@ MISTAKES = {
         ["there is no module nosuch", "put nosuch.py or the folder nosuch next to the file, or install it"],
         6,
     ),
-    "parking without concurrency": Mistake(
-        HANDLED.format("misspelt").replace("}\n", ", then: park}\n"),
-        ["needs concurrency: without it the whole partition would wait", "write concurrency: 1 or more"],
+    "parking what all workers share": Mistake(
+        BATCHES.format("sends")
+        .replace("from: clicks", "from: clicks, scope: shared")
+        .replace("}}\n", "}, then: park}\n"),
+        ["park needs scope partition", "leave one of the two out"],
         6,
     ),
     "two ids": Mistake(
