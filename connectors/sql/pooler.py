@@ -40,7 +40,8 @@ def check(link: Link, again: Callable[[], Link]) -> bool:
         try:
             shared = any(backend(other) == own or backend(link) != own for _ in range(LOOKS))
         except psycopg.errors.OperationalError:
-            return True  # no connection is free for the other one while ours is open: it stays with its client
+            # No connection is free for the other one while ours is open: it stays with its client, unless it changes.
+            shared = any(backend(link) != own for _ in range(LOOKS))
     if shared:
         raise permanent(PersistenceError(f"postgresql: {SHARED}"))
     return True

@@ -5,8 +5,10 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Self, cast
+from unittest.mock import patch
 
 from sluicegate.streams.contracts.record import Record, headers
+from sluicegate.streams.outbox import rows
 from sluicegate.streams.testing.driver import TestDriver
 from sluicegate.streams.testing.outputs import sent_by_us
 from tests.golden.features import Feature, Step
@@ -21,7 +23,6 @@ http: false
 agents:
 """
 TABLES = ("sluicegate_claim", "sluicegate_changelog", "sluicegate_outbox", "sluicegate_dead")
-OF_A_BUILD = ("sluicegate-dead-version",)  # headers
 BEGIN = 1_767_225_600.0  # 2026-01-01, where the driver's clock begins
 State = dict[str, list[dict[str, Any]]]
 """The rows of each of TABLES."""
@@ -32,12 +33,15 @@ class Play:
 
     def __init__(self, feature: Feature, folder: Path) -> None:
         (folder / "app.yaml").write_text(HEAD + feature.agents)
+        self._version = patch.object(rows, "version", lambda: "0.1.0")  # of the build, in dead letters
+        self._version.start()
         self._driver = TestDriver(folder / "app.yaml", partitions=1, setup=lambda _: None)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._version.stop()
         self._driver.close()
 
     def steps(self, steps: Iterable[Step]) -> None:
@@ -86,7 +90,7 @@ class Play:
 
 
 def _headers(message: Record) -> list[tuple[str, str | None]]:
-    return [(name, _text(value)) for name, value in headers(message) if name not in OF_A_BUILD]
+    return [(name, _text(value)) for name, value in headers(message)]
 
 
 def _text(value: bytes | None) -> str | None:
