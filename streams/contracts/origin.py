@@ -74,8 +74,8 @@ def original(record: Record, agent: str, wrapped: bool) -> OriginalRecord | None
     writer, place = (told.get(AGENT) or b"").decode("utf-8", "replace"), told.get(ORIGIN)
     if place is None or not writer.startswith(f"{agent}."):
         return None
-    topic, number, offset = place.decode("utf-8", "replace").rsplit("/", 2)
     try:
+        topic, number, offset = place.decode("utf-8", "replace").rsplit("/", 2)
         time = int((told.get(TIME) or b"0")[:_LONGEST])
         found = topic, int(number[:_LONGEST]), int(offset[:_LONGEST])
     except ValueError:
