@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sluicegate.streams.contracts.record import Header, Headers, Record, headers, passed_on
+from sluicegate.streams.contracts.record import Header, KeptRecord, Record, headers, passed_on
 
 ORIGIN, KEY, VALUE = "sluicegate-origin", "sluicegate-origin-key", "sluicegate-origin-value"
 TIME = "sluicegate-origin-time"
@@ -11,42 +11,10 @@ _LONGEST = 18  # digits of a number in a header
 
 
 @dataclass(frozen=True, slots=True)
-class OriginalRecord:
-    """The record that was re-keyed, by this agent. Satisfies Record."""
+class OriginalRecord(KeptRecord):
+    """The record that was re-keyed, by this agent."""
 
-    place: tuple[str, int, int]
-    k: bytes | None
-    v: bytes | None
-    h: Headers
-    at: tuple[int, int]
     agent: str
-
-    def topic(self) -> str:
-        return self.place[0]
-
-    def partition(self) -> int:
-        return self.place[1]
-
-    def offset(self) -> int:
-        return self.place[2]
-
-    def key(self) -> bytes | None:
-        return self.k
-
-    def value(self) -> bytes | None:
-        return self.v
-
-    def headers(self) -> Headers:
-        return self.h
-
-    def timestamp(self) -> tuple[int, int]:
-        return self.at
-
-    def leader_epoch(self) -> None:
-        return None
-
-    def error(self) -> None:
-        return None
 
 
 def of_record(record: Record, key: bytes | None, apart: bool) -> list[Header]:

@@ -1,5 +1,6 @@
 """A consumed message as aggregation and engine read it."""
 
+from dataclasses import dataclass
 from typing import Protocol
 
 Header = tuple[str, bytes | None]
@@ -32,3 +33,41 @@ def headers(record: Record) -> Headers:
         return record.headers() or []
     except (SystemError, UnicodeDecodeError):
         return []
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRecord:
+    """A record that was kept, or put together of what others say of it. It satisfies Record."""
+
+    place: tuple[str, int, int]
+    k: bytes | None
+    v: bytes | None
+    h: Headers
+    at: tuple[int, int]
+
+    def topic(self) -> str:
+        return self.place[0]
+
+    def partition(self) -> int:
+        return self.place[1]
+
+    def offset(self) -> int:
+        return self.place[2]
+
+    def key(self) -> bytes | None:
+        return self.k
+
+    def value(self) -> bytes | None:
+        return self.v
+
+    def headers(self) -> Headers:
+        return self.h
+
+    def timestamp(self) -> tuple[int, int]:
+        return self.at
+
+    def leader_epoch(self) -> None:
+        return None
+
+    def error(self) -> None:
+        return None

@@ -19,10 +19,10 @@ from sluicegate.streams.aggregation.layout import COUNT, GroupState
 from sluicegate.streams.aggregation.reducers import apply
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.causes import cause
+from sluicegate.streams.contracts.record import KeptRecord
 from sluicegate.streams.errors import Fenced
 from sluicegate.streams.handlers.attempts import BAD_ITEM, Rejected, RejectedMessages
 from sluicegate.streams.handlers.outages import IsOutage
-from sluicegate.streams.handlers.packing import SealedRecord
 from sluicegate.streams.handlers.values import BadItems, Misfits
 
 _list = msgspec.json.Decoder(list[msgspec.Raw]).decode
@@ -98,7 +98,7 @@ class GroupMembers:
         bags: list[Any] = [{} if bag.unique else [] for bag in plan.bags]
         with self._one_at_a_time:
             for value in messages:
-                read = rule.read(SealedRecord(("", 0, 0), fire.key, value, [], (0, 0)))
+                read = rule.read(KeptRecord(("", 0, 0), fire.key, value, [], (0, 0)))
                 state[COUNT] += 1
                 for add in plan.adders:
                     add(state, read)

@@ -1,57 +1,18 @@
 """The encoding of a sealed message or group in the changelog."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import msgspec
 
 from sluicegate.schemas import json
 from sluicegate.streams.aggregation.events import Closing, Fire
-from sluicegate.streams.contracts.record import Headers, headers
+from sluicegate.streams.contracts.record import KeptRecord, headers
 from sluicegate.streams.handlers.values import Message
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
 # the bytes as read: a message that is taken out of a group is sent on unchanged
 _values = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-
-
-@dataclass(frozen=True, slots=True)
-class SealedRecord:
-    """A sealed message. It satisfies sluicegate.streams.contracts.record.Record."""
-
-    place: tuple[str, int, int]
-    k: bytes | None
-    v: bytes | None
-    h: Headers
-    at: tuple[int, int]
-
-    def topic(self) -> str:
-        return self.place[0]
-
-    def partition(self) -> int:
-        return self.place[1]
-
-    def offset(self) -> int:
-        return self.place[2]
-
-    def key(self) -> bytes | None:
-        return self.k
-
-    def value(self) -> bytes | None:
-        return self.v
-
-    def headers(self) -> Headers:
-        return self.h
-
-    def timestamp(self) -> tuple[int, int]:
-        return self.at
-
-    def leader_epoch(self) -> None:
-        return None
-
-    def error(self) -> None:
-        return None
 
 
 def pack(item: Message | Fire) -> bytes:
@@ -64,13 +25,11 @@ def pack(item: Message | Fire) -> bytes:
     return _encode((1, *fields, json.encode(item.values), item.removed, *more))
 
 
-def unpack(
-    packed: bytes, place: tuple[str, int], number: int, read: Callable[[SealedRecord], Message]
-) -> Message | Fire:
+def unpack(packed: bytes, place: tuple[str, int], number: int, read: Callable[[KeptRecord], Message]) -> Message | Fire:
     kind, *rest = _decode(packed)
     if kind == 0:
         key, value, pairs, at = rest
-        return read(SealedRecord((*place, number), key, value, [(name, text) for name, text in pairs], (at[0], at[1])))
+        return read(KeptRecord((*place, number), key, value, [(name, text) for name, text in pairs], (at[0], at[1])))
     key, count, reason, last, opened, closed, trace, values, *more = rest  # older entries lack some of the others
     removed = tuple(more[0]) if more else ()
     window = Closing(*more[1]) if len(more) > 1 and more[1] is not None else None

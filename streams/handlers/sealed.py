@@ -16,11 +16,12 @@ from math import inf
 
 from sluicegate.streams.aggregation.entry import Section
 from sluicegate.streams.aggregation.events import Event, Fire, KeptItem
+from sluicegate.streams.contracts.record import KeptRecord
 from sluicegate.streams.errors import ChangelogIncomplete, ConfigurationError
 from sluicegate.streams.handlers.attempts import Bounds, Park, Suspicion, TryAgain, begins
 from sluicegate.streams.handlers.failures import ProcessEnded
 from sluicegate.streams.handlers.handling import number_of
-from sluicegate.streams.handlers.packing import SealedRecord, pack, unpack
+from sluicegate.streams.handlers.packing import pack, unpack
 from sluicegate.streams.handlers.values import Message, raw_key
 
 UNHANDLED = Bounds()
@@ -66,7 +67,7 @@ class Sealed:
         self,
         place: tuple[str, int],
         bounds: Bounds = UNHANDLED,
-        read: Callable[[SealedRecord], Message] = _UNREAD,
+        read: Callable[[KeptRecord], Message] = _UNREAD,
         ours: dict[int, tuple[int, int]] | None = None,
     ) -> None:
         self.bounds, self.place, self._read = bounds, place, read

@@ -9,9 +9,8 @@ from urllib.parse import quote_from_bytes
 import msgspec
 
 from sluicegate.streams.contracts.leased_values import PACK, Entry, Pack, pack_body, pack_data
-from sluicegate.streams.contracts.record import Header, Headers, Record, headers
+from sluicegate.streams.contracts.record import Header, Headers, KeptRecord, Record, headers
 from sluicegate.streams.errors import PersistenceError
-from sluicegate.streams.handlers.packing import SealedRecord
 
 LONGEST_KEY = 600  # bytes of a group's name; every store accepts this size
 PACK_BYTES = 256 * 1024  # a pack ends with the record that makes it larger
@@ -75,9 +74,9 @@ class SharedRecord(msgspec.Struct, array_like=True, gc=False):
         return self.common.taken_at
 
     @property
-    def real(self) -> SealedRecord:
+    def real(self) -> KeptRecord:
         """The record as it was read."""
-        return SealedRecord(
+        return KeptRecord(
             (self.common.topic, self.common.partition, self.number), self.k, self.v, self.h or [], self.at
         )
 

@@ -13,10 +13,10 @@ from sluicegate.streams.aggregation.events import Fire, Refused
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.leased_values import Gate, Pack, WatermarkMove
+from sluicegate.streams.contracts.record import KeptRecord
 from sluicegate.streams.engine import commits
 from sluicegate.streams.engine.commits import Commits
 from sluicegate.streams.errors import WatermarkMoved
-from sluicegate.streams.handlers.packing import SealedRecord
 from sluicegate.streams.shared.shared_fires import MOST
 from sluicegate.streams.shared.shared_intake import SharedIntake
 from sluicegate.streams.shared.shared_runs import Packing
@@ -42,8 +42,8 @@ class Buffer:
         return []
 
 
-def record(offset: int, value: bytes = b"{}") -> SealedRecord:
-    return SealedRecord(("in", 3, offset), b"k", value, [], (1, 5))
+def record(offset: int, value: bytes = b"{}") -> KeptRecord:
+    return KeptRecord(("in", 3, offset), b"k", value, [], (1, 5))
 
 
 def intake_of(buffer: Any, gate: Gate = GATE) -> SharedIntake:

@@ -13,9 +13,8 @@ from sluicegate.streams.aggregation.events import Refused
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.leased_values import PACK, Entry, Gate, pack_data, pack_parts, singles
-from sluicegate.streams.contracts.record import Headers
+from sluicegate.streams.contracts.record import Headers, KeptRecord
 from sluicegate.streams.errors import PersistenceError
-from sluicegate.streams.handlers.packing import SealedRecord
 from sluicegate.streams.shared import shared_records, shared_runs
 from sluicegate.streams.shared.shared_fires import UNDER_WAY, SharedFires
 from sluicegate.streams.shared.shared_firing import Made
@@ -33,13 +32,13 @@ from sluicegate.streams.shared.shared_runs import Packing
 COMMON = Common("in", "id", 3, 1.5)
 
 
-def record(offset: int, value: bytes | None = b"v", headers: Headers | None = None) -> SealedRecord:
-    return SealedRecord(
+def record(offset: int, value: bytes | None = b"v", headers: Headers | None = None) -> KeptRecord:
+    return KeptRecord(
         ("in", 3, offset), b"k", value, [("h", b"x"), ("n", None)] if headers is None else headers, (1, 5)
     )
 
 
-def a_run(*records: tuple[str, SealedRecord]) -> RecordRun:
+def a_run(*records: tuple[str, KeptRecord]) -> RecordRun:
     items = [encode_item((each.offset(), each.k, each.v, each.h or None, each.at)) for _, each in records]
     return RecordRun([each.offset() for _, each in records], [group for group, _ in records], items)
 
