@@ -72,7 +72,7 @@ class Shop:
     def __init__(self, folder: Path, kafka: str, ns: str) -> None:
         self.folder, self.kafka, self.ns = folder, kafka, ns
         self.runs: list[Run] = []
-        self.producer = Producer({"bootstrap.servers": kafka})
+        self.producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
         self.consumer = Consumer({"bootstrap.servers": kafka, "group.id": ns, "enable.auto.commit": False})
         self.consumer.assign(
             [TopicPartition(f"{ns}-{name}", n, 0) for name in ("baskets", "answers", "dead") for n in range(2)]
@@ -247,7 +247,7 @@ def test_a_package_runs_with_python_m_and_its_workers_find_its_modules(tmp_path:
     run = Run(shutil.which("sh") or "sh", "-c", command)
     try:
         bootstrap = run.wait("broker.embedded", timeout=60)[0]["bootstrap"]
-        producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
+        producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0})
         for number in (1, 2):
             producer.produce("numbers", key="k", value=str(number))
         assert producer.flush(10) == 0

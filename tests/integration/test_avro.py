@@ -104,7 +104,7 @@ def test_avro_comes_in_results_go_out_as_avro_and_what_does_not_decode_is_a_dead
         command("check", str(file), "--json"), capture_output=True, text=True, timeout=60, check=True
     )
     result = json.dumps(json.loads(shown.stdout)["schemas"]["baskets"])
-    producer = Producer({"bootstrap.servers": kafka})
+    producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
     for number in range(KEYS * EACH):
         if number == 25:
             producer.produce(f"{ns}-orders", BAD, key="k1")

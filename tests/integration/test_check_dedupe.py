@@ -41,7 +41,7 @@ def file(kafka, ns, make_topic, tmp_path):
     make_topic(f"{ns}.ever", 2, retention_ms=-1)
     for name in ("out", "dead"):
         make_topic(f"{ns}.{name}")
-    producer = Producer({"bootstrap.servers": kafka})
+    producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
     for topic, partition, at in [  # at 0: now
         *[("hour", 0, 0)] * 2,
         *[("ever", 1, 0)] * 3,

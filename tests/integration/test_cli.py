@@ -103,7 +103,7 @@ def test_221_run_fires_what_the_file_says_and_status_watches_it(file, kafka, ns,
             [SLUICEGATE, "status", file, "--watch", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
     try:
-        producer = Producer({"bootstrap.servers": kafka})
+        producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
         for amount in (1, 2, 40):
             producer.produce(f"{ns}-orders", json.dumps({"amount": amount}).encode(), b"k")
         assert producer.flush(20) == 0

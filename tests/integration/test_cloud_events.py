@@ -88,7 +88,7 @@ def once(kafka: str, topic: str) -> list[Any]:
 
 def test_the_sdk_writes_what_is_read_and_reads_what_is_written(running: Any, kafka: str, ns: str, file: str) -> None:
     first = running()
-    producer = Producer({"bootstrap.servers": kafka})
+    producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
     for number in range(ORDERS):
         for message in (order(number), order(number), order(number, "shop.other")):
             producer.produce(f"{ns}-orders", message.value, b"k", headers=[*message.headers.items()])

@@ -74,7 +74,7 @@ class Results:
 
 
 def send(kafka: str, ns: str, value: int) -> None:
-    producer = Producer({"bootstrap.servers": kafka})
+    producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
     for key in KEYS:
         producer.produce(f"{ns}-in", json.dumps({"v": value}).encode(), key.encode())
     assert producer.flush(20) == 0

@@ -69,7 +69,7 @@ def listed(file: str, agent: str) -> list[Any]:
 
 
 def test_a_dead_letter_of_kafka_connect_is_listed_and_goes_back(live: Run, file: str, kafka: str, ns: str) -> None:
-    producer = Producer({"bootstrap.servers": kafka})
+    producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
     producer.produce(f"{ns}-orders", b"{bad", b"k", headers=OWN)
     assert producer.flush(30) == 0
     wait_until(lambda: listed(file, "spend") and listed(file, "plain"), 60, "both dead letters")

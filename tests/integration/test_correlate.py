@@ -82,7 +82,11 @@ class Scene:
         if "wall" in timeout:
             text = text.replace(", time: {field: at, unit: ms}", "")
         path.write_text(text.replace("TIMEOUT", timeout))
-        self.path, self.ns, self.feed = path, ns, Producer({"bootstrap.servers": kafka, "log_level": 0, "linger.ms": 5})
+        self.path, self.ns, self.feed = (
+            path,
+            ns,
+            Producer({"bootstrap.servers": kafka, "enable.idempotence": True, "log_level": 0, "linger.ms": 5}),
+        )
         self.readers: dict[str, Consumer] = {
             name: reader(kafka, f"{ns}-{name}") for name in ("settled", "unpaid", "orphans", "dead")
         }

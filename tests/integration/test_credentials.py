@@ -90,7 +90,7 @@ class Scene:
         self.sent = 0
 
     def send(self, count: int) -> None:
-        producer = Producer({"bootstrap.servers": self.kafka})
+        producer = Producer({"bootstrap.servers": self.kafka, "enable.idempotence": True})
         for number in range(self.sent, self.sent + count):
             producer.produce(f"{self.ns}-in", b"{}", b"k%d" % (number // 2))
         assert producer.flush(30) == 0

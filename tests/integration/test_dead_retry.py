@@ -55,7 +55,7 @@ def live(file: str) -> Iterator[Run]:
 @pytest.fixture
 def failed(live: Run, file: str, kafka: str, ns: str) -> None:
     """`spend` has counted the records, `ledger` has given them up: they have no price."""
-    producer = Producer({"bootstrap.servers": kafka})
+    producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
     for _ in range(RECORDS):
         producer.produce(f"{ns}-orders", b'{"amount": 1}', b"bob")
     assert producer.flush(30) == 0

@@ -76,7 +76,7 @@ def test_each_result_is_one_row_when_the_worker_is_killed(
             return [tuple(row) for row in found]
 
     sluicegate("topics", file, "--create", "--partitions", "1", "--json")
-    producer = Producer({"bootstrap.servers": kafka})
+    producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
     runs: list[Run] = []
     try:
         for start in range(0, RECORDS, RECORDS // 4):

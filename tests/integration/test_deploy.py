@@ -62,7 +62,9 @@ class Changing:
         self.kafka, self.ns = kafka, ns
         create(kafka, *(f"{ns}-{name}" for name in ("in", "out", "other", "dead")))
         self.files = [self._file(folder, number, values, store) for number, (values, _) in enumerate(VERSIONS, 1)]
-        self.producer = Producer({"bootstrap.servers": kafka, "log_level": 0, "linger.ms": 5})
+        self.producer = Producer(
+            {"bootstrap.servers": kafka, "enable.idempotence": True, "log_level": 0, "linger.ms": 5}
+        )
         self.outputs = [reader(kafka, f"{ns}-{name}") for name in ("out", "other", "dead")]
         self.found: dict[bytes, Message] = {}
         self.given = 0

@@ -85,7 +85,7 @@ class Calls:
         self.folder = folder
         self.run = Run(sys.executable, "-c", "from sluicegate.streams.cli import main; main()", "run", str(path))
         bootstrap = self.run.wait("broker.embedded")[0]["bootstrap"]
-        self.producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
+        self.producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0})
         self.consumer = Consumer(
             {"bootstrap.servers": bootstrap, "group.id": "test", "enable.auto.commit": False, "log_level": 0}
         )

@@ -37,7 +37,7 @@ def test_one_record_and_a_sample_are_read_from_kafka(tmp_path: Path, kafka: str,
     path = tmp_path / "shop.yaml"
     path.write_text(FILE.replace("NS", ns).replace("KAFKA", kafka))
     create(kafka, *(f"{ns}-{name}" for name in ("orders", "sums", "dead")))
-    topic, producer = f"{ns}-orders", Producer({"bootstrap.servers": kafka, "log_level": 0})
+    topic, producer = f"{ns}-orders", Producer({"bootstrap.servers": kafka, "enable.idempotence": True, "log_level": 0})
     values: list[dict[str, Any]] = [
         {"amount": 20, "price": 2},
         {"amount": 5, "price": CANARY},

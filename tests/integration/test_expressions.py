@@ -87,7 +87,7 @@ def test_filters_sums_and_routes_survive_a_kill(
     create(kafka, *(f"{ns}-{name}" for name in ("orders", "all", "large", "dead")))
     path = tmp_path / "shop.yaml"
     path.write_text(FILE.replace("NS", ns).replace("KAFKA", kafka).replace("STORE", url))
-    producer = Producer({"bootstrap.servers": kafka, "log_level": 0})
+    producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True, "log_level": 0})
     wanted, failed = oracle()
     outputs, large, letters = [reader(kafka, f"{ns}-{name}") for name in ("all", "large", "dead")]
     everything: dict[bytes, Message] = {}
@@ -169,7 +169,7 @@ def test_groups_that_end_by_their_weight_survive_a_kill(
     create(kafka, *(f"{ns}-{name}" for name in ("parcels", "pallets", "dead")))
     path = tmp_path / "pallets.yaml"
     path.write_text(PALLETS.replace("NS", ns).replace("KAFKA", kafka).replace("STORE", url))
-    producer = Producer({"bootstrap.servers": kafka, "log_level": 0})
+    producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True, "log_level": 0})
     wanted, refused = pallets()
     outputs, letters = [reader(kafka, f"{ns}-{name}") for name in ("pallets", "dead")]
     found: dict[bytes, Message] = {}

@@ -46,7 +46,7 @@ class Scene:
 
     def feed(self, count: int) -> None:
         """So many records to each partition, of seven keys."""
-        producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5})
+        producer = Producer({"bootstrap.servers": self.bootstrap, "enable.idempotence": True, "linger.ms": 5})
         for number in range(count):
             for partition in range(PARTITIONS):
                 producer.produce(self.topic, b"{}", key=b"k%d" % (number % 7), partition=partition)

@@ -99,7 +99,7 @@ def test_each_record_is_forwarded_once_when_the_workers_are_killed(
     create(kafka, *(f"{ns}-{name}" for name in ("in", *TOPICS)))
     path = tmp_path / "pay.yaml"
     path.write_text(FILE.replace("NS", ns).replace("KAFKA", kafka).replace("STORE", url))
-    producer = Producer({"bootstrap.servers": kafka, "log_level": 0})
+    producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True, "log_level": 0})
     wanted = oracle()
     total = {topic: contents.total() for topic, contents in wanted.items()}
     consumers = {topic: reader(kafka, f"{ns}-{topic}") for topic in TOPICS}

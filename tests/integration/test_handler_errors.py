@@ -40,7 +40,7 @@ def test_run_logs_message_and_place_without_the_records_values_and_the_dead_lett
     consumer = None
     try:
         bootstrap = run.wait("broker.embedded")[0]["bootstrap"]
-        producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
+        producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0})
         producer.produce("orders", key="1", value=json.dumps({"name": "Roberta", "iban": "DE8937040044"}))
         assert producer.flush(10) == 0
         consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "test", "log_level": 0})

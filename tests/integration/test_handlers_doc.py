@@ -64,7 +64,7 @@ def test_its_file_enters_each_order_and_sends_each_invoice(
     file.write_text(
         named(text, ns).replace("handler: shop:", f"handler: {module}:") + "http: {port: 0}\n", encoding="utf-8"
     )
-    producer = Producer({"bootstrap.servers": kafka})
+    producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
     for number in range(MESSAGES):
         producer.produce(f"{ns}-orders", b'{"id":"%d","amount":%d}' % (number, number), key=str(number))
     assert producer.flush(20) == 0

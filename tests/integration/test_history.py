@@ -68,7 +68,11 @@ class Input:
     """Gives records, and knows the place of each."""
 
     def __init__(self, kafka: str, topic: str) -> None:
-        self._producer, self._topic, self._given = Producer({"bootstrap.servers": kafka, "linger.ms": 5}), topic, 0
+        self._producer, self._topic, self._given = (
+            Producer({"bootstrap.servers": kafka, "enable.idempotence": True, "linger.ms": 5}),
+            topic,
+            0,
+        )
         self.offsets: defaultdict[tuple[bytes, str], list[int]] = defaultdict(list)
 
     def give(self, count: int) -> None:

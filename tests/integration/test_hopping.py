@@ -96,7 +96,7 @@ def outputs(kafka: str, ns: str) -> Iterator[tuple[Consumer, Consumer]]:
 def test_each_window_comes_once_though_workers_are_killed(
     store: str, kafka: str, ns: str, tmp_path: Path, outputs: tuple[Consumer, Consumer]
 ) -> None:
-    given, feed = Input(7), Producer({"bootstrap.servers": kafka, "log_level": 0})
+    given, feed = Input(7), Producer({"bootstrap.servers": kafka, "enable.idempotence": True, "log_level": 0})
     (tmp_path / "sums.yaml").write_text(FILE.replace("NS", ns).replace("KAFKA", kafka).replace("STORE", store))
     run = Run(str(Path(sys.executable).with_name("sluicegate")), "run", str(tmp_path / "sums.yaml"), "--workers", "2")
     results, dead = dict[bytes, Message](), dict[bytes, Message]()

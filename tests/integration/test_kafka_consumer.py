@@ -215,7 +215,7 @@ def test_a_time_is_found_at_its_first_record(kafka: str, ns: str, make_topic: Ma
     from confluent_kafka import Producer
 
     make_topic(ns)
-    producer = Producer({"bootstrap.servers": kafka})
+    producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
     for second in (1000, 2000, 3000):
         producer.produce(ns, b"v", partition=0, timestamp=second * 1000)
     assert producer.flush(10) == 0

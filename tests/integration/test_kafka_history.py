@@ -29,7 +29,7 @@ def offsets(history: KafkaHistory, topic: str, first: int, end: int) -> list[int
 
 def filled(kafka: str, topic: str, *batches: int, **settings: Any) -> None:
     """Batches of records; each in a transaction when the settings name one, a negative one aborted."""
-    producer = Producer({"bootstrap.servers": kafka, **settings})
+    producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True, **settings})
     if settings:
         producer.init_transactions(20)
     for count in batches:

@@ -98,7 +98,7 @@ def test_a_worker_that_has_read_everything_has_no_lag(started: Started) -> None:
 def test_added_partitions_are_read_soon_by_a_worker_that_runs(started: Started) -> None:
     admin = AdminClient({"bootstrap.servers": started.kafka})
     admin.create_partitions([NewPartitions(started.topic, 2)])[started.topic].result(30)
-    producer = Producer({"bootstrap.servers": started.kafka})
+    producer = Producer({"bootstrap.servers": started.kafka, "enable.idempotence": True})
     wait_until(lambda: len(producer.list_topics(started.topic).topics[started.topic].partitions) == 2, 20, "added")
     producer.produce(started.topic, b"{}", key=b"k", partition=1)
     assert producer.flush(10) == 0

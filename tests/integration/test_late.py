@@ -57,7 +57,10 @@ class Scene:
         create(kafka, *(f"{ns}-{name}" for name in ("in", "revised", "further", "dead")))
         path = folder / "shop.yaml"
         path.write_text(FILE.replace("NS", ns).replace("KAFKA", kafka).replace("STORE", url))
-        self.topic, self.feed = f"{ns}-in", Producer({"bootstrap.servers": kafka, "log_level": 0})
+        self.topic, self.feed = (
+            f"{ns}-in",
+            Producer({"bootstrap.servers": kafka, "enable.idempotence": True, "log_level": 0}),
+        )
         self.revised, self.further, self.dead = (
             reader(kafka, f"{ns}-{name}") for name in ("revised", "further", "dead")
         )

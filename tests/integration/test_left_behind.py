@@ -84,7 +84,7 @@ def with_open_groups(files: Files) -> Run:
     path = files.write("a.yaml")
     run = files.run(path)
     run.wait("partition.claimed", 2, timeout=40)
-    producer = Producer({"bootstrap.servers": files.kafka})
+    producer = Producer({"bootstrap.servers": files.kafka, "enable.idempotence": True})
     for number in (0, 1):
         producer.produce(f"{files.ns}.in", b'{"amount": 1}', key=f"k{number}", partition=number)
     assert producer.flush(10) == 0

@@ -119,7 +119,7 @@ def bank(request: pytest.FixtureRequest, kafka: str, ns: str, tmp_path: Path) ->
     url = request.getfixturevalue(getattr(request, "param", "postgres_url"))
     create(kafka, *(f"{ns}-{name}" for name in ("in", "dead")))
     made = Bank(url, kafka, ns, tmp_path)
-    feed = Producer({"bootstrap.servers": kafka, "log_level": 0})
+    feed = Producer({"bootstrap.servers": kafka, "enable.idempotence": True, "log_level": 0})
     chosen = random.Random(19)
     for number in range(PAYMENTS):
         value = {"id": number, "account": f"a-{chosen.randrange(ACCOUNTS)}"}

@@ -73,7 +73,7 @@ def largest(kafka: str, topic: str, size: int) -> None:
 
 def send(kafka: str, topic: str, *pairs: tuple[bytes, bytes]) -> Sent:
     found: Sent = {}
-    producer = Producer({"bootstrap.servers": kafka})
+    producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
     for key, value in pairs:
         producer.produce(
             topic,

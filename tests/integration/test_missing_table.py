@@ -41,7 +41,13 @@ def path(tmp_path: Path) -> Path:
 def run(path: Path) -> Iterator[Run]:
     made = Run(SLUICEGATE, "run", str(path))
     made.wait("partition.claimed", 4, timeout=40)
-    producer = Producer({"bootstrap.servers": made.events("broker.embedded")[0]["bootstrap"], "log_level": 0})
+    producer = Producer(
+        {
+            "bootstrap.servers": made.events("broker.embedded")[0]["bootstrap"],
+            "enable.idempotence": True,
+            "log_level": 0,
+        }
+    )
     for number in (0, 1, 0, 1):
         producer.produce("in", b"{}", key=f"k{number}", partition=number)
     assert producer.flush(10) == 0

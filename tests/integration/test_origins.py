@@ -51,7 +51,10 @@ class Scene:
         self.path = folder / "shop.yaml"
         text = FILE.replace("NS", ns).replace("KAFKA", kafka).replace("STORE", url).replace("TIMES", times)
         self.path.write_text(text)
-        self.topic, self.feed = f"{ns}-in", Producer({"bootstrap.servers": kafka, "log_level": 0})
+        self.topic, self.feed = (
+            f"{ns}-in",
+            Producer({"bootstrap.servers": kafka, "enable.idempotence": True, "log_level": 0}),
+        )
         self.results: Consumer = reader(kafka, f"{ns}-out")
         self.letters: Consumer = reader(kafka, f"{ns}-dead")
         self.found: dict[bytes, dict[str, Any]] = {}

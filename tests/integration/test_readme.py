@@ -73,7 +73,7 @@ def _run(command: list[str], folder: Path, environ: dict[str, str], kafka: str, 
     with (folder / "run.log").open("wb") as log:
         worker = subprocess.Popen(command, cwd=folder, env=environ, stderr=log)
         try:
-            producer = Producer({"bootstrap.servers": kafka})
+            producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
             for _ in range(100):
                 producer.produce(f"{ns}-clicks", json.dumps({"amount": 47}), key="UA")
             assert producer.flush(20) == 0

@@ -87,7 +87,7 @@ class Shop:
         assert CliRunner().invoke(main, ["migrate", self.file]).exit_code == 0
 
     def feed(self, count: int) -> None:
-        producer = Producer({"bootstrap.servers": self.kafka})
+        producer = Producer({"bootstrap.servers": self.kafka, "enable.idempotence": True})
         for n in range(self.fed, self.fed + count):
             producer.produce(f"{self.ns}-in", json.dumps({"n": n}).encode(), f"k{n % KEYS}".encode())
         self.fed += count
@@ -173,7 +173,7 @@ class WindowShop(Shop):
         return BEGAN + 100 * n - 100 * (n * 7 % 20)
 
     def feed(self, count: int) -> None:
-        producer = Producer({"bootstrap.servers": self.kafka})
+        producer = Producer({"bootstrap.servers": self.kafka, "enable.idempotence": True})
         for n in range(self.fed, self.fed + count):
             value = json.dumps({"n": n, "at": self.time(n)}).encode()
             producer.produce(f"{self.ns}-in", value, f"k{n % KEYS}".encode())

@@ -65,7 +65,7 @@ class Scene:
         text = FILE.replace("NS", ns).replace("KAFKA", kafka).replace("URL", server.url)
         self.file.write_text(text)
         self.client = SchemaRegistryClient({"url": server.url, "max.retries": 0})
-        self.producer = Producer({"bootstrap.servers": kafka})
+        self.producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
         self._at = SerializationContext(f"{ns}-orders", MessageField.VALUE)
         self.sent = 0
         self.results: list[Message] = []

@@ -93,7 +93,7 @@ class Scene:
         )
         self.file.write_text(text.replace("NS", ns).replace("KAFKA", kafka).replace("URL", server.url))
         self.client = SchemaRegistryClient({"url": server.url, "max.retries": 0})
-        self.producer = Producer({"bootstrap.servers": kafka})
+        self.producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
         self.at = SerializationContext(f"{ns}-orders", MessageField.VALUE)
         self.out = SerializationContext(f"{ns}-amounts", MessageField.VALUE)
         self.readers: dict[str, Consumer] = {name: reader(kafka, f"{ns}-{name}") for name in ("amounts", "dead")}

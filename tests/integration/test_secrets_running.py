@@ -94,7 +94,7 @@ class Scene:
         }
 
     def produce(self, *records: tuple[bytes, bytes]) -> None:
-        producer = Producer({"bootstrap.servers": self.kafka})
+        producer = Producer({"bootstrap.servers": self.kafka, "enable.idempotence": True})
         for key, value in records:
             producer.produce(f"{self.ns}.in", value, key)
         assert producer.flush(20) == 0

@@ -49,7 +49,9 @@ class Shop:
         self.make_items(3)
         self.path = folder / "shop.yaml"
         self.path.write_text(FILE.replace("NS", ns).replace("KAFKA", kafka))
-        self.feed = Producer({"bootstrap.servers": kafka, "log_level": 0, "batch.num.messages": 100})
+        self.feed = Producer(
+            {"bootstrap.servers": kafka, "enable.idempotence": True, "log_level": 0, "batch.num.messages": 100}
+        )
         self.reader: Consumer = reader(kafka, f"{ns}-out")
         self.found: dict[int, Any] = {}
         self.sent = 0

@@ -110,7 +110,7 @@ def run(file: Path) -> Iterator[Callable[[], Run]]:
 
 
 def sent(broker: Broker, ns: str, count: int) -> None:
-    producer = Producer({"bootstrap.servers": broker.server.url})
+    producer = Producer({"bootstrap.servers": broker.server.url, "enable.idempotence": True})
     for number in range(count):
         producer.produce(f"{ns}.in", b"{}", b"k%d" % (number // 2))
     assert producer.flush(30) == 0

@@ -59,7 +59,7 @@ def run(tmp_path: Path, kafka: str, ns: str) -> Iterator[Run]:
 def test_it_waits_with_what_follows_and_goes_on_when_the_file_is_there(
     run: Run, tmp_path: Path, kafka: str, ns: str
 ) -> None:
-    producer = Producer({"bootstrap.servers": kafka})
+    producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
     for number in range(40):
         schema, id, more = (NEWER, 8, {"by": "ann"}) if number >= 10 and number % 3 == 0 else (ORDER, 7, {})
         value = b"\x00" + id.to_bytes(4, "big") + datum(schema, {"amount": float(number), **more})

@@ -45,7 +45,10 @@ class Scene:
         create(kafka, *(f"{ns}-{name}" for name in ("in", "out", "dead")))
         path = folder / "shop.yaml"
         path.write_text(FILE.replace("NS", ns).replace("KAFKA", kafka).replace("STORE", url))
-        self.topic, self.feed = f"{ns}-in", Producer({"bootstrap.servers": kafka, "log_level": 0})
+        self.topic, self.feed = (
+            f"{ns}-in",
+            Producer({"bootstrap.servers": kafka, "enable.idempotence": True, "log_level": 0}),
+        )
         self.results: Consumer = reader(kafka, f"{ns}-out")
         self.found: dict[bytes, dict[str, Any]] = {}
         sluicegate = str(Path(sys.executable).with_name("sluicegate"))

@@ -85,7 +85,7 @@ class App:
 
     def feed(self, first: int, count: int, pause: float = 0.0) -> None:
         """`pause`: so many seconds after each twenty records."""
-        producer = Producer({"bootstrap.servers": self.bootstrap})
+        producer = Producer({"bootstrap.servers": self.bootstrap, "enable.idempotence": True})
         for number in range(first, first + count):
             producer.produce(f"{self.name}.in", json.dumps({"n": number}), f"k{number % KEYS}", number % PARTITIONS)
             if pause and number % 20 == 0:

@@ -50,7 +50,9 @@ class Shop:
         return f"http://127.0.0.1:{self.port}/"
 
     def feed(self, *records: tuple[str, bytes]) -> None:
-        producer = Producer({"bootstrap.servers": self._kafka, "queue.buffering.max.messages": 2_000_000})
+        producer = Producer(
+            {"bootstrap.servers": self._kafka, "enable.idempotence": True, "queue.buffering.max.messages": 2_000_000}
+        )
         for key, value in records:
             producer.produce(f"{self.ns}-in", value, key.encode())
             producer.poll(0)

@@ -36,7 +36,7 @@ def test_the_app_of_faust_does_the_job(tmp_path: Path, kafka: str, ns: str) -> N
     text = code("faust", "python").replace("localhost:9092", kafka).replace(">= 30", ">= 3")
     text = re.sub(r'(App|topic|Table)\("', rf'\1("{ns}-', text)
     (tmp_path / "shop_faust.py").write_text(text, encoding="utf-8")
-    producer = Producer({"bootstrap.servers": kafka})
+    producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
     for _ in range(101):
         producer.produce(f"{ns}-orders", b'{"amount": 2}', key="ann")
     assert producer.flush(10) == 0

@@ -64,7 +64,7 @@ class Faulty:
         self.port = self.run.wait("http.listening")[0]["port"]
 
     def send(self, agent: str, *values: bytes) -> None:
-        producer = Producer({"bootstrap.servers": self._kafka})
+        producer = Producer({"bootstrap.servers": self._kafka, "enable.idempotence": True})
         for value in values:
             producer.produce(f"{self._ns}-{agent}", value, b"k")
         assert producer.flush(30) == 0
