@@ -1,12 +1,13 @@
 """An Avro schema with references, as one that stands alone: each named type is defined where it is first used."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 MOST_REFERENCES = 200
 _PRIMITIVES = frozenset(("null", "boolean", "int", "long", "float", "double", "bytes", "string"))
 _NAMED = frozenset(("record", "error", "enum", "fixed"))
+_INNER = ("type", "items", "values")
 
 
 def referred(client: Any, schema: Any) -> dict[str, str]:
@@ -29,7 +30,7 @@ def bundled(text: str, referred: Mapping[str, str]) -> str:
     if len(referred) > MOST_REFERENCES:
         raise ValueError(f"more than {MOST_REFERENCES} references")
     try:
-        known = {name: part for other in referred.values() for name, part in _defined(json.loads(other), "")}
+        known = {name: part for other in referred.values() for name, *part in _defined(json.loads(other), "")}
         return json.dumps(_Bundle(known).whole(json.loads(text), ""))
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError("one of them is no Avro schema") from error
@@ -39,24 +40,35 @@ def _full(name: str, namespace: str) -> str:
     return name if "." in name or not namespace else f"{namespace}.{name}"
 
 
+def _names(node: dict[str, Any]) -> bool:
+    """Whether it defines a named type."""
+    return isinstance(kind := node.get("type"), str) and kind in _NAMED
+
+
 def _namespace(node: dict[str, Any], enclosing: str) -> str:
     """The namespace inside of a named type."""
     name = str(node["name"])
     return name.rpartition(".")[0] if "." in name else str(node.get("namespace", enclosing))
 
 
-def _defined(node: Any, namespace: str) -> Iterator[tuple[str, Any]]:
-    """The named type that the schema itself is, or the types that its union has."""
+def _defined(node: Any, namespace: str) -> Iterator[tuple[str, Any, str]]:
+    """Each named type that the schema defines, at any depth: its full name, its definition, the namespace around it."""
     for part in node if isinstance(node, list) else [node]:
-        if isinstance(part, dict) and part.get("type") in _NAMED:
+        if not isinstance(part, dict):
+            continue
+        inside = namespace
+        if _names(part):
             inside = _namespace(part, namespace)
-            yield _full(str(part["name"]), inside), part
+            yield _full(str(part["name"]), inside), part, namespace
+        for inner in [*(part.get(name) for name in _INNER), *(field["type"] for field in part.get("fields", ()))]:
+            yield from _defined(inner, inside)
 
 
 class _Bundle:
     """Types by their full name; a type that was written once is a name from then on."""
 
-    def __init__(self, known: dict[str, Any]) -> None:
+    def __init__(self, known: Mapping[str, Sequence[Any]]) -> None:
+        """`known` has a definition for each full name, and the namespace around it."""
         self._known = known
         self._written: set[str] = set()
 
@@ -68,9 +80,9 @@ class _Bundle:
             return [self.whole(part, namespace) for part in node]
         if not isinstance(node, dict):
             return node
-        if node.get("type") in _NAMED:
+        if _names(node):
             return self._type(node, namespace)
-        inner = {name: self.whole(node[name], namespace) for name in ("type", "items", "values") if name in node}
+        inner = {name: self.whole(node[name], namespace) for name in _INNER if name in node}
         return node | inner
 
     def _name(self, name: str, namespace: str) -> Any:
@@ -78,7 +90,7 @@ class _Bundle:
             return name
         full = _full(name, namespace)
         full = full if full in self._known or full in self._written else name
-        return full if full in self._written or full not in self._known else self.whole(self._known[full], "")
+        return full if full in self._written or full not in self._known else self.whole(*self._known[full])
 
     def _type(self, node: dict[str, Any], namespace: str) -> Any:
         inside = _namespace(node, namespace)

@@ -61,6 +61,19 @@ def test_a_schema_that_is_nothing_but_a_reference(main: Any) -> None:
     fastavro.parse_schema(json.loads(avro.bundled(json.dumps(main), REFERRED)))
 
 
+def test_a_type_that_is_defined_inside_of_a_referred_one_may_be_named_before_it() -> None:
+    tax = {"type": "record", "name": "Tax", "fields": [{"name": "rate", "type": "double"}]}  # shop.Tax, as enclosed
+    fields = [{"name": "tax", "type": ["null", tax]}, {"name": "taxes", "type": {"type": "map", "values": "Tax"}}]
+    line = {"type": "record", "name": "shop.Line", "fields": fields}
+    first = [{"name": "tax", "type": "shop.Tax"}, {"name": "line", "type": "shop.Line"}]
+    order = {"type": "record", "name": "Order", "fields": first}
+    value = {"tax": {"rate": 0.5}, "line": {"tax": {"rate": 1.5}, "taxes": {"a": {"rate": 2.5}}}}
+    names: dict[str, Any] = {}
+    fastavro.parse_schema(line, named_schemas=names)
+    bundle = json.loads(avro.bundled(json.dumps(order), {"shop.Line": json.dumps(line)}))
+    assert written(bundle, value) == written(order, value, names)
+
+
 def client(**subjects: tuple[str, list[Any]]) -> Any:
     def version(subject: str, number: int) -> Any:
         text, references = subjects[subject]
