@@ -28,7 +28,8 @@ canonical: Callable[[Any], bytes] = msgspec.json.Encoder(order="deterministic").
 def same(value: Any) -> bytes:
     """Equal values as equal bytes: 42 and 42.0 are one number, also inside arrays and objects, and the order of an
     object's fields does not matter."""
-    return canonical(_whole(value))
+    kind = type(value)
+    return encode(value) if kind is str or kind is int else canonical(_whole(value))
 
 
 def key_text(value: Any) -> bytes:
