@@ -52,6 +52,8 @@ PADDED = 1042
 OTHER_CHARACTERS = frozenset({"1267", "1270", "1271", "3854"})
 """Codes of MariaDB and MySQL for a text that cannot be converted to the character set of a column."""
 
+CURE = "correct the lookup, make the table, or grant the right to read it"
+
 
 class SqlLookups:
     """The lookups of one database. Types of columns are read once."""
@@ -74,8 +76,12 @@ class SqlLookups:
             self._types.clear()
             if product.code(error) in product.retryable or product.outage(error, cursor.connection):
                 raise
-            raise failed(lookup, f"{product.code(error)} {product.said(error)[:300]}") from error
+            raise failed(lookup, f"{self._words(error)}; {CURE}") from error
         return by_key(lookup, keys, rows)
+
+    def _words(self, error: Exception) -> str:
+        code, said = self._product.code(error), self._product.said(error)[:300]
+        return said if code in said else f"{code} {said}"
 
     def _storable_page(
         self, cursor: Any, lookup: Lookup, keys: Sequence[LookupKey]

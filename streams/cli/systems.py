@@ -73,7 +73,7 @@ def _guarded(name: str, system: System, app: App, look: Callable[[App], list[Sys
 def _store(app: App) -> list[SystemFinding]:
     with connected(app) as store:
         steps, level = store.migrate(dry_run=True), store.level()
-        looked_up = [] if steps else [*_others(app, store), *_lookups(app, store)]
+        looked_up = [*_unchecked(app)] if steps else [*_others(app, store), *_lookups(app, store)]
     found = [SystemFinding("store", True, f"{redacted(app.store)} can be used")]
     if steps and migrates(app):
         found.append(SystemFinding("store", True, f"run will migrate it: {', '.join(steps)}"))
@@ -96,6 +96,12 @@ def _others(app: App, store: Store) -> Iterator[SystemFinding]:
         yield SystemFinding("store", True, text, "give each app a database of its own, unless they are meant to share")
 
 
+def _unchecked(app: App) -> Iterator[SystemFinding]:
+    names = [f"{each.name} of agent {agent.name}" for agent in app.agents for each in agent.lookups]
+    if names:
+        yield SystemFinding("store", True, f"not checked before it is migrated: the lookups {', '.join(names)}")
+
+
 def _lookups(app: App, store: Store) -> list[SystemFinding]:
     """Runs each lookup without a key. Collections and hashes have no schema, so only tables can be wrong."""
     return [_lookup(agent.name, each, store) for agent in app.agents for each in agent.lookups]
@@ -106,8 +112,8 @@ def _lookup(agent: str, lookup: Lookup, store: Store) -> SystemFinding:
         with store.transaction() as session:
             store.look_up(session, lookup, [])
     except LookupFailed as error:
-        hint = "correct the lookup, make the table, or grant the right to read it"
-        return SystemFinding("store", False, f"agent {agent}: {error}", hint)
+        text, _, hint = str(error).rpartition("; ")
+        return SystemFinding("store", False, f"agent {agent}: {text}", hint)
     return SystemFinding("store", True, f"agent {agent} can look up {lookup.name}")
 
 

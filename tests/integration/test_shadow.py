@@ -67,13 +67,8 @@ def ran(
     found = text(kafka).replace("topic: delays", f"topic: {ns}-delays").replace("flights.dead", f"{ns}-dead")
     found = found.replace("app: flights", f"app: {ns}").replace("from: flights", f"from: {ns}-flights")
     file.write_text(found.replace("after: 3s", f"after: {timeout}") + "accept_level: volatile\nauto_migrate: true\n")
-    settings = {
-        "bootstrap.servers": kafka,
-        "log_level": 0,
-        "linger.ms": 20,
-        "enable.idempotence": True,
-    }  # keeps the order
-    producer = Producer(settings)
+    # idempotence keeps the order
+    producer = Producer({"bootstrap.servers": kafka, "log_level": 0, "linger.ms": 20, "enable.idempotence": True})
     outputs, letters = reader(kafka, f"{ns}-delays"), reader(kafka, f"{ns}-dead")
     results, dead = dict[bytes, Message](), dict[bytes, Message]()
     run = Run(str(Path(sys.executable).with_name("sluicegate")), "run", str(file))

@@ -35,11 +35,15 @@ def said(*arguments: str) -> tuple[int, Any]:
 
 
 def test_a_lookup_is_tried(path: Path) -> None:
+    assert "not checked before it is migrated: the lookups customer of agent enrich" in str(
+        said("check", str(path), "--connect")
+    )
     store: Any = open_store("sqlite:///state.db", str(path.parent))
     store.migrate()
     code, found = said("check", str(path), "--connect")
     assert code == 3
-    assert "agent enrich: lookup-failed: customer (table customers): no such table" in str(found)
+    assert "agent enrich: lookup-failed: customer (table customers): no such table: customers" in str(found)
+    assert "correct the lookup, make the table, or grant the right to read it" in str(found)
     store._database.run(lambda db: db.run("create table customers (id text, name text, tier text)"))
     code, found = said("check", str(path), "--connect")
     assert (code, "agent enrich can look up customer" in str(found)) == (0, True)
