@@ -1,7 +1,7 @@
 """An Avro schema with references, as one that stands alone: each named type is defined where it is first used."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 MOST_REFERENCES = 200
@@ -10,17 +10,17 @@ _NAMED = frozenset(("record", "error", "enum", "fixed"))
 _INNER = ("type", "items", "values")
 
 
-def referred(client: Any, schema: Any) -> dict[str, str]:
-    """The texts of the schemas that it refers to, also through others, by the names of the references. Raises what the
-    client raises for a subject or version that the registry does not have."""
+def referred(version: Callable[[Any], Any], schema: Any) -> dict[str, str]:
+    """The texts of the schemas that it refers to, also through others, by the names of the references. `version`
+    returns the schema that a reference means; its errors pass."""
     texts: dict[str, str] = {}
     waiting = [*(schema.references or ())]
     while waiting and len(texts) <= MOST_REFERENCES:
         reference = waiting.pop()
         if reference.name not in texts:
-            found = client.get_version(reference.subject, reference.version).schema
-            texts[reference.name] = str(found.schema_str)
-            waiting += found.references or ()
+            meant = version(reference)
+            texts[reference.name] = str(meant.schema_str)
+            waiting += meant.references or ()
     return texts
 
 

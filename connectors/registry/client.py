@@ -75,14 +75,22 @@ class RegistryClient:
         if kind == "PROTOBUF":
             return self._asked(lambda: protobuf.bundled(self._client, found), refused)
         if found.references and kind == "AVRO":
-            return self._bundled(id, found, refused)
+            return self._bundled(id, found)
         return str(found.schema_str)
 
-    def _bundled(self, id: SchemaKey, schema: Any, refused: Callable[[Any], Exception]) -> str:
+    def _bundled(self, id: SchemaKey, schema: Any) -> str:
         """Raises UnknownId and Unavailable."""
-        referred = self._asked(lambda: avro.referred(self._client, schema), refused)
+
+        def version(reference: Any) -> Any:
+            gone = f"schema {id} refers to version {reference.version} of the subject {reference.subject}, which the "
+            gone += f"schema registry at {self._place} does not have"
+            number = int(reference.version)
+            return self._asked(
+                lambda: self._client.get_version(reference.subject, number).schema, lambda _: UnknownId(gone)
+            )
+
         try:
-            return avro.bundled(str(schema.schema_str), referred)
+            return avro.bundled(str(schema.schema_str), avro.referred(version, schema))
         except ValueError as error:
             raise UnknownId(f"schema id {id} and the schemas that it refers to cannot be read: {error}") from error
 

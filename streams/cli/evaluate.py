@@ -125,9 +125,13 @@ def _json(option: str, text: str) -> Any:
 
 def _of_record(app: App, agent: Agent, record: "Record") -> dict[str, Any]:
     from sluicegate.streams.operations.answering import RecordClauses, becomes
+    from sluicegate.streams.operations.sampling import implausible
 
-    clauses = RecordClauses(agent)
-    answers = [_answer(clauses.answer(number, record)) for number in range(len(clauses.names))]
+    clauses, answers = RecordClauses(agent), []
+    for number in range(len(clauses.names)):
+        answer = clauses.answer(number, record)
+        why = implausible(answer, record)
+        answers.append(_answer(answer) | ({} if why is None else {"warning": why}))
     return {"clauses": answers, **_verdict(becomes(app.name, agent, record))}
 
 
@@ -198,7 +202,7 @@ def _print(document: dict[str, Any], record: str) -> None:
 
 def _line(answer: dict[str, Any]) -> str:
     if "answer" in answer:
-        return _text(answer["answer"])
+        return _text(answer["answer"]) + (f" ({answer['warning']})" if "warning" in answer else "")
     if "problem" not in answer:
         return "not asked: it sees results, give one with --result"
     other = f"{answer['failed']}: " if answer["failed"] not in ("", answer["clause"]) else ""

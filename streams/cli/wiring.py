@@ -57,7 +57,9 @@ def prepare(
         judge_registry(chosen)
         judge_topics(asked(kafka, lambda: _with_own(ready, chosen, admin.existing(ready.kafka, topics, timeout))))
         if left := asked(store_of(app), lambda: _left_behind(app)):
-            judge_left(app, asked(kafka, lambda: _without_workers(ready, left, timeout)), leave)
+            if ready is app:  # no other run shares a broker that is inside this one
+                left = asked(kafka, lambda: _without_workers(app, left, timeout))
+            judge_left(app, left, leave)
         asked(store_of(app), lambda: record(app, agents, options))
         if ready is app:
             if weak := asked(kafka, lambda: _fragile(app, chosen)):

@@ -40,6 +40,10 @@ class Holding(NamedTuple):
     def empty(self) -> bool:
         return not (self.groups or self.items or self.rows)
 
+    @property
+    def one(self) -> bool:
+        return self.groups + self.items + self.rows == 1
+
     def __str__(self) -> str:
         parts = ((self.groups, "open group"), (self.items, "sealed item"), (self.rows, "unsent row"))
         return " and ".join(counted(number, noun) for number, noun in parts if number) or "nothing"
@@ -162,7 +166,10 @@ def _refused(
 def _leaving(what: str, left: Holding | None) -> list[str]:
     if left is None or left.empty:
         return []
-    return [f"{what}: {left} stay in the store, and no agent fires or sends them; run the old file until they are gone"]
+    stay, them, are = ("stays", "it", "it is") if left.one else ("stay", "them", "they are")
+    return [
+        f"{what}: {left} {stay} in the store, and no agent fires or sends {them}; run the old file until {are} gone"
+    ]
 
 
 def _holding(

@@ -31,8 +31,8 @@ class ClauseSample:
     example: tuple[str, int, int] | None = None
 
     def add(self, answer: ClauseAnswer, record: Record) -> None:
-        if self.clause == TIME and not answer.problem:
-            answer = _plausible(answer, record)
+        if (why := implausible(answer, record)) is not None:
+            answer = answer._replace(problem=why, failed=TIME)
         if not answer.problem:
             self.outcomes[_outcome(self.clause, answer.value)] += 1
             return
@@ -75,10 +75,12 @@ def newest(bounds: Mapping[TopicPartition, tuple[int, int]], most: int) -> dict[
     return found
 
 
-def _plausible(answer: ClauseAnswer, record: Record) -> ClauseAnswer:
-    """A time that is years away from Kafka's timestamp is a problem: most likely its unit is another one."""
+def implausible(answer: ClauseAnswer, record: Record) -> str | None:
+    """Why the time of a record is most likely in another unit: it is years away from Kafka's timestamp."""
+    if answer.clause != TIME or answer.problem:
+        return None
     away = years_away(milliseconds(answer.value, "rfc3339", TIME), record)
-    return answer if away is None else answer._replace(problem=f"{away}: is its `unit` right?", failed=TIME)
+    return None if away is None else f"{away}: is its `unit` right?"
 
 
 def _outcome(clause: str, value: object) -> str:

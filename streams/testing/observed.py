@@ -11,15 +11,16 @@ from sluicegate.streams.testing.log import LogRecord
 from sluicegate.streams.testing.matching import described, shown
 from sluicegate.streams.testing.outputs import ReadOutput, text_of
 from sluicegate.streams.units import spoken_duration
+from sluicegate.streams.windows.marks import STATE
 from sluicegate.streams.wording import counted
 
 MOST = 3  # dead letters of different reasons, outputs of a topic, groups of an agent
 COUNTED = {
     "records_skipped": "skipped {} (on_null or on_missing: skip)",
     "records_duplicate": "dropped {} as duplicates (dedupe)",
-    "records_past_window": "left out {} that were late: the window had closed",
-    "records_partly_late": "counted {} that were late only in the windows that were still open",
-    "legs_late": "received {} of a leg that were late",
+    "records_past_window": "left out {}, too late: the window had closed",
+    "records_partly_late": "counted {} only in the windows that were still open",
+    "legs_late": "received {} of a leg too late",
     "records_passed_over": "passed over {}, which a `dead retry` sent for another agent",
 }
 """What an agent did with a number of records, by metric. `where` is told with its records, and `fires` with reasons."""
@@ -27,9 +28,14 @@ COUNTED = {
 
 def observed(driver: TestDriver, topic: str, unmatched: Sequence[ReadOutput]) -> tuple[str, ...]:
     """`topic` is where an output was expected; empty: the test failed elsewhere. `unmatched` are the outputs of other
-    topics that no step has expected, in their order."""
+    topics that no step has expected, in their order. The internal topic of a correlation and time marks are no outputs
+    of the file."""
     letters = [output for output in unmatched if output.topic in driver.dead_letter_topics]
-    others = [output for output in unmatched if output.topic not in driver.dead_letter_topics]
+    internal = {
+        *driver.dead_letter_topics,
+        *(to.topic for agent in driver.app.agents if agent.leg for to in agent.outputs),
+    }
+    others = [output for output in unmatched if output.topic not in internal and STATE not in output.headers]
     chosen = _before(driver.app.agents, topic) if topic else driver.app.agents
     agents = chain.from_iterable(_of_agent(driver, agent) for agent in chosen)
     return (*_letters(letters), *_outputs(others), *agents)

@@ -84,7 +84,8 @@ class CorrelatedByTime(WindowGroups):
             if least <= time <= most:
                 return False
             apart = (least - time if time < least else time - most) / 1000
-            self.ended.refuse(self, record, f"its time is {apart:g} s too far from the other records of its key")
+            said = f"its time is {apart:g} s too far from the other records of its key; a longer `timeout` takes both"
+            self.ended.refuse(self, record, said)
             return True
         if self.ended.refuses(self, key, record, now):
             return True

@@ -98,7 +98,7 @@ def test_a_bearer_token_stands_for_the_password(url: str, certificate: Certifica
     ("id", "kind", "error"),
     [
         (8, UnknownId, "is PROTOBUF, not AVRO"),
-        (9, UnknownId, "has no schema with id 9"),
+        (9, UnknownId, "schema 9 refers to version 1 of the subject gone, which the schema registry at"),
         (13, UnknownId, "schema id 13 and the schemas that it refers to cannot be read"),
         (10, UnknownId, "has no schema with id 10"),
         (11, Unavailable, r"answers with HTTP 503 \(no leader\)"),

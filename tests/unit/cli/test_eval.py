@@ -352,3 +352,12 @@ def test_what_only_one_agent_lacks_is_usage(log: Log, plain: Callable[..., Resul
 def test_brokers_that_do_not_answer_end_with_3(plain: Callable[..., Result]) -> None:
     done = plain("sums", "--at", "orders/0/0")
     assert (done.exit_code, "Kafka" in done.stderr) == (3, True), done.output
+
+
+def test_a_time_that_is_years_away_is_doubted(tmp_path: Path) -> None:
+    window = "aggregate: {window: {tumbling: 5m, time: {field: ts, unit: ms}}}"
+    file = tmp_path / "times.yaml"
+    file.write_text(f"{FILE.partition('agents:')[0]}agents:\n  sums: {{from: orders, {window}, to: out}}\n")
+    shown = CliRunner().invoke(main, ["eval", str(file), "sums", "--key", "k", "--value", '{"ts": 1767225660}'])
+    assert shown.exit_code == 0
+    assert "before Kafka's timestamps: is its `unit` right?)" in shown.stdout

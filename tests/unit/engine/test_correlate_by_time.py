@@ -150,7 +150,7 @@ def test_a_record_at_the_very_end_is_in_time_and_the_next_millisecond_is_late(sc
     scene.put("order", ("a", 1), ("b", 1)).run().put("payment", ("a", 61)).run()
     assert scene.results == [("a", "until", 1, 61, None)]
     scene.put("payment", ("b", 62)).run()
-    assert scene.late == ["its time is 1 s too far from the other records of its key"]
+    assert scene.late == ["its time is 1 s too far from the other records of its key; a longer `timeout` takes both"]
     scene.put("order", ("z", 90)).run()
     assert scene.results[1:] == [("b", "timeout", 1, None, "event")]
 
@@ -158,7 +158,7 @@ def test_a_record_at_the_very_end_is_in_time_and_the_next_millisecond_is_late(sc
 def test_how_far_legs_may_be_apart_does_not_depend_on_which_is_read_first(scene: Scene) -> None:
     scene.put("payment", ("a", 62)).run().put("order", ("a", 1)).run()
     assert scene.results == []
-    assert scene.late == ["its time is 1 s too far from the other records of its key"]
+    assert scene.late == ["its time is 1 s too far from the other records of its key; a longer `timeout` takes both"]
 
 
 def test_an_earlier_record_makes_its_group_end_earlier(scene: Scene) -> None:

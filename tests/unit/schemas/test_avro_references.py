@@ -1,6 +1,7 @@
 """Avro schemas with references become schemas that stand alone."""
 
 import json
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -74,12 +75,12 @@ def test_a_type_that_is_defined_inside_of_a_referred_one_may_be_named_before_it(
     assert written(bundle, value) == written(order, value, names)
 
 
-def client(**subjects: tuple[str, list[Any]]) -> Any:
-    def version(subject: str, number: int) -> Any:
-        text, references = subjects[subject]
-        return SimpleNamespace(schema=SimpleNamespace(schema_str=text, references=references))
+def versions(**subjects: tuple[str, list[Any]]) -> Callable[[Any], Any]:
+    def version(reference: Any) -> Any:
+        text, references = subjects[reference.subject]
+        return SimpleNamespace(schema_str=text, references=references)
 
-    return SimpleNamespace(get_version=version)
+    return version
 
 
 def reference(name: str, subject: str) -> Any:
@@ -88,17 +89,15 @@ def reference(name: str, subject: str) -> Any:
 
 def test_references_of_references_are_read_once_each() -> None:
     money = reference("shop.Money", "money")
-    known = client(money=(json.dumps(MONEY), []), line=(json.dumps(LINE), [money]))
+    known = versions(money=(json.dumps(MONEY), []), line=(json.dumps(LINE), [money]))
     schema = SimpleNamespace(references=[money, reference("shop.Line", "line")])
     assert avro.referred(known, schema) == {"shop.Line": json.dumps(LINE), "shop.Money": json.dumps(MONEY)}
 
 
 def test_an_endless_chain_of_references_is_refused() -> None:
-    endless = SimpleNamespace(
-        get_version=lambda subject, _: SimpleNamespace(
-            schema=SimpleNamespace(schema_str="{}", references=[reference(f"{subject}x", f"{subject}x")])
-        )
-    )
+    def endless(of: Any) -> Any:
+        return SimpleNamespace(schema_str="{}", references=[reference(f"{of.subject}x", f"{of.subject}x")])
+
     found = avro.referred(endless, SimpleNamespace(references=[reference("a", "a")]))
     with pytest.raises(ValueError, match="more than 200 references"):
         avro.bundled('"int"', found)

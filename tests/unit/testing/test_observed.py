@@ -199,3 +199,12 @@ def test_many_dead_letters_stay_on_one_screen(invoke: Invoke) -> None:
     assert next(line for line in lines if "dead letter" in line).startswith("        agent a: 9 dead letters on m.dead")
     assert len(lines) < 8
     assert any(line.startswith("        dead letters of ") for line in lines)
+
+
+def test_the_internal_topic_of_a_correlation_and_its_time_marks_are_not_shown(invoke: Invoke) -> None:
+    pairs = HEAD.replace("    from: m.in\n", "    correlate: {legs: {l: m.l, r: m.r}, timeout: 1m}\n    to: m.out\n")
+    only = "    - send: {topic: m.l, key: k, value: {amount: 1}}\n    - advance: 30s\n"
+    result = invoke(pairs + TESTS + only + EXPECT)
+    assert result.exit_code == 1
+    assert "1 group still open" in result.stdout
+    assert "that no step expects" not in result.stdout
