@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from confluent_kafka import IsolationLevel
 from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import OffsetSpec
 
@@ -14,6 +15,13 @@ from sluicegate.streams.contracts.stores import TopicPartition
 def ends(kafka: Settings, partitions: Sequence[TopicPartition], timeout: float = TIMEOUT) -> dict[TopicPartition, int]:
     """The next offset of each partition. Raises SystemNotReady within `timeout` seconds."""
     return _asked(kafka, partitions, OffsetSpec.latest(), timeout)
+
+
+def readable_ends(
+    kafka: Settings, partitions: Sequence[TopicPartition], timeout: float = TIMEOUT
+) -> dict[TopicPartition, int]:
+    """As `ends`, for a reader of committed records: the first offset of an open transaction ends a partition."""
+    return _asked(kafka, partitions, OffsetSpec.latest(), timeout, IsolationLevel.READ_COMMITTED)
 
 
 def bounds(
@@ -37,14 +45,18 @@ def since(
 
 
 def _asked(
-    kafka: Settings, partitions: Sequence[TopicPartition], spec: OffsetSpec, timeout: float
+    kafka: Settings,
+    partitions: Sequence[TopicPartition],
+    spec: OffsetSpec,
+    timeout: float,
+    isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
 ) -> dict[TopicPartition, int]:
     if not partitions:
         return {}
     asked = {Position(topic, number): spec for topic, number in partitions}
     found = {}
     admin = open_admin(kafka)  # kept until the end: the futures of a client that was collected never end
-    for partition, future in admin.list_offsets(asked, request_timeout=timeout).items():
+    for partition, future in admin.list_offsets(asked, request_timeout=timeout, isolation_level=isolation).items():
         place = partition.topic, partition.partition
         doing = f"reading where {partition.topic}/{partition.partition} begins and ends"
         found[place] = int(problems.answer(future, timeout + 1, doing).offset)

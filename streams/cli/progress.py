@@ -9,13 +9,14 @@ from typing import Any
 import msgspec
 
 from sluicegate.connectors.kafka.admin import existing
-from sluicegate.connectors.kafka.ends import ends
+from sluicegate.connectors.kafka.ends import readable_ends
+from sluicegate.connectors.kafka.unread import read_to_the_end
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.cli.letters import Counts
 from sluicegate.streams.cli.running import RunPartition, partitions
 from sluicegate.streams.config import redacted
 from sluicegate.streams.config.kafka import EMBEDDED
-from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.stores import Store, TopicPartition
 from sluicegate.streams.contracts.values import Level, Partition, PartitionView
 from sluicegate.streams.errors import ChangelogIncomplete, ConfigurationError, SystemNotReady
 from sluicegate.streams.operations.dead_changes import retried
@@ -109,7 +110,7 @@ def status(app: App, store: Store, timeout: float, counts: Counts, only: str | N
         _progress(agents[p.agent], p, store.read(p), high.get(p[2:]), letters, live.get(p[1:]))
         for p in sorted(everything)
     ]
-    rows = _with_unowned(rows)
+    rows = _with_unowned(_without_transactions(app, rows, timeout))
     totals = [_total(app, agent, store, [row for row in rows if row.agent == agent.name]) for agent in app.agents]
     transactional = [agent.name for agent in app.agents if agent.delivery == "transactional"]
     return Status(app.name, redacted(app.store), store.level(), rows, totals, unreachable, transactional, left)
@@ -129,14 +130,15 @@ def _left(app: App, left: LeftBehind) -> LeftPartition:
 def _kafka(
     app: App, timeout: float, counts: Counts, mended: Container[str]
 ) -> tuple[dict[tuple[str, int], int], DeadLetterCounts | None, str | None]:
-    """The next offset of every input partition, the counts of dead letters, and why Kafka could not be asked."""
+    """The end of every input partition for a reader of committed records, the counts of dead letters, and why Kafka
+    could not be asked."""
     if app.kafka["bootstrap.servers"] == EMBEDDED:
         return {}, None, "the embedded broker answers only its own run"
     inputs = sorted({topic for agent in app.agents for topic in agent.topics})
     high: dict[tuple[str, int], int] = {}
     try:
         there = existing(app.kafka, inputs, timeout)
-        high = ends(app.kafka, [(topic, n) for topic in inputs for n in range(there[topic] or 0)], timeout)
+        high = readable_ends(app.kafka, [(topic, n) for topic in inputs for n in range(there[topic] or 0)], timeout)
         return high, counts.read(mended), None
     except SystemNotReady as error:
         return high, None, str(error)
@@ -156,13 +158,24 @@ def _progress(
         return PartitionProgress(*place, high=high, lag=high, dead=dead, note=live.note(None) if live else None)
     claim = view.claim
     offset = claim.offset if claim.offset >= 0 else None
-    read = (offset or 0) if live is None else live.read(offset or 0)
-    lag = None if high is None else max(0, high - read)
+    lag = None if high is None else max(0, high - (offset or 0))
     open_groups, oldest, deadline, note = _groups(agent, partition, view)
     notes = "; ".join(filter(None, (live.note(claim.member) if live else None, note))) or None
     return PartitionProgress(
         *place, claim.owner or None, offset, high, lag, open_groups, oldest, deadline, view.unsent, dead, notes
     )
+
+
+def _without_transactions(app: App, rows: Sequence[PartitionProgress], timeout: float) -> list[PartitionProgress]:
+    """A partition whose offsets behind the committed one are those of transactions, and of no record, has no lag."""
+    asked: dict[str, dict[TopicPartition, int]] = {}
+    for row in rows:
+        if row.lag:
+            asked.setdefault(row.agent, {})[row.topic, row.partition] = row.offset or 0
+    ended = {(agent, *place) for agent, of in asked.items() for place in read_to_the_end(app.kafka, of, timeout)}
+    return [
+        msgspec.structs.replace(row, lag=0) if (row.agent, row.topic, row.partition) in ended else row for row in rows
+    ]
 
 
 def _with_unowned(rows: Sequence[PartitionProgress]) -> list[PartitionProgress]:

@@ -26,12 +26,6 @@ class RunPartition(NamedTuple):
     state: str
     error: str | None
     detail: str | None
-    offset: int
-    end: int
-
-    def read(self, offset: int) -> int:
-        """The offset up to which the partition was read, where this one is committed."""
-        return max(offset, self.end) if offset == self.offset else offset
 
     def note(self, owner: str | None) -> str | None:
         """Why the partition does not go on. `owner` is the name in its claim: a worker that has halted says only what
@@ -53,7 +47,7 @@ def partitions(app: App) -> dict[AgentPartition, RunPartition]:
             owner = member(worker["agent"], worker["worker"], worker["pid"])
             for p in worker["partitions"]:
                 place = worker["agent"], p["topic"], p["number"]
-                found[place] = RunPartition(owner, p["state"], p["error"], p["detail"], p["offset"], p["end"])
+                found[place] = RunPartition(owner, p["state"], p["error"], p["detail"])
         return found
     except (OSError, ValueError, KeyError, TypeError):
         return {}

@@ -1,6 +1,8 @@
 """The lag of a worker that stands at the end of a topic with transactions, and partitions that are added to a topic."""
 
 import json
+import re
+import signal
 import subprocess
 import sys
 import time
@@ -47,8 +49,11 @@ class Started:
         return {each["number"]: each for each in worker["partitions"]}
 
     def status(self) -> list[dict[str, Any]]:
+        """As on another machine: no port of a run answers."""
+        elsewhere = self.path.with_name("elsewhere.yaml")
+        elsewhere.write_text(re.sub("port: [0-9]+", "port: 0", self.path.read_text()))
         done = subprocess.run(
-            [SLUICEGATE, "status", self.path, "--json"], capture_output=True, text=True, timeout=60, check=True
+            [SLUICEGATE, "status", elsewhere, "--json"], capture_output=True, text=True, timeout=60, check=True
         )
         partitions: list[dict[str, Any]] = json.loads(done.stdout)["partitions"]
         return partitions
@@ -93,6 +98,25 @@ def test_a_worker_that_has_read_everything_has_no_lag(started: Started) -> None:
     [row] = started.status()
     assert (row["offset"], row["high"], row["lag"]) == (3, 12, 0)
     assert started.lag_seconds() == [0.0]
+
+
+def test_status_tells_records_that_wait_from_offsets_of_transactions_when_nothing_runs(started: Started) -> None:
+    in_transactions(started)
+    wait_until(lambda: started.partitions()[0]["offset"] == 3, 30, "both records are committed")
+    started.run.signal(signal.SIGTERM)
+    assert started.run.exit_code(40) == 0
+    [row] = started.status()
+    assert (row["owner"], row["high"], row["lag"]) == (None, 12, 0)
+    open_ = Producer({"bootstrap.servers": started.kafka, "transactional.id": started.topic, "log_level": 0})
+    open_.init_transactions(30)
+    open_.begin_transaction()
+    open_.produce(started.topic, b"{}", key=b"k")
+    assert open_.flush(20) == 0
+    [row] = started.status()
+    assert (row["high"], row["lag"]) == (12, 0)  # no reader gets the record yet
+    open_.commit_transaction(30)
+    [row] = started.status()
+    assert (row["high"], row["lag"]) == (14, 11)
 
 
 def test_added_partitions_are_read_soon_by_a_worker_that_runs(started: Started) -> None:

@@ -267,20 +267,26 @@ def test_a_partition_that_fails_again_and_again_in_a_run_on_this_machine_says_wh
         assert status(app, store, 1.0).partitions[0].note == "retrying: no such table customers"
 
 
-def test_a_worker_that_stands_at_the_end_of_a_topic_with_transactions_has_no_lag(log, clock, running, monkeypatch):
+def test_a_partition_that_is_read_to_its_last_record_has_no_lag(log, clock, monkeypatch):
     store = memory(clock)
     feed(log, "ab")
     Driver(AGENT, store, log, clock).give(0).turns()
-    monkeypatch.setattr("sluicegate.streams.cli.progress._kafka", lambda *_: ({("in", 0): 6}, None, None))
-    for offset, end, lag in ((2, 6, 0), (2, 5, 1), (2, -1, 4), (1, 6, 4)):
-        app = running(None, PartitionReport("in", 0, "running", offset=offset, end=end))
-        assert status(app, store, 1.0).partitions[0].lag == lag
+    monkeypatch.setattr("sluicegate.streams.cli.progress._kafka", lambda *_: ({("in", 0): 6, ("in", 1): 3}, None, None))
+    asked = []
+    for ended, lags in (({("in", 0)}, [0, 3]), ({("in", 1)}, [4, 0]), (set(), [4, 3])):
+        monkeypatch.setattr(
+            "sluicegate.streams.cli.progress.read_to_the_end",
+            lambda kafka, offsets, timeout, ended=ended: asked.append(offsets) or ended,
+        )
+        assert [row.lag for row in status(APP, store, 1.0).partitions] == lags
+    assert asked == [{("in", 0): 2, ("in", 1): 0}] * 3
 
 
 def test_a_partition_that_nobody_owns_while_workers_run_is_named(log, clock, monkeypatch):
     store = memory(clock)
     feed(log, "ab")
     monkeypatch.setattr("sluicegate.streams.cli.progress._kafka", lambda *_: ({("in", 0): 2, ("in", 1): 7}, None, None))
+    monkeypatch.setattr("sluicegate.streams.cli.progress.read_to_the_end", lambda *_: set())
     assert [row.note for row in status(APP, store, 1.0).partitions] == [None, None]
     Driver(AGENT, store, log, clock).give(0).turns()
     [owned, unowned] = status(APP, store, 1.0).partitions
