@@ -9,6 +9,7 @@ import msgspec
 from sluicegate.streams.aggregation.layout import Bags, GroupState
 from sluicegate.streams.aggregation.seen import SeenIds
 from sluicegate.streams.aggregation.seen import halves as seen_halves
+from sluicegate.streams.contracts.ids import GroupNumber
 from sluicegate.streams.errors import BufferFull, ChangelogIncomplete
 
 PLAIN, LZ4 = b"\x00", b"\x01"
@@ -26,9 +27,9 @@ class Section(msgspec.Struct, frozen=True, array_like=True):
     """The part of an entry about sealed items (sluicegate.streams.handlers.sealed): `items` by number (None: ended),
     the attempts that were begun, and the reason why an item is parked (empty: no longer parked)."""
 
-    items: dict[int, bytes | None] = {}
-    attempts: dict[int, int] = {}
-    parked: dict[int, str] = {}
+    items: dict[GroupNumber, bytes | None] = {}
+    attempts: dict[GroupNumber, int] = {}
+    parked: dict[GroupNumber, str] = {}
 
     @property
     def empty(self) -> bool:

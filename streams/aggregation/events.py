@@ -8,6 +8,7 @@ from uuid import UUID
 
 import msgspec
 
+from sluicegate.streams.contracts.ids import GroupNumber
 from sluicegate.streams.contracts.record import Headers, Record
 
 COUNT_LOWERED = "count-lowered"
@@ -58,9 +59,8 @@ class Fire(msgspec.Struct, frozen=True, gc=False):
     retries: int = 0
 
     @property
-    def number(self) -> int | tuple[int, ...]:
-        """What the id of the fire is made of beside the partition: the first offset, the start of a window that shares
-        its records, and the revision of a result that is sent again."""
+    def number(self) -> GroupNumber:
+        """Names the group among all groups of its partition."""
         window = self.window
         if window is None:
             return self.first

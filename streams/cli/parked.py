@@ -49,8 +49,8 @@ def retry(
             )
         chosen = [each for each in found if not places or _place(each) in places]
         for partition in sorted({each.partition for each in chosen}):
-            offsets = [each.offset for each in chosen if each.partition == partition]
-            parking.retry(store, partition, offsets, person(why, by))
+            numbers = [item.number for item in chosen if item.partition == partition]
+            parking.retry(store, partition, numbers, person(why, by))
     print(f"{len(chosen)} let go")
     return DONE
 

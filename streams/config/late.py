@@ -120,14 +120,10 @@ def findings(agent: "AgentModel", rule: "Aggregate", path: Path) -> Iterator[Fil
 def _amended(agent: "AgentModel", rule: "Aggregate", path: Path, at: Path) -> Iterator[FileFinding]:
     aggregate = (*path, "aggregate")
     whole = "a revised result replaces the one before, so it must be of the whole window"
-    several = "a window has several results then, and {} knows one yet".format
     for place, wrong, why in (
         ((*aggregate, "count"), rule.count is not None, whole),
         ((*aggregate, "until"), rule.until is not None, whole),
         ((*aggregate, "on_full"), on_full(rule) == "fire-oldest", f"{whole}; dead-letter and stop do"),
-        ((*path, "handler"), agent.handler is not None, several("a handler")),
-        ((*path, "lookup"), agent.lookup is not None, several("a lookup")),
-        ((*path, "history"), agent.history is not None, several("history")),
     ):
         if wrong:
             yield FileFinding(place, f"does not go together with amend: {why}", "leave one out", (place, at))

@@ -265,13 +265,6 @@ def findings(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
             ((*aggregate, "until"), rule.until is not None, f"{ends}, or at a limit"),
             ((*aggregate, "compute"), folds, f"{parts} are merged, and a reducer of yours cannot be merged yet"),
         ]
-    if window.kind == "hopping":
-        several = "a record is in several hopping windows, and {} knows one yet".format
-        left_out += [
-            ((*path, "handler"), agent.handler is not None, several("a handler")),
-            ((*path, "lookup"), agent.lookup is not None, several("a lookup")),
-            ((*path, "history"), agent.history is not None, several("history")),
-        ]
     for place, wrong, why in left_out:
         if wrong:
             yield FileFinding(place, f"does not go together with a window: {why}", "leave one out", (place, at))

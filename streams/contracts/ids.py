@@ -11,6 +11,13 @@ from uuid import UUID, uuid5
 from sluicegate.schemas.json import canonical
 from sluicegate.streams.contracts.values import Partition
 
+GroupNumber = int | tuple[int, ...]
+"""What the id of a result is made of beside its partition: the offset of the group's first record; of a window that
+shares its records with others, this offset and the start of the window in milliseconds since 1970; from the second
+revision of a result on, both and the revision. The number of a message is its offset."""
+Identify = Callable[[GroupNumber], str]
+"""The id of the message or group with this number."""
+
 NAMESPACE = UUID("9c1f6a52-6f0e-5d0b-8a53-0f7d3c1f2e64")
 _VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 
@@ -25,12 +32,12 @@ def named_timeout_id(app: str, name: str) -> UUID:
     return uuid5(NAMESPACE, canonical(["timeout-named", app, name]).decode())
 
 
-def _numbered(*parts: str | int) -> Callable[[int | tuple[int, ...]], str]:
+def _numbered(*parts: str | int) -> Identify:
     """As uuid.uuid5 of the canonical array [*parts, number], or of [*parts, *numbers], with all parts but the numbers
     hashed already."""
     shared = hashlib.sha1(NAMESPACE.bytes + canonical(parts)[:-1] + b",", usedforsecurity=False)
 
-    def identify(number: int | tuple[int, ...]) -> str:
+    def identify(number: GroupNumber) -> str:
         digest = shared.copy()
         digest.update(b"%d]" % number if isinstance(number, int) else b"%s]" % ",".join(map(str, number)).encode())
         return _text(digest.hexdigest())
@@ -45,13 +52,12 @@ def _text(digest: str) -> str:
 _output = hashlib.sha1(NAMESPACE.bytes + b'["output","', usedforsecurity=False)
 
 
-def fire_ids(partition: Partition, topic_id: str) -> Callable[[int | tuple[int, ...]], str]:
-    """The ids of fires by the offset of the group's first record. Of a hopping window: by this offset and the start of
-    the window, in milliseconds since 1970. From the second revision of a result on: by both and the revision."""
+def fire_ids(partition: Partition, topic_id: str) -> Identify:
+    """The ids of fires by the number of the group."""
     return _numbered("fire", partition.app, partition.agent, partition.topic, topic_id, partition.number)
 
 
-def dead_ids(partition: Partition, topic_id: str) -> Callable[[int | tuple[int, ...]], str]:
+def dead_ids(partition: Partition, topic_id: str) -> Identify:
     """The ids of dead letters by the record's offset."""
     return _numbered("dead", partition.app, partition.agent, partition.topic, topic_id, partition.number)
 
@@ -76,3 +82,8 @@ def replayed_id(fire: str, number: int) -> str:
 def retry_id(dead: str, number: int) -> str:
     """The id of a dead letter's record when it is sent again for the first time (0) or another time."""
     return str(uuid5(NAMESPACE, canonical(["retry", dead, number]).decode()))
+
+
+def in_order(number: GroupNumber) -> tuple[int, ...]:
+    """Sorts numbers by their first records, then by their windows and revisions."""
+    return (number,) if isinstance(number, int) else number

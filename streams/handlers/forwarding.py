@@ -5,7 +5,7 @@ of it, or if it must be valid for a schema.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.results import Route, clauses, route, taking
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.causes import cause
+from sluicegate.streams.contracts.ids import Identify
 from sluicegate.streams.contracts.record import Headers, Record, passed_on
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.errors import ProduceStopped
@@ -85,9 +86,7 @@ class Forwarding(RecordProcessor):
                 items += [event for event in groups.drain() if isinstance(event, Refused)]
         return items
 
-    def run(
-        self, items: Sequence[Item], identify: Callable[[int], str], session: object, place: TopicPartition
-    ) -> list[Event]:
+    def run(self, items: Sequence[Item], identify: Identify, session: object, place: TopicPartition) -> list[Event]:
         events: list[Event] = []
         for item in items:
             if isinstance(item, Message):

@@ -21,6 +21,7 @@ from sluicegate.streams.aggregation.results import document
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.calling.pool import Pool
 from sluicegate.streams.causes import Cause, cause
+from sluicegate.streams.contracts.ids import GroupNumber, Identify
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.errors import HandlerFailed
@@ -125,9 +126,7 @@ class Handling(RecordProcessor):
         """A message that the store kept."""
         return Message(self.decode(record.value() or b""), record)
 
-    def run(
-        self, items: Sequence[Item], identify: Callable[[int], str], session: Any, place: TopicPartition
-    ) -> list[Event]:
+    def run(self, items: Sequence[Item], identify: Identify, session: Any, place: TopicPartition) -> list[Event]:
         """Handle all items of one partition, and return their events. Raises what `Failures.judge` raises. With a
         session it raises the handler's own error: the store must see it first, and then `failed` is called."""
         events: list[Event] = []
@@ -302,7 +301,7 @@ class Handling(RecordProcessor):
             f"{len(called)} messages failed together ({type(error).__name__}): they are tried again in two halves", 0.0
         ) from error
 
-    def committed(self, items: Sequence[Item], identify: Callable[[int], str], place: TopicPartition) -> None:
+    def committed(self, items: Sequence[Item], identify: Identify, place: TopicPartition) -> None:
         """Forget the failures of these committed items."""
         failures = self._failures.get(place)
         if items and failures is not None and (failures.remembers or self._policy.troubled):
@@ -379,9 +378,9 @@ def extent(item: Message | Fire) -> tuple[int, int]:
     return (item.last, item.count) if isinstance(item, Fire) else (0, 1)
 
 
-def number_of(item: Message | Fire) -> int:
-    """The offset from which the item's id is made."""
-    return item.record.offset() if isinstance(item, Message) else item.first
+def number_of(item: Message | Fire) -> GroupNumber:
+    """The number from which the item's id is made."""
+    return item.record.offset() if isinstance(item, Message) else item.number
 
 
 def decided(items: Sequence[Item], events: Sequence[Event]) -> list[Event]:

@@ -6,6 +6,7 @@ import msgspec
 
 from sluicegate.schemas import json
 from sluicegate.streams.aggregation.events import Closing, Fire
+from sluicegate.streams.contracts.ids import GroupNumber, in_order
 from sluicegate.streams.contracts.record import KeptRecord, headers
 from sluicegate.streams.handlers.values import Message
 
@@ -25,14 +26,17 @@ def pack(item: Message | Fire) -> bytes:
     return _encode((1, *fields, json.encode(item.values), item.removed, *more))
 
 
-def unpack(packed: bytes, place: tuple[str, int], number: int, read: Callable[[KeptRecord], Message]) -> Message | Fire:
+def unpack(
+    packed: bytes, place: tuple[str, int], number: GroupNumber, read: Callable[[KeptRecord], Message]
+) -> Message | Fire:
     kind, *rest = _decode(packed)
+    first = in_order(number)[0]
     if kind == 0:
         key, value, pairs, at = rest
-        return read(KeptRecord((*place, number), key, value, [(name, text) for name, text in pairs], (at[0], at[1])))
+        return read(KeptRecord((*place, first), key, value, [(name, text) for name, text in pairs], (at[0], at[1])))
     key, count, reason, last, opened, closed, trace, values, *more = rest  # older entries lack some of the others
     removed = tuple(more[0]) if more else ()
     window = Closing(*more[1]) if len(more) > 1 and more[1] is not None else None
     retries = more[2] if len(more) > 2 else 0
-    fire = Fire(key, count, reason, number, last, opened, closed, trace, _values(values), removed, window=window)
+    fire = Fire(key, count, reason, first, last, opened, closed, trace, _values(values), removed, window=window)
     return msgspec.structs.replace(fire, retries=retries) if retries else fire

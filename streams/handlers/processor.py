@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from sluicegate.streams.aggregation.events import Decided, Event, Fire
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.contracts.ids import Identify
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.handlers.values import Message
@@ -39,9 +40,7 @@ class RecordProcessor(Protocol):
     def read(self, groups: Groups, records: Sequence[Record]) -> list[Item]:
         """Decode the records into messages or refused records."""
 
-    def run(
-        self, items: Sequence[Item], identify: Callable[[int], str], session: Any, place: TopicPartition
-    ) -> Sequence[Event]:
+    def run(self, items: Sequence[Item], identify: Identify, session: Any, place: TopicPartition) -> Sequence[Event]:
         """Process the items of one partition. Returns the events for the commit. Raises HandlerFailed and Halt."""
 
     def decoded(self, rule: Rule, record: Record) -> object:
@@ -56,7 +55,7 @@ class RecordProcessor(Protocol):
         """The first offset, from this one on, of a message that failed. None when no message can be processed now."""
         return None
 
-    def committed(self, items: Sequence[Item], identify: Callable[[int], str], place: TopicPartition) -> None:
+    def committed(self, items: Sequence[Item], identify: Identify, place: TopicPartition) -> None:
         """The commit of these items is durable."""
         return None
 
@@ -80,7 +79,7 @@ class RecordProcessor(Protocol):
         """Drop the state of the partition: another worker owns it."""
         return None
 
-    def holds(self, place: TopicPartition, offset: int, identify: Callable[[int], str]) -> bool:
+    def holds(self, place: TopicPartition, offset: int, identify: Identify) -> bool:
         """Whether the shared buffer holds the record. Raises PersistenceError."""
         return False
 
@@ -119,7 +118,5 @@ class Aggregating(RecordProcessor):
     def read(self, groups: Groups, records: Sequence[Record]) -> list[Item]:
         raise NotImplementedError("the groups take the records")
 
-    def run(
-        self, items: Sequence[Item], identify: Callable[[int], str], session: Any, place: TopicPartition
-    ) -> Sequence[Event]:
+    def run(self, items: Sequence[Item], identify: Identify, session: Any, place: TopicPartition) -> Sequence[Event]:
         return items  # type: ignore[return-value]  # an aggregation yields no messages

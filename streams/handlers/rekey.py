@@ -12,6 +12,7 @@ from sluicegate.streams.aggregation.accept import refuse
 from sluicegate.streams.aggregation.events import Event, Refused, Sent, TimeMark
 from sluicegate.streams.aggregation.groups import LONGEST_KEY, Groups
 from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.contracts.ids import Identify
 from sluicegate.streams.contracts.origin import of_record, origin
 from sluicegate.streams.contracts.record import Record, passed_on
 from sluicegate.streams.contracts.stores import TopicPartition
@@ -90,13 +91,11 @@ class Repartitioning(RecordProcessor):
                 items += _refused(groups)
         return items
 
-    def run(
-        self, items: Sequence[Item], identify: Callable[[int], str], session: Any, place: TopicPartition
-    ) -> list[Event]:
+    def run(self, items: Sequence[Item], identify: Identify, session: Any, place: TopicPartition) -> list[Event]:
         ordered = sorted(items, key=_stands_last)
         return [self._sent(item, identify) if isinstance(item, Message) else item for item in ordered]
 
-    def _sent(self, message: Message, identify: Callable[[int], str]) -> Event:
+    def _sent(self, message: Message, identify: Identify) -> Event:
         record, (key, value, stamp) = message.record, message.value
         kept = [*passed_on(record), *(stamp or (origin(record),)), *of_record(record, key, self._apart)]
         size = len(value or b"") + len(key) + sum(len(name) + len(value or b"") for name, value in kept)

@@ -1,7 +1,7 @@
 """The sealed items of slow handlers: the partition's changelog holds them, so that intake goes on while they wait.
 
 A commit seals an item: a message with the commit that moves the offset past it, a batch with the commit that closes its
-group. The item's number is the offset of its first record. A later commit writes the number of the attempt that begins;
+group. The item's number is the one that its id is made of. A later commit writes the number of the attempt that begins;
 after that commit the call runs outside of the loop. Its outputs or its failure are part of a later commit. Items of one
 key run one after the other. After a crash the same items are restored, with the same ids. An attempt that began and did
 not end counts (docs/protocol.md, Seal).
@@ -16,6 +16,7 @@ from math import inf
 
 from sluicegate.streams.aggregation.entry import Section
 from sluicegate.streams.aggregation.events import Event, Fire, KeptItem
+from sluicegate.streams.contracts.ids import GroupNumber, in_order
 from sluicegate.streams.contracts.record import KeptRecord
 from sluicegate.streams.errors import ChangelogIncomplete, ConfigurationError
 from sluicegate.streams.handlers.attempts import Bounds, Park, Suspicion, TryAgain, begins
@@ -34,7 +35,7 @@ class SealedItem:
     """`packed` is its encoding in the changelog. `attempts` is the number of attempts that began. `state` is waiting,
     begun (it runs after the commit), running, or parked (because of this `error`)."""
 
-    number: int
+    number: GroupNumber
     key: bytes
     item: Message | Fire
     packed: bytes
@@ -68,20 +69,21 @@ class Sealed:
         place: tuple[str, int],
         bounds: Bounds = UNHANDLED,
         read: Callable[[KeptRecord], Message] = _UNREAD,
-        ours: dict[int, tuple[int, int]] | None = None,
+        ours: dict[GroupNumber, tuple[int, int]] | None = None,
     ) -> None:
         self.bounds, self.place, self._read = bounds, place, read
         self.ours = {} if ours is None else ours
-        self.held: dict[int, SealedItem] = {}
+        self.held: dict[GroupNumber, SealedItem] = {}
         self.results: deque[tuple[SealedItem, Sequence[Event] | Exception]] = deque()
         self.bytes = 0
-        self._queues: dict[bytes, deque[int]] = {}
-        self._items: dict[int, bytes | None] = {}
-        self._attempts: dict[int, int] = {}
-        self._parked: dict[int, str] = {}
+        self._queues: dict[bytes, deque[GroupNumber]] = {}
+        self._items: dict[GroupNumber, bytes | None] = {}
+        self._attempts: dict[GroupNumber, int] = {}
+        self._parked: dict[GroupNumber, str] = {}
         self.cancelled = threading.Event()
         self.running = 0
-        self.suspects: set[int] = set()  # items that were running when a process ended: one of them may be the cause
+        # Items that were running when a process ended: one of them may be the cause.
+        self.suspects: set[GroupNumber] = set()
         self.logged = Section()  # the last changes
 
     @property
@@ -94,9 +96,9 @@ class Sealed:
         self._items[held.number] = held.packed
         self._queues.setdefault(held.key, deque()).append(held.number)
 
-    def _hold(self, number: int, item: Message | Fire, packed: bytes) -> SealedItem:
+    def _hold(self, number: GroupNumber, item: Message | Fire, packed: bytes) -> SealedItem:
         key = raw_key(item)
-        held = self.held[number] = SealedItem(number, b"%d" % number if key is None else key, item, packed)
+        held = self.held[number] = SealedItem(number, str(number).encode() if key is None else key, item, packed)
         self.bytes += len(packed)
         return held
 
@@ -179,8 +181,8 @@ class Sealed:
 
     def free(self) -> SealedItem | None:
         """The first item that waits for nothing."""
-        heads = (self.held[queue[0]] for queue in self._queues.values())
-        return min((held for held in heads if held.state == "waiting"), key=lambda held: held.number, default=None)
+        waiting = [queue[0] for queue in self._queues.values() if self.held[queue[0]].state == "waiting"]
+        return self.held[min(waiting, key=in_order)] if waiting else None
 
     def took(self, section: Section) -> None:
         """These changes are durable."""
@@ -198,7 +200,7 @@ class Sealed:
             held.state = "running"
         return found
 
-    def active(self) -> dict[int, int]:
+    def active(self) -> dict[GroupNumber, int]:
         """The items that run, or will run after the commit, with the number of this attempt."""
         return {held.number: held.attempts for held in self.held.values() if held.state in ("begun", "running")}
 
@@ -262,7 +264,7 @@ class Sealed:
                 f"{len(self.held)} messages or groups of {'/'.join(map(str, self.place))} wait for a handler: let it "
                 "finish them before you remove the handler"
             )
-        self.held = dict(sorted(self.held.items()))
+        self.held = {number: self.held[number] for number in sorted(self.held, key=in_order)}
         self.suspects = {held.number for held in self.held.values() if held.attempts and held.state == "waiting"}
         self._queues = {}
         for held in self.held.values():

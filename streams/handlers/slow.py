@@ -1,6 +1,6 @@
 """Calls handlers outside of the loop: sealed items run in the pool, and a failure is judged for its item and key."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from math import inf
 from typing import Any
@@ -13,6 +13,7 @@ from sluicegate.streams.agent import Handler
 from sluicegate.streams.aggregation.entry import Section
 from sluicegate.streams.aggregation.events import Decided, Event, Fire
 from sluicegate.streams.calling.pool import Pool
+from sluicegate.streams.contracts.ids import GroupNumber, Identify
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Claim
 from sluicegate.streams.errors import SluicegateError
@@ -23,8 +24,6 @@ from sluicegate.streams.handlers.processor import Item
 from sluicegate.streams.handlers.sealed import FailureVerdict, Parted, Sealed, SealedItem
 from sluicegate.streams.journal.amending import appended
 
-Identify = Callable[[int], str]
-
 
 class Slow:
     """Runs the sealed items of all partitions of one worker."""
@@ -33,7 +32,7 @@ class Slow:
         self._handler, self._handling, self._pool, self._policy = handler, handling, pool, policy
         self._stopped = False
         self._all: WeakSet[Sealed] = WeakSet()
-        self._ours: dict[tuple[str, int], dict[int, tuple[int, int]]] = {}  # by partition, as Sealed.ours
+        self._ours: dict[tuple[str, int], dict[GroupNumber, tuple[int, int]]] = {}  # by partition, as Sealed.ours
         self._log = structlog.get_logger()
 
     def sealed(self, place: tuple[str, int]) -> Sealed:
@@ -156,8 +155,8 @@ def given_back(store: Store, claim: Claim, sealed: Sealed, halted: bool = False)
         topic, number = claim.partition.topic, claim.partition.number
         structlog.get_logger().debug("partition.attempts_count", topic=topic, partition=number, error=str(error))
         return claim
-    for number in cut_off:
-        sealed.ours.pop(number, None)
+    for cut in cut_off:
+        sealed.ours.pop(cut, None)
     return after
 
 

@@ -13,6 +13,7 @@ from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.results import Results, document
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.calling.pool import Pool
+from sluicegate.streams.contracts.ids import GroupNumber, Identify
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import RowFields, TopicPartition
 from sluicegate.streams.handlers.failures import Failures, Policy
@@ -25,7 +26,7 @@ from sluicegate.streams.lookups.rows import Keys, Lookups, WaitsForRows, says
 
 
 class LookingHandling(Handling):
-    """`found` has the rows of the messages or groups of the commit under way, by their offsets."""
+    """`found` has the rows of the messages or groups of the commit under way, by their numbers."""
 
     def __init__(
         self,
@@ -45,7 +46,7 @@ class LookingHandling(Handling):
         self._of_result = ResultKeys(agent) if self.batches else None
         self._results = Results(agent) if self.batches and agent.having else None
         self._outcomes: Counter[tuple[str, str]] = Counter()
-        self._found: dict[int, Mapping[str, RowFields | None]] = {}
+        self._found: dict[GroupNumber, Mapping[str, RowFields | None]] = {}
         self.rows_of = lambda item: self._found[number_of(item)]
 
     def read(self, groups: Groups, records: Sequence[Record]) -> list[Item]:
@@ -63,9 +64,7 @@ class LookingHandling(Handling):
                 items += super().read(groups, (record,))
         return items
 
-    def run(
-        self, items: Sequence[Item], identify: Callable[[int], str], session: Any, place: TopicPartition
-    ) -> list[Event]:
+    def run(self, items: Sequence[Item], identify: Identify, session: Any, place: TopicPartition) -> list[Event]:
         """As Handling.run. A message or group without its row may be a dead letter, or wait; the others are handled.
         Raises LookupFailed as well."""
         asked = [self._asked(item) for item in items]
@@ -90,7 +89,7 @@ class LookingHandling(Handling):
             kept.append(Refused(item.record, "lookup", "lookup-missing", says(missing), looked_up=True))
         return super().run(kept, identify, session, place)
 
-    def committed(self, items: Sequence[Item], identify: Callable[[int], str], place: TopicPartition) -> None:
+    def committed(self, items: Sequence[Item], identify: Identify, place: TopicPartition) -> None:
         super().committed(items, identify, place)
         messages = [item for item in items if isinstance(item, Message)]
         if messages:

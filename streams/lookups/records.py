@@ -18,6 +18,7 @@ from sluicegate.streams.aggregation.clauses import MESSAGE, Clause, Fields, clau
 from sluicegate.streams.aggregation.events import Event, Refused
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.contracts.ids import Identify
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.handlers.failures import Failures
@@ -111,9 +112,7 @@ class LookingForwarding(RecordProcessor):
                 items += [event for event in groups.drain() if isinstance(event, Refused)]
         return items
 
-    def run(
-        self, items: Sequence[Item], identify: Callable[[int], str], session: Any, place: TopicPartition
-    ) -> list[Event]:
+    def run(self, items: Sequence[Item], identify: Identify, session: Any, place: TopicPartition) -> list[Event]:
         """Raises HandlerFailed while a record waits for its row, and LookupFailed."""
         looked_up = self._lookups.read(session, [item.value for item in items if isinstance(item, Message)])
         routed: list[Item] = []
@@ -161,7 +160,7 @@ class LookingForwarding(RecordProcessor):
         known = self._failures.get(place)
         return None if known is None else known.next_apart(offset)
 
-    def committed(self, items: Sequence[Item], identify: Callable[[int], str], place: TopicPartition) -> None:
+    def committed(self, items: Sequence[Item], identify: Identify, place: TopicPartition) -> None:
         messages = [item for item in items if isinstance(item, Message)]
         if messages:
             self._waits.committed(place, messages[-1].offset)

@@ -1,7 +1,7 @@
 """Adds the rows that were looked up for completed groups to their results."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from sluicegate.streams.agent import Agent
@@ -9,6 +9,7 @@ from sluicegate.streams.aggregation.clauses import ClauseFailed, clause
 from sluicegate.streams.aggregation.events import Event, Fire, Unhandled
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.results import ResultFields, Results, document, of_result
+from sluicegate.streams.contracts.ids import Identify
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.handlers.processor import Aggregating, Item
 from sluicegate.streams.lookups.rows import Keys, LookedUp, Lookups, as_key, says
@@ -39,9 +40,7 @@ class LookingResults(Aggregating):
         self._no_results = {"timeout"} if timed_out != "fire" else set()
         self._outcomes: Counter[tuple[str, str]] = Counter()
 
-    def run(
-        self, items: Sequence[Item], identify: Callable[[int], str], session: Any, place: TopicPartition
-    ) -> Sequence[Event]:
+    def run(self, items: Sequence[Item], identify: Identify, session: Any, place: TopicPartition) -> Sequence[Event]:
         """Raises LookupFailed, ExpressionStopped."""
         asked = [self._asked(item) for item in items]
         looked_up = self._lookups.read(session, [keys for keys in asked if keys is not None])

@@ -14,6 +14,7 @@ from sluicegate.streams.agent import Agent, Aggregation
 from sluicegate.streams.aggregation.entry import Amendment, Section
 from sluicegate.streams.aggregation.layout import FIRST
 from sluicegate.streams.aggregation.rule import fingerprint
+from sluicegate.streams.contracts.ids import GroupNumber, in_order
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import NOBODY, Changes, Claim, Partition, PartitionView, Source, TopicFacts
 from sluicegate.streams.errors import (
@@ -39,7 +40,7 @@ AGAIN = (LogTruncated, TopicRecreated, StoreWiped, StoreSwapped, StoreRewound)
 """After these, offsets come again."""
 
 Look = Callable[[], TopicFacts]
-Forgets = tuple[list[tuple[int, bytes]], list[int]]
+Forgets = tuple[list[tuple[int, bytes]], list[GroupNumber]]
 """Open groups, each by its generation and its key, and numbers of sealed items."""
 
 
@@ -128,7 +129,7 @@ def _again(agent: Agent, view: PartitionView, offset: int) -> Forgets:
         for key, state in each.groups.states.items()
         if state[FIRST] >= offset
     ]
-    return keys, [number for number in found.sealed.held if number >= offset]
+    return keys, [number for number in found.sealed.held if in_order(number) >= (offset,)]
 
 
 def preview(store: Store, agent: Agent, partition: Partition, look: Look, truncated: bool = False) -> Gap | None:

@@ -17,6 +17,7 @@ from sluicegate.streams import formats
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.aggregation.entry import Amendment, Section
 from sluicegate.streams.aggregation.events import Closing, Fire
+from sluicegate.streams.contracts.ids import GroupNumber
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import NOBODY, Changes, Partition
 from sluicegate.streams.handlers.packing import pack
@@ -114,13 +115,13 @@ def _kept(
     claim = store.claim(partition, person.token, NOBODY)
     view = store.read(partition)
     contents = held(agent, partition, view) if view is not None else None
-    refused, chosen = list[str](), dict[int, tuple[bytes, Letter]]()
+    refused, chosen = list[str](), dict[GroupNumber, tuple[bytes, Letter]]()
     for letter in letters:
         fire = group(agent, letter)
-        if fire.first in chosen or (contents is not None and _is_kept(contents, letter, fire, again)):
+        if fire.number in chosen or (contents is not None and _is_kept(contents, letter, fire, again)):
             refused.append(letter.place)
         else:
-            chosen[fire.first] = pack(fire), letter
+            chosen[fire.number] = pack(fire), letter
     if chosen:
         entries: list[dict[str, Any]] = [
             {
@@ -137,4 +138,4 @@ def _kept(
 def _is_kept(contents: PartitionContents, letter: Letter, fire: Fire, again: bool) -> bool:
     """Whether the group was retried before, or waits for its handler now."""
     before = any(each.what == ASKED and each.detail == letter.id for each in contents.amended)
-    return fire.first in contents.sealed.held or (before and not again)
+    return fire.number in contents.sealed.held or (before and not again)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.aggregation.entry import Section
 from sluicegate.streams.aggregation.events import Fire
+from sluicegate.streams.contracts.ids import GroupNumber, in_order
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Claim, Partition
 from sluicegate.streams.journal.amending import Person, amend
@@ -13,15 +14,19 @@ from sluicegate.streams.operations.open_groups import partitions
 
 
 class Parked(NamedTuple):
-    """A message or completed group whose handler failed for good; `offset` is the offset of the message, or of the
-    first message of the group."""
+    """A message or completed group whose handler failed for good."""
 
     partition: Partition
-    offset: int
+    number: GroupNumber
     key: bytes
     attempts: int
     error: str
     kind: str
+
+    @property
+    def offset(self) -> int:
+        """Of the message, or of the first message of the group. Several windows may begin with the same message."""
+        return in_order(self.number)[0]
 
 
 def parked(store: Store, app: str, agent: Agent) -> list[Parked]:
@@ -36,13 +41,14 @@ def parked(store: Store, app: str, agent: Agent) -> list[Parked]:
             "group" if isinstance(each.item, Fire) else "message",
         )
         for within in partitions(store, app, agent)
-        for _, each in sorted(within.sealed.held.items())
+        for each in within.sealed.held.values()
         if each.state == "parked"
     ]
 
 
-def retry(store: Store, partition: Partition, offsets: Collection[int], person: Person) -> Claim:
+def retry(store: Store, partition: Partition, numbers: Collection[GroupNumber], person: Person) -> Claim:
     """Retry these: their attempts begin anew. Raises as `amend`."""
-    section = Section({}, dict.fromkeys(offsets, 0), dict.fromkeys(offsets, ""))
-    places = ", ".join(f"{partition.topic}/{partition.number}/{offset}" for offset in sorted(offsets))
+    section = Section({}, dict.fromkeys(numbers, 0), dict.fromkeys(numbers, ""))
+    offsets = sorted({in_order(number)[0] for number in numbers})
+    places = ", ".join(f"{partition.topic}/{partition.number}/{offset}" for offset in offsets)
     return amend(store, partition, person, "parked retry", places, sealed=section)

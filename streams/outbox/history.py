@@ -12,22 +12,23 @@ from msgspec.structs import replace
 
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.aggregation.events import DROPPED, Event, Fire, GroupEnded, Unhandled
+from sluicegate.streams.contracts.ids import GroupNumber
 
 
-def untold(agent: Agent, events: Sequence[Event]) -> set[int]:
-    """The first offsets of the groups of which none of these events tells that they ended."""
+def untold(agent: Agent, events: Sequence[Event]) -> set[GroupNumber]:
+    """The groups of which none of these events tells that they ended."""
     if not agent.history:
         return set()
-    ended = {event.fire.first for event in events if isinstance(event, GroupEnded)}
+    ended = {event.fire.number for event in events if isinstance(event, GroupEnded)}
     return ended if agent.handler is not None else ended.difference(_told(events))
 
 
-def _told(events: Iterable[Event]) -> Iterable[int]:
+def _told(events: Iterable[Event]) -> Iterable[GroupNumber]:
     for event in events:
         if isinstance(event, Fire):
-            yield event.first
+            yield event.number
         elif isinstance(event, Unhandled):
-            yield event.fire.first
+            yield event.fire.number
 
 
 def with_history(agent: Agent, fire: Fire, events: Sequence[Event]) -> Sequence[Event]:

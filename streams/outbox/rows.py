@@ -24,7 +24,7 @@ from sluicegate.streams.aggregation.events import (
 )
 from sluicegate.streams.aggregation.results import document, rfc3339
 from sluicegate.streams.causes import cause
-from sluicegate.streams.contracts.ids import dead_ids, fire_ids, history_id, output_id, retry_id
+from sluicegate.streams.contracts.ids import Identify, dead_ids, fire_ids, history_id, output_id, retry_id
 from sluicegate.streams.contracts.origin import OriginalRecord, original
 from sluicegate.streams.contracts.record import Header, Record
 from sluicegate.streams.contracts.record import headers as headers_of
@@ -113,7 +113,7 @@ class Rows:
         """Rows from now on belong to this claim; `topic_id` as sluicegate.streams.contracts.values.Source.name."""
         self._lineage, self.number = lineage, number
         # A result needs the id of its fire twice, one after the other.
-        self.fire_id: Callable[[int | tuple[int, ...]], str] = lru_cache(1)(fire_ids(self._partition, topic_id))
+        self.fire_id: Identify = lru_cache(1)(fire_ids(self._partition, topic_id))
         self._dead_id = dead_ids(self._partition, topic_id)
         self._shards: dict[str, bytes] = {}
 
@@ -143,7 +143,7 @@ class Rows:
                 rows += self._marks(event)
             elif isinstance(event, Refused):
                 rows.append(self._dead(event))
-            elif isinstance(event, GroupEnded) and event.fire.first in untold_ends:
+            elif isinstance(event, GroupEnded) and event.fire.number in untold_ends:
                 rows.append(self._ended(event))
         return rows
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from sluicegate.streams import failpoints
 from sluicegate.streams.aggregation.events import Event
 from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.contracts.ids import Identify
 from sluicegate.streams.contracts.leased import BufferIntake
 from sluicegate.streams.contracts.leased_values import Gate, WatermarkMove
 from sluicegate.streams.contracts.record import Record
@@ -29,7 +30,7 @@ class SourceProgress(NamedTuple):
     """The topic id (sluicegate.streams.contracts.values.Source.name) and watermark of a partition, as this process
     knows them. `identify` makes the ids under the current claim."""
 
-    identify: Callable[[int], str]
+    identify: Identify
     topic_id: str
     watermark: int
 
@@ -63,9 +64,7 @@ class SharedIntake(RecordProcessor):
         self.held += self._runs.size(run)
         return [Message(run, records[-1])] if run.items else []
 
-    def run(
-        self, items: Sequence[Item], identify: Callable[[int], str], session: Any, place: TopicPartition
-    ) -> list[Event]:
+    def run(self, items: Sequence[Item], identify: Identify, session: Any, place: TopicPartition) -> list[Event]:
         """Insert the records into the buffer. Returns the items that are no messages: refused records, and groups that
         fired when the scope was changed. Raises PersistenceError, SystemNotReady, and the Halt of a batch."""
         if self.fires.halt is not None:
@@ -79,7 +78,7 @@ class SharedIntake(RecordProcessor):
             self._put(place, part, identify)
         return [item for item in items if not isinstance(item, Message)]
 
-    def _put(self, place: TopicPartition, run: RecordRun, identify: Callable[[int], str]) -> None:
+    def _put(self, place: TopicPartition, run: RecordRun, identify: Identify) -> None:
         _, topic_id, stands = self._source(place, identify)
         while (fresh := run if run.offsets[0] >= stands else run.part(bisect_left(run.offsets, stands))).offsets:
             moves = WatermarkMove(topic_id, place[1], stands, fresh.offsets[-1] + 1)
@@ -94,7 +93,7 @@ class SharedIntake(RecordProcessor):
             self.fires.take(batches)
         self._sources[place] = SourceProgress(identify, topic_id, stands)
 
-    def _source(self, place: TopicPartition, identify: Callable[[int], str]) -> SourceProgress:
+    def _source(self, place: TopicPartition, identify: Identify) -> SourceProgress:
         known = self._sources.get(place)
         if known is None or known.identify is not identify:
             topic_id = self._source_of(place)
@@ -102,7 +101,7 @@ class SharedIntake(RecordProcessor):
             known = self._sources[place] = SourceProgress(identify, topic_id, stands)
         return known
 
-    def holds(self, place: TopicPartition, offset: int, identify: Callable[[int], str]) -> bool:
+    def holds(self, place: TopicPartition, offset: int, identify: Identify) -> bool:
         return offset < self._buffer.watermark(self._name, self._source(place, identify).topic_id, place[1])
 
     def forget(self, place: TopicPartition) -> None:

@@ -9,9 +9,11 @@ from heapq import heapify, heappop, heappush, heapreplace
 from math import floor
 from typing import Any
 
+from msgspec.structs import replace
+
 from sluicegate.streams.agent import Window
 from sluicegate.streams.aggregation.accept import put
-from sluicegate.streams.aggregation.events import WINDOW, Closing, Fire
+from sluicegate.streams.aggregation.events import DROPPED, WINDOW, Closing, Fire, GroupEnded
 from sluicegate.streams.aggregation.groups import fired
 from sluicegate.streams.aggregation.layout import BYTES, FIRST, Bags, GroupState
 from sluicegate.streams.aggregation.merging import merging
@@ -130,17 +132,24 @@ class HoppingGroups(WindowGroups):
 
     def _fire_window(self, key: bytes, reason: str, now: float) -> None:
         """Fire the next window of a key, and drop the pane for which it was the last one."""
+        members, state = self._window(key)
+        self._sent += sum(self.states[pane][BYTES] for pane in members)
+        values = self.rule.values(state, self._merged(members))
+        fire = self._fired(key, state, values, reason, now)
+        if self.notes:
+            self.events.append(GroupEnded(replace(fire, values={})))
+        self._go_on(key, state[NEXT])
+        self.emit(fire)
+
+    def _window(self, key: bytes) -> tuple[list[bytes], GroupState]:
+        """The panes of the next window of a key, and its state."""
         panes = self.panes[key]
         oldest = name(panes[0], key)
-        start = self.states[oldest][NEXT]
-        members = [name(pane, key) for pane in panes if pane < start + self.tumbling.size]
         state = self.states[oldest].copy()
-        self._sent += sum(self.states[each][BYTES] for each in members)
-        for each in members[1:]:
-            self._merge(state, self.states[each])
-        fire = self._fired(key, state, self._merged(members), reason, now)
-        self._go_on(key, start)
-        self.emit(fire)
+        members = [name(pane, key) for pane in panes if pane < state[NEXT] + self.tumbling.size]
+        for pane in members[1:]:
+            self._merge(state, self.states[pane])
+        return members, state
 
     def _merged(self, members: list[bytes]) -> Bags:
         """The items of the panes, pane by pane."""
@@ -150,11 +159,11 @@ class HoppingGroups(WindowGroups):
                 into.update(bag) if type(into) is dict else into.extend(bag)
         return merged
 
-    def _fired(self, key: bytes, state: GroupState, bags: Bags, reason: str, now: float) -> Fire:
+    def _fired(self, key: bytes, state: GroupState, values: dict[str, Any], reason: str, now: float) -> Fire:
         start, by = state[NEXT], self._closing
         at = self.event.silent_at if by == "idle" else self._next_offset if by == AT_MOST else -1
         window = Closing(start, start + self.tumbling.size, by, self.event.watermark, next=at, shared=True)
-        return fired(key, state, reason, now, self.rule.values(state, bags), window)
+        return fired(key, state, reason, now, values, window)
 
     def _go_on(self, key: bytes, start: int) -> None:
         """The window with this start has fired. The next one begins `every` later."""
@@ -180,8 +189,11 @@ class HoppingGroups(WindowGroups):
     def forget(self, key: bytes, now: float) -> None:
         """Drop all windows of the key of this pane."""
         whole = key_of(key)
-        for pane in [*self.panes.get(whole, ())]:
-            super().forget(name(pane, whole), now)
+        while whole in self.panes:
+            _, state = self._window(whole)
+            if self.notes:
+                self.events.append(GroupEnded(self._fired(whole, state, {}, DROPPED, now)))
+            self._go_on(whole, state[NEXT])
 
     def drop(self, key: bytes) -> tuple[GroupState, Bags]:
         self._left(key)

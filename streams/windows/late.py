@@ -98,12 +98,22 @@ class LateGroups(WindowGroups):
         if (span := self.span(key, state)).closes > self.event.watermark:
             self.cut.add(span.start)
         self.touched[key] = state
+        self._note(key, state, reason, now)
         self.emit(fire)
 
     def leaves(self, group: bytes, state: GroupState) -> float:
         if group in self.closed:
             return self.after.end_of(group)
         return super().leaves(group, state) + (self.after.keep if self.after.late == AMEND else 0)
+
+    def forget(self, key: bytes, now: float) -> None:
+        """As in Groups. A group whose records are all in a result ends without a word."""
+        if self.closed.get(key, (0, 0.0))[1] is None:
+            self.drop(key)
+            return
+        self._revision = self.after.results(key) + 1
+        super().forget(key, now)
+        self._revision = 1
 
     def flush(self, key: bytes, now: float) -> None:
         if key in self.closed:

@@ -216,30 +216,13 @@ def test_sessions_in_words(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("window", ["{hopping: 5m, every: 1m}", "{tumbling: 5m, late: {amend: 1h}}"])
 @pytest.mark.parametrize(
     "more", ["handler: m:f", "history: past", "lookup: {item: {table: items, column: id, key: key, fields: [name]}}"]
 )
-def test_what_knows_a_group_by_its_first_record_does_not_go_with_hopping_windows(tmp_path: Path, more: str) -> None:
-    hopping, tumbling = (
-        [line for line in lines(loaded(tmp_path, windowed(text, more)).problems, tmp_path) if PAIR in line]
-        for text in ("{hopping: 5m, every: 1m}", "{tumbling: 5m}")
-    )
-    assert f"agents.a.{more.partition(':')[0]}: {PAIR}: a record is in several hopping windows" in hopping[0]
-    assert tumbling == []
-
-
-@pytest.mark.parametrize(
-    "more", ["handler: m:f", "history: past", "lookup: {item: {table: items, column: id, key: key, fields: [name]}}"]
-)
-def test_what_knows_one_result_of_a_window_does_not_go_with_amend(tmp_path: Path, more: str) -> None:
-    found = lines(loaded(tmp_path, windowed("{tumbling: 5m, late: {amend: 1h}}", more)).problems, tmp_path)
-    [line] = [line for line in found if "amend" in line]
-    assert f"agents.a.{more.partition(':')[0]}: does not go together with amend: a window has several results" in line
-    assert not [
-        line
-        for line in lines(loaded(tmp_path, windowed("{tumbling: 5m, late: {new: 1h}}", more)).problems, tmp_path)
-        if "new" in line
-    ]
+def test_several_windows_of_a_record_go_together_with(tmp_path: Path, more: str, window: str) -> None:
+    problems = lines(loaded(tmp_path, windowed(window, more)).problems, tmp_path)
+    assert not [line for line in problems if PAIR in line or "amend" in line]
 
 
 def test_windows_that_are_revised_are_not_ended_early(tmp_path: Path) -> None:
