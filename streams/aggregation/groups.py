@@ -197,6 +197,10 @@ class Groups:
         """The group that ends now, with these computed fields."""
         return fired(key, state, reason, now, values)
 
+    def listed(self) -> Iterator[tuple[bytes, GroupState, Bags]]:
+        """The open groups as people know them: the name in the changelog, the state and the bags of each."""
+        return ((name, state, self.bags.get(name, [])) for name, state in self.states.items())
+
     def drop(self, key: bytes) -> tuple[GroupState, Bags]:
         """Close the group without a result; returns what it held."""
         state, bags = self.states.pop(key), self.bags.pop(key, [])

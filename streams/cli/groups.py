@@ -100,8 +100,8 @@ def fire(
     with _opened(file, name) as (app, agent, store):
         group = _one(app, agent, store, key, partition, window)
         group_changes.fire(store, agent, group, key, person(why, by))
-    fires = f"{key} fires with {counted(group.records, 'record')} or more as soon as a worker runs"
-    text = f"{group_changes.where(group)}: {fires}"
+    many = "in all its windows" if group_changes.overlap(group) else f"with {counted(group.records, 'record')} or more"
+    text = f"{group_changes.where(group)}: {key} fires {many} as soon as a worker runs"
     print_json({"fire": group_changes.document(group)}) if json else print(text)
     return DONE
 
@@ -123,7 +123,8 @@ def drop(
 
     with _opened(file, name) as (app, agent, store):
         group = _one(app, agent, store, key, partition, window)
-        confirm(f"{group_changes.where(group)}: forget {counted(group.records, 'record')} of {key}?", yes)
+        many = "all windows" if group_changes.overlap(group) else counted(group.records, "record")
+        confirm(f"{group_changes.where(group)}: forget {many} of {key}?", yes)
         with history_outputs(app, agent) as outputs:
             group_changes.drop(store, agent, group, key, person(why, by), outputs)
     print_json({"drop": group_changes.document(group)}) if json else print(

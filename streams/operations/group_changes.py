@@ -69,10 +69,17 @@ def only(found: Sequence[OpenGroup], key: str, place: str | None) -> OpenGroup:
         return within[0]
     if not within:
         raise ConfigurationError(f"there is no open group {key} in {place}")
-    if len({each.partition for each in within}) == 1:
+    if len({group.partition for group in within}) == 1:
+        if overlap(within[0]):
+            return within[0]
         starts = ", ".join(str(document(each)["window"]) for each in within)
         raise ConfigurationError(f"{key} is open in the windows {starts}: choose one with --window")
     raise ConfigurationError(f"{key} is open in {', '.join(map(where, within))}: choose one with --partition")
+
+
+def overlap(group: OpenGroup) -> bool:
+    """Whether the group shares records with other windows of its key, so that all of them fire or are dropped."""
+    return group.window is not None and bool(group.window.panes)
 
 
 def where(group: OpenGroup) -> str:

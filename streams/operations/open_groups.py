@@ -13,7 +13,7 @@ from sluicegate.streams.aggregation.ending import over_legs, waiting
 from sluicegate.streams.aggregation.entry import Amendment
 from sluicegate.streams.aggregation.events import GroupEnded
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, LAST, OPENED, GroupState
+from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, LAST, OPENED, Bags, GroupState
 from sluicegate.streams.aggregation.results import rfc3339
 from sluicegate.streams.aggregation.rule import Rule, fingerprint, restored
 from sluicegate.streams.contracts.stores import OutputFacts, Store
@@ -43,7 +43,7 @@ class OpenGroup(NamedTuple):
     """`first` and `last` are offsets, `age` and `fires_in` seconds by the store's clock (None: no deadline; negative:
     overdue). `generation` is the number of the changelog entries that hold it. `under` is the aggregation of an older
     generation, whose rule decides when the group ends. `unread` records of it are still to be read again under the
-    newest rule; None: it is no such group."""
+    newest rule; None: it is no such group. `begin` tells it from later groups of the same `name`."""
 
     partition: Partition
     owner: str
@@ -59,11 +59,17 @@ class OpenGroup(NamedTuple):
     under: Aggregation | None = None
     unread: int | None = None
     window: OpenWindow | None = None
+    begin: int = -1
 
     @property
     def name(self) -> Key:
         """The name of the group in the changelog."""
         return self.key if self.window is None else self.window.name
+
+    @property
+    def names(self) -> tuple[Key, ...]:
+        """The names of the groups that are dropped with it, its own among them."""
+        return (self.window.panes if self.window is not None else ()) or (self.name,)
 
 
 class GenerationContents(NamedTuple):
@@ -130,19 +136,20 @@ def open_groups(store: Store, app: str, agent: Agent, key: bytes | None = None) 
 def groups_in(found: PartitionContents, key: bytes | None = None) -> list[OpenGroup]:
     """The open groups of this key, or all, of one partition."""
     return [
-        _seen(found, within, name, state)
+        _seen(found, within, name, state, bags)
         for within in found.every
-        for name, state in within.groups.states.items()
+        for name, state, bags in within.groups.listed()
         if key is None or plain_key(within.groups, name) == key
     ]
 
 
-def _seen(found: PartitionContents, within: GenerationContents, name: bytes, state: GroupState) -> OpenGroup:
+def _seen(
+    found: PartitionContents, within: GenerationContents, name: bytes, state: GroupState, bags: Bags
+) -> OpenGroup:
     again, window = _is_rewound(found, within), open_window(within.groups, name, state)
     now, due = found.claim.store_time, inf if again else within.groups.due(state)
     if window is not None:
         due = min(window.silent, window.latest)
-    values = within.rule.values(state, within.groups.bags.get(name, []))
     return OpenGroup(
         found.partition,
         found.claim.owner,
@@ -153,11 +160,12 @@ def _seen(found: PartitionContents, within: GenerationContents, name: bytes, sta
         state[BYTES],
         max(0.0, now - state[OPENED]),
         None if due == inf else due - now,
-        values,
+        within.rule.values(state, bags),
         within.generation,
         None if within.groups is found.groups else within.rule.aggregation,
         unread(state) if again else None,
         window,
+        within.groups.states[name][FIRST],
     )
 
 
@@ -268,7 +276,7 @@ def fire(store: Store, group: OpenGroup, person: Person) -> Claim:
             f"the records of group {_text(group)!r} are read again under the newest rule: fire it when they were, or "
             "give up what was not read again with `sluicegate groups drop`"
         )
-    return amend(store, group.partition, person, "groups fire", _text(group), asked={group.name: group.first})
+    return amend(store, group.partition, person, "groups fire", _text(group), asked={group.name: group.begin})
 
 
 def drop(store: Store, group: OpenGroup, agent: Agent, person: Person, outputs: OutputFacts | None = None) -> Claim:
@@ -296,7 +304,7 @@ def drop(store: Store, group: OpenGroup, agent: Agent, person: Person, outputs: 
             [replace(each, rule=rule) for each in within.groups.drain() if isinstance(each, GroupEnded)], "fire"
         )
 
-    said = {"generation": group.generation, "states": {group.name: None}}
+    said = {"generation": group.generation, "states": dict.fromkeys(group.names)}
     return amend(
         store,
         group.partition,
@@ -314,7 +322,7 @@ def _within(view: PartitionView, group: OpenGroup, agent: Agent) -> GenerationCo
     every = {each.generation: each for each in held(agent, group.partition, view).every}
     found = every.get(group.generation)
     state = found.groups.states.get(group.name) if found is not None else None
-    return found if state is not None and state[FIRST] == group.first else None
+    return found if state is not None and state[FIRST] == group.begin else None
 
 
 def _digest(store: Store, agent: Agent, app: str, within: GenerationContents) -> str | None:

@@ -51,11 +51,11 @@ def groups(agent: Agent, view: PartitionView) -> list[Group]:
 
 def _seen(held: Groups, claim: Claim) -> list[Group]:
     where, rule, found = claim.partition, held.rule, []
-    for name, state in held.states.items():
+    for name, state, bags in held.listed():
         window, key = open_window(held, name, state), plain_key(held, name)
         due = held.due(state) if window is None else min(window.silent, window.latest)
         span = None if window is None else (rfc3339(window.start / 1000), rfc3339(window.end / 1000))
-        values = json.decode_any(json.encode(rule.values(state, held.bags.get(name, []))))
+        values = json.decode_any(json.encode(rule.values(state, bags)))
         due_in = None if due == inf else due - claim.store_time
         opened_at = rfc3339(state[OPENED])
         found.append(Group(where.topic, where.number, text_of(key), state[COUNT], values, opened_at, due_in, span))

@@ -5,6 +5,7 @@ when the watermark closes it. The panes stay until their last window has fired, 
 """
 
 from bisect import insort
+from collections.abc import Iterator
 from heapq import heapify, heappop, heappush, heapreplace
 from math import floor
 from typing import Any
@@ -144,12 +145,31 @@ class HoppingGroups(WindowGroups):
     def _window(self, key: bytes) -> tuple[list[bytes], GroupState]:
         """The panes of the next window of a key, and its state."""
         panes = self.panes[key]
-        oldest = name(panes[0], key)
-        state = self.states[oldest].copy()
-        members = [name(pane, key) for pane in panes if pane < state[NEXT] + self.tumbling.size]
+        start = self.states[name(panes[0], key)][NEXT]
+        members = [name(pane, key) for pane in panes if pane < start + self.tumbling.size]
+        return members, self._sum(members)
+
+    def _sum(self, members: list[bytes]) -> GroupState:
+        """The state of these panes together."""
+        state = self.states[members[0]].copy()
         for pane in members[1:]:
             self._merge(state, self.states[pane])
-        return members, state
+        return state
+
+    def names(self, key: bytes) -> list[bytes]:
+        """The names of the panes of a key."""
+        return [name(pane, key) for pane in self.panes[key]]
+
+    def listed(self) -> Iterator[tuple[bytes, GroupState, Bags]]:
+        """The windows that have not fired, by key and start. Each has the name of its first pane."""
+        size, every = self.tumbling.size, self.tumbling.every
+        for key, panes in self.panes.items():
+            for start in range(self.states[name(panes[0], key)][NEXT], panes[-1] + 1, every):
+                members = [name(pane, key) for pane in panes if start <= pane < start + size]
+                if members:
+                    state = self._sum(members)
+                    state[NEXT] = start
+                    yield members[0], state, self._merged(members)
 
     def _merged(self, members: list[bytes]) -> Bags:
         """The items of the panes, pane by pane."""

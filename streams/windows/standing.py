@@ -8,6 +8,7 @@ from sluicegate.streams.aggregation.entry import ADDED
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import GroupState
 from sluicegate.streams.windows.groups import WindowGroups
+from sluicegate.streams.windows.hopping import HoppingGroups
 from sluicegate.streams.windows.late import LateGroups
 from sluicegate.streams.windows.merged import MergedClock
 from sluicegate.streams.windows.tumbling import key_of
@@ -38,7 +39,8 @@ class OpenWindow(NamedTuple):
     milliseconds since 1970; the watermark is -1 before the first record. Event time closes the window when the
     watermark is at `closes`. `silent` and `latest` are times of the owner's clock in seconds (infinity: never): when
     silence closes the window if no record comes from now on, and when its group ends at the latest. `held_back_by` are
-    the origins with the least time, where records come from several. `after` is given if the window has closed."""
+    the origins with the least time, where records come from several. `after` is given if the window has closed.
+    `panes` are the names of all panes of the key, where windows overlap: a person fires or drops all of them."""
 
     name: bytes
     start: int
@@ -49,6 +51,7 @@ class OpenWindow(NamedTuple):
     latest: float
     held_back_by: tuple[Origin, ...] = ()
     after: After | None = None
+    panes: tuple[bytes, ...] = ()
 
 
 def plain_key(groups: Groups, name: bytes) -> bytes:
@@ -67,7 +70,8 @@ def open_window(groups: Groups, name: bytes, state: GroupState) -> OpenWindow | 
     after = _after(groups, name)
     if after is not None:
         silent, latest = inf, after.due
-    return OpenWindow(name, *span, groups.event.watermark, silent, latest, held, after)
+    panes = tuple(groups.names(key_of(name))) if isinstance(groups, HoppingGroups) else ()
+    return OpenWindow(name, *span, groups.event.watermark, silent, latest, held, after, panes)
 
 
 def _after(groups: WindowGroups, name: bytes) -> After | None:

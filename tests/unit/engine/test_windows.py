@@ -11,6 +11,8 @@ from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Deduplication, Window
 from sluicegate.streams.aggregation import taking
 from sluicegate.streams.engine.event_clock import EventClocks
+from sluicegate.streams.journal.amending import Person
+from sluicegate.streams.operations import group_changes, open_groups
 from sluicegate.streams.ownership import windowed
 from sluicegate.streams.ownership.intake import IntakePauses
 from sluicegate.streams.testing.log import LogInput
@@ -20,6 +22,7 @@ from tests.unit.engine.driver import Driver, Log, ManualClock, distinct, header
 from tests.unit.engine.scene import COMPUTE, an_agent, dead, shown
 
 NOW = round(1_700_000_000 + ManualClock().now)  # the store's time when a test begins, which is the begin of a minute
+ANN = Person("ann@host", "a reason", "ann-1")
 MINUTE = Window(60.0, grace=10.0, idle=30.0, at_most=300.0)
 
 
@@ -406,3 +409,26 @@ def test_windows_without_a_look_at_the_end_of_the_partition_stay_open(
     clock.now += 10_000
     driver.turns()
     assert results(log) == []
+
+
+@pytest.mark.parametrize("ends", ["fire", "drop"])
+def test_a_person_sees_hopping_windows_and_ends_all_of_a_key(
+    ends: str, log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    agent = windowed_agent(replace(MINUTE, kind="hopping", every=30.0))
+    driver = a_driver(log, store, clock, agent)
+    put(log, ("a", 40, 1), ("a", 70, 2), ("b", 75, 4))
+    driver.turns(3)
+    windows = open_groups.open_groups(store, "app", agent, b"a")
+    spans = [(group.window.start // 1000 - NOW, group.records, group.first) for group in windows if group.window]
+    assert spans == [(30, 2, 0), (60, 1, 1)]
+    group = group_changes.only(windows, "a", None)
+    assert group_changes.overlap(group)
+    if ends == "fire":
+        open_groups.fire(store, group, ANN)
+    else:
+        open_groups.drop(store, group, agent, ANN)
+    a_driver(log, store, clock, agent).turns(10)
+    totals = [total for key, _, total, _ in results(log) if key == "a"]
+    assert totals == ([1, 3, 2] if ends == "fire" else [1])
+    assert open_groups.open_groups(store, "app", agent, b"a") == []

@@ -107,3 +107,18 @@ def test_twin_slow_handlers_that_know_groups_by_their_first_record_alone_lose_so
     monkeypatch.setattr(sealed, "number_of", lambda item: item.first)
     with pytest.raises(AssertionError):
         test_several_windows_go_together_with("slow handler", "hopping", tmp_path)
+
+
+def test_open_groups_are_windows_and_no_panes(tmp_path: Path) -> None:
+    verdict(tmp_path, "history", WINDOWS["hopping"][0], "    - advance: 1s\n")
+    with TestDriver(tmp_path / "shop.yaml", partitions=1) as shop:
+        for amount, time in ((1, "00:10"), (2, "01:10")):
+            shop.send("in", {"amount": amount, "at": f"2026-01-01T00:{time}Z"}, key="k")
+        [first, second] = shop.groups("a")
+        assert [(group.count, group.values["total"], group.window) for group in (first, second)] == [
+            (2, 3, ("2026-01-01T00:00:00.000Z", "2026-01-01T00:02:00.000Z")),
+            (1, 2, ("2026-01-01T00:01:00.000Z", "2026-01-01T00:03:00.000Z")),
+        ]
+        shop.sent("out")
+        shop.advance("1h")
+        assert [message.value["total"] for message in shop.sent("out")] == [1, 3, 2]
