@@ -9,7 +9,7 @@ import msgspec
 from sluicegate.streams.aggregation.layout import Bags, GroupState
 from sluicegate.streams.aggregation.seen import SeenIds
 from sluicegate.streams.aggregation.seen import halves as seen_halves
-from sluicegate.streams.contracts.ids import GroupNumber
+from sluicegate.streams.contracts.values import GroupNumber
 from sluicegate.streams.errors import BufferFull, ChangelogIncomplete
 
 PLAIN, LZ4 = b"\x00", b"\x01"

@@ -8,8 +8,8 @@ from uuid import UUID
 
 import msgspec
 
-from sluicegate.streams.contracts.ids import GroupNumber
 from sluicegate.streams.contracts.record import Headers, Record
+from sluicegate.streams.contracts.values import GroupNumber
 
 COUNT_LOWERED = "count-lowered"
 """The reason of a group that held more records than `count` at a claim: the count was higher before."""

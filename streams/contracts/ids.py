@@ -9,12 +9,8 @@ from collections.abc import Callable
 from uuid import UUID, uuid5
 
 from sluicegate.schemas.json import canonical
-from sluicegate.streams.contracts.values import Partition
+from sluicegate.streams.contracts.values import GroupNumber, Partition
 
-GroupNumber = int | tuple[int, ...]
-"""What the id of a result is made of beside its partition: the offset of the group's first record; of a window that
-shares its records with others, this offset and the start of the window in milliseconds since 1970; from the second
-revision of a result on, both and the revision. The number of a message is its offset."""
 Identify = Callable[[GroupNumber], str]
 """The id of the message or group with this number."""
 

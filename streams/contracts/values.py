@@ -11,6 +11,11 @@ import msgspec
 
 from sluicegate.streams.contracts.leased_values import Timeout
 
+GroupNumber = int | tuple[int, ...]
+"""What the id of a result is made of beside its partition: the offset of the group's first record; of a window that
+shares its records with others, this offset and the start of the window in milliseconds since 1970; from the second
+revision of a result on, both and the revision. The number of a message is its offset."""
+
 
 class Partition(NamedTuple):
     """The unit of ownership, order and commit: one partition of one input topic, as one agent of one app sees it."""

@@ -21,9 +21,10 @@ from sluicegate.streams.aggregation.results import document
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.calling.pool import Pool
 from sluicegate.streams.causes import Cause, cause
-from sluicegate.streams.contracts.ids import GroupNumber, Identify
+from sluicegate.streams.contracts.ids import Identify
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import TopicPartition
+from sluicegate.streams.contracts.values import GroupNumber
 from sluicegate.streams.errors import HandlerFailed
 from sluicegate.streams.handlers.attempts import (
     RAISED,

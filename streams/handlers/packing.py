@@ -6,8 +6,9 @@ import msgspec
 
 from sluicegate.schemas import json
 from sluicegate.streams.aggregation.events import Closing, Fire
-from sluicegate.streams.contracts.ids import GroupNumber, in_order
+from sluicegate.streams.contracts.ids import in_order
 from sluicegate.streams.contracts.record import KeptRecord, headers
+from sluicegate.streams.contracts.values import GroupNumber
 from sluicegate.streams.handlers.values import Message
 
 _encode = msgspec.msgpack.Encoder().encode

@@ -16,8 +16,9 @@ from math import inf
 
 from sluicegate.streams.aggregation.entry import Section
 from sluicegate.streams.aggregation.events import Event, Fire, KeptItem
-from sluicegate.streams.contracts.ids import GroupNumber, in_order
+from sluicegate.streams.contracts.ids import in_order
 from sluicegate.streams.contracts.record import KeptRecord
+from sluicegate.streams.contracts.values import GroupNumber
 from sluicegate.streams.errors import ChangelogIncomplete, ConfigurationError
 from sluicegate.streams.handlers.attempts import Bounds, Park, Suspicion, TryAgain, begins
 from sluicegate.streams.handlers.failures import ProcessEnded

@@ -13,9 +13,9 @@ from sluicegate.streams.agent import Handler
 from sluicegate.streams.aggregation.entry import Section
 from sluicegate.streams.aggregation.events import Decided, Event, Fire
 from sluicegate.streams.calling.pool import Pool
-from sluicegate.streams.contracts.ids import GroupNumber, Identify
+from sluicegate.streams.contracts.ids import Identify
 from sluicegate.streams.contracts.stores import Store
-from sluicegate.streams.contracts.values import Claim
+from sluicegate.streams.contracts.values import Claim, GroupNumber
 from sluicegate.streams.errors import SluicegateError
 from sluicegate.streams.handlers.attempts import Park, Split, TryAgain, bounds
 from sluicegate.streams.handlers.failures import Policy

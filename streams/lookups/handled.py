@@ -13,9 +13,10 @@ from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.results import Results, document
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.calling.pool import Pool
-from sluicegate.streams.contracts.ids import GroupNumber, Identify
+from sluicegate.streams.contracts.ids import Identify
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import RowFields, TopicPartition
+from sluicegate.streams.contracts.values import GroupNumber
 from sluicegate.streams.handlers.failures import Failures, Policy
 from sluicegate.streams.handlers.handling import Handling, number_of
 from sluicegate.streams.handlers.processor import Item

@@ -14,9 +14,18 @@ from sluicegate.streams.agent import Agent, Aggregation
 from sluicegate.streams.aggregation.entry import Amendment, Section
 from sluicegate.streams.aggregation.layout import FIRST
 from sluicegate.streams.aggregation.rule import fingerprint
-from sluicegate.streams.contracts.ids import GroupNumber, in_order
+from sluicegate.streams.contracts.ids import in_order
 from sluicegate.streams.contracts.stores import Store
-from sluicegate.streams.contracts.values import NOBODY, Changes, Claim, Partition, PartitionView, Source, TopicFacts
+from sluicegate.streams.contracts.values import (
+    NOBODY,
+    Changes,
+    Claim,
+    GroupNumber,
+    Partition,
+    PartitionView,
+    Source,
+    TopicFacts,
+)
 from sluicegate.streams.errors import (
     ChangelogIncomplete,
     ConfigurationError,

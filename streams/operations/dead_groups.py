@@ -17,9 +17,8 @@ from sluicegate.streams import formats
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.aggregation.entry import Amendment, Section
 from sluicegate.streams.aggregation.events import Closing, Fire
-from sluicegate.streams.contracts.ids import GroupNumber
 from sluicegate.streams.contracts.stores import Store
-from sluicegate.streams.contracts.values import NOBODY, Changes, Partition
+from sluicegate.streams.contracts.values import NOBODY, Changes, GroupNumber, Partition
 from sluicegate.streams.handlers.packing import pack
 from sluicegate.streams.journal import journal
 from sluicegate.streams.journal.amending import Person, appended

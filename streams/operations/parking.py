@@ -6,9 +6,9 @@ from typing import NamedTuple
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.aggregation.entry import Section
 from sluicegate.streams.aggregation.events import Fire
-from sluicegate.streams.contracts.ids import GroupNumber, in_order
+from sluicegate.streams.contracts.ids import in_order
 from sluicegate.streams.contracts.stores import Store
-from sluicegate.streams.contracts.values import Claim, Partition
+from sluicegate.streams.contracts.values import Claim, GroupNumber, Partition
 from sluicegate.streams.journal.amending import Person, amend
 from sluicegate.streams.operations.open_groups import partitions
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.aggregation.events import DROPPED, Event, Fire, GroupEnded, Unhandled
-from sluicegate.streams.contracts.ids import GroupNumber
+from sluicegate.streams.contracts.values import GroupNumber
 
 
 def untold(agent: Agent, events: Sequence[Event]) -> set[GroupNumber]:

@@ -587,8 +587,8 @@ GUARDS = (
     Guard(
         "a group is retried once",
         "streams/operations/dead_groups.py",
-        "return fire.first in contents.sealed.held or (before and not again)",
-        "return fire.first in contents.sealed.held",
+        "return fire.number in contents.sealed.held or (before and not again)",
+        "return fire.number in contents.sealed.held",
         ("tests/unit/cli/test_dead_groups.py",),
     ),
     Guard(

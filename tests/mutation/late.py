@@ -137,7 +137,7 @@ GUARDS = (
     Guard(
         "hopping: so is what panes send",
         "streams/windows/hopping.py",
-        "        self._sent += sum(self.states[each][BYTES] for each in members)\n",
+        "        self._sent += sum(self.states[pane][BYTES] for pane in members)\n",
         "",
         PURE,
     ),
