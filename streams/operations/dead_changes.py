@@ -11,7 +11,7 @@ from sluicegate.streams.errors import ConfigurationError, SystemNotReady
 from sluicegate.streams.journal import journal
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.operations import dead_groups, dead_letters, dead_rows
-from sluicegate.streams.operations.dead_letters import Letter, RetryTopics
+from sluicegate.streams.operations.dead_letters import LeftOut, Letter, RetryTopics
 from sluicegate.streams.operations.dead_rows import DeadOutput
 from sluicegate.streams.operations.open_groups import partitions
 from sluicegate.streams.ownership.checks import maker_of
@@ -122,13 +122,6 @@ def question(topics: LetterTopics, letters: Sequence[Letter]) -> str | None:
     return f"{listed} is also read by {', '.join(groups)}, no agent of Sluicegate: it sees {again} again"
 
 
-class LeftOut(NamedTuple):
-    """A letter that cannot be retried, and why."""
-
-    id: str
-    why: str
-
-
 def retry(
     app: App,
     agent: Agent,
@@ -156,7 +149,7 @@ def retry(
     for at in range(0, len(records), PAGE):
         page = records[at : at + PAGE]
         did = dead_letters.retry(store, app.name, topics(), page, who(), again, wait())
-        sent, found, refused = sent + did.sent, found + did.found, refused + did.refused
+        sent, found, refused, left = sent + did.sent, found + did.found, refused + did.refused, [*left, *did.left_out]
     more = [each._asdict() for each in left]
     return {"rows": count, "sent": sent, "groups": groups, "found": found, "refused": refused, "left_out": more}
 

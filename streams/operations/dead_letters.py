@@ -9,7 +9,7 @@ time send a record once, and a retry that was killed is finished and not repeate
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import NamedTuple, Protocol
 
@@ -19,7 +19,7 @@ from sluicegate.streams.contracts.ids import retry_id
 from sluicegate.streams.contracts.record import Headers, Record, headers
 from sluicegate.streams.contracts.stores import Store, TopicPartition
 from sluicegate.streams.contracts.values import Claim, OutboxRow
-from sluicegate.streams.errors import ConfigurationError, Fenced, SystemNotReady
+from sluicegate.streams.errors import Fenced, SystemNotReady
 from sluicegate.streams.journal import journal
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.outbox.rows import timestamp
@@ -74,6 +74,17 @@ class Letter(NamedTuple):
 SENDING = 15.0  # seconds that a retry may take to send what it announced
 IN_FLIGHT = 5.0  # seconds after which a record that was handed to a producer has arrived or never will
 LOOK_EVERY = 0.5  # seconds
+
+
+class LeftOut(NamedTuple):
+    """A letter that cannot be retried, and why."""
+
+    id: str
+    why: str
+
+
+class RecordGone(Exception):
+    """The letter has only the beginning of its record, which its topic no longer holds."""
 
 
 class RetryTopics(Protocol):
@@ -145,7 +156,7 @@ def _its_own(letter: Letter) -> Headers:
 
 def completed(letter: Letter, source: RetryTopics) -> Letter:
     """The letter with the whole record, which is read from its topic where the letter has only its beginning. Raises
-    ConfigurationError when the record is gone, and SystemNotReady."""
+    RecordGone and SystemNotReady."""
     told = dict(letter.headers)
     if CUT not in told:
         return letter
@@ -153,17 +164,19 @@ def completed(letter: Letter, source: RetryTopics) -> Letter:
     record = next(iter(source.since({place: letter.offset})), None)
     if record is None or record.offset() != letter.offset or digest(record.value()) != told.get(DIGEST):
         what = f"the letter has only the beginning of the record ({(told.get(SIZE) or b'').decode()} bytes)"
-        raise ConfigurationError(f"{letter.place}: {what}, and the record is gone from its topic: it cannot be sent")
+        raise RecordGone(f"{what}, and the record is gone from its topic: it cannot be sent")
     its = [(f"dead-{name}" if name.startswith("sluicegate-") else name, value) for name, value in headers(record)]
     return letter._replace(key=record.key(), value=record.value(), headers=its)
 
 
 class Retried(NamedTuple):
-    """How many were sent, how many an earlier retry had sent without a note, and which were retried before."""
+    """How many were sent, how many an earlier retry had sent without a note, which were retried before, and which
+    cannot be sent."""
 
     sent: int
     found: int
     refused: list[str]
+    left_out: Sequence[LeftOut] = ()
 
 
 def retry(
@@ -239,8 +252,8 @@ def _retried(
     refused = [letter.place for letter, number in zip(wanted, plan, strict=True) if number is None]
     chosen = [(letter, number) for letter, number in zip(wanted, plan, strict=True) if number is not None]
     there = _arrived(source, chosen, said)
-    rows = [original(completed(letter, source), app, number, letter.partition) for letter, number in chosen]
-    lacking = [row for row in rows if row.id not in there]
+    lacking, gone = _lacking(source, app, chosen, there)
+    chosen = [each for each in chosen if each[0].id not in gone]
     asked = [
         _note(letter, number, ASKED, f"{ends[letter.topic, letter.partition]} {person.token}", person)
         for letter, number in chosen
@@ -252,7 +265,22 @@ def _retried(
         # The records are in Kafka, so a lost claim does not matter for these notes.
         done = [_note(letter, number, SENT, "", person) for letter, number in chosen]
         journal.written(store, app, person._replace(token=f"{person.token}-sent"), done, claim)
-    return Retried(len(lacking), len(there), refused)
+    return Retried(len(lacking), len(there), refused, (*gone.values(),))
+
+
+def _lacking(
+    source: RetryTopics, app: str, chosen: Sequence[tuple[Letter, int]], there: Container[str]
+) -> tuple[list[OutboxRow], dict[str, LeftOut]]:
+    """The rows that are not `there`, and by the id of the letter those that cannot be made."""
+    rows: list[OutboxRow] = []
+    gone: dict[str, LeftOut] = {}
+    for letter, number in chosen:
+        if retry_id(letter.id, number) not in there:
+            try:
+                rows.append(original(completed(letter, source), app, number, letter.partition))
+            except RecordGone as error:
+                gone[letter.id] = LeftOut(letter.place, str(error))
+    return rows, gone
 
 
 def _announce_and_send(

@@ -110,6 +110,20 @@ def test_a_second_retry_says_that_it_was(driver: Driver, dead: Dead) -> None:
     assert again == DONE | {"sent": 1, "refused": [row]}
 
 
+def test_a_record_that_is_gone_from_its_topic_is_named_and_the_others_are_sent(
+    driver: Driver, dead: Dead, log: Log
+) -> None:
+    log.append("in", 0, b"k", b"[" * 3_000_000)
+    driver.later(5).turns(6)
+    del log.topics["in"][0][-1]
+    log.low["in", 0] = 4
+    done = dead("retry", "a", "--all")
+    assert (done.exit_code, done.stdout[:38]) == (4, "1 row in the outbox again, 2 records s"), done.output
+    why = "the letter has only the beginning of the record (3000000 bytes), and the record is gone from its topic"
+    assert f"sluicegate: in/0/3 was left out: {why}: it cannot be sent" in done.stderr
+    assert [each["retried"] for each in json.loads(dead("ls", "--json").stdout)["dead"]] == [True, True, False]
+
+
 def test_only_the_newest_are_looked_at_and_it_is_said(driver: Driver, dead: Dead) -> None:
     result = dead("ls", "--limit", "1")
     assert ("in/0/2" in result.stdout, "in/0/0" in result.stdout) == (True, False)

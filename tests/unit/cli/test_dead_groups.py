@@ -250,7 +250,7 @@ def test_what_cannot_be_retried_is_named_and_the_command_does_not_end_with_0(
 def test_an_id_is_never_broken_over_lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     ids = ["a-topic-with-a-long-name.of-the-shop/11/123456789", "f2c79f61-7bd5-5c4f-9a8e-000000000000"]
     rows = [[id, "group", "an agent with a name", "an error of many words that has to be broken"] for id in ids]
-    for width in ("10", "60", "120"):
+    for width in ("10", "60", "80", "120"):
         monkeypatch.setenv("COLUMNS", width)
         monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
         print_table(("id!", "kind", "agent", "error"), rows)

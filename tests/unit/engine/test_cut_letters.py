@@ -7,7 +7,6 @@ import pytest
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import App
 from sluicegate.streams.contracts.record import Headers
-from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.operations.dead_letters import letters, retry
 from sluicegate.streams.outbox import sizes
 from tests.unit.engine.driver import Driver, Log, ManualClock, header
@@ -74,13 +73,25 @@ def test_a_retry_reads_the_whole_record_where_it_is(log: Log, store: MemoryStore
     assert header(sent, "sluicegate-retried-from") == "in/0/0"
 
 
-def test_a_retry_of_a_record_that_is_gone_says_so(log: Log, store: MemoryStore, clock: ManualClock) -> None:
-    log.append("in", 0, b"k", b"[" * 3_000_000)
+def test_a_record_that_is_gone_is_named_and_the_others_are_sent(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    for value in (b"[" * 3_000_000, b"{bad", b"[" * 3_000_000):
+        log.append("in", 0, b"k", value)
     Driver(an_agent(count=1), store, log, clock).give(0).turns(6)
-    [letter] = letters(log.topics["dead"][0], "app", ["sums"])
+    found = list(letters(log.topics["dead"][0], "app", ["sums"]))
     del log.topics["in"][0][0]
-    with pytest.raises(ConfigurationError, match="in/0/0: the letter has only the beginning of the record"):
-        retry(store, "app", InLog(log), [letter], next(persons), wait=times.wait)
+    done = retry(store, "app", InLog(log), found, next(persons), wait=times.wait)
+    assert (done.sent, done.found, done.refused) == (2, 0, [])
+    [left] = done.left_out
+    assert left.id == "in/0/0"
+    assert left.why.startswith(
+        "the letter has only the beginning of the record (3000000 bytes), and the record is gone"
+    )
+    sent = [header(each, "sluicegate-retried-from") for each in log.topics["in"][0][-2:]]
+    assert sent == ["in/0/1", "in/0/2"]
+    once_more = retry(store, "app", InLog(log), found, next(persons), wait=times.wait)
+    assert (once_more.sent, once_more.refused, once_more.left_out) == (0, ["in/0/1", "in/0/2"], (left,))
 
 
 def test_no_row_is_larger_than_every_store_takes(log: Log, store: MemoryStore, clock: ManualClock) -> None:
