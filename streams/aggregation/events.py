@@ -17,6 +17,8 @@ REASONS = ("count", "timeout", "until", "limit", "manual", COUNT_LOWERED)
 """Why a group without a window is complete."""
 WINDOW = "window"
 """The reason of a group that ends with its window."""
+WHOLE = -1
+"""`again` of a group: all its outputs."""
 DROPPED = "drop"
 """The reason in the history of a group that an operator or a deployment dropped."""
 
@@ -42,7 +44,9 @@ class Fire(msgspec.Struct, frozen=True, gc=False):
     has the reason WINDOW. `first` and `last` are the offsets of its first and last record. `values` are the computed
     fields in the order of the file. `removed` are the indexes of messages that its handler rejected. `outputs` are
     pairs of an index in `Agent.outputs` and a document; None means the whole result to `Agent.to`. `window` is None
-    without windows. `retries`: how often an operator had its handler called again."""
+    without windows. `retries`: how often an operator retried its dead letter. `again`: that retry has to decide what
+    becomes of the group, with the file's clauses as they are now; a number from 0 on sends only the output of this
+    index, WHOLE all of them."""
 
     key: bytes
     count: int
@@ -57,6 +61,7 @@ class Fire(msgspec.Struct, frozen=True, gc=False):
     outputs: tuple[tuple[int, dict[str, Any]], ...] | None = None
     window: Closing | None = None
     retries: int = 0
+    again: int | None = None
 
     @property
     def number(self) -> GroupNumber:

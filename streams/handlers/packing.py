@@ -23,7 +23,7 @@ def pack(item: Message | Fire) -> bytes:
         return _encode((0, record.key(), record.value(), headers(record), record.timestamp()))
     fields = (item.key, item.count, item.reason, item.last, item.opened, item.closed, item.trace)
     window = None if item.window is None else msgspec.structs.astuple(item.window)
-    more = (window, item.retries) if item.retries else () if window is None else (window,)
+    more = (window, item.retries, item.again) if item.retries else () if window is None else (window,)
     return _encode((1, *fields, json.encode(item.values), item.removed, *more))
 
 
@@ -38,6 +38,6 @@ def unpack(
     key, count, reason, last, opened, closed, trace, values, *more = rest  # older entries lack some of the others
     removed = tuple(more[0]) if more else ()
     window = Closing(*more[1]) if len(more) > 1 and more[1] is not None else None
-    retries = more[2] if len(more) > 2 else 0
+    retries, again = more[2] if len(more) > 2 else 0, more[3] if len(more) > 3 else None
     fire = Fire(key, count, reason, first, last, opened, closed, trace, _values(values), removed, window=window)
-    return msgspec.structs.replace(fire, retries=retries) if retries else fire
+    return msgspec.structs.replace(fire, retries=retries, again=again) if retries else fire

@@ -180,6 +180,10 @@ class Sealed:
         """Whether an item of its key waits, so that this one has to wait behind it."""
         return isinstance(item, Message | Fire) and (raw_key(item) or b"") in self._queues
 
+    def undecided(self) -> SealedItem | None:
+        """The first group of which a retry has to decide what becomes of it."""
+        return next((held for held in self.held.values() if held.state == "waiting" and _undecided(held)), None)
+
     def free(self) -> SealedItem | None:
         """The first item that waits for nothing."""
         waiting = [queue[0] for queue in self._queues.values() if self.held[queue[0]].state == "waiting"]
@@ -260,9 +264,9 @@ class Sealed:
     def settle(self, handled: bool) -> None:
         """After the last entry: put the items of each key in order. Raises ConfigurationError if no handler takes
         them."""
-        if self.held and not handled:
+        if not handled and (waiting := [held for held in self.held.values() if not _undecided(held)]):
             raise ConfigurationError(
-                f"{len(self.held)} messages or groups of {'/'.join(map(str, self.place))} wait for a handler: let it "
+                f"{len(waiting)} messages or groups of {'/'.join(map(str, self.place))} wait for a handler: let it "
                 "finish them before you remove the handler"
             )
         self.held = {number: self.held[number] for number in sorted(self.held, key=in_order)}
@@ -270,6 +274,10 @@ class Sealed:
         self._queues = {}
         for held in self.held.values():
             self._queues.setdefault(held.key, deque()).append(held.number)
+
+
+def _undecided(held: SealedItem) -> bool:
+    return isinstance(held.item, Fire) and held.item.again is not None
 
 
 def kept(events: Sequence[Event]) -> Section:

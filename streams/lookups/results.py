@@ -59,7 +59,7 @@ class LookingResults(Aggregating):
 
     def _asked(self, item: Item) -> Keys | None:
         """None for an item that is no result."""
-        if not isinstance(item, Fire) or item.reason in self._no_results:
+        if not isinstance(item, Fire) or (item.reason in self._no_results and not item.retries):
             return None
         try:
             return self._keys.of(document(item))

@@ -1,17 +1,17 @@
 """What commands and the console do with dead rows and dead letters: they list them, name some, and retry those."""
 
 import time
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.contracts.record import Record
-from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.stores import Store, TopicPartition
 from sluicegate.streams.errors import ConfigurationError, SystemNotReady
 from sluicegate.streams.journal import journal
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.operations import dead_groups, dead_letters, dead_rows
-from sluicegate.streams.operations.dead_letters import LeftOut, Letter, RetryTopics
+from sluicegate.streams.operations.dead_letters import Letter, RetryTopics
 from sluicegate.streams.operations.dead_rows import DeadOutput
 from sluicegate.streams.operations.open_groups import partitions
 from sluicegate.streams.ownership.checks import maker_of
@@ -25,6 +25,9 @@ class LetterTopics(RetryTopics, Protocol):
 
     def newest(self, topics: Iterable[str], limit: int) -> tuple[Iterable[Record], int]:
         """The newest `limit` records of each partition, and how many older ones are left out. Raises SystemNotReady."""
+
+    def read(self, parts: Mapping[TopicPartition, tuple[int, int]]) -> Iterable[Record]:
+        """The records of each partition from the first offset up to the second. Raises SystemNotReady."""
 
     def readers(self, topics: Iterable[str]) -> dict[str, str]:
         """The consumer groups that read one of the topics, with the metadata of a commit. Raises SystemNotReady."""
@@ -133,18 +136,17 @@ def retry(
     again: bool,
     wait: Callable[[], Callable[[float], object]],
 ) -> dict[str, Any]:
-    """Put the rows into their outbox again, send the records of the letters back, and let the handler be called again
-    for completed groups. `who` gives the operator with a new token, `wait` what sleeps between two looks at another
+    """Put the rows into their outbox again, send the records of the letters back, and let the owners decide again about
+    completed groups. `who` gives the operator with a new token, `wait` what sleeps between two looks at another
     retry. Raises what dead_rows.requeue, dead_letters.retry and dead_groups.retry raise."""
     count = 0
     for partition in sorted({each.partition for each in rows}):
         ids = {each.row.id for each in rows if each.partition == partition}
         count += dead_rows.requeue(store, partition, lambda row, ids=ids: row.id in ids, who())  # type: ignore[misc]
-    left = [LeftOut(each.place, why) for each in letters if (why := dead_groups.left_out(agent, each))]
-    names = {each.id for each in left}
-    wanted = [each for each in letters if each.place not in names]
-    groups, refused = dead_groups.retry(store, app.name, agent, [each for each in wanted if each.whole], who, again)
-    records = [each for each in wanted if not each.whole]
+    whole = [each for each in letters if each.whole]
+    made, left = dead_groups.groups(app.name, agent, whole, lambda parts: topics().read(parts))
+    groups, refused = dead_groups.retry(store, app.name, agent, made, who, again)
+    records = [each for each in letters if not each.whole]
     sent, found = 0, 0
     for at in range(0, len(records), PAGE):
         page = records[at : at + PAGE]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.aggregation.accept import accept
-from sluicegate.streams.aggregation.events import Fire
+from sluicegate.streams.aggregation.events import GroupEnded
 from sluicegate.streams.aggregation.events_read import as_read
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import FIRST, LAST
@@ -166,7 +166,7 @@ class GroupHistory:
     ) -> None:
         codec = reads(agent)
         self._rule = Rule(agent, codec)
-        self._groups = Groups(self._rule)
+        self._groups = Groups(self._rule, True)
         self._window_of = window_of(self._rule, window)
         self._start: int | None = None
         self._dedupe = DuplicateFilter(IdRule(agent, codec)) if agent.dedupe else None
@@ -217,7 +217,7 @@ class GroupHistory:
         if key is None or key != self._key:
             return False
         accept(self._groups, [record], 0.0)
-        fired = [event for event in self._groups.drain() if isinstance(event, Fire)]
+        fired = [event.fire for event in self._groups.drain() if isinstance(event, GroupEnded)]
         state = self._groups.states.get(key)
         ends = [(fire.first, fire.last) for fire in fired] + (
             [(state[FIRST], state[LAST])] if state is not None else []

@@ -12,6 +12,7 @@ from sluicegate.schemas.codecs import Unwritable
 from sluicegate.streams import formats
 from sluicegate.streams.agent import Agent, EventEnvelope
 from sluicegate.streams.aggregation.events import (
+    WHOLE,
     BadItem,
     Closing,
     Event,
@@ -127,11 +128,11 @@ class Rows:
                 rows += [
                     self._result(event, index, self._targets[number], content, self._of_group(event))
                     for index, (number, content) in enumerate(event.outputs)
+                    if event.again in (None, WHOLE, index)
                 ]
             elif isinstance(event, Fire):
-                rows.append(
-                    self._fire(event, TIMED_OUT if event.reason == "timeout" and on_timeout == "dead-letter" else None)
-                )
+                dead = event.reason == "timeout" and on_timeout == "dead-letter" and not event.retries
+                rows.append(self._fire(event, TIMED_OUT if dead else None))
             elif isinstance(event, Sent):
                 rows.append(self._sent(event))
             elif isinstance(event, Unhandled):
@@ -275,7 +276,10 @@ class Rows:
         if ERROR in dict(headers):  # a dead letter already, whose reason stays
             headers = [(name, _and(text, error) if name in (ERROR, OF_CONNECT) else text) for name, text in headers]
         else:
-            headers += self._explained("produce", reason, error, fire.first, fire.opened, where=raised_at)
+            headers += self._explained("produce", reason, error, fire.first, fire.opened, where=raised_at) + _mended(
+                fire
+            )
+            identity = retry_id(identity, fire.retries) if fire.retries else identity
         return self._row(identity, self._agent.dead_letters, fire.key, None, headers)
 
     def _dead(self, refused: Refused) -> OutboxRow:

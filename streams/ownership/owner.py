@@ -234,13 +234,12 @@ class Owner:
     def _release(self, monotonic: float) -> Iterator[Sequence[Event]]:
         """Handle the items that the store kept and that wait for nothing, each in a commit of its own. The mark that a
         call begins is durable before it, so that an item that ends its process is given up."""
-        handler = self._setting.agent.handler
-        if self._setting.slow is not None or handler is None:
-            return
-        while (held := self.sealed.free()) is not None:
+        next_one = self.sealed.free if self._setting.slow is None else self.sealed.undecided
+        while (held := next_one()) is not None:
             number, ends = held.number, held.attempts
             if ends >= self.sealed.bounds.most:
-                yield self._commit_ended(held.item, [released.ended(held.item, handler)], monotonic)
+                events = [released.ended(held.item, self._setting.agent.handler)]
+                yield self._commit_ended(held.item, events, monotonic)
                 continue
             self._note(Section({}, {number: ends + 1}), monotonic)
             try:
@@ -256,12 +255,18 @@ class Owner:
 
     def _commit_released(self, item: Message | Fire, monotonic: float) -> Sequence[Event]:
         """Handle the item, and commit what became of it. Raises HandlerFailed."""
-        processor, rows = self._setting.processor, self._rows
-        if not processor.session:
-            return self._commit_ended(item, processor.run([item], rows.fire_id, None, self.place), monotonic)
-        base, on_timeout = self.reports().changes, self._setting.rule.aggregation.on_timeout
+        setting, rows = self._setting, self._rows
+        processor = setting.processor
+        items = released.decided(item, setting.rule, setting.agent.handler is not None, self.groups.outcomes)
+        if setting.slow is not None and (section := released.sealed_again(items)):
+            self._note(section, monotonic)
+            return ()
+        if not processor.session or not any(isinstance(each, Message | Fire) for each in items):
+            return self._commit_ended(item, processor.run(items, rows.fire_id, None, self.place), monotonic)
+        base, on_timeout = self.reports().changes, setting.rule.aggregation.on_timeout
         made = lambda events: self._with(released.after(item, events), events, base)  # noqa: E731
-        claim, ready = in_session(self._setting.store, self.claim, processor, [item], made, rows, on_timeout)
+        claim, ready = in_session(setting.store, self.claim, processor, items, made, rows, on_timeout)
+        processor.counted(self.groups)
         return self.committed(claim, ready._replace(events=released.counted(ready.events)), monotonic)
 
     def _commit_ended(self, item: Message | Fire, events: Sequence[Event], monotonic: float) -> Sequence[Event]:

@@ -1,21 +1,28 @@
-"""Items that the store keeps for a handler inside the commit: parked ones that an operator let go, and completed groups
-whose dead letter an operator retried. The owner handles them when it claims, before the first record."""
+"""Items that the store keeps: parked ones that an operator let go, and completed groups whose dead letter an operator
+retried. The owner handles them when it claims, before the first record."""
 
+from collections import Counter
 from collections.abc import Sequence
+
+from msgspec.structs import replace
 
 from sluicegate.streams.agent import Handler
 from sluicegate.streams.aggregation.entry import Section
-from sluicegate.streams.aggregation.events import Event, Fire, KeptItem
+from sluicegate.streams.aggregation.events import Event, Fire, KeptItem, Unhandled
+from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.errors import HandlerStopped
-from sluicegate.streams.handlers.attempts import bounds
+from sluicegate.streams.handlers.attempts import DEATHS, bounds
 from sluicegate.streams.handlers.failures import PARKED
 from sluicegate.streams.handlers.handling import Handling, given_up, number_of
+from sluicegate.streams.handlers.packing import pack
+from sluicegate.streams.handlers.processor import Item
 from sluicegate.streams.handlers.sealed import Sealed, kept
 from sluicegate.streams.handlers.values import Message
 from sluicegate.streams.ownership.setting import AgentRuntime
 
 ENDED = "the process ended while the handler was running, as many times as the handler has attempts"
+ENDED_HERE = "the process ended three times while it decided what becomes of the retried group"
 
 
 def sealed_of(setting: AgentRuntime, place: TopicPartition) -> Sealed:
@@ -28,8 +35,28 @@ def sealed_of(setting: AgentRuntime, place: TopicPartition) -> Sealed:
     return Sealed(place, bounds(handler.attempts), setting.processor.unsealed)
 
 
-def ended(item: Message | Fire, handler: Handler) -> Event:
+def decided(item: Message | Fire, rule: Rule, handled: bool, outcomes: Counter[tuple[str, str]]) -> list[Item]:
+    """What a retried group becomes by the clauses of the file: a group to send or handle, a dead letter, or nothing.
+    Counts the answers. Raises ExpressionStopped."""
+    if not isinstance(item, Fire) or item.again is None:
+        return [item]
+    fire = replace(item, again=None) if handled else item
+    return [fire] if rule.results is None else list(rule.results.events(fire, outcomes))
+
+
+def sealed_again(items: Sequence[Item]) -> Section | None:
+    """The changes of the store for a group that waits for its slow handler now. None: it is a dead letter, or
+    nothing."""
+    if not items or not isinstance(items[0], Fire):
+        return None
+    return Section({items[0].number: pack(items[0])}, {items[0].number: 0})
+
+
+def ended(item: Message | Fire, handler: Handler | None) -> Event:
     """What becomes of an item that ended too many processes. Raises HandlerStopped."""
+    if isinstance(item, Fire) and (handler is None or item.again is not None):
+        return Unhandled(item, ENDED_HERE, DEATHS, "crash", stage="crash")
+    assert handler is not None
     if handler.then == "stop":
         raise HandlerStopped(f"{ENDED}, and `then` is stop; correct it, and restart")
     reason = PARKED if handler.then == "park" else "handler-failed"

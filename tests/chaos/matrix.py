@@ -107,6 +107,11 @@ SINGLES = (
         "raise",
         "memory",
     ),
+    *(
+        Single("o", "tests/integration/test_group_retry.py: a retry of groups that is killed", point, "kill", store)
+        for point in ("group-asked", "group-kept")
+        for store in (*STORES, *SERVERS)
+    ),
 )
 
 SHARED_STORE = (
@@ -156,6 +161,7 @@ OMITTED: dict[tuple[str, str], str] = {
     **{(f"correction-{when}", kind): COMMAND for when in ("committed", "sent") for kind in ("stop", "raise", "lost")},
     **{("retry-asked", kind): COMMAND for kind in ("kill", "stop", "lost")},
     **{("retry-sent", kind): COMMAND for kind in ("stop", "lost")},
+    **{(f"group-{when}", kind): COMMAND for when in ("asked", "kept") for kind in ("stop", "raise", "lost")},
     **{("replay-half-way", kind): COMMAND for kind in ("stop", "raise", "lost")},
     **{(point, kind): FAUST for point in ("faust-inserted", "faust-received") for kind in ("stop", "raise", "lost")},
 }
@@ -166,6 +172,8 @@ PROGRAMS = (
     "correction-sent",
     "retry-asked",
     "retry-sent",
+    "group-asked",
+    "group-kept",
     "replay-half-way",
     "faust-inserted",
     "faust-received",

@@ -130,7 +130,7 @@ def retry_the_dead(file: str, kafka: str, ns: str, results: Results) -> None:
     finished = CliRunner().invoke(main, retry)
     assert (finished.exit_code, json.loads(finished.stdout)) == (
         5,
-        {"rows": 0, "sent": 0, "found": 1, "refused": [row]},
+        {"rows": 0, "sent": 0, "groups": 0, "found": 1, "refused": [row], "left_out": []},
     )
     wait_until(lambda: results.draw() == [("good", "count", 3), ("huge", "count", 6)], 90, "the row that was dead")
     wait_until(lambda: len(dead(file)) == 2, 90, "the record to fail again")

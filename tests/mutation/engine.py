@@ -587,9 +587,30 @@ GUARDS = (
     Guard(
         "a group is retried once",
         "streams/operations/dead_groups.py",
-        "return fire.number in contents.sealed.held or (before and not again)",
-        "return fire.number in contents.sealed.held",
+        "return each.fire.number in contents.sealed.held or (before and not again)",
+        "return each.fire.number in contents.sealed.held",
         ("tests/unit/cli/test_dead_groups.py",),
+    ),
+    Guard(
+        "a retried group has only the output that failed",
+        "streams/outbox/rows.py",
+        "if event.again in (None, WHOLE, index)",
+        "",
+        ("tests/unit/cli/test_dead_completions.py",),
+    ),
+    Guard(
+        "a group is read again only if its topic has all its messages",
+        "streams/operations/group_letters.py",
+        "if len(seen) != fire.count or",
+        "if",
+        ("tests/unit/cli/test_dead_completions.py",),
+    ),
+    Guard(
+        "the clauses decide again about a retried group before its handler does",
+        "streams/ownership/released.py",
+        "if not isinstance(item, Fire) or item.again is None:",
+        "if True:",
+        ("tests/unit/cli/test_dead_completions.py",),
     ),
     Guard(
         "a group that fails again after a retry is a dead letter of its own",

@@ -30,7 +30,7 @@ class LogTopics(BrokerTopics):
             m
             for place, (first, end) in parts.items()
             for m in self.log.topics[place[0]][place[1]]
-            if first <= m.o < end
+            if max(first, self.log.low.get(place, 0)) <= m.o < end
         ]
 
     def facts(self, group: str, topic: str, number: int) -> TopicFacts:

@@ -11,14 +11,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from sluicegate.connectors import open_store
 from sluicegate.streams.cli import letters, main, progress
-from sluicegate.streams.cli.files import loaded
 from sluicegate.streams.cli.letters import Counts
 from sluicegate.streams.cli.output import print_table
 from sluicegate.streams.errors import PersistenceError
+from tests.unit.cli.dead_scene import Scene, without_tracebacks
 from tests.unit.cli.log_topics import LogTopics
-from tests.unit.engine.driver import Driver, ManualClock, distinct, header
+from tests.unit.engine.driver import distinct, header
 from tests.unit.engine.scene import a_log
 
 FILE = """\
@@ -72,32 +71,13 @@ HOW = [("store", "true", "0"), ("remote", "false", "0"), ("remote", "false", "2"
 Command = Callable[..., Result]
 
 
-class Scene:
-    """The file, its topics, and commands on them."""
+class Readings(Scene):
+    """Of the file with this handler."""
 
     def __init__(self, folder: Path, function: str, session: str, concurrency: str) -> None:
         text = FILE.replace("HANDLER", function).replace("SESSION", session).replace("CONCURRENCY", concurrency)
-        (folder / "app.yaml").write_text(text)
         (folder / "reading.py").write_text(MODULE.partition("\n")[2])
-        self.folder, self.log, self.clock = folder, LogTopics.log, ManualClock()
-        self.app = loaded(str(folder / "app.yaml"))
-        self.store = open_store(self.app.store, self.app.folder)
-        self.store.migrate()
-        self.driver = self.started()
-
-    def started(self) -> Driver:
-        return Driver(self.app.agents[0], self.store, self.log, self.clock).give(0)
-
-    def dead(self, what: str, *more: str) -> Result:
-        return CliRunner().invoke(main, ["dead", what, str(self.folder / "app.yaml"), *more])
-
-    def listed(self) -> list[dict[str, Any]]:
-        return list(json.loads(self.dead("ls", "--json").stdout)["dead"])
-
-    def later(self, times: int = 20) -> None:
-        """The store's clock is the machine's: an agent with concurrency needs some turns more than its pauses say."""
-        for _ in range(times):
-            self.driver.later(2).turns(4)
+        super().__init__(folder, text)
 
     def feed(self, count: int) -> None:
         for number in range(count):
@@ -109,25 +89,23 @@ class Scene:
         with sqlite3.connect(self.folder / "state.db") as connection:
             connection.execute("create table readings (id integer primary key, amount real)")
 
-    def outputs(self) -> list[Any]:
-        return [json.loads(message.v or b"null") for message in distinct(self.log, "out")]
-
 
 @pytest.fixture
-def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Scene]]:
+def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Readings]]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(LogTopics, "log", a_log("in", "out", "app.dead"))
     for module in (letters, progress):
         monkeypatch.setattr(module, "BrokerTopics", LogTopics, raising=False)
     monkeypatch.delitem(sys.modules, "reading", raising=False)
-    yield lambda *how: Scene(tmp_path, *how)
+    with without_tracebacks():
+        yield lambda *how: Readings(tmp_path, *how)
     sys.modules.pop("reading", None)
 
 
 @pytest.mark.parametrize("how", HOW, ids=["session", "commit", "concurrency"])
 def test_the_handler_of_a_failed_group_is_called_again_with_its_messages_once(
-    how: tuple[str, str, str], scene: Callable[..., Scene]
+    how: tuple[str, str, str], scene: Callable[..., Readings]
 ) -> None:
     made = scene(*how)
     made.feed(45)
@@ -170,7 +148,7 @@ def test_the_handler_of_a_failed_group_is_called_again_with_its_messages_once(
 
 @pytest.mark.parametrize("how", HOW, ids=["session", "commit", "concurrency"])
 def test_one_that_fails_again_is_another_dead_letter_that_can_be_retried(
-    how: tuple[str, str, str], scene: Callable[..., Scene]
+    how: tuple[str, str, str], scene: Callable[..., Readings]
 ) -> None:
     made = scene(*how)
     made.feed(15)
@@ -192,7 +170,7 @@ def test_one_that_fails_again_is_another_dead_letter_that_can_be_retried(
 
 
 def test_a_command_that_got_no_answer_is_finished_by_the_same_command(
-    scene: Callable[..., Scene], monkeypatch: pytest.MonkeyPatch
+    scene: Callable[..., Readings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = scene(*HOW[0])
     made.feed(15)
@@ -216,7 +194,7 @@ def test_a_command_that_got_no_answer_is_finished_by_the_same_command(
     assert ([each["stored"] for each in made.outputs()], made.listed()[0]["retried"]) == ([5], True)
 
 
-def test_messages_that_left_the_group_stay_out(scene: Callable[..., Scene]) -> None:
+def test_messages_that_left_the_group_stay_out(scene: Callable[..., Readings]) -> None:
     made = scene("choosy", "false", "0")
     made.feed(15)
     made.later()
@@ -231,7 +209,7 @@ def test_messages_that_left_the_group_stay_out(scene: Callable[..., Scene]) -> N
 
 
 def test_what_cannot_be_retried_is_named_and_the_command_does_not_end_with_0(
-    tmp_path: Path, scene: Callable[..., Scene]
+    tmp_path: Path, scene: Callable[..., Readings]
 ) -> None:
     made = scene(*HOW[0])
     made.feed(15)
@@ -243,7 +221,9 @@ def test_what_cannot_be_retried_is_named_and_the_command_does_not_end_with_0(
     assert done.exit_code == 4, done.output
     assert done.stdout.startswith("0 rows in the outbox again, 0 records sent, 0 had been")
     for each in made.listed():
-        said = f"{each['id']} was left out: it is a completed group, and no handler failed for it; its records are in"
+        said = (
+            f"{each['id']} was left out: it is a completed group: its handler failed, and agent readings has no handler"
+        )
         assert said in done.stderr
 
 

@@ -14,7 +14,7 @@ from sluicegate.streams.contracts.values import Claim, OutboxRow, Partition
 from sluicegate.streams.errors import SystemNotReady
 from sluicegate.streams.journal import journal
 from sluicegate.streams.journal.amending import Person
-from sluicegate.streams.operations import dead_groups, dead_letters
+from sluicegate.streams.operations import dead_letters
 from sluicegate.streams.operations.dead_letters import Letter, Retried, letters, retry
 from tests.mutation.twins import without
 from tests.unit.engine.driver import Driver, Log, ManualClock, header
@@ -306,13 +306,6 @@ def test_twin_a_second_retry_that_does_not_wait_sends_it_twice(
 
     retry(store, "app", Late(log), found(log, "in/0/0"), next(persons), wait=times.wait)
     assert came_back(log) == 2
-
-
-def test_a_group_that_no_handler_failed_for_is_left_out(given: Driver, log: Log) -> None:
-    [letter] = [each for each in found(log) if each.whole]
-    assert letter.place == "in/0/1"
-    assert "is a completed group" in (dead_groups.left_out(given.agent, letter) or "")
-    assert {dead_groups.left_out(given.agent, each) for each in found(log) if not each.whole} == {None}
 
 
 def test_the_journal_has_who_and_why_and_forgets_after_thirty_days(

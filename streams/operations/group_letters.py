@@ -1,0 +1,155 @@
+"""Makes the completed group again that a dead letter is about: from the letter's result document, or from its topic.
+
+The letter of a group is its result document. So it holds all that the file's clauses and the handler get, and the
+messages that the group collected. A result that no message holds has a letter without a document; and the document of a
+result with a number that no double holds lacks this number. Then the messages are read again from their topic. They
+must be as many as the group had, from its first to its last one.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from sluicegate.schemas.codecs import as_json
+from sluicegate.streams import formats
+from sluicegate.streams.agent import Agent, Aggregation
+from sluicegate.streams.aggregation.accept import accept
+from sluicegate.streams.aggregation.events import WHOLE, Closing, Fire
+from sluicegate.streams.aggregation.events_read import as_read
+from sluicegate.streams.aggregation.results import WINDOWED
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.contracts.ids import output_id, retry_id
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.contracts.stores import TopicPartition
+from sluicegate.streams.contracts.values import Partition
+from sluicegate.streams.operations.dead_letters import Letter
+from sluicegate.streams.operations.explaining import GroupHistory
+from sluicegate.streams.operations.rebuild import UnendingGroups, unending
+from sluicegate.streams.outbox.rows import letters_codec
+from sluicegate.streams.outbox.sizes import CUT
+
+REPLAY = "`sluicegate replay` computes its result from its topic"
+ReadRange = Callable[[Mapping[TopicPartition, tuple[int, int]]], Iterable[Record]]
+"""Reads each partition from an offset up to another one. Raises SystemNotReady."""
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+class Unrepairable(Exception):
+    """Why the group of a letter cannot be made again."""
+
+
+def group(app: str, agent: Agent, letter: Letter, read: ReadRange) -> Fire:
+    """The completed group, with what a retry has to decide about it. Raises Unrepairable and SystemNotReady."""
+    again = _again(agent, letter)
+    headers = {name: (value or b"").decode() for name, value in letter.headers}
+    try:
+        fire = _without_values(agent, letter, headers, again)
+        if letter.value is None or letter.reason == "overflow" or CUT in headers:
+            return msgspec.structs.replace(fire, values=_counted(app, agent, letter, fire, read))
+        return msgspec.structs.replace(fire, **_of_document(agent, letter.value))
+    except (msgspec.MsgspecError, LookupError, ValueError, TypeError) as error:
+        raise Unrepairable(f"its letter does not hold the group ({type(error).__name__}); {REPLAY}") from error
+
+
+def _again(agent: Agent, letter: Letter) -> int | None:
+    """As `Fire.again`. Raises Unrepairable."""
+    if agent.handler is not None:
+        return None if letter.stage == "handler" else WHOLE  # the file's clauses let it pass
+    if letter.stage == "handler":
+        raise Unrepairable(f"its handler failed, and agent {agent.name} has no handler any more; {REPLAY}")
+    if letter.reason == "no-destination" and agent.to is None:
+        raise Unrepairable(f"agent {agent.name} has no `to`: there is no topic for its result")
+    return _index(agent, letter) if letter.stage == "produce" and letter.reason != "no-destination" else WHOLE
+
+
+def _index(agent: Agent, letter: Letter) -> int:
+    """The index of the output that could not be written: the others of the group were sent. Raises Unrepairable."""
+    headers = dict(letter.headers)
+    fire, retries = (headers.get("sluicegate-fire") or b"").decode(), _retries(headers.get("sluicegate-dead-retries"))
+    for index in range(max(1, len(agent.outputs))):
+        identity = output_id(fire, index)
+        if letter.id == (retry_id(identity, retries) if retries else identity):
+            return index
+    raise Unrepairable("it is about a message of the history, or about an output that the file lacks now")
+
+
+def _retries(text: bytes | None) -> int:
+    return int(text or 0)
+
+
+def _without_values(agent: Agent, letter: Letter, headers: dict[str, str], again: int | None) -> Fire:
+    first, last = (int(headers[f"sluicegate-{which}"].rpartition("/")[2]) for which in ("first", "last"))
+    opened = _seconds(headers["sluicegate-dead-timestamp"])
+    return Fire(
+        letter.key or b"",
+        int(headers["sluicegate-count"]),
+        headers["sluicegate-reason"],
+        first,
+        last,
+        opened,
+        max(opened, letter.at),
+        headers.get("traceparent"),
+        {},
+        tuple(int(each) for each in headers.get("sluicegate-removed", "").split(",") if each),
+        window=_window(agent, headers),
+        retries=int(headers.get("sluicegate-dead-retries", 0)) + 1,
+        again=again,
+    )
+
+
+def _of_document(agent: Agent, value: bytes) -> dict[str, Any]:
+    """The times and the computed fields of the result document."""
+    codec = letters_codec(agent, formats.writes(agent))
+    document = _fields(as_json(codec)(value))
+    opened, closed = (_seconds(msgspec.json.decode(document[name], type=str)) for name in ("opened_at", "closed_at"))
+    values = {name: value for name, value in document.items() if name not in WINDOWED}
+    return {"opened": opened, "closed": closed, "values": values}
+
+
+def _window(agent: Agent, headers: dict[str, str]) -> Closing | None:
+    if "sluicegate-window" not in headers:
+        return None
+    start, end = (round(_seconds(each) * 1000) for each in headers["sluicegate-window"].split("/"))
+    by, *rests = headers.get("sluicegate-closed", "").split("/")
+    following, watermark = (int(each) for each in (*rests, *("-1", "0")[len(rests) :]))
+    window = agent.aggregation.window if agent.aggregation is not None else None
+    shared = window is not None and window.kind == "hopping"
+    return Closing(start, end, by, watermark, int(headers["sluicegate-revision"]), following, shared)
+
+
+def _seconds(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
+def _counted(app: str, agent: Agent, letter: Letter, fire: Fire, read: ReadRange) -> dict[str, Any]:
+    """The computed fields of the group, from its messages in the topic. Raises Unrepairable and SystemNotReady."""
+    rule = _ending_never(agent)
+    if fire.removed:
+        raise Unrepairable(f"its letter holds no document, and its handler had taken messages out; {REPLAY}")
+    place, window = (letter.topic, letter.partition), fire.window
+    span = None if window is None else (window.start, window.end)
+    history = GroupHistory(Partition(app, agent.name, *place), agent, fire.first, fire.key, span)
+    groups = UnendingGroups(Rule(rule, formats.reads(agent)))
+    seen = [record for record in read({place: (fire.first, fire.last + 1)}) if history.takes(record)]
+    accept(groups, as_read(groups, seen), fire.opened)
+    if len(seen) != fire.count or seen[-1].offset() != fire.last or list(groups.states) != [fire.key]:
+        span_of = f"{letter.topic}/{letter.partition} from {fire.first} to {fire.last}"
+        raise Unrepairable(
+            f"its letter holds no document, and {span_of} has {len(seen)} of its {fire.count} messages under the rule "
+            "of the file"
+        )
+    values = groups.rule.values(groups.states[fire.key], groups.bags.get(fire.key, []))
+    if names := groups.rule.overflowed(values):
+        raise Unrepairable(f"its messages still give {' and '.join(names)} beyond the range of a double")
+    return values
+
+
+def _ending_never(agent: Agent) -> Agent:
+    """The agent with a rule whose only group takes all messages that it is given. Raises Unrepairable."""
+    rule = unending(agent).aggregation or Aggregation()
+    if rule.window is not None and rule.window.kind != "tumbling":
+        raise Unrepairable(f"its letter holds no document, and only its worker computes such a window; {REPLAY}")
+    return replace(agent, aggregation=replace(rule, window=None))
