@@ -135,6 +135,7 @@ def shop(request: pytest.FixtureRequest, tmp_path: Path, kafka: str, ns: str) ->
     return Shop(tmp_path, kafka, store, ns)
 
 
+@pytest.mark.timeout(900)
 def test_each_group_has_one_result_whoever_is_killed_during_its_repair(shop: Shop) -> None:
     shop.feed()
     with shop.running():
