@@ -72,7 +72,7 @@ class Shop:
         self.write(1000)
         (folder / "calls.py").write_text(MODULE)
         sluicegate("topics", str(self.path), "--create", "--partitions", "1", "--json")
-        self.results: list[Message] = []
+        assert CliRunner().invoke(main, ["migrate", str(self.path)]).exit_code == 0
 
     def write(self, least: int) -> None:
         self.path.write_text(self.text.replace("LEAST", str(least)))

@@ -138,7 +138,7 @@ GUARDS = (
     Guard(
         "lookup: a group without a result is not looked up",
         "streams/lookups/results.py",
-        "        if not isinstance(item, Fire) or item.reason in self._no_results:",
+        "        if not isinstance(item, Fire) or (item.reason in self._no_results and not item.retries):",
         "        if not isinstance(item, Fire):",
         RESULTS,
     ),
