@@ -215,7 +215,11 @@ def _shared(file: FileModel, agent: AgentModel, path: Path) -> Iterator[FileFind
             "is not needed: one buffer has the groups of all partitions",
         ),
         ((*path, "session"), agent.session, "needs scope partition: a batch is no part of one owner's transaction"),
-        ((*path, "then"), agent.then == "park", "park needs scope partition"),
+        (
+            (*path, "then"),
+            agent.then == "park",
+            "park needs scope partition: it keeps the order of a key, which groups of a shared buffer do not have",
+        ),
         ((*path, "aggregate", "until"), rule is not None and rule.until is not None, "needs scope partition"),
         ((*path, "aggregate", "on_full"), rule is not None and rule.on_full != "fire-oldest", "needs scope partition"),
     ]

@@ -23,6 +23,10 @@ from sluicegate.streams.operations.group_letters import ReadRange, Unrepairable,
 from sluicegate.streams.operations.open_groups import PartitionContents, held
 
 PAGE = 20  # groups of one commit
+SHARED = (
+    "it is a completed group of scope: shared: the letter names its first and last message only, those between may be "
+    "in any partition, and no partition has a state that could keep the group; its messages are in their topics"
+)
 
 
 class GroupLetter(NamedTuple):
@@ -39,7 +43,7 @@ def groups(
     made, left = list[GroupLetter](), list[LeftOut]()
     for letter in letters:
         if agent.scope == "shared":
-            left.append(LeftOut(letter.place, "it is a group of a shared buffer, which belongs to no partition"))
+            left.append(LeftOut(letter.place, SHARED))
             continue
         try:
             made.append(GroupLetter(letter, group(app, agent, letter, read)))

@@ -274,7 +274,8 @@ def unaccountable(agent: Agent) -> str | None:
     if agent.handler is not None and agent.handler.concurrency:
         return "its handler has concurrency: which of the groups that ended it has handled is lost with the store"
     if agent.handler is not None and agent.handler.then == "park":
-        return "its handler parks groups: which of them waited is lost with the store"
+        told_by = "the history tells that they ended, and only the lost store told which of them waited for the handler"
+        return f"its handler parks groups (then: park): {told_by}; of then: dead-letter a topic tells it"
     if agent.forwards:
         return "it forwards records, and its outputs do not tell which records it left out"
     if agent.lookups:

@@ -12,7 +12,10 @@ MISTAKES = [
         "session: needs scope partition: a batch is no part of one owner's transaction",
     ),
     ("    repartition: again\n    key: x\n", "repartition: is not needed: one buffer has the groups of all partitions"),
-    ("    handler: a:b\n    concurrency: 1\n    then: park\n", "then: park needs scope partition"),
+    (
+        "    handler: a:b\n    concurrency: 1\n    then: park\n",
+        "then: park needs scope partition: it keeps the order of a key, which groups of a shared buffer do not have",
+    ),
 ]
 
 
