@@ -133,13 +133,27 @@ def largest(kafka: settings.Settings, names: Sequence[str], timeout: float = TIM
     return {name: _setting(admin, name, "max.message.bytes", timeout) for name in names}
 
 
+def chosen_by_producers(kafka: settings.Settings, names: Sequence[str], timeout: float = TIMEOUT) -> list[str]:
+    """The topics in which a producer chooses the compression. Raises SystemNotReady within `timeout` seconds."""
+    admin = open_admin(kafka)
+    return [name for name in names if _text(admin, name, "compression.type", timeout) == "producer"]
+
+
 def _setting(admin: Any, topic: str, name: str, timeout: float) -> int | None:
+    try:
+        return int(_text(admin, topic, name, timeout) or "")
+    except ValueError:
+        return None
+
+
+def _text(admin: Any, topic: str, name: str, timeout: float) -> str | None:
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     try:
         future = admin.describe_configs([resource], request_timeout=timeout)[resource]
-        return int(problems.awaited(future, timeout + 1, f"describing topic {topic}")[name].value)
-    except (KafkaException, KeyError, ValueError):
+        value: str = problems.awaited(future, timeout + 1, f"describing topic {topic}")[name].value
+    except (KafkaException, KeyError):
         return None
+    return value
 
 
 def topic_of(description: Any) -> TopicDescription:

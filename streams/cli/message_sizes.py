@@ -8,6 +8,7 @@ from sluicegate.streams.cli.finding import SystemFinding
 from sluicegate.streams.cli.topics import written
 from sluicegate.streams.outbox.sizes import LARGEST, longest
 
+UNPACKED = "set its compression.type to uncompressed, or its max.message.bytes to what a worker has memory for"
 USUAL = 1_048_588  # bytes: the default of the brokers
 
 
@@ -17,7 +18,12 @@ def findings(app: App, there: Mapping[str, int | None], timeout: float) -> Itera
     inputs, most = {topic for agent in app.agents for topic in agent.topics}, longest(app)
     outputs = written(app.agents)
     topics = [topic for topic in sorted(inputs | outputs) if there.get(topic)]
-    for topic, limit in admin.largest(app.kafka, topics, timeout).items():
+    limits = admin.largest(app.kafka, topics, timeout)
+    wide = [topic for topic, limit in limits.items() if limit is not None and topic in inputs and limit > USUAL]
+    for topic in admin.chosen_by_producers(app.kafka, wide, timeout):
+        text = f"topic {topic} takes batches of up to {limits[topic]} bytes, and producers choose their compression"
+        yield SystemFinding("kafka", True, text, f"unpacked they may have a thousand times as many: {UNPACKED}")
+    for topic, limit in limits.items():
         if limit is not None and topic in outputs and limit < most:
             text = f"topic {topic} takes messages of up to {limit} bytes, and the app sends up to {most}"
             hint = f"larger ones become dead rows: set its max.message.bytes to {most}, or kafka: message.max.bytes to "

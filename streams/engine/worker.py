@@ -245,7 +245,7 @@ class Worker:
         if owner.marks.poisoned or owner.step():
             self._take_carefully(owner, list(records), now)
             return
-        if not owner.begun:
+        if not owner.begun or owner.marks.fetching:
             owner.open(now)
         owner.accept(records, now)
         self._commits.pending += len(records)
@@ -261,7 +261,7 @@ class Worker:
                 owner.refuse_crashed(records.pop(0), now)
             else:
                 step = owner.step()
-                if owner.marks.step(owner.offset) or not owner.begun:
+                if owner.marks.step(owner.offset) or not owner.begun or owner.marks.fetching:
                     owner.open(now)
                 owner.accept(records[: step or None], now)
                 del records[: step or None]

@@ -36,3 +36,8 @@ def test_topics_that_take_less_or_more_than_a_message_of_the_app(
         "larger ones become dead rows: set its max.message.bytes to 1000000, or kafka: message.max.bytes to 500000"
     ) in done.stdout
     assert f"topic {ns}-dead takes" not in done.stdout
+    assert (
+        f"kafka: topic {ns}-large takes batches of up to 50000000 bytes, and producers choose their compression; "
+        "unpacked they may have a thousand times as many: set its compression.type to uncompressed"
+    ) in done.stdout
+    assert f"topic {ns}-small takes batches" not in done.stdout

@@ -175,4 +175,4 @@ class World(Scheduler):
 
 def marked(mark: CrashMark | None) -> set[str]:
     """The processes named in it."""
-    return {name.rstrip("+!") for name in mark.processes} if mark is not None else set()
+    return {name.rstrip("+!?*") for name in mark.processes} if mark is not None else set()
