@@ -18,8 +18,8 @@ from sluicegate.streams.cli import main
 from tests.chaos.worker import Worker
 from tests.waiting import wait_until
 
-BOUND = 180  # MiB of a worker, which has about 55 at rest
-SIZES = {"gzip": 200, "lz4": 200, "zstd": 300, "snappy": 200}  # MB of a batch, in records of 1 MB
+BOUND = 120  # MiB of a worker, which has about 55 at rest
+SIZES = {"gzip": 100, "lz4": 100, "zstd": 150, "snappy": 100}  # MB of a batch, in records of 1 MB
 
 
 class Watcher(threading.Thread):
@@ -106,6 +106,7 @@ def run(tmp_path: Path) -> Iterator[Callable[..., tuple[Worker, Watcher]]]:
         worker.close()
 
 
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("codec", SIZES)
 def test_the_partition_halts_at_the_batch_all_others_go_on_and_an_operator_passes_over_it(
     tmp_path: Path, kafka: str, ns: str, make_topic: Callable[..., str], run: Any, codec: str
@@ -131,6 +132,7 @@ def test_the_partition_halts_at_the_batch_all_others_go_on_and_an_operator_passe
     assert watcher.kills == kills
 
 
+@pytest.mark.timeout(400)
 def test_without_the_mark_before_the_fetch_each_process_dies(
     tmp_path: Path, kafka: str, ns: str, make_topic: Callable[..., str], run: Any
 ) -> None:
