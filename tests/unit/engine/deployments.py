@@ -11,10 +11,7 @@ from typing import Any
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer
-from sluicegate.streams.contracts.values import Changes, Claim, Partition
-from sluicegate.streams.errors import ConfigurationError
-from sluicegate.streams.journal.amending import Person
-from sluicegate.streams.operations.accepting import accept
+from sluicegate.streams.contracts.values import Changes, Claim
 from sluicegate.streams.operations.rewind_check import RewindCheck
 from sluicegate.streams.rules import rule_of
 from sluicegate.streams.rules.changes import changes, policies_of
@@ -23,9 +20,8 @@ from sluicegate.streams.rules.rewindable import why_not_rewound
 from sluicegate.streams.rules.versions import Deployed, RuleVersion
 from sluicegate.streams.testing.log import LogHistory
 from tests.unit.engine.driver import Driver, Log, ManualClock, distinct, header, memory
-from tests.unit.engine.scene import Killed, a_log
+from tests.unit.engine.scene import Killed, a_log, go_on
 
-PLACE = Partition("app", "sums", "in", 0)
 IDS = Reducer("ids", "collect", "id")
 EXTRAS: Sequence[tuple[Reducer, ...]] = (
     (),
@@ -129,9 +125,6 @@ class Run:
             old, deployed(*self.steps)
         )
 
-    def facts(self) -> Any:
-        return self.driver().input.facts("in", 0)
-
     def play(self) -> "Run":
         self.steps.append((random_agent(self.random), "refuse"))
         driver = self.driver()
@@ -155,11 +148,9 @@ class Run:
         return self.ended()
 
     def ended(self) -> "Run":
-        """All groups that are still open fire, under whatever rule they have. Three kills between a claim and its first
-        record halt the partition: a person has it go on."""
+        """All groups that are still open fire, under whatever rule they have."""
         self.kill_at = 0
-        with suppress(ConfigurationError):
-            accept(self.store, self.steps[-1][0], PLACE, self.facts, Person("ann", "seen", f"hand {self.seed}"))
+        go_on(self.store, self.steps[-1][0], self.log)
         self.driver().turns(8)
         self.steps.append((random_agent(self.random), "flush"))
         self.driver().turns(8)
