@@ -5,13 +5,16 @@ from collections.abc import Collection, Mapping, Sequence
 from math import inf
 from typing import Any, NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
 from sluicegate.connectors.kafka import problems, settings
 from sluicegate.streams.errors import NotAuthenticated
 
 TIMEOUT = 5.0
+
+Assignments = Sequence[tuple[str, Sequence[tuple[str, int]]]]
+"""The members of a group by their client id, each with its partitions."""
 
 
 class _Admin(AdminClient):  # type: ignore[misc]
@@ -93,10 +96,28 @@ def members(kafka: settings.Settings, groups: Sequence[str], timeout: float = TI
     return {group: _members(group, future, timeout) for group, future in futures.items()}
 
 
+def assignments(kafka: settings.Settings, group: str, timeout: float = TIMEOUT) -> Assignments | None:
+    """None while the group has no members, or gives them partitions. Raises SystemNotReady within `timeout` seconds."""
+    admin = open_admin(kafka)
+    [future] = admin.describe_consumer_groups([group], request_timeout=timeout).values()
+    description = _description(group, future, timeout)
+    if description is None or description.state != ConsumerGroupState.STABLE:
+        return None
+    return [
+        (each.client_id, [(place.topic, place.partition) for place in each.assignment.topic_partitions])
+        for each in description.members
+    ]
+
+
 def _members(group: str, future: Any, timeout: float) -> int:
-    unknown = (KafkaError.GROUP_ID_NOT_FOUND,)
-    description = problems.answer(future, timeout + 1, f"describing group {group}", absent=unknown)
+    description = _description(group, future, timeout)
     return 0 if description is None else len(description.members)
+
+
+def _description(group: str, future: Any, timeout: float) -> Any:
+    """None: there is no such group."""
+    unknown = (KafkaError.GROUP_ID_NOT_FOUND,)
+    return problems.answer(future, timeout + 1, f"describing group {group}", absent=unknown)
 
 
 def durability(

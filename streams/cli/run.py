@@ -70,6 +70,7 @@ def start(
     """Run the agents (all without names) until a signal, and return the exit code. `fresh` gives a process that is
     started again the secrets as they are then. `leave`: agents that the file lacks, whose groups stay in the store.
     Raises ConfigurationError."""
+    from sluicegate.streams.cli.unowned import watched
     from sluicegate.streams.cli.wiring import AS_RUN, prepare
     from sluicegate.streams.observe import tracing
     from sluicegate.streams.processes import supervisor
@@ -78,7 +79,15 @@ def start(
     tracing.asked(os.environ)  # its errors are reported here, once, and not by each worker
     ready = partial(prepare, options=options or AS_RUN, leave=leave)
     return supervisor.run(
-        app, agents, workers, change, prepare=ready, log_level=log_level, fresh=fresh, console=_console(app, fresh)
+        app,
+        agents,
+        workers,
+        change,
+        prepare=ready,
+        log_level=log_level,
+        fresh=fresh,
+        console=_console(app, fresh),
+        watch=watched,
     )
 
 

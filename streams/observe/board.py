@@ -28,6 +28,7 @@ class Board:
         self._lock = threading.Lock()
         self._expected: dict[WorkerName, tuple[int | None, float]] = {}
         self._reports: dict[WorkerName, WorkerReport] = {}
+        self._unowned: dict[str, Sequence[str]] = {}
         self._phase = "starting"
 
     def phase(self, name: str) -> None:
@@ -48,6 +49,11 @@ class Board:
         with self._lock:
             if self._expected.get(name, (None, 0.0))[0] == report.pid:
                 self._reports[name] = report
+
+    def unowned(self, agent: str, reasons: Sequence[str]) -> None:
+        """Keeps which partitions of the agent no worker reads, and why; empty: all are read."""
+        with self._lock:
+            self._unowned[agent] = reasons
 
     def reports(self) -> Sequence[WorkerReport]:
         """The newest reports, sorted by agent and worker."""
@@ -86,12 +92,17 @@ class Board:
             return [(name, name not in without) for name in sorted(self._expected)]
 
     def degraded(self) -> list[dict[str, Any]]:
-        """The reasons that ready workers report."""
-        return [
+        """The reasons that ready workers report, and the partitions that no worker reads."""
+        reported = [
             _reason((report.agent, report.worker), reason)
             for report in self.reports()
             for reason in (report.reasons if report.ready else ())
         ]
+        with self._lock:
+            unowned = [
+                {"agent": agent, "reason": reason} for agent, of in sorted(self._unowned.items()) for reason in of
+            ]
+        return reported + unowned
 
     def _reasons(self, name: WorkerName, pid: int | None) -> Sequence[str]:
         report = self._reports.get(name)

@@ -62,6 +62,9 @@ class Pace:
 MakeCalls = Callable[[Board], tuple[HttpCalls, Callable[[], None]]]
 """Makes the calls of the console, and the function that closes what they opened."""
 
+Watch = Callable[[App, Sequence[str], Board], AbstractContextManager[None]]
+"""Meanwhile the board learns what no worker knows."""
+
 Fresh = Callable[[App], App]
 """The App for a process that is started again, with the secrets as they are at that time."""
 
@@ -83,6 +86,7 @@ def run(
     log_level: str = "info",
     fresh: Fresh = lambda app: app,
     console: MakeCalls | None = None,
+    watch: Watch = lambda app, agents, board: contextlib.nullcontext(),
 ) -> int:
     """Run the app's agents (all, or the named ones) until a signal. Returns the exit code of the command: 0 after
     SIGTERM or SIGINT, 1 when workers had to be killed, 2 and 3 from a worker or a check."""
@@ -98,6 +102,7 @@ def run(
             with (
                 _port(app if http else None, board, meter, console),
                 prepare(app, names, lambda seconds: _pause(events, seconds)) as ready,
+                watch(app, names, board),
             ):
                 numbers = tuple(range(workers))
                 job = ProcessJob(ready, names, numbers, on_rule_change, -1, os.getpid(), pace.drain, log_level)

@@ -1,4 +1,5 @@
-"""The lag of a worker that stands at the end of a topic with transactions, and partitions that are added to a topic."""
+"""The lag of a worker that stands at the end of a topic with transactions, partitions that are added to a topic, and
+partitions that no worker reads."""
 
 import json
 import re
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from tests.integration.supervised.run import Run
@@ -131,3 +132,31 @@ def test_added_partitions_are_read_soon_by_a_worker_that_runs(started: Started) 
     begin = time.monotonic()
     wait_until(lambda: started.partitions().get(1, {}).get("offset") == 1, 60, "the added partition is read")
     assert time.monotonic() - begin < 25
+
+
+def test_readyz_names_a_partition_that_another_consumer_took(started: Started) -> None:
+    admin = AdminClient({"bootstrap.servers": started.kafka})
+    admin.create_partitions([NewPartitions(started.topic, 2)])[started.topic].result(30)
+    wait_until(lambda: len(started.partitions()) == 2, 60, "both partitions are read")
+    other = Consumer(
+        {
+            "bootstrap.servers": started.kafka,
+            "group.id": f"{started.topic.removesuffix('.in')}.a",
+            "client.id": "debugging",
+            "log_level": 0,
+            "partition.assignment.strategy": "cooperative-sticky",
+        }
+    )
+    other.subscribe([started.topic])
+
+    def degraded() -> list[dict[str, str]]:
+        other.poll(0.1)
+        found: list[dict[str, str]] = json.loads(started.run.get("/readyz")[1]).get("degraded", [])
+        return found
+
+    reason = "is assigned to debugging, which is no worker of this agent; end that consumer"
+    wait_until(lambda: [each["reason"][-len(reason) :] for each in degraded()] == [reason], 120, "the reason")
+    assert started.run.ready()
+    other.close()
+    wait_until(lambda: started.run.ready() and len(started.partitions()) == 2, 60, "both partitions are read again")
+    wait_until(lambda: "degraded" not in json.loads(started.run.get("/readyz")[1]), 60, "no reason any more", pause=0.5)
