@@ -23,6 +23,7 @@ _EXAMPLES = {
     "http": "write {port: 9464, host: 127.0.0.1}, or false",
     "kafka": "write bootstrap.servers: host:9092 below it",
     "key": "write message, a field path, or {field: PATH}",
+    "repartition": "write the name of the topic that has the records under their new key, such as shop.by-customer",
     "outbox": "write {retention: 1h, poll: 1s} or the like, or false",
     "timeouts": "write {lease: 5m, batch: 500, poll: 1s}, or false",
     "degraded": "write {age: 1m, dead: 1}",
@@ -97,6 +98,10 @@ def _unknown_key(path: Path, keys: Mapping[str, Sequence[str]]) -> str:
     deeper = [at for at, names in keys.items() if at.startswith(f"{here}.") and name in names]
     if deeper:
         return f"did you mean {deeper[0].removeprefix(here + '.')}.{name}?"
+    if here.endswith(".aggregate") and name in keys.get(place(path[:-2]), ()):
+        return f"did you mean {dotted((*path[:-2], name))}?"
+    if here == "agents.*" and name in keys.get("", ()):
+        return "write it at the top of the file"
     return did_you_mean(name, keys.get(here, ()))
 
 

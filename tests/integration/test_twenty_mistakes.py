@@ -109,6 +109,19 @@ MISTAKES = {
     "an expression as key": Mistake(
         BASKETS.replace("{from", "{key: '\"all\"', from"), ["is no field path", "write let: {NAME: EXPRESSION}"], 6
     ),
+    "a key one level too deep": Mistake(
+        GROUPS.format("key: shop"), ["agents.baskets.aggregate.key: unknown key", "did you mean agents.baskets.key?"], 6
+    ),
+    "repartition without a topic": Mistake(
+        BASKETS.replace("{from", "{key: shop, repartition: true, from"),
+        ["agents.baskets.repartition: must be text", "write the name of the topic"],
+        6,
+    ),
+    "a store below an agent": Mistake(
+        BASKETS.replace("{from", "{store: x, from"),
+        ["agents.baskets.store: unknown key", "write it at the top of the file"],
+        6,
+    ),
     "a merge key": Mistake(
         BASKETS.replace("{from", "{<<: {start: latest}, from"),
         ["has a merge key of YAML (<<), which is not supported", "write the keys out"],
