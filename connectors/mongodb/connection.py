@@ -3,6 +3,7 @@
 import logging
 import os
 import random
+import re
 import struct
 import time
 import warnings
@@ -207,6 +208,10 @@ def _end(session: ClientSession, error: BaseException) -> None:
     Context().run(end)  # an empty context: the limit of `answering` does not hold in it
 
 
+_SETTINGS = re.compile(r" \(configured timeouts: [^)]*\)|, Timeout: .*", re.DOTALL)
+"""What the driver adds to an error: its own settings and its view of all servers."""
+
+
 def time_to_end(error: BaseException) -> float:
     """Seconds for ending, at the server, a transaction that failed with this error."""
     gone = isinstance(error, ConnectionFailure) and not isinstance(error, NetworkTimeout)
@@ -227,7 +232,7 @@ def answering() -> Iterator[None]:
     except PyMongoError as error:
         if getattr(error, "code", None) == _ILLEGAL_OPERATION and "replica set" in str(error):
             raise SystemNotReady(STANDALONE) from error
-        text = str(error).split(", full error:")[0].split(" dup key:")[0]
+        text = _SETTINGS.sub("", str(error).split(", full error:")[0].split(" dup key:")[0])
         if getattr(error, "code", None) == _AUTHENTICATION_FAILED:
             raise admission.refused("mongodb", text, "the store's URL") from error
         if getattr(error, "code", None) == _UNAUTHORIZED:

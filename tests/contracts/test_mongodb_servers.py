@@ -245,3 +245,11 @@ def test_a_row_that_cannot_be_read_is_a_persistence_error_without_its_content(
         with pytest.raises(PersistenceError, match="a stored value cannot be read") as caught:
             call()
         assert "hush" not in str(caught.value)
+
+
+def test_an_error_holds_no_settings_of_the_driver_and_no_view_of_its_servers() -> None:
+    why = "h1:1: refused (configured timeouts: socketTimeoutMS: 5000.0ms),h2:2: refused (configured timeouts: x)"
+    said = f"{why}, Timeout: 5.0s, Topology Description: <TopologyDescription id: 6b, servers: [...]>"
+    with pytest.raises(PersistenceError) as caught, connection.answering():
+        raise pymongo.errors.ServerSelectionTimeoutError(said)
+    assert str(caught.value) == "mongodb: ServerSelectionTimeoutError: h1:1: refused,h2:2: refused"
