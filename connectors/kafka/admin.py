@@ -13,7 +13,7 @@ from sluicegate.streams.errors import NotAuthenticated
 
 TIMEOUT = 5.0
 
-Assignments = Sequence[tuple[str, Sequence[tuple[str, int]]]]
+GroupAssignments = Sequence[tuple[str, Sequence[tuple[str, int]]]]
 """The members of a group by their client id, each with its partitions."""
 
 
@@ -96,7 +96,7 @@ def members(kafka: settings.Settings, groups: Sequence[str], timeout: float = TI
     return {group: _members(group, future, timeout) for group, future in futures.items()}
 
 
-def assignments(kafka: settings.Settings, group: str, timeout: float = TIMEOUT) -> Assignments | None:
+def assignments(kafka: settings.Settings, group: str, timeout: float = TIMEOUT) -> GroupAssignments | None:
     """None while the group has no members, or gives them partitions. Raises SystemNotReady within `timeout` seconds."""
     admin = open_admin(kafka)
     [future] = admin.describe_consumer_groups([group], request_timeout=timeout).values()

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 from sluicegate.connectors.kafka import admin
-from sluicegate.connectors.kafka.admin import Assignments
+from sluicegate.connectors.kafka.admin import GroupAssignments
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.cli.systems import call_timeout
 from sluicegate.streams.config.kafka import EMBEDDED
@@ -55,7 +55,9 @@ def _look(app: App, agent: Agent) -> dict[TopicPartition, str]:
     return unread(agent, places, admin.assignments(app.kafka, f"{app.name}.{agent.name}", timeout))
 
 
-def unread(agent: Agent, places: Collection[TopicPartition], assigned: Assignments | None) -> dict[TopicPartition, str]:
+def unread(
+    agent: Agent, places: Collection[TopicPartition], assigned: GroupAssignments | None
+) -> dict[TopicPartition, str]:
     """Why no worker reads these partitions. None: the group is in a rebalance, and nothing is known."""
     if assigned is None:
         return {}

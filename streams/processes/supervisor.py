@@ -62,7 +62,7 @@ class Pace:
 MakeCalls = Callable[[Board], tuple[HttpCalls, Callable[[], None]]]
 """Makes the calls of the console, and the function that closes what they opened."""
 
-Watch = Callable[[App, Sequence[str], Board], AbstractContextManager[None]]
+WatchGroups = Callable[[App, Sequence[str], Board], AbstractContextManager[None]]
 """Meanwhile the board learns what no worker knows."""
 
 Fresh = Callable[[App], App]
@@ -86,12 +86,10 @@ def run(
     log_level: str = "info",
     fresh: Fresh = lambda app: app,
     console: MakeCalls | None = None,
-    watch: Watch = lambda app, agents, board: contextlib.nullcontext(),
+    watch: WatchGroups = lambda app, agents, board: contextlib.nullcontext(),
 ) -> int:
-    """Run the app's agents (all, or the named ones) until a signal. Returns the exit code of the command: 0 after
-    SIGTERM or SIGINT, 1 when workers had to be killed, 2 and 3 from a worker or a check."""
+    """Run the agents (all, or the named ones) until a signal: then 0, or 1 if workers had to be killed; else 2 or 3."""
     configure(level=log_level)
-    log = structlog.get_logger()
     events: queue.SimpleQueue[ProcessEvent] = queue.SimpleQueue()
     board, meter = Board(time.monotonic), Meter()
     meter.set("build_info", 1, version=version())
@@ -110,10 +108,10 @@ def run(
         except Stopped:
             return 0
         except ConfigurationError as error:
-            log.error("run.refused", error=str(error))
+            structlog.get_logger().error("run.refused", error=str(error))
             return 2
         except SystemNotReady as error:
-            log.error("run.not_ready", error=str(error))
+            structlog.get_logger().error("run.not_ready", error=str(error))
             return 3
 
 
