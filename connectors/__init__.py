@@ -19,9 +19,17 @@ __all__ = ["open_registry", "open_store", "reach", "topic_ids"]
 Opener = Callable[[str, str, str, LeasedOptions], Store]
 
 
-def open_store(url: str, folder: str = ".", types: Types | None = None, options: LeasedOptions | None = None) -> Store:
+def open_store(
+    url: str,
+    folder: str = ".",
+    types: Types | None = None,
+    options: LeasedOptions | None = None,
+    app: str | None = None,
+) -> Store:
     """The store of a URL; it connects when it is first used. SQLite paths may be relative to `folder`. `types` decode
-    the entries of `store.buffer` (None: they stay bytes); `options` belong to the leased contracts.
+    the entries of `store.buffer` (None: they stay bytes); `options` belong to the leased contracts. `app` is the app
+    whose timeouts and messages are meant, if several share the store; without it they belong to no app, and every app
+    sends them.
 
     Raises ConfigurationError for an invalid URL, and for a driver that is not installed.
     """
@@ -33,6 +41,7 @@ def open_store(url: str, folder: str = ".", types: Types | None = None, options:
     if scheme in _REACH and uncertain(url):
         raise ConfigurationError(f"the store's URL has an @ that does not end user and password: {ENCODE}")
     options = options or STANDARD
+    options = options if app is None else options._replace(app=app)
     return _OPENERS[scheme](url, rest, folder, options if types is None else options._replace(types=types))
 
 

@@ -2,13 +2,50 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from hashlib import blake2b
+from typing import TYPE_CHECKING, NamedTuple
 
-from sluicegate.streams.contracts.messages import LaneBatch, Outcome
+from sluicegate.streams.contracts.lanes import lane_of
+from sluicegate.streams.contracts.messages import LaneBatch, OutboxMessage, Outcome
 from sluicegate.streams.contracts.options import OutboxOptions
 from sluicegate.streams.errors import ConcurrencyError
 
+if TYPE_CHECKING:
+    from sluicegate.streams.contracts.lane_row import LaneRow  # loads msgspec, which `import streams` does not
+
 STATES = ("pending", "dispatched", "dead")
 ANY_LANE = -1
+
+
+class Space(NamedTuple):
+    """The messages of one app in the outbox of a store, or of no app. Its lanes have the numbers from `base` on, and
+    ids begin with `prefix` where the messages of all apps are stored together."""
+
+    app: str
+    base: int
+    prefix: str
+
+    def lane_of(self, message: "OutboxMessage | LaneRow", count: int) -> int:
+        """The number of the message's lane."""
+        return self.base + lane_of(message, count)
+
+    @property
+    def end(self) -> int:
+        """The number behind the last lane."""
+        return self.base + MOST_LANES
+
+    def numbers(self, count: int) -> Sequence[int]:
+        return range(self.base, self.base + count)
+
+
+MOST_LANES = 1 << 16
+
+
+def space_of(app: str) -> Space:
+    """Lanes of no app have the numbers from 0 on, as they had before messages knew their app."""
+    if not app:
+        return Space("", 0, "")
+    return Space(app, (1 + int.from_bytes(blake2b(app.encode(), digest_size=4).digest())) * MOST_LANES, f"{app}\x1f")
 
 
 def check_claim(lane: int, lanes: int, token: str, limit: int) -> None:

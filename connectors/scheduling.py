@@ -1,9 +1,11 @@
 """What the timeout stores share: checks of a call, and errors."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
 
+from sluicegate.connectors.times import moment
 from sluicegate.streams.contracts.leased_values import Timeout
 from sluicegate.streams.errors import ConcurrencyError, PersistenceError
 
@@ -20,6 +22,12 @@ def check_zone(due_at: datetime) -> datetime:
     if due_at.tzinfo is None:
         raise ValueError("due_at of a timeout is a datetime with a time zone")
     return due_at
+
+
+def set_back(timeout: Timeout, now: int) -> Timeout:
+    """The timeout, `after` from now. `now`: microseconds since 1970."""
+    assert timeout.after is not None
+    return replace(timeout, due_at=moment(now) + timeout.after)
 
 
 def lost(id: UUID) -> ConcurrencyError:

@@ -3,20 +3,20 @@
 from datetime import UTC, datetime, timedelta
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
+MICROSECOND = timedelta(microseconds=1)
 
 
 def micros(when: datetime) -> int:
     """An aware datetime, without rounding."""
-    return (when - _EPOCH) // _MICROSECOND
+    return (when - _EPOCH) // MICROSECOND
 
 
 def length(lease: timedelta) -> int:
-    return lease // _MICROSECOND
+    return lease // MICROSECOND
 
 
 def moment(microseconds: int) -> datetime:
-    return _EPOCH + microseconds * _MICROSECOND
+    return _EPOCH + microseconds * MICROSECOND
 
 
 def clock(seconds: float) -> int:

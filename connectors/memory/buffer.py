@@ -27,7 +27,8 @@ from sluicegate.streams.contracts.messages import OutboxMessage
 
 
 class MemoryBuffer:
-    """`lock` is the store's, `write` adds messages to its outbox, `new_token` returns a random token."""
+    """`names` are the buffers of the store, `lock` is the store's, `write` adds messages to its outbox, `new_token`
+    returns a random token."""
 
     at_once = 1_000
 
@@ -38,9 +39,10 @@ class MemoryBuffer:
         types: Types | None,
         write: Callable[[Sequence[OutboxMessage]], object],
         new_token: Callable[[], str] = lambda: uuid.uuid4().hex,
+        names: dict[str, Buffered] | None = None,
     ) -> None:
         self._lock, self._clock, self._types, self._write, self._new_token = lock, clock, types, write, new_token
-        self._names: dict[str, Buffered] = {}
+        self._names: dict[str, Buffered] = {} if names is None else names
 
     def insert(
         self,

@@ -16,6 +16,7 @@ from sluicegate.connectors.outboxes import (
     check_states,
     lane_lost,
     outcomes_of,
+    space_of,
     verdict,
 )
 from sluicegate.connectors.sessions import MemorySession, joined
@@ -28,15 +29,17 @@ from sluicegate.streams.contracts.options import OutboxOptions
 
 
 class MemoryOutbox:
-    """`lock` is the store's; `clock` returns seconds since 1970, `new_token` a random name."""
+    """The messages of `app`. `lock` is the store's; `clock` returns seconds since 1970, `new_token` a random name."""
 
     def __init__(
         self,
         lock: threading.RLock,
         clock: Callable[[], float],
         options: OutboxOptions,
+        app: str = "",
         new_token: Callable[[], str] = lambda: uuid.uuid4().hex,
     ) -> None:
+        self._space = space_of(app)
         self._lock = threading.Condition(lock)
         self._clock, self._options, self._new_token = clock, options, new_token
         self._rows: dict[str, MessageRow] = {}
@@ -65,6 +68,9 @@ class MemoryOutbox:
     def lanes(self) -> int:
         return self._count
 
+    def lane_numbers(self) -> Sequence[int]:
+        return self._space.numbers(self._count)
+
     def set_lanes(self, count: int) -> None:
         with self._lock:
             check_lanes(count, self.count())
@@ -76,8 +82,9 @@ class MemoryOutbox:
         self, lane: int, token: str, limit: int, after: int = 0, lease: timedelta = LANE_LEASE
     ) -> LaneBatch | None:
         with self._lock:
-            check_claim(lane, self._count, token, limit)
-            held, now = self._lanes[lane], self._clock()
+            place = lane - self._space.base
+            check_claim(place, self._count, token, limit)
+            held, now = self._lanes[place], self._clock()
             if held.token not in ("", token) and held.expires_at > now:
                 return None
             held.token, held.expires_at = token, now + positive(lease).total_seconds()
@@ -98,7 +105,7 @@ class MemoryOutbox:
 
     def mark(self, batch: LaneBatch, outcomes: Sequence[Outcome] | None) -> None:
         with self._lock:
-            if batch.lane != ANY_LANE and self._lanes[batch.lane].token != batch.token:
+            if batch.lane != ANY_LANE and self._lanes[batch.lane - self._space.base].token != batch.token:
                 raise lane_lost(batch.lane)
             named = {outcome.id: outcome for outcome in outcomes_of(batch, outcomes)}
             for each in batch.rows:
@@ -136,7 +143,7 @@ class MemoryOutbox:
                 row = self._rows.get(each.id)
                 if row is not None and row.holder == batch.token:
                     row.holder = ""
-            held = self._lanes.get(batch.lane)
+            held = self._lanes.get(batch.lane - self._space.base)
             if held is not None and held.token == batch.token:
                 held.token, held.expires_at = "", 0.0
 

@@ -6,16 +6,18 @@ import uuid
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from copy import deepcopy
+from copy import copy, deepcopy
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
 import msgspec
 
+from sluicegate.connectors.apps import outbox_of, timeouts_of
 from sluicegate.connectors.commits import check, following, one_by_one, remaining
 from sluicegate.connectors.memory import lookups
 from sluicegate.connectors.memory.buffer import MemoryBuffer
+from sluicegate.connectors.memory.buffered import Buffered
 from sluicegate.connectors.memory.outbox import MemoryOutbox
 from sluicegate.connectors.memory.timeouts import MemoryTimeouts
 from sluicegate.connectors.memory.values import Staged
@@ -50,9 +52,28 @@ class MemoryStore:
         self._lock = threading.RLock()
         self._values: dict[str, Any] = {}
         self._rows: dict[Partition, PartitionRow] = {}
-        self.outbox = MemoryOutbox(self._lock, clock, options.outbox)
-        self.buffer = MemoryBuffer(self._lock, clock, options.types, self.outbox.write)
-        self.timeouts = MemoryTimeouts(self._lock, clock, options.timeouts, self.outbox.write)
+        self._outboxes: dict[str, MemoryOutbox] = {}
+        self._timeouts: dict[str, MemoryTimeouts] = {}
+        self._buffers: dict[str, Buffered] = {}
+        self._open(options)
+
+    def of(self, options: LeasedOptions) -> "MemoryStore":
+        """The same data, for these options."""
+        store = copy(self)
+        store._open(options)
+        return store
+
+    def _open(self, options: LeasedOptions) -> None:
+        self._app = options.app
+        with self._lock:
+            for app in ("", options.app):
+                if app not in self._outboxes:
+                    outbox = self._outboxes[app] = MemoryOutbox(self._lock, self._clock, options.outbox, app)
+                    self._timeouts[app] = MemoryTimeouts(self._lock, self._clock, options.timeouts, outbox.write)
+        self.outbox: Any = outbox_of(options.app, self._outboxes.__getitem__)
+        self.timeouts: Any = timeouts_of(options.app, self._timeouts.__getitem__)
+        write = self._outboxes[options.app].write
+        self.buffer = MemoryBuffer(self._lock, self._clock, options.types, write, names=self._buffers)
 
     def claim(self, partition: Partition, token: str, member: str) -> Claim:
         with self._lock:
@@ -95,7 +116,7 @@ class MemoryStore:
 
     def _apply(self, values: Staged) -> None:
         values.apply()
-        self.outbox.write(values.messages)
+        self._outboxes[self._app].write(values.messages)
 
     def _held(self, claim: Claim) -> PartitionRow:
         row = self._rows.get(claim.partition)
@@ -108,9 +129,15 @@ class MemoryStore:
         _settle(row, changes)
         _append(row, changes, claim, after)
         if changes.timeouts or changes.cancels:
-            self.timeouts.apply(changes.cancels, changes.timeouts)
+            self._schedule(changes)
         row.claim = msgspec.structs.replace(after, member=row.claim.member)
         return after
+
+    def _schedule(self, changes: Changes) -> None:
+        """A timeout of no app that is there is cancelled, or stays, as one of the app."""
+        own, common = self._timeouts[self._app], self._timeouts[""]
+        common.apply(changes.cancels, ())
+        own.apply(changes.cancels, [each for each in changes.timeouts if not common.has(each.id)])
 
     def commit_all(self, commits: Sequence[tuple[Claim, Changes]]) -> Sequence[Claim | SluicegateError]:
         return one_by_one(self.commit, commits)
@@ -173,14 +200,19 @@ class MemoryStore:
         """The data stay: the next `open_store` of the same URL in this process finds them."""
 
 
-_shared: dict[str, MemoryStore] = {}
+_shared: dict[str, dict[str, MemoryStore]] = {}
 _sharing = threading.Lock()
 
 
 def shared(name: str, options: LeasedOptions = STANDARD) -> MemoryStore:
-    """The one store of this name in this process, with the options of the call that opened it first."""
+    """The one store of this name in this process, with the options of the call that opened it first for the same
+    app."""
     with _sharing:
-        return _shared.setdefault(name, MemoryStore(options=options))
+        opened = _shared.setdefault(name, {})
+        if options.app not in opened:
+            other = next(iter(opened.values()), None)
+            opened[options.app] = MemoryStore(options=options) if other is None else other.of(options)
+        return opened[options.app]
 
 
 def _unclaimed(partition: Partition, incarnation: str) -> Claim:

@@ -49,12 +49,21 @@ class MemoryTimeouts:
             scheduling.check_size(batch_size)
         with self._lock:
             now, owner = self._now(), self._new_owner()
+            self._set_back(now)
             until = now + times.length(self._options.lease)
             found = list(islice(self._due(now), batch_size))
             for row in found:
                 row.locked_until, row.locked_by = until, owner
             expires = times.moment(until) if found else None
             return TimeoutBatch(tuple(row.timeout for row in found), owner, expires, self._next(now))
+
+    def _set_back(self, now: int) -> None:
+        """What was scheduled later than now was written while the clock was ahead: `after` counts from now."""
+        free = (row for row in self._rows.values() if row.locked_until <= now)
+        ahead = [row.timeout for row in free if (at := row.timeout.scheduled_at) and times.micros(at) > now]
+        if ahead:
+            self._drop([each.id for each in ahead])
+            self._add([scheduling.set_back(each, now) for each in ahead])
 
     def _due(self, now: int) -> Iterator[TimeoutRow]:
         for (due_at, _), id in self._order:
@@ -128,8 +137,11 @@ class MemoryTimeouts:
             if (row := self._rows.get(id)) is None:
                 return False
             self._drop([id])
-            self._add([replace(row.timeout, due_at=due_at)])
+            self._add([replace(row.timeout, due_at=due_at, after=None)])
             return True
+
+    def has(self, id: UUID) -> bool:
+        return id in self._rows
 
     def apply(self, cancels: Iterable[UUID], timeouts: Iterable[Timeout]) -> None:
         """The timeouts of a commit: one that is there already stays as it is."""

@@ -15,6 +15,7 @@ from sluicegate.connectors.mongodb.messages import write_rows
 from sluicegate.connectors.mongodb.migrations import BUFFER, SEALED, WATERMARK
 from sluicegate.connectors.mongodb.sealing import Sealing, complete
 from sluicegate.connectors.mongodb.steps import StepRunner, locked, until
+from sluicegate.connectors.outboxes import space_of
 from sluicegate.streams.contracts.leased import LEASE, NOT_KEPT
 from sluicegate.streams.contracts.leased_values import (
     EMPTY,
@@ -40,13 +41,18 @@ T = TypeVar("T")
 
 
 class MongoBuffer:
-    """Any thread may call. `new_token` gives a random text."""
+    """Messages are written for `app`. Any thread may call. `new_token` gives a random text."""
 
     at_once = 1_000
 
     def __init__(
-        self, steps: StepRunner, types: Types | None, new_token: Callable[[], str] = lambda: uuid.uuid4().hex
+        self,
+        steps: StepRunner,
+        types: Types | None,
+        app: str = "",
+        new_token: Callable[[], str] = lambda: uuid.uuid4().hex,
     ) -> None:
+        self._space = space_of(app)
         self._steps, self._types, self._new_token = steps, types, new_token
         self._data, self._rows, self._sealed = steps.data, steps.data[BUFFER], steps.data[SEALED]
 
@@ -110,7 +116,8 @@ class MongoBuffer:
         """In one transaction."""
 
         def together(some: Sequence[buffers.End]) -> list[bool]:
-            return self._run(name, lambda held, session: complete(self._data, name, some, held["now"], session))
+            space = self._space
+            return self._run(name, lambda held, session: complete(self._data, name, some, held["now"], session, space))
 
         return buffers.together(together, ends)
 
@@ -159,7 +166,7 @@ class MongoBuffer:
             if outbox and ids:
                 if len(rows) < len(ids):
                     raise buffers.taken(name, "snapshot")
-                write_rows(self._data, outbox, session)
+                write_rows(self._data, outbox, session, self._space)
             dropped = drop(self._data, name, rows, held["now"], session)
             self._rows.update_many({"name": name} | _leased_by(snapshot.token), FREED, session=session)
             return dropped

@@ -11,16 +11,20 @@ from sluicegate.connectors.mongodb.messages import (
     MOST,
     MOST_BYTES,
     OutboxDocument,
+    app_field,
     changing,
+    counts_id,
     document,
     move_lanes,
+    of_app,
     rows_of,
     settle,
 )
 from sluicegate.connectors.mongodb.migrations import LOCK, MESSAGE, META
 from sluicegate.connectors.mongodb.steps import locked, server_time, until
-from sluicegate.connectors.outboxes import ANY_LANE, check_claim, lane_lost, verdict
+from sluicegate.connectors.outboxes import ANY_LANE, Space, check_claim, lane_lost, verdict
 from sluicegate.streams.contracts.lane_row import LaneRow
+from sluicegate.streams.contracts.lanes import LANES
 from sluicegate.streams.contracts.messages import LaneBatch, Outcome
 from sluicegate.streams.contracts.options import OutboxOptions
 
@@ -33,17 +37,24 @@ _LEAN = {"ids": 0}  # the rows hold their ids, too
 
 
 def claim(
-    data: MongoDatabase, lane: int, token: str, limit: int, after: int, lease: timedelta, session: ClientSession
+    data: MongoDatabase,
+    space: Space,
+    lane: int,
+    token: str,
+    limit: int,
+    after: int,
+    lease: timedelta,
+    session: ClientSession,
 ) -> LaneBatch | None:
     held = locked(data, _key(lane), session)
     now: datetime = held["now"]
     if held.get("token", token) != token and held["expires_at"] > now:
         return None
-    outbox = data[META].find_one({"_id": "outbox"}, session=session) or {}
-    check_claim(lane, outbox["lanes"], token, limit)
+    outbox = data[META].find_one({"_id": counts_id(space)}, session=session) or {"lanes": LANES}
+    check_claim(lane - space.base, outbox["lanes"], token, limit)
     if outbox.get("changed"):
-        move_lanes(data, outbox["lanes"], session)
-    own = {"state": "pending", "lane": lane}
+        move_lanes(data, outbox["lanes"], session, space)
+    own = {"state": "pending", "lane": lane} | app_field(space)
     chosen, some, waiting = _sent_next(data, own, after, limit, now, session)
     rows = _read(data, chosen, after, session)
     last = held.get("last", 0)
@@ -129,11 +140,14 @@ def _plain(found: Document) -> bool:
     return found["count"] < SMALL and not ({"history", "token", "next_at"} & found.keys())
 
 
-def claim_any(data: MongoDatabase, token: str, limit: int, lease: timedelta, session: ClientSession) -> LaneBatch:
+def claim_any(
+    data: MongoDatabase, space: Space, token: str, limit: int, lease: timedelta, session: ClientSession
+) -> LaneBatch:
     now = locked(data, "any", session)["now"]
     expires = until(now, lease)
     rows: list[LaneRow] = []
     free = {"state": "pending", "held_until": {"$not": {"$gt": now}}, "next_at": {"$not": {"$gt": now}}}
+    free |= of_app(space)
     for found in data[MESSAGE].find(free, batch_size=max(2, min(limit, 101)), session=session).sort("oldest"):
         taken = rows_of(found)[: limit - len(rows)]
         taking: list[Document | None] = [{"token": token, "held_until": expires}] * len(taken)

@@ -20,7 +20,8 @@ from pymongo.write_concern import WriteConcern
 
 from sluicegate.connectors.mongodb.connection import Document, MongoDatabase, outside
 from sluicegate.connectors.mongodb.migrations import MESSAGE, META
-from sluicegate.streams.contracts.lanes import lane_of
+from sluicegate.connectors.outboxes import Space, space_of
+from sluicegate.streams.contracts.lanes import LANES
 from sluicegate.streams.contracts.messages import OutboxMessage, StoredMessage
 from sluicegate.streams.errors import SystemNotReady
 
@@ -49,38 +50,50 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[OutboxDocument]).decode
 
 
-def write_rows(data: MongoDatabase, messages: Sequence[OutboxMessage], session: ClientSession) -> int:
+def write_rows(data: MongoDatabase, messages: Sequence[OutboxMessage], session: ClientSession, space: Space) -> int:
     """Writes messages in the transaction of `session`, except those whose id exists. Returns the number of new ones.
 
     When another transaction adds the same id meanwhile, the unique index makes a conflict: the transaction begins again
     and finds the id."""
     wanted: dict[str, OutboxMessage] = {}
     for message in messages:
-        wanted.setdefault(message.id, message)
+        wanted.setdefault(space.prefix + message.id, message)
     for found in data[MESSAGE].find({"ids": {"$in": list(wanted)}}, {"ids": 1}, session=session) if wanted else ():
         for id in found["ids"]:
             wanted.pop(id, None)
     if wanted:
-        numbers, lanes, now = reserve(data, len(wanted))
-        data[MESSAGE].insert_many(list(_packed(list(wanted.values()), numbers, lanes, now)), session=session)
+        numbers, lanes, now = reserve(data, len(wanted), space)
+        data[MESSAGE].insert_many(list(_packed(list(wanted.values()), numbers, lanes, now, space)), session=session)
     return len(wanted)
 
 
-def move_lanes(data: MongoDatabase, lanes: int, session: ClientSession) -> None:
+def counts_id(space: Space) -> str:
+    """The id of the document that has the number of lanes and the last number."""
+    return f"outbox/{space.app}" if space.app else "outbox"
+
+
+def of_app(space: Space) -> Document:
+    """The condition on documents of this app; those of no app have no field for it."""
+    return {"app": space.app or None}
+
+
+def move_lanes(data: MongoDatabase, lanes: int, session: ClientSession, space: Space) -> None:
     """Moves rows whose transaction began before the number of lanes changed and ended after it to their new lanes."""
-    for found in data[MESSAGE].find({"state": "pending", "lanes": {"$ne": lanes}}, session=session):
-        fates = [{"lane": lane_of(message_of(row), lanes), "lanes": lanes} for row in rows_of(found)]
+    moved = {"state": "pending", "lanes": {"$ne": lanes}} | of_app(space)
+    for found in data[MESSAGE].find(moved, session=session):
+        fates = [{"lane": space.lane_of(message_of(row), lanes), "lanes": lanes} for row in rows_of(found)]
         settle(data, found, fates, session)
 
 
-def reserve(data: MongoDatabase, count: int) -> tuple[range, int, datetime]:
+def reserve(data: MongoDatabase, count: int, space: Space) -> tuple[range, int, datetime]:
     """Returns so many unused numbers, the number of lanes, and the server's time."""
     counts = data[META].with_options(write_concern=_AT_ONCE)
     found = outside(
         data.client,
         lambda: counts.find_one_and_update(
-            {"_id": "outbox"},
-            {"$inc": {"last": count}, "$currentDate": {"now": True}},
+            {"_id": counts_id(space)},
+            {"$inc": {"last": count}, "$currentDate": {"now": True}, "$setOnInsert": {"lanes": LANES}},
+            upsert=bool(space.app),
             return_document=ReturnDocument.AFTER,
         ),
     )
@@ -89,17 +102,23 @@ def reserve(data: MongoDatabase, count: int) -> tuple[range, int, datetime]:
     return range(found["last"] - count + 1, found["last"] + 1), found["lanes"], found["now"]
 
 
-def _packed(messages: Sequence[OutboxMessage], numbers: range, lanes: int, now: datetime) -> Iterator[Document]:
+def _packed(
+    messages: Sequence[OutboxMessage], numbers: range, lanes: int, now: datetime, space: Space
+) -> Iterator[Document]:
     of_lanes: dict[int, list[OutboxDocument]] = {}
     for order, it in zip(numbers, messages, strict=True):
         row = OutboxDocument(it.id, it.topic, it.key, it.value, list(it.headers), it.lane_key, order, now)
-        of_lanes.setdefault(lane_of(it, lanes), []).append(row)
-    fields = {"state": "pending", "lanes": lanes, "numbered": False, "attempts": 0}
+        of_lanes.setdefault(space.lane_of(it, lanes), []).append(row)
+    fields = {"state": "pending", "lanes": lanes, "numbered": False, "attempts": 0} | app_field(space)
     first = numbers[0]
     for lane, rows in of_lanes.items():
         for part in parts(rows):
             yield document(part, fields | {"lane": lane, "first": first})
             first += len(part)
+
+
+def app_field(space: Space) -> Document:
+    return {"app": space.app} if space.app else {}
 
 
 def parts(rows: Sequence[OutboxDocument]) -> Iterator[Sequence[OutboxDocument]]:
@@ -115,11 +134,12 @@ def parts(rows: Sequence[OutboxDocument]) -> Iterator[Sequence[OutboxDocument]]:
 
 
 def document(rows: Sequence[OutboxDocument], fields: Document) -> Document:
+    prefix = space_of(fields.get("app", "")).prefix
     about = {
         "count": len(rows),
         "oldest": rows[0].order,
         "created_at": rows[0].created_at,
-        "ids": [row.id for row in rows],
+        "ids": [prefix + row.id for row in rows],
     }
     return fields | about | {"rows": _encode(rows)}
 
@@ -166,4 +186,5 @@ def stored(found: Document, row: OutboxDocument) -> StoredMessage:
     sent = found.get("dispatched_at")
     waits = found.get("next_at")
     reason = found.get("reason", "")
-    return StoredMessage(message_of(row), found["state"], found["lane"], attempts, row.created_at, sent, waits, reason)
+    lane = found["lane"] - space_of(found.get("app", "")).base
+    return StoredMessage(message_of(row), found["state"], lane, attempts, row.created_at, sent, waits, reason)

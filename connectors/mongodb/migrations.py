@@ -59,9 +59,16 @@ def _leased(data: MongoDatabase) -> None:
         data[META].insert_one({"_id": "outbox", "lanes": LANES, "last": 0})
 
 
+def _timeouts(data: MongoDatabase) -> None:
+    due = IndexModel([("app", 1), ("due", 1), ("_id", 1)])
+    scheduled = IndexModel([("app", 1), ("scheduled", 1)], partialFilterExpression={"scheduled": {"$exists": True}})
+    _create(data, TIMEOUT, due, scheduled)
+
+
 STEPS: tuple[tuple[str, Callable[[MongoDatabase], None]], ...] = (
     ("collections for claims, changelog, outbox and dead rows", _collections),
     ("collections and indexes for buffers, timeouts and the outbox of applications", _leased),
+    ("indexes for the app of a timeout, and for when it was scheduled", _timeouts),
 )
 
 

@@ -13,7 +13,9 @@ from sluicegate.connectors.mongodb.connection import Document
 from sluicegate.connectors.mongodb.messages import (
     GONE,
     OutboxDocument,
+    counts_id,
     message_of,
+    of_app,
     reserve,
     rows_of,
     settle,
@@ -24,9 +26,9 @@ from sluicegate.connectors.mongodb.migrations import MESSAGE, META
 from sluicegate.connectors.mongodb.steps import StepRunner, server_time
 from sluicegate.connectors.mongodb.unit import joining
 from sluicegate.connectors.mongodb.wakeups import Wakeups
-from sluicegate.connectors.outboxes import check_claim, check_lanes, check_states, outcomes_of
+from sluicegate.connectors.outboxes import check_claim, check_lanes, check_states, outcomes_of, space_of
 from sluicegate.connectors.sessions import MongoSession, joined
-from sluicegate.streams.contracts.lanes import lane_of
+from sluicegate.streams.contracts.lanes import LANES
 from sluicegate.streams.contracts.leased import LANE_LEASE
 from sluicegate.streams.contracts.leased_values import positive
 from sluicegate.streams.contracts.messages import Attempt, LaneBatch, OutboxMessage, Outcome, StoredMessage
@@ -36,33 +38,42 @@ _UNTRIED: Document = {"state": "pending", "numbered": False, "attempts": 0, "nex
 
 
 class MongoOutbox:
-    """Any thread may call. `new_token` gives a random text."""
+    """The messages of `app`. Any thread may call. `new_token` gives a random text."""
 
     def __init__(
-        self, steps: StepRunner, options: OutboxOptions, new_token: Callable[[], str] = lambda: uuid.uuid4().hex
+        self,
+        steps: StepRunner,
+        options: OutboxOptions,
+        app: str = "",
+        new_token: Callable[[], str] = lambda: uuid.uuid4().hex,
     ) -> None:
+        self._space, self._app = space_of(app), of_app(space_of(app))
         self._steps, self._options, self._new_token = steps, options, new_token
         self._data, self._rows = steps.data, steps.data[MESSAGE]
         self._wakeups = Wakeups(self._rows)
 
     def add(self, session: Any, messages: Sequence[OutboxMessage], require_transaction: bool = True) -> None:
         if not joined(session, MongoSession, require_transaction):
-            self._steps.run(lambda own: write_rows(self._data, messages, own))
+            self._steps.run(lambda own: write_rows(self._data, messages, own, self._space))
             return
         self._steps.ready()
         with joining(session, self._data):
-            write_rows(session.database, messages, session.client_session)
+            write_rows(session.database, messages, session.client_session, self._space)
 
     def lanes(self) -> int:
         with self._steps.reading():
-            found = self._data[META].find_one({"_id": "outbox"}) or {}
-            return int(found["lanes"])
+            found = self._data[META].find_one({"_id": counts_id(self._space)}) or {}
+            return int(found.get("lanes", LANES))
+
+    def lane_numbers(self) -> Sequence[int]:
+        return self._space.numbers(self.lanes())
 
     def set_lanes(self, count: int) -> None:
         check_lanes(count, 0)
 
         def work(session: ClientSession) -> None:
-            self._data[META].update_one({"_id": "outbox"}, {"$set": {"lanes": count, "changed": True}}, session=session)
+            counts, new = {"_id": counts_id(self._space)}, {"$set": {"lanes": count, "changed": True}}
+            self._data[META].update_one(counts, new, upsert=bool(self._space.app), session=session)
             check_lanes(count, self._counted("pending", session))
 
         self._steps.run(work)
@@ -72,12 +83,14 @@ class MongoOutbox:
     ) -> LaneBatch | None:
         check_claim(0, 1, token, limit)
         positive(lease)
-        return self._steps.run(lambda session: lanes.claim(self._data, lane, token, limit, after, lease, session))
+        return self._steps.run(
+            lambda session: lanes.claim(self._data, self._space, lane, token, limit, after, lease, session)
+        )
 
     def claim_any(self, limit: int, lease: timedelta = LANE_LEASE) -> LaneBatch:
         check_claim(0, 1, token := self._new_token(), limit)
         positive(lease)
-        return self._steps.run(lambda session: lanes.claim_any(self._data, token, limit, lease, session))
+        return self._steps.run(lambda session: lanes.claim_any(self._data, self._space, token, limit, lease, session))
 
     def mark(self, batch: LaneBatch, outcomes: Sequence[Outcome] | None) -> None:
         each = outcomes_of(batch, outcomes)
@@ -91,7 +104,7 @@ class MongoOutbox:
 
     def pending_age(self) -> timedelta | None:
         with self._steps.reading():
-            oldest = self._rows.find_one({"state": "pending"}, {"created_at": 1}, sort=[("oldest", 1)])
+            oldest = self._rows.find_one({"state": "pending"} | self._app, {"created_at": 1}, sort=[("oldest", 1)])
             return max(timedelta(0), server_time(self._data) - oldest["created_at"]) if oldest else None
 
     def count(self, state: str = "pending") -> int:
@@ -100,12 +113,14 @@ class MongoOutbox:
             return self._counted(state)
 
     def _counted(self, state: str, session: ClientSession | None = None) -> int:
-        total: list[Document] = [{"$match": {"state": state}}, {"$group": {"_id": None, "rows": {"$sum": "$count"}}}]
+        wanted = {"state": state} | self._app
+        total: list[Document] = [{"$match": wanted}, {"$group": {"_id": None, "rows": {"$sum": "$count"}}}]
         return sum(found["rows"] for found in self._rows.aggregate(total, session=session))
 
     def sweep(self, older_than: timedelta, limit: int = 10_000) -> int:
         def work(session: ClientSession) -> int:
             old = {"state": "dispatched", "dispatched_at": {"$lt": server_time(self._data, session) - older_than}}
+            old |= self._app
             left = limit
             rows = self._rows.find(old, {"count": 1}, session=session)
             for found in rows.sort([("dispatched_at", 1), ("oldest", 1)]):
@@ -126,7 +141,7 @@ class MongoOutbox:
 
     def find(self, state: str | None = None, topic: str | None = None, limit: int = 1000) -> Sequence[StoredMessage]:
         check_states([] if state is None else [state])
-        wanted: Document = {} if state is None else {"state": state}
+        wanted: Document = self._app if state is None else self._app | {"state": state}
         rows: list[tuple[int, StoredMessage]] = []
         with self._steps.reading(), self._rows.find(wanted, batch_size=4).sort("oldest") as found:
             for each in found:
@@ -137,12 +152,12 @@ class MongoOutbox:
 
     def get(self, id: str) -> StoredMessage | None:
         with self._steps.reading():
-            found = self._rows.find_one({"ids": id})
+            found = self._rows.find_one(self._named(id))
             return next((stored(found, row) for row in rows_of(found) if row.id == id), None) if found else None
 
     def attempts_of(self, id: str) -> Sequence[Attempt]:
         with self._steps.reading():
-            found = self._rows.find_one({"ids": id}, {"history": 1, "dispatched_at": 1}) or {}
+            found = self._rows.find_one(self._named(id), {"history": 1, "dispatched_at": 1}) or {}
         tried = [Attempt(**attempt) for attempt in found.get("history", ())]
         if found.get("dispatched_at"):
             tried.append(Attempt(len(tried) + 1, found["dispatched_at"], "success", ""))
@@ -150,14 +165,16 @@ class MongoOutbox:
 
     def requeue(self, ids: Sequence[str] | None = None) -> int:
         def work(session: ClientSession) -> int:
-            dead = {"state": "dead"} | ({} if ids is None else {"ids": {"$in": list(ids)}})
+            dead = {"state": "dead"} | (self._app if ids is None else self._named(*ids))
             found = list(self._rows.find(dead, session=session).sort("oldest"))
             wanted = {row.id for each in found for row in rows_of(each) if ids is None or row.id in ids}
             if wanted:
-                numbers, lanes, _ = reserve(self._data, len(wanted))
+                numbers, lanes, _ = reserve(self._data, len(wanted), self._space)
                 place = iter(numbers)
                 for each in found:
-                    fates = [_requeued(row, lanes, next(place)) if row.id in wanted else None for row in rows_of(each)]
+                    fates = [
+                        self._requeued(row, lanes, next(place)) if row.id in wanted else None for row in rows_of(each)
+                    ]
                     settle(self._data, each, fates, session)
             return len(wanted)
 
@@ -166,7 +183,7 @@ class MongoOutbox:
     def drop(self, ids: Sequence[str]) -> int:
         def work(session: ClientSession) -> int:
             count = 0
-            unsent = {"ids": {"$in": list(ids)}, "state": {"$in": ["pending", "dead"]}}
+            unsent = self._named(*ids) | {"state": {"$in": ["pending", "dead"]}}
             for each in self._rows.find(unsent, session=session):
                 fates = [GONE if row.id in ids else None for row in rows_of(each)]
                 settle(self._data, each, fates, session)
@@ -175,7 +192,9 @@ class MongoOutbox:
 
         return self._steps.run(work)
 
+    def _named(self, *ids: str) -> Document:
+        return {"ids": {"$in": [self._space.prefix + id for id in ids]}} | self._app
 
-def _requeued(row: OutboxDocument, lanes: int, number: int) -> Document:
-    """The change of a row that goes to the end of its lane."""
-    return _UNTRIED | {"first": number, "lane": lane_of(message_of(row), lanes), "lanes": lanes}
+    def _requeued(self, row: OutboxDocument, lanes: int, number: int) -> Document:
+        """The change of a row that goes to the end of its lane."""
+        return _UNTRIED | {"first": number, "lane": self._space.lane_of(message_of(row), lanes), "lanes": lanes}

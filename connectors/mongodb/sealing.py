@@ -25,6 +25,7 @@ from sluicegate.connectors.mongodb.connection import Document, MongoDatabase
 from sluicegate.connectors.mongodb.messages import write_rows
 from sluicegate.connectors.mongodb.migrations import BUFFER, GROUP, SEALED
 from sluicegate.connectors.mongodb.steps import until
+from sluicegate.connectors.outboxes import Space
 from sluicegate.streams.contracts.leased_values import Gate, SealedBatch, Types, batch_id
 
 ChosenRows = tuple[str, str, list[Document]]
@@ -137,7 +138,7 @@ class Sealing:
 
 
 def complete(
-    data: MongoDatabase, name: str, ends: Sequence[buffers.End], now: datetime, session: ClientSession
+    data: MongoDatabase, name: str, ends: Sequence[buffers.End], now: datetime, session: ClientSession, space: Space
 ) -> list[bool]:
     """Completes sealed batches with five calls in all. With four calls for each batch, one worker that completed a
     hundred held the lock until the calls of other workers ran out of time.
@@ -159,7 +160,7 @@ def complete(
     if len(gone) != len(wanted) or Counter(row["batch"] for row in back) != undecoded:
         raise buffers.taken(name, "batch")
     data[SEALED].delete_many({"_id": {"$in": ids}}, session=session)
-    write_rows(data, [message for _, outbox in ours for message in outbox], session)
+    write_rows(data, [message for _, outbox in ours for message in outbox], session, space)
     if back:
         marked = {"$unset": {"batch": 1}, "$set": {"broken": True}}
         data[BUFFER].update_many({"_id": {"$in": [row["_id"] for row in back]}}, marked, session=session)

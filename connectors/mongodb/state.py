@@ -12,6 +12,7 @@ from pymongo import ReturnDocument
 from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
 
+from sluicegate.connectors.apps import outbox_of, timeouts_of
 from sluicegate.connectors.commits import check, following, one_by_one, remaining
 from sluicegate.connectors.mongodb import chunks, connection, durability, left_open, lookups, migrations, unit
 from sluicegate.connectors.mongodb.buffer import MongoBuffer
@@ -22,6 +23,7 @@ from sluicegate.connectors.mongodb.steps import StepRunner
 from sluicegate.connectors.mongodb.timeouts import MongoTimeouts, schedule
 from sluicegate.connectors.sessions import MongoSession, unchanged
 from sluicegate.streams.agent import Lookup
+from sluicegate.streams.contracts.leased import OutboxStore, TimeoutStore
 from sluicegate.streams.contracts.options import STANDARD, LeasedOptions
 from sluicegate.streams.contracts.stores import LookupKey, RowFields
 from sluicegate.streams.contracts.values import (
@@ -71,15 +73,15 @@ class MongoStore:
 
     @cached_property
     def buffer(self) -> MongoBuffer:
-        return MongoBuffer(self._steps, self._options.types)
+        return MongoBuffer(self._steps, self._options.types, self._options.app)
 
     @cached_property
-    def timeouts(self) -> MongoTimeouts:
-        return MongoTimeouts(self._steps, self._options.timeouts)
+    def timeouts(self) -> TimeoutStore:
+        return timeouts_of(self._options.app, partial(MongoTimeouts, self._steps, self._options.timeouts))
 
     @cached_property
-    def outbox(self) -> MongoOutbox:
-        return MongoOutbox(self._steps, self._options.outbox)
+    def outbox(self) -> OutboxStore:
+        return outbox_of(self._options.app, partial(MongoOutbox, self._steps, self._options.outbox))
 
     def transaction(self) -> AbstractContextManager[MongoSession]:
         return unit.transaction(self._applications, connection.database(self._applications))
@@ -165,7 +167,7 @@ class MongoStore:
         _insert(self._data[OUTBOX], chunks.packed(key, changes.outbox), session)
         if changes.timeouts or changes.cancels:
             self._steps.ready()
-            schedule(self._data, changes, session)
+            schedule(self._data, self._options.app, changes, session)
         return msgspec.structs.replace(after, store_time=now)
 
     def commit_all(self, commits: Sequence[tuple[Claim, Changes]]) -> Sequence[Claim | SluicegateError]:

@@ -11,10 +11,11 @@ from pymongo.client_session import ClientSession
 
 from sluicegate.connectors import scheduling
 from sluicegate.connectors.mongodb.connection import Document, MongoDatabase
-from sluicegate.connectors.mongodb.messages import write_rows
+from sluicegate.connectors.mongodb.messages import of_app, write_rows
 from sluicegate.connectors.mongodb.migrations import TIMEOUT
 from sluicegate.connectors.mongodb.steps import StepRunner, locked, server_time, until
-from sluicegate.connectors.times import micros, moment
+from sluicegate.connectors.outboxes import space_of
+from sluicegate.connectors.times import MICROSECOND, micros, moment
 from sluicegate.streams.contracts.leased_values import Timeout, TimeoutBatch
 from sluicegate.streams.contracts.messages import emitted
 from sluicegate.streams.contracts.options import TimeoutOptions
@@ -28,11 +29,16 @@ _decode = msgspec.msgpack.Decoder(tuple[bytes | None, list[tuple[str, bytes | No
 
 
 class MongoTimeouts:
-    """Any thread may call. `new_owner` gives a random text."""
+    """The timeouts of `app`. Any thread may call. `new_owner` gives a random text."""
 
     def __init__(
-        self, steps: StepRunner, options: TimeoutOptions, new_owner: Callable[[], str] = lambda: uuid.uuid4().hex
+        self,
+        steps: StepRunner,
+        options: TimeoutOptions,
+        app: str = "",
+        new_owner: Callable[[], str] = lambda: uuid.uuid4().hex,
     ) -> None:
+        self._space, self._app = space_of(app), of_app(space_of(app))
         self._steps, self._options, self._new_owner = steps, options, new_owner
         self._data, self._rows = steps.data, steps.data[TIMEOUT]
 
@@ -41,7 +47,7 @@ class MongoTimeouts:
             if _known(self._data, timeouts, session) or len({each.id for each in timeouts}) < len(timeouts):
                 raise scheduling.there(timeouts)
             if timeouts:
-                self._rows.insert_many(list(map(_document, timeouts)), session=session)
+                self._rows.insert_many([_document(each, self._space.app) for each in timeouts], session=session)
 
         self._steps.run(work)
 
@@ -52,7 +58,8 @@ class MongoTimeouts:
 
     def _lock_due(self, owner: str, limit: int, session: ClientSession) -> TimeoutBatch:
         now: datetime = locked(self._data, "timeouts", session)["now"]
-        free = {"locked_until": {"$not": {"$gt": now}}}
+        free = self._app | {"locked_until": {"$not": {"$gt": now}}}
+        self._set_back(micros(now), free, session)
         due = free | {"due": {"$lte": micros(now)}}
         rows = list(self._rows.find(due, session=session, batch_size=limit + 1).sort(_BY_TIME).limit(limit))
         expires = until(now, self._options.lease)
@@ -62,6 +69,13 @@ class MongoTimeouts:
         following = self._rows.find_one(free, {"due": 1}, sort=_BY_TIME, session=session)
         next_due = moment(following["due"]) if following else None
         return TimeoutBatch(tuple(map(_timeout, rows)), owner, expires if rows else None, next_due)
+
+    def _set_back(self, now: int, free: Document, session: ClientSession) -> None:
+        """What was scheduled later than now was written while the clock was ahead: `after` counts from now."""
+        after = {"$subtract": ["$due", "$scheduled"]}
+        ahead = free | {"scheduled": {"$gt": now}}
+        change = [{"$set": {"due": {"$add": [now, after]}, "scheduled": now}}]
+        self._rows.update_many(ahead, change, session=session)
 
     def remove(self, id: UUID, owner: str | None = None) -> None:
         def work(session: ClientSession) -> None:
@@ -81,16 +95,20 @@ class MongoTimeouts:
 
     def _own(self, id: UUID, owner: str | None, session: ClientSession) -> Document:
         if owner is None:
-            return {"_id": str(id)}
-        return {"_id": str(id), "locked_by": owner, "locked_until": {"$gt": server_time(self._data, session)}}
+            return self._app | {"_id": str(id)}
+        return self._app | {
+            "_id": str(id),
+            "locked_by": owner,
+            "locked_until": {"$gt": server_time(self._data, session)},
+        }
 
     def emit(self, batch: TimeoutBatch) -> int:
         def work(session: ClientSession) -> int:
-            own: Document = {"_id": {"$in": [str(each.id) for each in batch]}}
+            own: Document = self._app | {"_id": {"$in": [str(each.id) for each in batch]}}
             own |= {"locked_by": batch.owner, "locked_until": {"$gt": server_time(self._data, session)}}
             held = {row["_id"] for row in self._rows.find(own, {"_id": 1}, batch_size=len(batch) + 1, session=session)}
             self._rows.delete_many({"_id": {"$in": list(held)}}, session=session)
-            write_rows(self._data, [emitted(each) for each in batch if str(each.id) in held], session)
+            write_rows(self._data, [emitted(each) for each in batch if str(each.id) in held], session, self._space)
             return len(held)
 
         return self._steps.run(work) if batch else 0
@@ -98,50 +116,51 @@ class MongoTimeouts:
     def reap_stale_leases(self) -> int:
         def work(session: ClientSession) -> int:
             now = server_time(self._data, session)
-            stale = {"due": {"$lte": micros(now)}, "locked_until": {"$lte": now}}
+            stale = self._app | {"due": {"$lte": micros(now)}, "locked_until": {"$lte": now}}
             return self._rows.update_many(stale, _FREED, session=session).modified_count
 
         return self._steps.run(work)
 
     def next_due(self) -> datetime | None:
         with self._steps.reading():
-            free = {"locked_until": {"$not": {"$gt": server_time(self._data)}}}
+            free = self._app | {"locked_until": {"$not": {"$gt": server_time(self._data)}}}
             found = self._rows.find_one(free, {"due": 1}, sort=_BY_TIME)
             return moment(found["due"]) if found else None
 
     def cancel(self, id: UUID) -> bool:
         return self._steps.run(
-            lambda session: self._rows.delete_one({"_id": str(id)}, session=session).deleted_count > 0
+            lambda session: self._rows.delete_one(self._app | {"_id": str(id)}, session=session).deleted_count > 0
         )
 
     def reschedule(self, id: UUID, due_at: datetime) -> bool:
-        change = {"$set": {"due": micros(scheduling.check_zone(due_at))}} | _FREED
-        return self._steps.run(
-            lambda session: self._rows.update_one({"_id": str(id)}, change, session=session).matched_count > 0
-        )
+        change = {"$set": {"due": micros(scheduling.check_zone(due_at))}}
+        change |= {"$unset": _FREED["$unset"] | {"scheduled": 1}}
+        named = self._app | {"_id": str(id)}
+        return self._steps.run(lambda session: self._rows.update_one(named, change, session=session).matched_count > 0)
 
     def find(
         self, destination: str | None = None, owner: str | None = None, key: bytes | None = None, limit: int = 1000
     ) -> Sequence[Timeout]:
         asked = {"destination": destination, "owner": owner, "key": key}
-        wanted = {name: value for name, value in asked.items() if value is not None}
+        wanted = self._app | {name: value for name, value in asked.items() if value is not None}
         with self._steps.reading():
             return [_timeout(row) for row in self._rows.find(wanted).sort(_BY_TIME).limit(limit)]
 
     def count(self) -> int:
         with self._steps.reading():
-            return self._rows.count_documents({})
+            return self._rows.count_documents(self._app)
 
 
-def schedule(data: MongoDatabase, changes: Changes, session: ClientSession) -> None:
+def schedule(data: MongoDatabase, app: str, changes: Changes, session: ClientSession) -> None:
     """Cancels and inserts the timeouts of a commit. A timeout whose id exists is left as it is."""
     if changes.cancels:
-        data[TIMEOUT].delete_many({"_id": {"$in": [str(id) for id in changes.cancels]}}, session=session)
+        named = {"_id": {"$in": [str(id) for id in changes.cancels]}, "app": {"$in": [None, app]}}
+        data[TIMEOUT].delete_many(named, session=session)
     new = {str(each.id): each for each in reversed(changes.timeouts)}
     for id in _known(data, changes.timeouts, session):
         del new[id]
     if new:
-        data[TIMEOUT].insert_many([_document(each) for each in new.values()], session=session)
+        data[TIMEOUT].insert_many([_document(each, app) for each in new.values()], session=session)
 
 
 def _known(data: MongoDatabase, timeouts: Sequence[Timeout], session: ClientSession) -> list[str]:
@@ -149,14 +168,16 @@ def _known(data: MongoDatabase, timeouts: Sequence[Timeout], session: ClientSess
     return [row["_id"] for row in data[TIMEOUT].find({"_id": {"$in": ids}}, {"_id": 1}, session=session)] if ids else []
 
 
-def _document(timeout: Timeout) -> Document:
+def _document(timeout: Timeout, app: str) -> Document:
     fields = {"_id": str(timeout.id), "destination": timeout.destination, "due": micros(timeout.due_at)}
-    named = {"key": timeout.key, "owner": timeout.owner, "message": _encode((timeout.value, timeout.headers))}
+    named: Document = {"key": timeout.key, "owner": timeout.owner, "app": app or None}
+    named["message"] = _encode((timeout.value, timeout.headers))
+    named["scheduled"] = None if timeout.scheduled_at is None else micros(timeout.scheduled_at)
     return fields | {name: value for name, value in named.items() if value is not None}
 
 
 def _timeout(row: Document) -> Timeout:
     value, headers = _decode(row["message"])
-    return Timeout(
-        UUID(row["_id"]), row["destination"], moment(row["due"]), row.get("key"), value, headers, row.get("owner")
-    )
+    after = (row["due"] - row["scheduled"]) * MICROSECOND if "scheduled" in row else None
+    about = row.get("key"), value, headers, row.get("owner"), after
+    return Timeout(UUID(row["_id"]), row["destination"], moment(row["due"]), *about)

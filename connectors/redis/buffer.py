@@ -45,13 +45,13 @@ _row = msgspec.msgpack.Decoder(tuple[tuple[str, int, str, str, str], tuple[bytes
 
 
 class RedisBuffer:
-    """`types` have decoders; `new_token` gives random tokens."""
+    """Messages are written for `app`. `types` have decoders; `new_token` gives random tokens."""
 
     at_once = 30_000
 
-    def __init__(self, server: RedisServer, types: Types | None, new_token: Callable[[], str]) -> None:
+    def __init__(self, server: RedisServer, types: Types | None, app: str, new_token: Callable[[], str]) -> None:
         self._server, self._types, self._new_token = server, types, new_token
-        self._run = script_runner(server)
+        self._run = script_runner(server, app)
 
     def insert(
         self,

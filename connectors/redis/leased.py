@@ -13,7 +13,7 @@ import msgspec
 from sluicegate.connectors import times
 from sluicegate.connectors.redis import connection
 from sluicegate.connectors.redis.addresses import RedisServer
-from sluicegate.connectors.redis.scripts_leased import PREFIX
+from sluicegate.connectors.redis.scripts_leased import PREFIX, prefix_of
 from sluicegate.streams.contracts.lanes import lane_of
 from sluicegate.streams.contracts.leased_values import Timeout
 from sluicegate.streams.contracts.messages import OutboxMessage
@@ -22,9 +22,11 @@ from sluicegate.streams.contracts.values import Changes
 encode = msgspec.msgpack.Encoder().encode
 
 
-def script_runner(server: RedisServer) -> Callable[..., Any]:
-    """Returns a function that runs a script of the leased contracts: text, then arguments."""
-    return lambda text, *args: connection.run_script(server, text, (PREFIX,), args)
+def script_runner(server: RedisServer, app: str) -> Callable[..., Any]:
+    """Returns a function that runs a script of the leased contracts: text, then arguments. Timeouts and messages are
+    those of `app`."""
+    keys = PREFIX, prefix_of(app)
+    return lambda text, *args: connection.run_script(server, text, keys, args)
 
 
 def instant(number: float | bytes) -> datetime:
@@ -52,10 +54,11 @@ def moment(due: bytes) -> datetime:
 
 
 def timeout_arguments(timeouts: Sequence[Timeout]) -> Iterator[Any]:
-    """Of each timeout: id, and due_at followed by the rest."""
+    """Of each timeout: id, due_at followed by the rest, and the time from which `after` counts or an empty text."""
     for each in timeouts:
         yield str(each.id)
         yield due(each.due_at) + encode((each.destination, each.key, each.value, each.headers, each.owner))
+        yield "" if each.scheduled_at is None else times.micros(each.scheduled_at)
 
 
 def schedule_arguments(changes: Changes) -> list[Any]:

@@ -16,13 +16,14 @@ from sluicegate.connectors.outboxes import (
     check_states,
     lane_lost,
     outcomes_of,
+    space_of,
 )
 from sluicegate.connectors.redis import scripts_care
 from sluicegate.connectors.redis import scripts_outbox as scripts
 from sluicegate.connectors.redis.addresses import REPLY_SECONDS, RedisServer, clustered
 from sluicegate.connectors.redis.connection import translated
 from sluicegate.connectors.redis.leased import instant, outbox_arguments, script_runner
-from sluicegate.connectors.redis.scripts_leased import PREFIX
+from sluicegate.connectors.redis.scripts_leased import PREFIX, prefix_of
 from sluicegate.connectors.sessions import RedisSession, joined
 from sluicegate.connectors.times import length
 from sluicegate.streams.contracts.lane_row import LaneRow
@@ -34,7 +35,6 @@ from sluicegate.streams.contracts.options import OutboxOptions
 from sluicegate.streams.contracts.record import Header
 from sluicegate.streams.errors import ConfigurationError, PersistenceError
 
-_KEYS = PREFIX + "outbox:"
 _PAGE = 1000
 _PAUSES = 31  # the back-off of OutboxOptions does not grow beyond
 
@@ -67,11 +67,13 @@ _history = msgspec.msgpack.Decoder(list[tuple[int, str, str]]).decode
 
 
 class RedisOutbox:
-    """`new_token` gives random tokens. Any thread may call; each thread that waits has its own subscription."""
+    """The messages of `app`. `new_token` gives random tokens. Any thread may call; each thread that waits has its own
+    subscription."""
 
-    def __init__(self, server: RedisServer, options: OutboxOptions, new_token: Callable[[], str]) -> None:
+    def __init__(self, server: RedisServer, options: OutboxOptions, app: str, new_token: Callable[[], str]) -> None:
         self._server, self._options, self._new_token = server, options, new_token
-        self._run = script_runner(server)
+        self._run, self._prefix, self._space = script_runner(server, app), prefix_of(app), space_of(app)
+        self._keys = self._prefix + "outbox:"
         self._pauses = [length(options.pause(number)) for number in range(1, _PAUSES + 1)]
         self._waiting = threading.local()
 
@@ -86,11 +88,14 @@ class RedisOutbox:
                 "transaction spans both: return the messages from the handler instead, or use store.transaction()"
             )
         elif messages:
-            session.pipeline.execute_command("EVAL", scripts.ADD, 1, PREFIX, *arguments)
+            session.pipeline.execute_command("EVAL", scripts.ADD, 2, PREFIX, self._prefix, *arguments)
 
     def lanes(self) -> int:
         with translated():
-            return int(self._server().get(_KEYS + "lanes") or LANES)
+            return int(self._server().get(self._keys + "lanes") or LANES)
+
+    def lane_numbers(self) -> Sequence[int]:
+        return self._space.numbers(self.lanes())
 
     def set_lanes(self, count: int) -> None:
         check_lanes(count, 0)
@@ -99,10 +104,11 @@ class RedisOutbox:
     def claim(
         self, lane: int, token: str, limit: int, after: int = 0, lease: timedelta = LANE_LEASE
     ) -> LaneBatch | None:
-        check_claim(lane, lane + 1 if lane >= 0 else self.lanes(), token, limit)
-        answer = self._run(scripts.CLAIM, lane, token, limit, after, length(positive(lease)))
+        place = lane - self._space.base
+        check_claim(place, place + 1 if place >= 0 else self.lanes(), token, limit)
+        answer = self._run(scripts.CLAIM, place, token, limit, after, length(positive(lease)))
         if isinstance(answer, int):
-            check_claim(lane, answer, token, limit)
+            check_claim(place, answer, token, limit)
         return None if answer is None else _batch(lane, token, answer)
 
     def claim_any(self, limit: int, lease: timedelta = LANE_LEASE) -> LaneBatch:
@@ -114,12 +120,16 @@ class RedisOutbox:
         if not (self._mark_all(batch, outcomes) or self._mark(batch, outcomes_of(batch, outcomes))):
             raise lane_lost(batch.lane)
 
+    def _place(self, batch: LaneBatch) -> int:
+        """The lane as the scripts number it, from 0 in each app."""
+        return ANY_LANE if batch.lane == ANY_LANE else batch.lane - self._space.base
+
     def _mark_all(self, batch: LaneBatch, outcomes: Sequence[Outcome] | None) -> bool:
         """Marks a lane's batch of which all rows were sent, without their ids. Returns whether it could."""
         if batch.lane == ANY_LANE or not batch.rows or not _all_sent(batch, outcomes):
             return False
         ends = batch.rows[0].number, batch.rows[-1].number
-        return bool(self._run(scripts.MARK_ALL, batch.lane, batch.token, *ends, len(batch.rows)) == 1)
+        return bool(self._run(scripts.MARK_ALL, self._place(batch), batch.token, *ends, len(batch.rows)) == 1)
 
     def _mark(self, batch: LaneBatch, outcomes: Sequence[Outcome]) -> bool:
         sent = [each.id for each in outcomes if each.kind == "dispatched"]
@@ -128,10 +138,10 @@ class RedisOutbox:
         others = [part for each in failed for part in (each.id, each.kind, each.error, tried.get(each.id, 0))]
         last = batch.rows[-1].number if batch.rows else 0
         counts = (last, self._options.attempts, len(self._pauses), *self._pauses, len(sent))
-        return bool(self._run(scripts.MARK, batch.lane, batch.token, *counts, *sent, *others))
+        return bool(self._run(scripts.MARK, self._place(batch), batch.token, *counts, *sent, *others))
 
     def release(self, batch: LaneBatch) -> None:
-        self._run(scripts.RELEASE, batch.lane, batch.token, *(row.id for row in batch.rows if batch.lane < 0))
+        self._run(scripts.RELEASE, self._place(batch), batch.token, *(row.id for row in batch.rows if batch.lane < 0))
 
     def wait(self, seconds: float) -> bool:
         """Also true for messages that were added since this thread's last call."""
@@ -139,7 +149,7 @@ class RedisOutbox:
             with translated():
                 if not hasattr(self._waiting, "subscription"):
                     self._waiting.subscription = self._server().pubsub(ignore_subscribe_messages=True)
-                    self._waiting.subscription.subscribe(_KEYS + "added")
+                    self._waiting.subscription.subscribe(self._keys + "added")
                     self._waiting.subscription.get_message(timeout=REPLY_SECONDS)  # the server's confirmation
                 return _take_notices(self._waiting.subscription, seconds)
         except BaseException as error:
@@ -159,7 +169,7 @@ class RedisOutbox:
         if state == "pending":
             return int(self._run(scripts_care.PENDING))
         with translated():
-            return int(self._server().zcard(_KEYS + state))
+            return int(self._server().zcard(self._keys + state))
 
     def sweep(self, older_than: timedelta, limit: int = 10_000) -> int:
         return int(self._run(scripts_care.SWEEP, length(older_than), limit))

@@ -1,7 +1,7 @@
 """The Lua scripts of partitions. Each checks everything before its first write: a script that fails changes nothing.
 
 KEYS of a partition are claim (hash), log (list), outbox (sorted set), dead (sorted set), in this order. A commit that
-schedules timeouts has a fifth: the prefix of the leased contracts' keys.
+schedules timeouts has two more: the prefixes of the timeouts of the app, and of no app.
 """
 
 from sluicegate.connectors.redis.scripts_leased import SCHEDULE, SCHEDULING
@@ -39,7 +39,7 @@ COMMIT = (
 -- further ARGV: number of the oldest entries to drop, then six lists, each after its length:
 --   fields of the claim (name, value), dead rows (number, head), runs of delivered rows (first, last), runs of revived
 --   rows (first, last), entries, outbox rows (number, row);
--- with a fifth key two more lists: timeouts to cancel (id), timeouts to insert (id, payload)
+-- with more keys two more lists: timeouts to cancel (id), timeouts to insert (`put`)
 local at = 5
 local function each(write)
   local last = at + tonumber(ARGV[at])

@@ -1,7 +1,7 @@
 """The Lua functions that the scripts of the leased contracts share. All outbox rows and timeouts are written by them.
 
-KEYS[1] is the prefix of all keys. It has one hash tag, so all keys lie in one slot. Lua's numbers hold microseconds
-exactly up to the year 2255.
+KEYS[1] is the prefix of all keys, KEYS[2] that of the app's timeouts and outbox. They have one hash tag, so all keys
+lie in one slot. Lua's numbers hold microseconds exactly up to the year 2255.
 """
 
 from collections.abc import Callable
@@ -9,6 +9,12 @@ from collections.abc import Callable
 from sluicegate.streams.contracts.lanes import LANES
 
 PREFIX = "sluicegate:{sluicegate-leased}:"
+
+
+def prefix_of(app: str) -> str:
+    """The prefix of the app's timeouts and outbox."""
+    return f"{PREFIX}app/{app}/" if app else PREFIX
+
 
 TOOLS = """
 local time = redis.call('TIME')
@@ -42,7 +48,7 @@ local function sound(kinds, beginning)  -- raises an error for a key of another 
 end
 """
 
-BEGIN = "local P = KEYS[1]" + TOOLS
+BEGIN = "local P, S = KEYS[1], KEYS[2]" + TOOLS
 
 
 def script_with(*parts: str) -> Callable[[str], str]:
@@ -57,7 +63,7 @@ OUTBOX = """
 -- dispatched: ids by time; dead: ids by place; requeued: pending ids that were dead, by place
 -- failed: id -> attempts, time of the next attempt, reason of death; history: id -> list of attempts
 -- holders, ends: lane -> token, end of the lane's lease; tokens, leased: the same of rows that are leased one by one
-local O = P .. 'outbox:'
+local O = S .. 'outbox:'
 local KINDS = {rows = 'hash', requeued = 'zset', dispatched = 'zset', dead = 'zset', failed = 'hash', history = 'hash',
   holders = 'hash', ends = 'hash', leased = 'zset', tokens = 'hash', numbers = 'hash',
   last = 'string', lanes = 'string'}
@@ -126,9 +132,11 @@ end
 
 TIMEOUTS = """
 -- payloads: id -> due_at (8 bytes) and the rest (msgpack); free: ids by due_at; locked: ids by the end of the lock
--- owners: id -> owner of the lock
-local T = P .. 'timeouts:'
-local function timeouts_sound() sound({payloads = 'hash', free = 'zset', locked = 'zset', owners = 'hash'}, T) end
+-- owners: id -> owner of the lock; scheduled: ids with `after`, by the time from which it counts
+local T = S .. 'timeouts:'
+local function timeouts_sound()
+  sound({payloads = 'hash', free = 'zset', locked = 'zset', owners = 'hash', scheduled = 'zset'}, T)
+end
 local function due_of(stored) return (struct.unpack('>i8', stored)) end
 local function unlock(ids)
   write('ZREM', T .. 'locked', ids)
@@ -137,30 +145,53 @@ end
 local function forget(ids)
   write('HDEL', T .. 'payloads', ids)
   write('ZREM', T .. 'free', ids)
+  write('ZREM', T .. 'scheduled', ids)
   unlock(ids)
 end
-local function put(from, to, fits)  -- ARGV from `from` to `to`: id, payload of each
-  local payloads, dues = {}, {}
-  for i = from, to, 2 do
+local function put(from, to, fits)  -- ARGV from `from` to `to`: id, payload, time from which `after` counts or ''
+  local payloads, dues, scheduled = {}, {}, {}
+  for i = from, to, 3 do
     if not fits or fits(ARGV[i]) then
       payloads[#payloads + 1], payloads[#payloads + 2] = ARGV[i], ARGV[i + 1]
       dues[#dues + 1], dues[#dues + 2] = due_of(ARGV[i + 1]), ARGV[i]
+      if ARGV[i + 2] ~= '' then scheduled[#scheduled + 1], scheduled[#scheduled + 2] = ARGV[i + 2], ARGV[i] end
     end
   end
   write('HSET', T .. 'payloads', payloads)
   write('ZADD', T .. 'free', dues)
+  write('ZADD', T .. 'scheduled', scheduled)
 end
 """
 
-# For a commit that schedules timeouts: SCHEDULING stands before its first write, SCHEDULE after its last.
-SCHEDULING = "local P = KEYS[5] or ''" + TOOLS + TIMEOUTS + "if KEYS[5] then timeouts_sound() end\n"
+# For a commit that schedules timeouts: SCHEDULING stands before its first write, SCHEDULE after its last. KEYS[5] is
+# the prefix of the app, KEYS[6] that of no app, where an earlier version of this program scheduled.
+SCHEDULING = (
+    "local S = KEYS[5] or ''"
+    + TOOLS
+    + TIMEOUTS
+    + """
+local function under(prefix, work)  -- with the timeouts of this prefix
+  local own = T
+  T = prefix .. 'timeouts:'
+  local result = work()
+  T = own
+  return result
+end
+if KEYS[5] then
+  timeouts_sound()
+  under(KEYS[6], timeouts_sound)
+end
+"""
+)
 SCHEDULE = """
 if KEYS[5] then
   local last = at + tonumber(ARGV[at])
-  forget(arguments(at + 1, last))
-  local seen = {}
+  local cancelled, seen = arguments(at + 1, last), {}
+  forget(cancelled)
+  under(KEYS[6], function() forget(cancelled) end)
   put(last + 2, last + 1 + tonumber(ARGV[last + 1]), function(id)
-    local known = seen[id] or redis.call('HEXISTS', T .. 'payloads', id) == 1
+    local function there() return redis.call('HEXISTS', T .. 'payloads', id) == 1 end
+    local known = seen[id] or there() or under(KEYS[6], there)
     seen[id] = true
     return not known
   end)

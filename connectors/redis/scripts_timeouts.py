@@ -6,8 +6,8 @@ _TIMEOUTS = TIMEOUTS + "timeouts_sound()\n"
 _script = script_with(_TIMEOUTS)
 
 INSERT = _script("""
--- ARGV: id and payload of each timeout. Returns 0, and inserts none, when one of the ids is not new
-local ids, seen = arguments(1, nil, 2), {}
+-- ARGV: id, payload, time or '' of each timeout (`put`). Returns 0, and inserts none, when one of the ids is not new
+local ids, seen = arguments(1, nil, 3), {}
 for i, known in ipairs(ask('HMGET', T .. 'payloads', ids)) do
   if known or seen[ids[i]] then return 0 end
   seen[ids[i]] = true
@@ -46,9 +46,27 @@ local function soonest()  -- due_at (8 bytes) of the first timeout that is not l
 end
 """
 
-BATCH = script_with(_TIMEOUTS, _FREE, _SOONEST)("""
+_SET_BACK = """
+do  -- what was scheduled later than now was written while the clock was ahead: `after` counts from now
+  local payloads, dues, scheduled = {}, {}, {}
+  local ids = redis.call('ZRANGEBYSCORE', T .. 'scheduled', '(' .. text(now), '+inf', 'WITHSCORES')
+  for i = 1, #ids, 2 do
+    local stored = redis.call('ZSCORE', T .. 'free', ids[i]) and redis.call('HGET', T .. 'payloads', ids[i])
+    if stored then
+      local due = due_of(stored) - tonumber(ids[i + 1]) + now
+      payloads[#payloads + 1], payloads[#payloads + 2] = ids[i], struct.pack('>i8', due) .. string.sub(stored, 9)
+      dues[#dues + 1], dues[#dues + 2] = text(due), ids[i]
+      scheduled[#scheduled + 1], scheduled[#scheduled + 2] = text(now), ids[i]
+    end
+  end
+  write('HSET', T .. 'payloads', payloads)
+  write('ZADD', T .. 'free', dues)
+  write('ZADD', T .. 'scheduled', scheduled)
+end
+"""
+
+BATCH = script_with(_TIMEOUTS, _FREE, "free(expired())\n", _SET_BACK, _SOONEST)("""
 -- ARGV: owner, limit, lease
-free(expired())
 local ids = redis.call('ZRANGEBYSCORE', T .. 'free', '-inf', text(now), 'LIMIT', 0, ARGV[2])
 local payloads = ask('HMGET', T .. 'payloads', ids)
 local ends, locks, owners = text(now + ARGV[3]), {}, {}
@@ -59,7 +77,7 @@ end
 write('ZREM', T .. 'free', ids)
 write('ZADD', T .. 'locked', locks)
 write('HSET', T .. 'owners', owners)
-return {ids, payloads, ends, soonest()}
+return {ids, payloads, ask('ZMSCORE', T .. 'scheduled', ids), ends, soonest()}
 """)
 
 _CHECK_OWNER = """
@@ -112,6 +130,7 @@ local stored = redis.call('HGET', T .. 'payloads', ARGV[1])
 if not stored then return 0 end
 local moved = ARGV[2] .. string.sub(stored, 9)
 unlock({ARGV[1]})
+redis.call('ZREM', T .. 'scheduled', ARGV[1])
 redis.call('HSET', T .. 'payloads', ARGV[1], moved)
 redis.call('ZADD', T .. 'free', due_of(moved), ARGV[1])
 return 1

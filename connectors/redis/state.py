@@ -8,15 +8,17 @@ from typing import Any
 
 import msgspec
 
+from sluicegate.connectors.apps import outbox_of, timeouts_of
 from sluicegate.connectors.commits import check, following, one_by_one, runs
 from sluicegate.connectors.redis import addresses, connection, lookups, scripts, unit
 from sluicegate.connectors.redis.buffer import RedisBuffer
 from sluicegate.connectors.redis.leased import schedule_arguments
 from sluicegate.connectors.redis.outbox import RedisOutbox
-from sluicegate.connectors.redis.scripts_leased import PREFIX
+from sluicegate.connectors.redis.scripts_leased import PREFIX, prefix_of
 from sluicegate.connectors.redis.timeouts import RedisTimeouts
 from sluicegate.connectors.sessions import RedisSession, unchanged
 from sluicegate.streams.agent import Lookup
+from sluicegate.streams.contracts.leased import OutboxStore, TimeoutStore
 from sluicegate.streams.contracts.options import STANDARD, LeasedOptions
 from sluicegate.streams.contracts.stores import LookupKey, RowFields
 from sluicegate.streams.contracts.values import (
@@ -132,22 +134,24 @@ class RedisStore:
                 "timeouts cannot be part of a commit in a Redis cluster: they lie on another server than the "
                 "partition, and no script spans both; use one server (or sentinels), or store.timeouts by itself"
             )
-        return [*_keys(partition), PREFIX]
+        return [*_keys(partition), prefix_of(self._options.app), PREFIX]
 
     def transaction(self) -> AbstractContextManager[RedisSession]:
         return unit.application(self._server, PREFIX)
 
     @cached_property
-    def outbox(self) -> RedisOutbox:
-        return RedisOutbox(self._server, self._options.outbox, self._new_name)
+    def outbox(self) -> OutboxStore:
+        made = partial(RedisOutbox, self._server, self._options.outbox, new_token=self._new_name)
+        return outbox_of(self._options.app, made)
 
     @cached_property
-    def timeouts(self) -> RedisTimeouts:
-        return RedisTimeouts(self._server, self._options.timeouts, self._new_name)
+    def timeouts(self) -> TimeoutStore:
+        made = partial(RedisTimeouts, self._server, self._options.timeouts, new_token=self._new_name)
+        return timeouts_of(self._options.app, made)
 
     @cached_property
     def buffer(self) -> RedisBuffer:
-        return RedisBuffer(self._server, self._options.types, self._new_name)
+        return RedisBuffer(self._server, self._options.types, self._options.app, self._new_name)
 
     def pending(self, partition: Partition, after: int, limit: int) -> Sequence[OutboxRow]:
         with connection.translated():

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -12,31 +11,32 @@ from sluicegate.connectors.redis import scripts_timeouts as scripts
 from sluicegate.connectors.redis.addresses import RedisServer
 from sluicegate.connectors.redis.connection import translated
 from sluicegate.connectors.redis.leased import due, instant, moment, outbox_arguments, script_runner, timeout_arguments
-from sluicegate.connectors.redis.scripts_leased import PREFIX
+from sluicegate.connectors.redis.scripts_leased import prefix_of
 from sluicegate.connectors.times import length
 from sluicegate.streams.contracts.leased_values import Timeout, TimeoutBatch
 from sluicegate.streams.contracts.messages import emitted
 from sluicegate.streams.contracts.options import TimeoutOptions
 from sluicegate.streams.contracts.record import Header
 
-_PAYLOADS = PREFIX + "timeouts:payloads"
 _PAGE = 1000
+
 _rest = msgspec.msgpack.Decoder(tuple[str, bytes | None, bytes | None, list[Header], str | None]).decode
 
 
 class RedisTimeouts:
-    """`new_token` gives the random owner of a batch."""
+    """The timeouts of `app`. `new_token` gives the random owner of a batch."""
 
-    def __init__(self, server: RedisServer, options: TimeoutOptions, new_token: Callable[[], str]) -> None:
+    def __init__(self, server: RedisServer, options: TimeoutOptions, app: str, new_token: Callable[[], str]) -> None:
         self._server, self._options, self._new_token = server, options, new_token
-        self._run = script_runner(server)
+        self._run = script_runner(server, app)
+        self._payloads, self._scheduled = (f"{prefix_of(app)}timeouts:{name}" for name in ("payloads", "scheduled"))
 
     def get_batch(self, batch_size: int | None = None) -> TimeoutBatch:
         most = scheduling.check_size(self._options.batch_size if batch_size is None else batch_size)
         owner = self._new_token()
-        ids, payloads, ends, following = self._run(scripts.BATCH, owner, most, length(self._options.lease))
+        ids, payloads, scheduled, ends, following = self._run(scripts.BATCH, owner, most, length(self._options.lease))
         with translated():
-            found = [_timeout(id, payload) for id, payload in zip(ids, payloads, strict=True)]
+            found = list(map(_timeout, ids, payloads, scheduled))
         return TimeoutBatch(
             found, owner, instant(ends) if found else None, None if following is None else moment(following)
         )
@@ -85,15 +85,23 @@ class RedisTimeouts:
             return destination in (None, each.destination) and owner in (None, each.owner) and key in (None, each.key)
 
         with translated():
-            pages: Any = self._server().hscan_iter(_PAYLOADS, count=_PAGE)
-            known = {id: _timeout(id, payload) for id, payload in pages}
-        return sorted(filter(fits, known.values()), key=lambda each: (each.due_at, each.id))[:limit]
+            stored: list[tuple[bytes, bytes]] = list(
+                dict(self._server().hscan_iter(self._payloads, count=_PAGE)).items()
+            )
+            known: list[Timeout] = []
+            for first in range(0, len(stored), _PAGE):
+                page = stored[first : first + _PAGE]
+                scheduled = self._server().zmscore(self._scheduled, [id for id, _ in page])
+                known += (_timeout(*each, at) for each, at in zip(page, scheduled, strict=True))
+        return sorted(filter(fits, known), key=lambda each: (each.due_at, each.id))[:limit]
 
     def count(self) -> int:
         with translated():
-            return int(self._server().hlen(_PAYLOADS))
+            return int(self._server().hlen(self._payloads))
 
 
-def _timeout(id: bytes, payload: bytes) -> Timeout:
+def _timeout(id: bytes, payload: bytes, scheduled: float | bytes | None) -> Timeout:
     destination, key, value, headers, owner = _rest(payload[8:])
-    return Timeout(UUID(str(id, "ascii")), destination, moment(payload[:8]), key, value, headers, owner)
+    due_at = moment(payload[:8])
+    after = None if scheduled is None else due_at - instant(int(float(scheduled)))
+    return Timeout(UUID(str(id, "ascii")), destination, due_at, key, value, headers, owner, after)

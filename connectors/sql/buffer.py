@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Row, Select, case, delete, func, select, update
 
 from sluicegate.connectors import buffers
+from sluicegate.connectors.outboxes import space_of
 from sluicegate.connectors.sql import buffer_rows, buffer_seals
 from sluicegate.connectors.sql.buffer_rows import PAGE, READ, SNAPSHOT, Condition, Locked, read
 from sluicegate.connectors.sql.database import pages
@@ -43,7 +44,7 @@ _ROW, _HOLD = BUFFER_ROW.c, BUFFER_HOLD.c
 
 
 class SqlBuffer:
-    """`new_token` returns a random token."""
+    """Messages are written for `app`. `new_token` returns a random token."""
 
     at_once = 1_000
 
@@ -51,9 +52,11 @@ class SqlBuffer:
         self,
         transactions: TransactionRunner,
         types: Types | None,
+        app: str = "",
         new_token: Callable[[], str] = lambda: uuid.uuid4().hex,
     ) -> None:
         self._transactions, self._types, self._new_token = transactions, types, new_token
+        self._space = space_of(app)
 
     def _changed(self, name: str, nothing: T, work: Callable[[Locked], T], taking: bool = True) -> T:
         """Run `work` with the name locked; returns `nothing` when the name is unknown."""
@@ -123,7 +126,8 @@ class SqlBuffer:
 
     def complete_all(self, name: str, ends: Sequence[buffers.End]) -> Sequence[bool]:
         def together(some: Sequence[buffers.End]) -> Sequence[bool]:
-            return self._changed(name, [False] * len(some), lambda at: buffer_seals.complete(at, some), taking=False)
+            nothing = [False] * len(some)
+            return self._changed(name, nothing, lambda at: buffer_seals.complete(at, some, self._space), taking=False)
 
         return buffers.together(together, ends)
 
@@ -162,7 +166,7 @@ class SqlBuffer:
             if outbox and snapshot.ids:
                 if dropped < len(snapshot.ids):
                     raise buffers.taken(name, "snapshot")
-                write_rows(at.connection, outbox, self._transactions.now(at.connection))
+                write_rows(at.connection, outbox, self._transactions.now(at.connection), self._space)
             _free(at, snapshot.token)
             buffer_seals.clear_deadlines(at, groups)
             return dropped

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import bindparam, delete, exists, func, insert, select, update
 
 from sluicegate.connectors import buffers
+from sluicegate.connectors.outboxes import Space
 from sluicegate.connectors.sql.buffer_rows import (
     PAGE,
     READ,
@@ -166,7 +167,7 @@ def handed_out(
     return batches
 
 
-def complete(at: Locked, ends: Sequence[buffers.End]) -> list[bool]:
+def complete(at: Locked, ends: Sequence[buffers.End], space: Space) -> list[bool]:
     """Complete the batches that the caller still holds; False for the others. Raises ConcurrencyError when one has not
     the rows that it was sealed with: then nothing may be committed. Most statements are for all batches together: one
     by one they took four each."""
@@ -185,7 +186,7 @@ def complete(at: Locked, ends: Sequence[buffers.End]) -> list[bool]:
             raise buffers.taken(at.name, "batch")
     at.connection.execute(delete(BUFFER_HOLD).where(*at.holds(one_of(_HOLD.id, mine))))
     if outbox := [message for _, messages in ours for message in messages]:
-        write_rows(at.connection, outbox, at.now / 1_000_000)
+        write_rows(at.connection, outbox, at.now / 1_000_000, space)
     return done
 
 

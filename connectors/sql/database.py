@@ -103,6 +103,8 @@ class Product(Protocol):
     aborted: frozenset[str] = frozenset()
     """Codes of a statement in a transaction that an earlier error aborted."""
     steps_exist: str
+    column_exists: str
+    """Has a row if the table (first value) has the column (second value)."""
     locking: str = " for update"
     """The end of a select that locks its rows until the transaction ends."""
     sharing: str = " for share"

@@ -90,6 +90,10 @@ class Mysql(server.SqlServer):
         "select count(*) from information_schema.tables where table_schema = database() and table_name = "
         "'sluicegate_step'"
     )
+    column_exists = (
+        "select 1 from information_schema.columns where table_schema = database() and table_name = %s and "
+        "column_name = %s"
+    )
     clock = "select unix_timestamp(sysdate(6)) + 0e0"
 
     def __init__(self, url: str) -> None:

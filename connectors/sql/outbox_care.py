@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, text
 
-from sluicegate.connectors.outboxes import check_lanes
+from sluicegate.connectors.outboxes import Space, check_lanes
 from sluicegate.connectors.sql.outbox_claims import message_of
 from sluicegate.connectors.sql.outbox_lanes import locked, save
 from sluicegate.connectors.sql.outbox_marks import forget, packed, unpacked
@@ -13,25 +13,26 @@ from sluicegate.connectors.sql.outbox_rows import (
     fetched,
     fetched_among,
     lanes,
+    lanes_name,
     lock_lanes,
     locking,
     run_among,
     seqs_of,
     share_lanes,
 )
-from sluicegate.streams.contracts.lanes import lane_of
 
 _COUNTS = {
-    "pending": "select count(*) from sluicegate_message_pending",
-    "dispatched": "select coalesce(sum(size), 0) from sluicegate_message_sent",
-    "dead": "select count(*) from sluicegate_message_dead",
+    "pending": "select count(*) from sluicegate_message_pending where lane >= :base and lane < :end",
+    "dispatched": "select coalesce(sum(size), 0) from sluicegate_message_sent where lane >= :base and lane < :end",
+    "dead": "select count(*) from sluicegate_message_dead where lane >= :base and lane < :end",
 }
 _OLDEST = "select min(created_at) from sluicegate_message where seq in ({firsts})"
 _FIRST = "(select min(seq) from sluicegate_message_pending where lane = {lane:d})"
-_SET_LANES = "update sluicegate_meta set value = :value where name = 'lanes'"
-_ADD_LANES = "insert into sluicegate_meta (name, value) values ('lanes', :value)"
+_SET_LANES = "update sluicegate_meta set value = :value where name = :name"
+_ADD_LANES = "insert into sluicegate_meta (name, value) values (:name, :value)"
 _OLD = """
-select dispatched_at, low, size from sluicegate_message_sent where dispatched_at < :before
+select dispatched_at, low, size from sluicegate_message_sent
+where dispatched_at < :before and lane >= :base and lane < :end
 order by dispatched_at, low limit :limit"""
 _SEQS = "select dispatched_at, low, seqs from sluicegate_message_sent where dispatched_at between :first and :last"
 _SWEPT = "delete from sluicegate_message_sent where dispatched_at = :at and low = :low"
@@ -39,38 +40,40 @@ _REST = "update sluicegate_message_sent set size = :size, seqs = :seqs where dis
 _DEAD = """
 select d.seq, m.id, m.topic, m.message_key, m.value, m.headers, m.lane_key
 from sluicegate_message_dead d join sluicegate_message m on m.seq = d.seq"""
-_ALL_DEAD = f"{_DEAD} order by d.seq"
+_ALL_DEAD = f"{_DEAD} where d.lane >= {{base:d}} and d.lane < {{end:d}} order by d.seq"
 _DEAD_AMONG = f"{_DEAD} where d.seq {{among}} order by d.seq"
 _PENDING = "select lane, seq from sluicegate_message_pending where seq {among} order by lane, seq"
 _BURIED = "select seq from sluicegate_message_dead where seq {among}"
 _DELETE = "delete from sluicegate_{table} where seq {among}"
 
 
-def count(connection: Connection, state: str) -> int:
-    return int(connection.execute(text(_COUNTS[state])).scalar_one())
+def count(connection: Connection, space: Space, state: str) -> int:
+    values = {"base": space.base, "end": space.end}
+    return int(connection.execute(text(_COUNTS[state]), values).scalar_one())
 
 
-def oldest(connection: Connection) -> float | None:
+def oldest(connection: Connection, space: Space) -> float | None:
     """When the oldest pending row was added. The first row of each lane is looked up: grouping would read all pending
     rows."""
-    firsts = ", ".join(_FIRST.format(lane=lane) for lane in range(lanes(connection)))
+    firsts = ", ".join(_FIRST.format(lane=lane) for lane in space.numbers(lanes(connection, space)))
     found: float | None = connection.execute(text(_OLDEST.format(firsts=firsts))).scalar()
     return found
 
 
-def set_lanes(connection: Connection, count_: int) -> None:
-    lock_lanes(connection)
-    check_lanes(count_, count(connection, "pending"))
-    values = {"value": str(count_)}
+def set_lanes(connection: Connection, space: Space, count_: int) -> None:
+    lock_lanes(connection, space)
+    check_lanes(count_, count(connection, space, "pending"))
+    values = {"name": lanes_name(space), "value": str(count_)}
     if not connection.execute(text(_SET_LANES), values).rowcount:
         connection.execute(text(_ADD_LANES), values)
 
 
-def sweep(connection: Connection, before: float, limit: int) -> int:
+def sweep(connection: Connection, space: Space, before: float, limit: int) -> int:
     """Delete up to `limit` rows that were dispatched before that time; others may sweep at the same time."""
     chosen: dict[tuple[float, int], int] = {}
     old = text(_OLD + locking(connection, wait=False))
-    for sent, low, size in connection.execute(old, {"before": before, "limit": limit}):
+    wanted = {"before": before, "limit": limit, "base": space.base, "end": space.end}
+    for sent, low, size in connection.execute(old, wanted):
         chosen[sent, low] = min(size, limit - sum(chosen.values()))
         if sum(chosen.values()) == limit:
             break
@@ -94,23 +97,24 @@ def _delete(connection: Connection, seqs: Sequence[int], *tables: str) -> None:
         run_among(connection, _DELETE, seqs, table=table)
 
 
-def requeue(connection: Connection, ids: Sequence[str] | None) -> int:
-    count_ = share_lanes(connection)
+def requeue(connection: Connection, space: Space, ids: Sequence[str] | None) -> int:
+    count_ = share_lanes(connection, space)
     if ids is None:
-        rows = fetched(connection, _ALL_DEAD + locking(connection))
+        rows = fetched(connection, _ALL_DEAD.format(base=space.base, end=space.end) + locking(connection))
     else:
-        seqs = list(seqs_of(connection, ids).values())
+        seqs = list(seqs_of(connection, ids, space).values())
         rows = fetched_among(connection, _DEAD_AMONG + locking(connection), seqs)
     if rows:
         _delete(connection, [row[0] for row in rows], "message_dead")
-        pending = [{"lane": lane_of(message_of(row[1:7]), count_), "seq": row[0], "attempts": 0} for row in rows]
+        messages = [(row[0], message_of(row[1:7], space)) for row in rows]
+        pending = [{"lane": space.lane_of(each, count_), "seq": seq, "attempts": 0} for seq, each in messages]
         connection.execute(text(ADD_PENDING), pending)
     return len(rows)
 
 
-def drop(connection: Connection, ids: Sequence[str]) -> int:
+def drop(connection: Connection, space: Space, ids: Sequence[str]) -> int:
     """Locks the lanes of the pending rows, so that their holders do not mark meanwhile."""
-    seqs = list(seqs_of(connection, ids).values())
+    seqs = list(seqs_of(connection, ids, space).values())
     by_lane: dict[int, list[int]] = {}
     for lane, seq in fetched_among(connection, _PENDING, seqs):
         by_lane.setdefault(lane, []).append(seq)

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
-from sluicegate.connectors.outboxes import ANY_LANE, at
+from sluicegate.connectors.outboxes import ANY_LANE, Space, at
 from sluicegate.connectors.sql.database import pages
 from sluicegate.connectors.sql.outbox_lanes import Given, LaneHold, locked, save
 from sluicegate.connectors.sql.outbox_rows import SEQS, among, fetched, fetched_among, headers_of, lanes, plain
@@ -40,7 +40,7 @@ _created = lru_cache(maxsize=256)(at)
 
 
 def claim_lane(
-    connection: Connection, lane: int, token: str, limit: int, after: int, expires_at: float, now: float
+    connection: Connection, space: Space, lane: int, token: str, limit: int, after: int, expires_at: float, now: float
 ) -> LaneBatch | None:
     held = locked(connection, lane)
     if held is None or not held.is_free(token, now):
@@ -54,12 +54,12 @@ def claim_lane(
     stored = _of_seqs(connection, lane, [each.seq for each in ready])
     gone = {each.seq for each in ready if each.seq not in stored}
     kept = [each for each in ready if each.seq not in gone]
-    rows = _lane_rows([each.number for each in kept], [stored[each.seq] for each in kept])
+    rows = _lane_rows([each.number for each in kept], [stored[each.seq] for each in kept], space)
     given, until = [each for each in held.given if each.seq not in gone], waits.until if waits else None
     if waits is None and len(ready) < limit:
         fresh, until = _unheld(_without_number(connection, lane, given, limit - len(ready)), now)
         numbers = range(held.next_number, held.next_number + len(fresh))
-        rows += _lane_rows(numbers, fresh)
+        rows += _lane_rows(numbers, fresh, space)
         given += map(Given, numbers, [row[0] for row in fresh])
     if not given and not held.given and held.token == token and held.expires_at - now > (expires_at - now) / 2:
         # Nothing to send, and more than half of the lease is left: a holder that polls writes nothing.
@@ -95,22 +95,22 @@ def _unheld(rows: Sequence[SelectedRow], now: float) -> tuple[Sequence[SelectedR
     return rows, None
 
 
-def claim_any(connection: Connection, token: str, limit: int, until: float, now: float) -> LaneBatch:
+def claim_any(connection: Connection, space: Space, token: str, limit: int, until: float, now: float) -> LaneBatch:
     """`token` is hexadecimal: it chooses the first lane, so that concurrent callers begin with different ones."""
     rows: list[LaneRow] = []
-    count = lanes(connection)
+    count = lanes(connection, space)
     for turn in range(count):
-        lane = (int(token[:8], 16) + turn) % count
+        lane = space.base + (int(token[:8], 16) + turn) % count
         held = locked(connection, lane, wait=False)
         if held is not None and held.is_free("", now):
-            rows += _claim_free(connection, lane, token, limit - len(rows), until, now)
+            rows += _claim_free(connection, space, lane, token, limit - len(rows), until, now)
         if len(rows) == limit:
             break
     return LaneBatch(ANY_LANE, token, at(until), rows)
 
 
 def _claim_free(
-    connection: Connection, lane: int, token: str, limit: int, until: float, now: float
+    connection: Connection, space: Space, lane: int, token: str, limit: int, until: float, now: float
 ) -> Sequence[LaneRow]:
     """Choose the rows, then lease and read them; the locked row of the lane keeps others away in between."""
     seqs = [seq for (seq,) in fetched(connection, _FREE.format(lane=lane, now=now, limit=limit))]
@@ -118,15 +118,24 @@ def _claim_free(
     for page in pages(seqs, SEQS):
         connection.execute(text(_HOLD.format(among=among(connection, page))), values)
     found = _of_seqs(connection, lane, seqs)
-    return _lane_rows(list(found), list(found.values()))
+    return _lane_rows(list(found), list(found.values()), space)
 
 
-def _lane_rows(numbers: Sequence[int], stored: Sequence[SelectedRow]) -> list[LaneRow]:
+def _lane_rows(numbers: Sequence[int], stored: Sequence[SelectedRow], space: Space) -> list[LaneRow]:
     if stored and not isinstance(stored[0][3], str):
         stored = [(*row[:3], plain(row[3]), plain(row[4]), *row[5:]) for row in stored]
+    begin = len(space.prefix)
     return [
         LaneRow(
-            number, id, topic, key, value, headers_of(headers) if headers else (), lane_key, attempts, _created(created)
+            number,
+            id[begin:] if begin else id,
+            topic,
+            key,
+            value,
+            headers_of(headers) if headers else (),
+            lane_key,
+            attempts,
+            _created(created),
         )
         for number, (_, attempts, _, id, topic, key, value, headers, lane_key, created) in zip(
             numbers, stored, strict=True
@@ -134,10 +143,12 @@ def _lane_rows(numbers: Sequence[int], stored: Sequence[SelectedRow]) -> list[La
     ]
 
 
-def message_of(columns: Sequence[Any]) -> OutboxMessage:
+def message_of(columns: Sequence[Any], space: Space) -> OutboxMessage:
     """The message of id, topic, key, value, headers, lane key. Raises PersistenceError when it cannot be read."""
     id, topic, key, value, headers, lane_key = columns
     try:
-        return OutboxMessage(plain(topic), key, value, headers_of(headers), plain(id), lane_key)
+        return OutboxMessage(
+            plain(topic), key, value, headers_of(headers), plain(id).removeprefix(space.prefix), lane_key
+        )
     except ValueError as error:
         raise PersistenceError(f"a stored message cannot be read: {type(error).__name__}") from error

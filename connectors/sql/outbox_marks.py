@@ -7,11 +7,10 @@ from operator import attrgetter
 import msgspec
 from sqlalchemy import Connection, text
 
-from sluicegate.connectors.outboxes import ANY_LANE, outcomes_of, verdict
+from sluicegate.connectors.outboxes import ANY_LANE, Space, outcomes_of, verdict
 from sluicegate.connectors.sql.database import pages
 from sluicegate.connectors.sql.outbox_lanes import of_token, save
 from sluicegate.connectors.sql.outbox_rows import SEQS, among, fetched_among, lanes, locking, run_among
-from sluicegate.streams.contracts.lanes import lane_of
 from sluicegate.streams.contracts.messages import LaneBatch, Outcome
 from sluicegate.streams.contracts.options import OutboxOptions
 
@@ -46,6 +45,7 @@ def mark(
     outcomes: Sequence[Outcome] | None,
     options: OutboxOptions,
     now: float,
+    space: Space,
     ask: bool = False,
 ) -> None:
     """`ask` looks up which rows are pending; without it, Dropped is raised when one is not."""
@@ -54,7 +54,7 @@ def mark(
         return
     named = {outcome.id: outcome for outcome in outcomes_of(batch, outcomes)}
     if batch.lane == ANY_LANE:
-        for lane, seqs in held_alone(connection, batch).items():
+        for lane, seqs in held_alone(connection, batch, space).items():
             settle(connection, lane, {seq: named[id] for seq, id in seqs.items() if id in named}, options, now)
         return
     held = of_token(connection, batch.lane, batch.token)
@@ -82,13 +82,13 @@ def _mark_all(connection: Connection, batch: LaneBatch, now: float) -> None:
     save(connection, held._replace(given=given[:first] + given[end:]))
 
 
-def held_alone(connection: Connection, batch: LaneBatch) -> dict[int, dict[int, str]]:
+def held_alone(connection: Connection, batch: LaneBatch, space: Space) -> dict[int, dict[int, str]]:
     """By lane, the seq and id of the rows that the token still holds. A pending row is always in the lane of its
     key."""
-    count = lanes(connection)
+    count = lanes(connection, space)
     found: dict[int, dict[int, str]] = {}
     for row in batch.rows:
-        found.setdefault(lane_of(row, count), {})[row.number] = row.id
+        found.setdefault(space.lane_of(row, count), {})[row.number] = row.id
     for lane, rows in found.items():
         held: set[int] = set()
         for page in pages(list(rows), SEQS):

@@ -6,86 +6,96 @@ from itertools import islice
 
 from sqlalchemy import Connection
 
-from sluicegate.connectors.outboxes import at
+from sluicegate.connectors.outboxes import Space, at
 from sluicegate.connectors.sql.outbox_claims import message_of
 from sluicegate.connectors.sql.outbox_marks import unpacked
 from sluicegate.connectors.sql.outbox_rows import fetched, fetched_among, lanes, plain, seqs_of
-from sluicegate.streams.contracts.lanes import lane_of
 from sluicegate.streams.contracts.messages import Attempt, StoredMessage
 
 _MESSAGES = (
     "select seq, created_at, id, topic, message_key, value, headers, lane_key from sluicegate_message where seq {among}"
 )
 _ALL = "select seq from sluicegate_message where seq > {after:d} order by seq limit 1000"
-_PENDING = "select seq from sluicegate_message_pending where seq > {after:d} order by seq limit 1000"
-_DEAD = "select seq from sluicegate_message_dead where seq > {after:d} order by seq limit 1000"
-_SENT = "select low, seqs from sluicegate_message_sent where low > {after:d} order by low limit 50"
+_OURS = "lane >= {base:d} and lane < {end:d}"
+_PENDING = f"select seq from sluicegate_message_pending where seq > {{after:d}} and {_OURS} order by seq limit 1000"
+_DEAD = f"select seq from sluicegate_message_dead where seq > {{after:d}} and {_OURS} order by seq limit 1000"
+_SENT = f"select low, seqs from sluicegate_message_sent where low > {{after:d}} and {_OURS} order by low limit 50"
 _PENDING_OF = (
     "select seq, attempts, next_attempt_at from sluicegate_message_pending where lane = {lane:d} and seq {among}"
 )
-_DEAD_OF = "select seq, lane, attempts, reason from sluicegate_message_dead where seq {among}"
-_SENT_OF = "select dispatched_at, lane, seqs from sluicegate_message_sent where low <= {last:d} and high >= {first:d}"
+_DEAD_OF = f"select seq, lane, attempts, reason from sluicegate_message_dead where seq {{among}} and {_OURS}"
+_SENT_OF = (
+    "select dispatched_at, lane, seqs from sluicegate_message_sent where low <= {last:d} and high >= {first:d} and "
+    + _OURS
+)
 _TRIED = (
     "select seq, number, tried_at, outcome, error from sluicegate_message_attempt where seq {among} order by "
     "seq, number"
 )
 
 
-def find(connection: Connection, state: str | None, topic: str | None, limit: int) -> Sequence[StoredMessage]:
-    return list(islice(_found(connection, state, topic), limit))
+def find(
+    connection: Connection, space: Space, state: str | None, topic: str | None, limit: int
+) -> Sequence[StoredMessage]:
+    return list(islice(_found(connection, space, state, topic), limit))
 
 
-def _found(connection: Connection, state: str | None, topic: str | None) -> Iterator[StoredMessage]:
+def _found(connection: Connection, space: Space, state: str | None, topic: str | None) -> Iterator[StoredMessage]:
     queries = {None: _ALL, "pending": _PENDING, "dead": _DEAD}
-    seqs = _dispatched(connection) if state == "dispatched" else _ascending(connection, queries[state])
+    sent = state == "dispatched"
+    seqs = _dispatched(connection, space) if sent else _ascending(connection, space, queries[state])
     while page := list(islice(seqs, 200)):
-        yield from (row for row in _rows(connection, page) if topic in (None, row.message.topic))
+        yield from (row for row in _rows(connection, space, page) if topic in (None, row.message.topic))
 
 
-def _rows(connection: Connection, seqs: Sequence[int]) -> Iterator[StoredMessage]:
-    """In the order of `seqs`, without the rows that are gone. A pending row is always in the lane of its key."""
+def _rows(connection: Connection, space: Space, seqs: Sequence[int]) -> Iterator[StoredMessage]:
+    """In the order of `seqs`, without the rows that are gone, and those of other apps: they are in no lane of ours. A
+    pending row is always in the lane of its key."""
     messages = {
-        row[0]: StoredMessage(message_of(row[2:8]), "", 0, 0, at(row[1]), None, None, "")
+        row[0]: StoredMessage(message_of(row[2:8], space), "", 0, 0, at(row[1]), None, None, "")
         for row in fetched_among(connection, _MESSAGES, seqs)
     }
     found: dict[int, StoredMessage] = {}
-    count = lanes(connection)
+    count = lanes(connection, space)
     by_lane: dict[int, list[int]] = {}
     for seq, row in messages.items():
-        by_lane.setdefault(lane_of(row.message, count), []).append(seq)
+        by_lane.setdefault(space.lane_of(row.message, count), []).append(seq)
     for lane, those in by_lane.items():
         for seq, attempts, until in fetched_among(connection, _PENDING_OF, those, lane=lane):
             following = None if until is None else at(until)
             found[seq] = messages[seq]._replace(
-                state="pending", lane=lane, attempts=attempts, next_attempt_at=following
+                state="pending", lane=lane - space.base, attempts=attempts, next_attempt_at=following
             )
-    for seq, lane, attempts, reason in fetched_among(connection, _DEAD_OF, list(messages)):
-        found[seq] = messages[seq]._replace(state="dead", lane=lane, attempts=attempts, reason=bytes(reason).decode())
+    ours = {"base": space.base, "end": space.end}
+    for seq, lane, attempts, reason in fetched_among(connection, _DEAD_OF, list(messages), **ours):
+        dead = messages[seq]._replace(state="dead", lane=lane - space.base, attempts=attempts)
+        found[seq] = dead._replace(reason=bytes(reason).decode())
     rest = [seq for seq in messages if seq not in found]
     failed = _failed(connection, rest)
-    for seq, (sent, lane) in _sent(connection, rest).items():
+    for seq, (sent, lane) in _sent(connection, space, rest).items():
         found[seq] = messages[seq]._replace(
-            state="dispatched", lane=lane, attempts=failed.get(seq, 0), dispatched_at=at(sent)
+            state="dispatched", lane=lane - space.base, attempts=failed.get(seq, 0), dispatched_at=at(sent)
         )
     return (found[seq] for seq in seqs if seq in found)
 
 
-def get(connection: Connection, id: str) -> StoredMessage | None:
-    return next((row for seq in seqs_of(connection, [id]).values() for row in _rows(connection, [seq])), None)
+def get(connection: Connection, space: Space, id: str) -> StoredMessage | None:
+    seqs = seqs_of(connection, [id], space).values()
+    return next((row for seq in seqs for row in _rows(connection, space, [seq])), None)
 
 
-def _ascending(connection: Connection, query: str) -> Iterator[int]:
+def _ascending(connection: Connection, space: Space, query: str) -> Iterator[int]:
     after = 0
-    while page := fetched(connection, query.format(after=after)):
+    while page := fetched(connection, query.format(after=after, base=space.base, end=space.end)):
         yield from (seq for (seq,) in page)
         after = page[-1][0]
 
 
-def _dispatched(connection: Connection) -> Iterator[int]:
+def _dispatched(connection: Connection, space: Space) -> Iterator[int]:
     """Ascending: the rows of several lanes, which were dispatched in any order, are merged."""
     heap: list[int] = []
     after = 0
-    while pages := fetched(connection, _SENT.format(after=after)):
+    while pages := fetched(connection, _SENT.format(after=after, base=space.base, end=space.end)):
         for low, seqs in pages:
             while heap and heap[0] < low:
                 yield heappop(heap)
@@ -96,12 +106,13 @@ def _dispatched(connection: Connection) -> Iterator[int]:
         yield heappop(heap)
 
 
-def _sent(connection: Connection, seqs: Sequence[int]) -> dict[int, tuple[float, int]]:
+def _sent(connection: Connection, space: Space, seqs: Sequence[int]) -> dict[int, tuple[float, int]]:
     """When each was dispatched, and its lane."""
     if not seqs:
         return {}
     wanted = set(seqs)
-    found = fetched(connection, _SENT_OF.format(first=min(seqs), last=max(seqs)))
+    asked = _SENT_OF.format(first=min(seqs), last=max(seqs), base=space.base, end=space.end)
+    found = fetched(connection, asked)
     return {seq: (sent, lane) for sent, lane, page in found for seq in wanted.intersection(unpacked(page))}
 
 
@@ -113,12 +124,12 @@ def _failed(connection: Connection, seqs: Sequence[int]) -> dict[int, int]:
     return found
 
 
-def attempts_of(connection: Connection, id: str) -> Sequence[Attempt]:
+def attempts_of(connection: Connection, space: Space, id: str) -> Sequence[Attempt]:
     """The attempts that failed, and the one that succeeded: that one follows from the row's dispatch."""
-    seqs = list(seqs_of(connection, [id]).values())
+    seqs = list(seqs_of(connection, [id], space).values())
     history = [
         Attempt(number, at(tried), plain(outcome), bytes(error).decode())
         for _, number, tried, outcome, error in fetched_among(connection, _TRIED, seqs)
     ]
-    sent = [Attempt(len(history) + 1, at(when), "success", "") for when, _ in _sent(connection, seqs).values()]
+    sent = [Attempt(len(history) + 1, at(when), "success", "") for when, _ in _sent(connection, space, seqs).values()]
     return (*history, *sent)

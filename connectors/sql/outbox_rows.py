@@ -7,8 +7,9 @@ import msgspec
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import IntegrityError
 
+from sluicegate.connectors.outboxes import Space
 from sluicegate.connectors.sql.database import pages
-from sluicegate.streams.contracts.lanes import LANES, lane_of
+from sluicegate.streams.contracts.lanes import LANES
 from sluicegate.streams.contracts.messages import OutboxMessage
 from sluicegate.streams.contracts.record import Header
 from sluicegate.streams.errors import PersistenceError
@@ -32,7 +33,7 @@ _ALONE = {
     "postgresql": f"select pg_advisory_xact_lock({_LOCK})",
     "mysql": "select value from sluicegate_meta where name = 'lanes' for update",
 }
-_COUNT = "select value from sluicegate_meta where name = 'lanes'"
+_COUNT = "select value from sluicegate_meta where name = :name"
 
 _AT_ONCE = """
 with given as (
@@ -56,54 +57,61 @@ _LAST = "select coalesce(max(seq), 0) from sluicegate_message"
 _SINCE = "select id, seq from sluicegate_message where seq > :before"
 
 
-def write_rows(connection: Connection, messages: Sequence[OutboxMessage], now: float) -> None:
+def write_rows(connection: Connection, messages: Sequence[OutboxMessage], now: float, space: Space) -> None:
     """Add the messages whose ids are new, inside the transaction. `now` is the store's time, seconds since 1970."""
     distinct = list({message.id: message for message in reversed(messages)}.values())[::-1]
     if not distinct:
         return
-    lanes = _lanes(connection, _SHARED)
+    lanes = _lanes(connection, _SHARED, space)
     write = _write_at_once if connection.dialect.name == "postgresql" else _write_new
     for page in pages(distinct, PAGE):
-        write(connection, page, lanes, now)
+        write(connection, page, lanes, now, space)
 
 
-def lanes(connection: Connection) -> int:
-    return _lanes(connection, {})
+def lanes(connection: Connection, space: Space) -> int:
+    return _lanes(connection, {}, space)
 
 
-def lock_lanes(connection: Connection) -> int:
+def lock_lanes(connection: Connection, space: Space) -> int:
     """How many lanes there are. Nobody adds messages or changes the number until the transaction ends."""
-    return _lanes(connection, _ALONE)
+    return _lanes(connection, _ALONE, space)
 
 
-def share_lanes(connection: Connection) -> int:
+def share_lanes(connection: Connection, space: Space) -> int:
     """How many lanes there are. Nobody changes the number until the transaction ends."""
-    return _lanes(connection, _SHARED)
+    return _lanes(connection, _SHARED, space)
 
 
-def _lanes(connection: Connection, locks: dict[str, str]) -> int:
+def lanes_name(space: Space) -> str:
+    """Under which the number of lanes is stored."""
+    return f"lanes/{space.app}" if space.app else "lanes"
+
+
+def _lanes(connection: Connection, locks: dict[str, str], space: Space) -> int:
     if lock := locks.get(connection.dialect.name):
         connection.execute(text(lock)).all()
-    found = connection.execute(text(_COUNT)).scalar()
+    found = connection.execute(text(_COUNT), {"name": lanes_name(space)}).scalar()
     return LANES if found is None else int(found)
 
 
-def _write_at_once(connection: Connection, messages: Sequence[OutboxMessage], lanes: int, now: float) -> None:
+def _write_at_once(
+    connection: Connection, messages: Sequence[OutboxMessage], lanes: int, now: float, space: Space
+) -> None:
     driver: Any = connection.connection.driver_connection
-    columns = [list(column) for column in zip(*map(_columns, messages), strict=True)]
-    driver.execute(_AT_ONCE, ([lane_of(message, lanes) for message in messages], *columns, now))
+    columns = [list(column) for column in zip(*(_columns(each, space) for each in messages), strict=True)]
+    driver.execute(_AT_ONCE, ([space.lane_of(message, lanes) for message in messages], *columns, now))
 
 
-def _write_new(connection: Connection, messages: Sequence[OutboxMessage], lanes: int, now: float) -> None:
+def _write_new(connection: Connection, messages: Sequence[OutboxMessage], lanes: int, now: float, space: Space) -> None:
     """Another transaction may add the same id at the same time: then the next attempt finds it."""
     for _ in range(_RACES):
         before = connection.execute(text(_LAST)).scalar()
         try:
             with connection.begin_nested():
-                rows = [dict(zip(_COLUMNS, (*_columns(each), now), strict=True)) for each in messages]
+                rows = [dict(zip(_COLUMNS, (*_columns(each, space), now), strict=True)) for each in messages]
                 connection.execute(text(_ADD), rows)
         except IntegrityError:
-            known = seqs_of(connection, [message.id for message in messages])
+            known = seqs_of(connection, [message.id for message in messages], space)
             messages = [message for message in messages if message.id not in known]
             if not messages:
                 return
@@ -111,7 +119,10 @@ def _write_new(connection: Connection, messages: Sequence[OutboxMessage], lanes:
         added = {plain(id): seq for id, seq in connection.execute(text(_SINCE), {"before": before})}
         connection.execute(
             text(ADD_PENDING),
-            [{"lane": lane_of(each, lanes), "seq": added[each.id], "attempts": 0} for each in messages],
+            [
+                {"lane": space.lane_of(each, lanes), "seq": added[space.prefix + each.id], "attempts": 0}
+                for each in messages
+            ],
         )
         return
     raise PersistenceError(
@@ -119,20 +130,20 @@ def _write_new(connection: Connection, messages: Sequence[OutboxMessage], lanes:
     )
 
 
-def _columns(message: OutboxMessage) -> Sequence[object]:
+def _columns(message: OutboxMessage, space: Space) -> Sequence[object]:
     headers = _encode(message.headers) if message.headers else b""
-    return message.id, message.topic, message.key, message.value, headers, message.lane_key
+    return space.prefix + message.id, message.topic, message.key, message.value, headers, message.lane_key
 
 
-def seqs_of(connection: Connection, ids: Sequence[str]) -> dict[str, int]:
+def seqs_of(connection: Connection, ids: Sequence[str], space: Space) -> dict[str, int]:
     """The numbers of the messages that are there, by id."""
     found: dict[str, int] = {}
     for page in pages(ids, PAGE):
-        names = {f"id{number}": id for number, id in enumerate(page)}
+        names = {f"id{number}": space.prefix + id for number, id in enumerate(page)}
         marks = ", ".join(f":{name}" for name in names)
         wanted = text(f"select id, seq from sluicegate_message where id in ({marks})")  # nosec B608
         for id, seq in connection.execute(wanted, names):
-            found[plain(id)] = seq
+            found[plain(id).removeprefix(space.prefix)] = seq
     return found
 
 

@@ -174,6 +174,7 @@ class Postgresql(server.SqlServer):
     ended = frozenset(("3B001", "25P01"))
     aborted = frozenset(("25P02",))
     steps_exist = "select to_regclass('sluicegate_step') is not null"
+    column_exists = "select 1 from pg_attribute where attrelid = to_regclass(%s) and attname = %s and not attisdropped"
     clock = "select extract(epoch from clock_timestamp())::float8"
 
     def __init__(self, url: str) -> None:

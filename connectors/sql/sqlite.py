@@ -56,6 +56,7 @@ class Sqlite(Product):
     begin_unit: Sequence[str] = ("begin immediate",)
     ended = frozenset(("no such savepoint",))
     steps_exist = "select count(*) from sqlite_master where type = 'table' and name = 'sluicegate_step'"
+    column_exists = "select 1 from pragma_table_info(%s) where name = %s"
     locking = sharing = ""  # a transaction locks the whole file
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:

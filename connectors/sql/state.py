@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from sluicegate.connectors.apps import outbox_of, timeouts_of
 from sluicegate.connectors.commits import alone, check, following, remaining, runs
 from sluicegate.connectors.sessions import SqlSession, unchanged
 from sluicegate.connectors.sql import statements, steps, timeout_rows, units
 from sluicegate.connectors.sql.database import Database, Product, StoreSession, pages
 from sluicegate.connectors.sql.lookups import SqlLookups
 from sluicegate.streams.agent import Lookup
+from sluicegate.streams.contracts.leased import OutboxStore, TimeoutStore
 from sluicegate.streams.contracts.options import STANDARD, LeasedOptions
 from sluicegate.streams.contracts.stores import LookupKey, RowFields
 from sluicegate.streams.contracts.values import (
@@ -32,8 +34,6 @@ from sluicegate.streams.errors import Fenced, PersistenceError, SluicegateError,
 
 if TYPE_CHECKING:
     from sluicegate.connectors.sql.buffer import SqlBuffer
-    from sluicegate.connectors.sql.outbox import SqlOutbox
-    from sluicegate.connectors.sql.timeouts import SqlTimeouts
     from sluicegate.connectors.sql.transactions import TransactionRunner
 
 _PAGE = 16
@@ -83,21 +83,21 @@ class SqlStore:
         transactions = self._transactions
         from sluicegate.connectors.sql.buffer import SqlBuffer
 
-        return SqlBuffer(transactions, self._options.types)
+        return SqlBuffer(transactions, self._options.types, self._options.app)
 
     @cached_property
-    def timeouts(self) -> "SqlTimeouts":
-        transactions = self._transactions
+    def timeouts(self) -> TimeoutStore:
+        transactions, options = self._transactions, self._options
         from sluicegate.connectors.sql.timeouts import SqlTimeouts
 
-        return SqlTimeouts(transactions, self._options.timeouts)
+        return timeouts_of(options.app, lambda app: SqlTimeouts(transactions, options.timeouts, app))
 
     @cached_property
-    def outbox(self) -> "SqlOutbox":
-        transactions = self._transactions
+    def outbox(self) -> OutboxStore:
+        transactions, options, wait = self._transactions, self._options, self._waiter.wait
         from sluicegate.connectors.sql.outbox import SqlOutbox
 
-        return SqlOutbox(transactions, self._options.outbox, self._waiter.wait)
+        return outbox_of(options.app, lambda app: SqlOutbox(transactions, options.outbox, app, wait))
 
     def claim(self, partition: Partition, token: str, member: str) -> Claim:
         key = _key(partition)
@@ -144,7 +144,7 @@ class SqlStore:
                 continue
             self._settle(db, key, changes)
             self._append(db, claim, after, changes)
-            self._schedule(db, changes)
+            self._schedule(db, changes, self._options.app)
             results.append(msgspec.structs.replace(after, store_time=now))
         return results
 
@@ -268,11 +268,11 @@ class SqlStore:
         if after.first > claim.first:
             db.run(statements.DROP_ENTRIES, (key, after.first))
 
-    def _schedule(self, db: StoreSession, changes: Changes) -> None:
+    def _schedule(self, db: StoreSession, changes: Changes, app: str) -> None:
         """In the order of ids, so that two workers do not deadlock."""
         for cancels in pages(sorted(id.hex for id in changes.cancels), timeout_rows.PAGE):
-            db.run(timeout_rows.dropping(len(cancels)), cancels)
-        rows = sorted(map(timeout_rows.values, changes.timeouts), key=itemgetter(0))
+            db.run(timeout_rows.dropping(len(cancels)), (app, *cancels))
+        rows = sorted((timeout_rows.values(each, app) for each in changes.timeouts), key=itemgetter(0))
         for timeouts in pages(rows, timeout_rows.PAGE):
             self._product.add_missing(db, timeout_rows.ADD, timeouts)
 

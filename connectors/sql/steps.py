@@ -27,6 +27,12 @@ def planned(database: Database) -> Sequence[str]:
     return _names(database.run(lambda db: outstanding(product, db)))
 
 
+def _add(product: Product, db: StoreSession, addition: tables.Addition) -> None:
+    if not db.rows(product.column_exists, (addition.table, addition.columns[0].name)):
+        for text in tables.added(addition, product.dialect):
+            db.run(text)
+
+
 def _names(numbers: Sequence[int]) -> Sequence[str]:
     return [tables.STEPS[number - 1].name for number in numbers]
 
@@ -41,6 +47,8 @@ def apply(database: Database, new_name: str) -> Sequence[str]:
         for number in steps:
             for text in tables.texts(number, product.dialect):
                 db.run(text)
+            for addition in tables.STEPS[number - 1].additions:
+                _add(product, db, addition)
             db.run(statements.STEP_DONE, (number, tables.STEPS[number - 1].name, product.now(db.rows)))
         db.run(product.if_absent(statements.NAME_DATA), (new_name,))
         return steps

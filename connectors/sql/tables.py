@@ -38,13 +38,22 @@ class Table(NamedTuple):
     by_key: bool = False
 
 
+class Addition(NamedTuple):
+    """Columns and indexes that a table gets later; each column has a default, or is nullable."""
+
+    table: str
+    columns: Sequence[Column]
+    indexes: Sequence[Sequence[str]]
+
+
 class Step(NamedTuple):
     """`further` are statements by product. Each must be idempotent: MySQL cannot roll back a schema statement, so a
-    killed migration runs it again."""
+    killed migration runs it again. An addition is made unless its first column exists."""
 
     name: str
     tables: Sequence[Table]
     further: Mapping[str, Sequence[str]]
+    additions: Sequence[Addition] = ()
 
 
 def _table(name: str, columns: str, keys: Sequence[str], **options: Any) -> Table:
@@ -71,7 +80,7 @@ DEAD = _table(
 )
 
 # Times are microseconds since 1970; an unlocked row is locked until 0.
-TIMEOUT = _table(
+_TIMEOUT = _table(
     "timeout",
     """
     id name, destination name, due_at count, message_key bytes null, payload bytes null, headers bytes, owner name null,
@@ -80,6 +89,12 @@ TIMEOUT = _table(
     ["id"],
     indexes=[["due_at", "id"]],
 )
+_OF_APP = Addition(
+    _TIMEOUT.name,
+    [Column("app", "name"), Column("scheduled_at", "count", True)],
+    [["app", "due_at", "id"], ["app", "scheduled_at"]],
+)
+TIMEOUT = _TIMEOUT._replace(columns=[*_TIMEOUT.columns, *_OF_APP.columns])
 
 # A writer locks the row of the buffer's name first; `last_row` is the last row number given.
 BUFFER_NAME = _table("buffer", "name name, last_row count", ["name"], by_key=True)
@@ -155,7 +170,7 @@ ATTEMPT = _table(
 LANE = _table("lane", "lane count, token name, expires_at time, next_number count, given bytes", ["lane"])
 
 _BUFFERS = (BUFFER_NAME, BUFFER_ROW, BUFFER_HOLD, BUFFER_DEADLINE, BUFFER_KEY, BUFFER_WATERMARK)
-LEASED = (*_BUFFERS, TIMEOUT, MESSAGE, PENDING, SENT, DEAD_MESSAGE, ATTEMPT, LANE)
+LEASED = (*_BUFFERS, _TIMEOUT, MESSAGE, PENDING, SENT, DEAD_MESSAGE, ATTEMPT, LANE)
 
 # Entries are compressed already. Free space in a page lets the claim row be updated without its index.
 _POSTGRESQL = (
@@ -177,6 +192,7 @@ STEPS: tuple[Step, ...] = (
         {"postgresql": _POSTGRESQL},
     ),
     Step("tables for buffers, timeouts and messages of applications", LEASED, _LEASED),
+    Step("the app of a timeout, and when it was scheduled", (), {}, [_OF_APP]),
 )
 
 
@@ -201,9 +217,24 @@ def _index(table: Table, columns: Sequence[str]) -> str:
     return "_".join([table.name, *columns])
 
 
+def added(addition: Addition, dialect: str) -> Sequence[str]:
+    """The statements of the addition. In MySQL they are one, since it cannot roll back the first of two."""
+    table, columns, indexes = addition
+    defined = [
+        f"add column {name} {TYPES[kind][dialect]}" + ("" if nullable else " not null default ''")
+        for name, kind, nullable in columns
+    ]
+    named = {f"{table}_{'_'.join(index)}": ", ".join(index) for index in indexes}
+    if dialect == "mysql":
+        keys = [f"add index {name} ({of})" for name, of in named.items()]
+        return [f"alter table {table} {', '.join([*defined, *keys])}"]
+    made = [f"create index if not exists {name} on {table} ({of})" for name, of in named.items()]
+    return [*(f"alter table {table} {each}" for each in defined), *made]
+
+
 def texts(step: int, dialect: str) -> Sequence[str]:
     """The statements of the step (from 1)."""
-    _, tables, further = STEPS[step - 1]
+    _, tables, further, _ = STEPS[step - 1]
     made = []
     for table in tables:
         made.append(created(table, dialect))

@@ -23,6 +23,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.exc import IntegrityError
 
 from sluicegate.connectors import scheduling
+from sluicegate.connectors.outboxes import space_of
 from sluicegate.connectors.sql import timeout_rows
 from sluicegate.connectors.sql.database import pages
 from sluicegate.connectors.sql.leased_tables import TIMEOUT
@@ -35,23 +36,34 @@ from sluicegate.streams.contracts.options import TimeoutOptions
 
 PAGE = 1_000  # ids in one statement
 
-_ROW = [TIMEOUT.c[name] for name in timeout_rows.COLUMNS[:7]]
+_ROW = [TIMEOUT.c[name] for name in timeout_rows.READ]
+_APP = TIMEOUT.c.app == bindparam("of_app")
 _FREE = TIMEOUT.c.locked_until <= bindparam("now")
 _OURS = (TIMEOUT.c.locked_by == bindparam("holder"), TIMEOUT.c.locked_until > bindparam("now"))
 _UNLOCKED = {"locked_until": 0, "locked_by": ""}
 
 _DUE = (
     select(*_ROW)
-    .where(TIMEOUT.c.due_at <= bindparam("now"), _FREE)
+    .where(_APP, TIMEOUT.c.due_at <= bindparam("now"), _FREE)
     .order_by(TIMEOUT.c.due_at, TIMEOUT.c.id)
     .limit(bindparam("most"))
     .with_for_update(skip_locked=True)
 )
-_NEXT = select(TIMEOUT.c.due_at).where(_FREE).order_by(TIMEOUT.c.due_at, TIMEOUT.c.id).limit(1)
-_REAP = update(TIMEOUT).where(_FREE, TIMEOUT.c.locked_until > 0).values(_UNLOCKED)
+_NEXT = select(TIMEOUT.c.due_at).where(_APP, _FREE).order_by(TIMEOUT.c.due_at, TIMEOUT.c.id).limit(1)
+_REAP = update(TIMEOUT).where(_APP, _FREE, TIMEOUT.c.locked_until > 0).values(_UNLOCKED)
+_AHEAD = (
+    select(TIMEOUT.c.id)
+    .where(_APP, TIMEOUT.c.scheduled_at > bindparam("now"), _FREE)
+    .order_by(TIMEOUT.c.scheduled_at, TIMEOUT.c.id)
+    .limit(PAGE)
+    .with_for_update(skip_locked=True)
+)
+_SET_BACK = update(TIMEOUT).values(
+    due_at=TIMEOUT.c.due_at - TIMEOUT.c.scheduled_at + bindparam("now"), scheduled_at=bindparam("now")
+)
 
 
-_KEPT = select(TIMEOUT.c.id).where(*_OURS).with_for_update()
+_KEPT = select(TIMEOUT.c.id).where(_APP, *_OURS).with_for_update()
 
 
 def _among(connection: Connection, ids: Sequence[str]) -> ColumnElement[bool]:
@@ -63,15 +75,17 @@ def _among(connection: Connection, ids: Sequence[str]) -> ColumnElement[bool]:
 
 
 class SqlTimeouts:
-    """Any thread may call. `new_owner` returns a random name."""
+    """The timeouts of `app`. Any thread may call. `new_owner` returns a random name."""
 
     def __init__(
         self,
         transactions: TransactionRunner,
         options: TimeoutOptions,
+        app: str = "",
         new_owner: Callable[[], str] = lambda: uuid.uuid4().hex,
     ) -> None:
         self._transactions, self._options, self._new_owner = transactions, options, new_owner
+        self._app, self._space = app, space_of(app)
 
     # -- due ---------------------------------------------------------------------------------------------------------
 
@@ -82,12 +96,25 @@ class SqlTimeouts:
 
     def _lock(self, connection: Connection, owner: str, most: int) -> TimeoutBatch:
         now = self._now(connection)
-        found = [timeout_rows.timeout(row) for row in connection.execute(_DUE, {"now": now, "most": most})]
+        self._set_back(connection, now)
+        found = [
+            timeout_rows.timeout(row)
+            for row in connection.execute(_DUE, {"now": now, "most": most, "of_app": self._app})
+        ]
         until = now + length(self._options.lease)
         lock = update(TIMEOUT).values(locked_until=until, locked_by=owner)
         for page in _id_pages(found):
             connection.execute(lock.where(_among(connection, page)))
-        return TimeoutBatch(tuple(found), owner, moment(until) if found else None, _next(connection, now))
+        return TimeoutBatch(tuple(found), owner, moment(until) if found else None, self._next(connection, now))
+
+    def _set_back(self, connection: Connection, now: int) -> None:
+        """What was scheduled later than now was written while the clock was ahead: `after` counts from now."""
+        full = True
+        while full:
+            ids = connection.scalars(_AHEAD, {"now": now, "of_app": self._app}).all()
+            if ids:
+                connection.execute(_SET_BACK.where(_among(connection, ids)), {"now": now})
+            full = len(ids) == PAGE
 
     def remove(self, id: UUID, owner: str | None = None) -> None:
         self._end(id, owner, delete(TIMEOUT))
@@ -97,7 +124,7 @@ class SqlTimeouts:
 
     def _end(self, id: UUID, owner: str | None, statement: Delete | Update) -> None:
         """Run the statement on the timeout; with an owner, raises ConcurrencyError unless it holds the lease."""
-        one = statement.where(TIMEOUT.c.id == id.hex)
+        one = statement.where(*self._named(id))
 
         def work(connection: Connection) -> None:
             if owner is None:
@@ -107,6 +134,9 @@ class SqlTimeouts:
 
         self._transactions.run(work)
 
+    def _named(self, id: UUID) -> tuple[ColumnElement[bool], ...]:
+        return TIMEOUT.c.id == id.hex, TIMEOUT.c.app == self._app
+
     def _ours(self, connection: Connection, owner: str) -> dict[str, object]:
         return {"holder": owner, "now": self._now(connection)}
 
@@ -114,12 +144,12 @@ class SqlTimeouts:
 
     def emit(self, batch: TimeoutBatch) -> int:
         def work(connection: Connection) -> int:
-            ours = self._ours(connection, batch.owner)
+            ours = self._ours(connection, batch.owner) | {"of_app": self._app}
             kept = set[str]()
             for page in _id_pages(batch):
                 kept.update(connection.scalars(_KEPT.where(_among(connection, page)), ours))
             sent = [each for each in batch if each.id.hex in kept]
-            write_rows(connection, [emitted(each) for each in sent], self._transactions.now(connection))
+            write_rows(connection, [emitted(each) for each in sent], self._transactions.now(connection), self._space)
             for page in _id_pages(sent):
                 connection.execute(delete(TIMEOUT).where(_among(connection, page)))
             return len(sent)
@@ -128,18 +158,22 @@ class SqlTimeouts:
 
     def reap_stale_leases(self) -> int:
         return self._transactions.run(
-            lambda connection: connection.execute(_REAP, {"now": self._now(connection)}).rowcount
+            lambda connection: connection.execute(_REAP, {"now": self._now(connection), "of_app": self._app}).rowcount
         )
 
     def next_due(self) -> datetime | None:
-        return self._transactions.run(lambda connection: _next(connection, self._now(connection)))
+        return self._transactions.run(lambda connection: self._next(connection, self._now(connection)))
+
+    def _next(self, connection: Connection, now: int) -> datetime | None:
+        found = connection.scalars(_NEXT, {"now": now, "of_app": self._app}).first()
+        return None if found is None else moment(found)
 
     # -- scheduling --------------------------------------------------------------------------------------------------
 
     def insert(self, *timeouts: Timeout) -> None:
         def work(connection: Connection) -> None:
             try:
-                connection.execute(insert(TIMEOUT), [timeout_rows.named(each) for each in timeouts])
+                connection.execute(insert(TIMEOUT), [timeout_rows.named(each, self._app) for each in timeouts])
             except IntegrityError as error:
                 raise scheduling.there(timeouts) from error.orig
 
@@ -147,12 +181,13 @@ class SqlTimeouts:
             self._transactions.run(work)
 
     def cancel(self, id: UUID) -> bool:
-        statement = delete(TIMEOUT).where(TIMEOUT.c.id == id.hex)
+        statement = delete(TIMEOUT).where(*self._named(id))
         return self._transactions.run(lambda connection: connection.execute(statement).rowcount == 1)
 
     def reschedule(self, id: UUID, due_at: datetime) -> bool:
         scheduling.check_zone(due_at)
-        statement = update(TIMEOUT).where(TIMEOUT.c.id == id.hex).values(due_at=micros(due_at), **_UNLOCKED)
+        moved = {"due_at": micros(due_at), "scheduled_at": None, **_UNLOCKED}
+        statement = update(TIMEOUT).where(*self._named(id)).values(moved)
         return self._transactions.run(lambda connection: connection.execute(statement).rowcount == 1)
 
     # -- reading -----------------------------------------------------------------------------------------------------
@@ -160,7 +195,8 @@ class SqlTimeouts:
     def find(
         self, destination: str | None = None, owner: str | None = None, key: bytes | None = None, limit: int = 1000
     ) -> Sequence[Timeout]:
-        statement = select(*_ROW).order_by(TIMEOUT.c.due_at, TIMEOUT.c.id).limit(limit)
+        statement = select(*_ROW).where(TIMEOUT.c.app == self._app)
+        statement = statement.order_by(TIMEOUT.c.due_at, TIMEOUT.c.id).limit(limit)
         for column, wanted in (("destination", destination), ("owner", owner), ("message_key", key)):
             if wanted is not None:
                 statement = statement.where(TIMEOUT.c[column] == wanted)
@@ -169,16 +205,11 @@ class SqlTimeouts:
         )
 
     def count(self) -> int:
-        count = select(func.count()).select_from(TIMEOUT)
+        count = select(func.count()).select_from(TIMEOUT).where(TIMEOUT.c.app == self._app)
         return self._transactions.run(lambda connection: connection.scalars(count).one())
 
     def _now(self, connection: Connection) -> int:
         return clock(self._transactions.now(connection))
-
-
-def _next(connection: Connection, now: int) -> datetime | None:
-    found = connection.scalars(_NEXT, {"now": now}).first()
-    return None if found is None else moment(found)
 
 
 def _id_pages(timeouts: Sequence[Timeout]) -> Iterator[Sequence[str]]:

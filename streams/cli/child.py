@@ -41,6 +41,7 @@ def store_of(app: App) -> Store:
     options = LeasedOptions(
         timeouts=TimeoutOptions(timedelta(seconds=timeouts.lease), timeouts.batch),
         outbox=OutboxOptions(outbox.attempts, first, most),
+        app=app.name,
     )
     return open_store(app.store, app.folder, options=options)
 

@@ -27,7 +27,7 @@ class RunSystems:
             raise ConfigurationError("the state is in the memory of the worker: only what it reports can be shown")
         if app.registry is not None:
             registry.use(app)
-        return open_store(self._fresh(app).store, app.folder)
+        return open_store(self._fresh(app).store, app.folder, app=app.name)
 
     def open_topics(self, app: App) -> BrokerTopics:
         return BrokerTopics(self._fresh(app))

@@ -58,7 +58,7 @@ def connected(app: App) -> Iterator["Store"]:
         from sluicegate.streams.cli import registry
 
         registry.use(app)
-    with closing(open_store(app.store, app.folder)) as store:
+    with closing(open_store(app.store, app.folder, app=app.name)) as store:
         yield store
 
 

@@ -86,13 +86,11 @@ def _store(app: App) -> list[SystemFinding]:
 
 
 def _others(app: App, store: Store) -> Iterator[SystemFinding]:
-    """Timeouts and rows of the outbox belong to the store: each app sends and shows those of all."""
+    """Timeouts and rows of the outbox that name no app belong to the store: each app sends and shows them."""
     others = [name for name in store.apps() if name != app.name]
     if others:
-        text = (
-            f"also has the state of {', '.join(others)}: each of these apps sees, sends and cancels the timeouts and "
-        )
-        text += "outbox rows of all"
+        text = f"also has the state of {', '.join(others)}: each of these apps sees, sends and cancels the timeouts "
+        text += "and outbox rows that name no app"
         yield SystemFinding("store", True, text, "give each app a database of its own, unless they are meant to share")
 
 

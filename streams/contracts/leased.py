@@ -235,6 +235,10 @@ class OutboxWriting(Protocol):
     def lanes(self) -> int:
         """The number of lanes. A message's lane follows from its key (streams/contracts/lanes.py)."""
 
+    def lane_numbers(self) -> Sequence[int]:
+        """The numbers by which lanes are claimed: those of the app that the store was opened for, from the first one
+        on, then those of no app."""
+
     def set_lanes(self, count: int) -> None:
         """Raises ConcurrencyError while rows are pending."""
 

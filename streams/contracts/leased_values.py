@@ -225,8 +225,9 @@ class Filled(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Timeout:
-    """A message to send to topic `destination` at `due_at`. `owner` names what it belongs to (a saga). Raises
-    ValueError."""
+    """A message to send to topic `destination` at `due_at`. `owner` names what it belongs to (a saga). With `after` it
+    was scheduled at `due_at - after`. If the store's clock is set back to before that time, the timeout is due `after`
+    from then. Raises ValueError."""
 
     id: UUID
     destination: str
@@ -235,6 +236,7 @@ class Timeout:
     value: bytes | None = b""
     headers: Sequence[Header] = ()
     owner: str | None = None
+    after: timedelta | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.id, UUID) or self.id.int == 0:
@@ -243,8 +245,15 @@ class Timeout:
             raise ValueError("a Timeout needs a destination: the topic that it goes to")
         if not isinstance(self.due_at, datetime) or self.due_at.tzinfo is None:
             raise ValueError("due_at of a Timeout is a datetime with a time zone")
+        if self.after is not None and (not isinstance(self.after, timedelta) or self.after < timedelta(0)):
+            raise ValueError("after of a Timeout is a timedelta of zero or more")
         object.__setattr__(self, "due_at", self.due_at.astimezone(UTC))
         object.__setattr__(self, "headers", tuple((name, value) for name, value in self.headers))
+
+    @property
+    def scheduled_at(self) -> datetime | None:
+        """The time of the store's clock from which `after` counts."""
+        return None if self.after is None else self.due_at - self.after
 
 
 @dataclass(frozen=True, slots=True)

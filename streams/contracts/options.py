@@ -40,11 +40,14 @@ class OutboxOptions:
 
 
 class LeasedOptions(NamedTuple):
-    """The options of the leased contracts. `types` None: every entry resolves as bytes."""
+    """The options of the leased contracts. `types` None: every entry resolves as bytes. `app`: whose timeouts and
+    messages are written. Those of other apps are neither read nor changed; those of no app are read and changed by
+    all."""
 
     types: Types | None = None
     timeouts: TimeoutOptions = TimeoutOptions()
     outbox: OutboxOptions = OutboxOptions()
+    app: str = ""
 
 
 STANDARD = LeasedOptions()

@@ -9,7 +9,7 @@ import structlog
 from sluicegate.streams.agent import Outbox as Settings
 from sluicegate.streams.agent import Threshold
 from sluicegate.streams.calling.calls import BackgroundCalls
-from sluicegate.streams.contracts.leased import LaneClaims, LaneEnding, OutboxHealth
+from sluicegate.streams.contracts.leased import LaneClaims, LaneEnding, OutboxHealth, OutboxWriting
 from sluicegate.streams.errors import SluicegateError
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.units import spoken_duration
@@ -20,7 +20,7 @@ MEASURE_EVERY = 5.0
 LAST = 1 << 62  # above every number: a claim that takes the lease and no row
 
 
-class Care(OutboxHealth, LaneClaims, LaneEnding, Protocol):
+class Care(OutboxHealth, OutboxWriting, LaneClaims, LaneEnding, Protocol):
     """The methods of the outbox that this file uses."""
 
 
@@ -58,7 +58,8 @@ class Sweeper:
 
     def _sweep(self) -> int | None:
         token, give_back = self._token()
-        held = self._outbox.claim(0, token, 1, LAST, timedelta(seconds=self._settings.lease))
+        first = self._outbox.lane_numbers()[0]
+        held = self._outbox.claim(first, token, 1, LAST, timedelta(seconds=self._settings.lease))
         if held is None:
             return None
         try:

@@ -175,29 +175,28 @@ class Dispatcher:
     def _poll(self) -> float:
         return 1.0 if self._app.outbox is None else self._app.outbox.poll
 
-    def _pending(self) -> tuple[int, bool, str]:
-        """Runs in a thread. The number of lanes, whether rows are pending, and the reason if the number differs from
-        the file's."""
+    def _pending(self) -> tuple[Sequence[int], bool, str]:
+        """Runs in a thread. The numbers of the lanes, whether rows are pending, and the reason if there are not as many
+        lanes as in the file."""
         outbox, wanted = self._parts.store.outbox, self._app.outbox.lanes if self._app.outbox else None
         pending = outbox.pending_age() is not None
-        count = outbox.lanes()
-        if wanted is None or wanted == count:
-            return count, pending, ""
-        try:
-            outbox.set_lanes(wanted)
-        except ConcurrencyError:
-            return count, pending, f"the outbox has {count} lanes, not {wanted}, until nothing in it is pending"
-        return wanted, pending, ""
+        count, stuck = outbox.lanes(), ""
+        if wanted is not None and wanted != count:
+            try:
+                outbox.set_lanes(wanted)
+            except ConcurrencyError:
+                stuck = f"the outbox has {count} lanes, not {wanted}, until nothing in it is pending"
+        return outbox.lane_numbers(), pending, stuck
 
-    def _found(self, found: tuple[int, bool, str]) -> None:
-        count, pending, stuck = found
+    def _found(self, found: tuple[Sequence[int], bool, str]) -> None:
+        numbers, pending, stuck = found
         assert self.lanes is not None
         self._looking, self._looked = False, True
         self._away = ""
         if stuck and not self._stuck:
             self._log.warning("outbox.lanes_unchanged", reason=stuck)
         self._stuck = stuck
-        self.lanes.resize(count)
+        self.lanes.resize(numbers)
         if pending:
             self.lanes.claim_all(self._parts.clock.monotonic())
 

@@ -92,13 +92,12 @@ class LaneRelay:
         runs = [run for lane in self.lanes if (run := lane.run or lane.left) is not None]
         self._sender.turn(runs, now, more=any(lane.phase == "claiming" for lane in self.lanes))
 
-    def resize(self, count: int) -> None:
-        """The store has `count` lanes now. The number changes only when no row is pending."""
-        unordered = self._settings.order == "none"
-        wanted = UNORDERED if unordered else count
-        if len(self.lanes) != wanted and not self.busy:
-            new = [HeldLane(-1 if unordered else number, self._token()) for number in range(len(self.lanes), wanted)]
-            self.lanes = [*self.lanes[:wanted], *new]
+    def resize(self, numbers: Sequence[int]) -> None:
+        """These are the store's lanes now. They change only when no row is pending."""
+        wanted = [-1] * UNORDERED if self._settings.order == "none" else list(numbers)
+        if [lane.number for lane in self.lanes] != wanted and not self.busy:
+            known = {lane.number: lane for lane in self.lanes if lane.number >= 0}
+            self.lanes = [known.get(number) or HeldLane(number, self._token()) for number in wanted]
 
     def claim_all(self, now: float) -> None:
         """Claim every idle lane, since rows are pending."""

@@ -20,12 +20,16 @@ def with_timers(changes: Changes, events: Sequence[Event], now: float) -> Change
     cancels: dict[UUID, None] = {}
     for event in events:
         if isinstance(event, Scheduled):
-            due_at = event.at or _EPOCH + timedelta(microseconds=int((now + event.after) * 1_000_000))
-            timeout = Timeout(event.id, event.topic, due_at, event.key, event.value, event.headers, event.owner)
-            timeouts.setdefault(event.id, timeout)
+            timeouts.setdefault(event.id, _timeout(event, now))
         elif isinstance(event, Cancelled):
             timeouts.pop(event.id, None)
             cancels[event.id] = None
     if not timeouts and not cancels:
         return changes
     return replace(changes, timeouts=list(timeouts.values()), cancels=list(cancels))
+
+
+def _timeout(event: Scheduled, now: float) -> Timeout:
+    after = None if event.at else timedelta(microseconds=int(event.after * 1_000_000))
+    due_at = event.at or _EPOCH + timedelta(microseconds=int((now + event.after) * 1_000_000))
+    return Timeout(event.id, event.topic, due_at, event.key, event.value, event.headers, event.owner, after)

@@ -29,7 +29,7 @@ class Dispatch:
             self._deaths.reach("timeout-emitted")
         self._claimed = None
         if self._outbox.count():
-            for lane in range(self._outbox.lanes()):
+            for lane in self._outbox.lane_numbers():
                 while self._send(lane):
                     pass
 

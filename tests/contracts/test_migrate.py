@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 import redis
@@ -151,3 +152,37 @@ def test_an_unmigrated_sqlite_file_is_named_with_what_to_do(tmp_path: Path, part
     sqlite3.connect(tmp_path / "state.db").execute("create table other (x)").connection.close()
     with pytest.raises(SystemNotReady, match="sluicegate migrate"):
         claimed(store, partition)
+
+
+OLD_TIMEOUT = (
+    "insert into sluicegate_timeout (id, destination, due_at, message_key, payload, headers, owner, locked_until, "
+    "locked_by) values ('{id}', 't', 1000000, null, null, {headers}, null, 0, '')"
+)
+"""As the version before step 3 wrote it."""
+
+
+@pytest.mark.parametrize("fresh_url", ["sqlite", "postgres", "mariadb"], indirect=True)
+def test_open_rows_from_before_they_had_an_app_are_found_and_sent(
+    fresh_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id = uuid4()
+    with monkeypatch.context() as patch:
+        patch.setattr(tables, "STEPS", tables.STEPS[:2])
+        before: Any = open_store(fresh_url)
+        before.migrate()
+        before.outbox.add(None, [OutboxMessage("t", b"k", id="m1")], require_transaction=False)
+    headers = "'\\x90'" if fresh_url.startswith("postgresql") else "x'90'"
+    statement = OLD_TIMEOUT.format(id=id.hex, headers=headers)
+    if fresh_url.startswith("sqlite:"):
+        with sqlite3.connect(fresh_url.removeprefix("sqlite:///")) as db:
+            db.execute(statement)
+    else:
+        execute(fresh_url, statement)
+    store: Any = open_store(fresh_url, app="one")
+    assert len(store.migrate()) == len(tables.STEPS) - 2
+    assert [(each.id, each.after) for each in store.timeouts.find()] == [(id, None)]
+    assert store.timeouts.emit(store.timeouts.get_batch()) == 1
+    assert store.outbox.count() == 2
+    claimed_rows = [store.outbox.claim(lane, "token", 10).rows for lane in store.outbox.lane_numbers()]
+    assert len([row for rows in claimed_rows for row in rows]) == 2
+    assert store.timeouts.count() == 0

@@ -11,7 +11,7 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
         ),
         Edit(
             "connectors/memory/outbox.py",
-            "if batch.lane != ANY_LANE and self._lanes[batch.lane].token != batch.token:",
+            "if batch.lane != ANY_LANE and self._lanes[batch.lane - self._space.base].token != batch.token:",
             "if False:",
         ),
         Edit(
@@ -136,8 +136,8 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
         ),
         Edit(
             "connectors/mongodb/timeouts.py",
-            '        if owner is None:\n            return {"_id": str(id)}',
-            '        if True:\n            return {"_id": str(id)}',
+            '        if owner is None:\n            return self._app | {"_id": str(id)}',
+            '        if True:\n            return self._app | {"_id": str(id)}',
         ),
         Edit(
             "connectors/mongodb/timeouts.py",
@@ -145,5 +145,15 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
             "session)}}\n",
             "",
         ),
+    ),
+    "timeout-set-back": (
+        Edit("connectors/memory/timeouts.py", "            self._set_back(now)\n", ""),
+        Edit("connectors/sql/timeouts.py", "        self._set_back(connection, now)\n", ""),
+        Edit("connectors/redis/scripts_timeouts.py", '"free(expired())\\n", _SET_BACK, ', '"free(expired())\\n", '),
+        Edit("connectors/mongodb/timeouts.py", "        self._set_back(micros(now), free, session)\n", ""),
+    ),
+    "of-its-app": (
+        Edit("connectors/apps.py", 'return AppTimeouts(made(app), made("")) if app else made("")', 'return made("")'),
+        Edit("connectors/apps.py", 'return AppOutbox(made(app), made("")) if app else made("")', 'return made("")'),
     ),
 }

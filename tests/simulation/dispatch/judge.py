@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sluicegate.streams.contracts.leased_values import Timeout
-from sluicegate.streams.contracts.messages import OutboxMessage, emitted
+from sluicegate.streams.contracts.messages import TIMEOUT_ID, OutboxMessage, emitted
 from tests.chaos.record import Seen
 from tests.chaos.verdict import Verdict, exact_copies
 from tests.simulation.dispatch.world import SPACE
@@ -62,7 +62,13 @@ def _order(taken: Sequence[Seen], rows: Any) -> list[str]:
 
 def _timeouts(world: Any, rows: Any) -> list[str]:
     """One message of each timeout, of those that were cancelled none."""
-    wanted = {_message(number, due).id for number, due in world.due.items() if not world.said.get(("cancel", number))}
+    of_timers = {dict(row.message.headers)[TIMEOUT_ID]: id for id, row in rows.items()}
+    named = {number: str(_id(number)).encode() for number in world.due}
+    wanted = {
+        of_timers.get(named[number], named[number]) if number in world.after else _message(number, due).id
+        for number, due in world.due.items()
+        if not world.said.get(("cancel", number))
+    }
     odd = {id: row for id, row in rows.items() if id not in wanted}
     found = [
         f"{id} {row.message.value!r}: it was cancelled, or moved, and is a message all the same"
@@ -72,4 +78,8 @@ def _timeouts(world: Any, rows: Any) -> list[str]:
 
 
 def _message(number: int, due: Any) -> OutboxMessage:
-    return emitted(Timeout(uuid.uuid5(SPACE, str(number)), "out", due))
+    return emitted(Timeout(_id(number), "out", due))
+
+
+def _id(number: int) -> uuid.UUID:
+    return uuid.uuid5(SPACE, str(number))

@@ -149,6 +149,7 @@ MUTANTS = (
     Mutant("sender-named-by-its-process", "lanes", "lane-source"),
     Mutant("marked-before-it-is-sent", "lanes", "mark-last"),
     Mutant("emitted-without-its-lease", "timeouts", "timeout-lease", 8),
+    Mutant("waits-for-a-clock-that-was-ahead", "timeouts", "timeout-set-back"),
     Mutant("failed-row-forgotten", "lanes", failed_forgotten, 1),
     Mutant("failed-row-forgotten-without-order", "unordered", failed_forgotten),
     Mutant("marked-as-a-whole", "lanes", marked_as_a_whole),

@@ -31,6 +31,7 @@ class World(Scheduler):
         self.store.outbox.set_lanes(plan.lanes)
         self.said: dict[tuple[str, int], bool] = {}  # what the store answered to a cancel or a move
         self.due: dict[int, datetime] = {}  # of each timeout, as it was inserted or moved
+        self.after: set[int] = set()  # those that were inserted with `after`, and not moved
         self._items = list(plan.items)
         self.processes = [Process(self, plan) for _ in range(plan.dispatchers)]
 
@@ -57,12 +58,15 @@ class World(Scheduler):
             return
         due = datetime.fromtimestamp(self.store_time() + item.seconds, UTC)
         if item.kind == "insert":
+            after = timedelta(seconds=item.seconds) if item.number % 2 else None
             self.due[item.number] = due
-            self.store.timeouts.insert(Timeout(id, "out", due, item.key, b"timeout %d" % item.number))
+            self.after |= {item.number} if after else set()
+            self.store.timeouts.insert(Timeout(id, "out", due, item.key, b"timeout %d" % item.number, after=after))
         elif item.kind == "cancel":
             self.said["cancel", item.number] = self.store.timeouts.cancel(id)
         elif self.store.timeouts.reschedule(id, due):
             self.said["move", item.number], self.due[item.number] = True, due
+            self.after.discard(item.number)
 
     # -- lanes ---------------------------------------------------------------------------------------------------------
 
@@ -77,10 +81,15 @@ class World(Scheduler):
                 self.overlaps += 1
 
     def looked(self, batch: Sequence[Timeout]) -> None:
-        """No timeout is given to anybody before it is due on the store's clock."""
+        """No timeout is given to anybody before it is due on the store's clock, and none is due later than its own
+        time from now."""
         now = self.store_time()
         early = [each for each in batch if each.due_at.timestamp() > now + 1e-6]
         self.findings += [f"{each.id} was claimed {each.due_at.timestamp() - now:.3f} s too early" for each in early]
+        for row in self.store.timeouts._rows.values():
+            wait, after = row.timeout.due_at.timestamp() - now, row.timeout.after
+            if row.locked_until <= now * 1_000_000 and after is not None and wait > after.total_seconds() + 1e-3:
+                self.findings.append(f"{row.timeout.id} waits {wait:.3f} s, and not {after}")
 
     # -- the end -------------------------------------------------------------------------------------------------------
 

@@ -32,7 +32,7 @@ DUE = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
 @pytest.fixture
 def store(tmp_path: Any) -> Store:
     (tmp_path / "app.yaml").write_text(FILE)
-    made = open_store("sqlite:///state.db", str(tmp_path))
+    made = open_store("sqlite:///state.db", str(tmp_path), app="app")
     made.migrate()
     return made
 
@@ -51,7 +51,7 @@ def filled(store: Store) -> None:
     messages = [OutboxMessage("t", b"k", b"v", [("h", b"x")], id=name) for name in ("one", "two", "three")]
     with store.transaction() as session:
         store.outbox.add(session, messages)
-    for lane in range(store.outbox.lanes()):
+    for lane in store.outbox.lane_numbers():
         batch = store.outbox.claim(lane, "token", 10)
         if batch is not None and batch.rows:
             store.outbox.mark(batch, [Outcome("two", "rejected", "too large"), Outcome("three", "dispatched")])
@@ -162,3 +162,24 @@ def test_what_cannot_be_written_down_is_not_done(store: Store, call: Invoke, mon
 def test_mistakes_about_timeouts_are_usage_errors(call: Invoke, what: tuple[str, ...], said: str) -> None:
     result = call("timeouts", *what)
     assert (result.exit_code, said in result.stderr) == (2, True), result.stderr
+
+
+def test_the_rows_of_another_app_on_the_same_store_are_neither_listed_nor_changed(
+    store: Store, call: Invoke, tmp_path: Any
+) -> None:
+    filled(open_store("sqlite:///state.db", str(tmp_path)))  # of no app: they are of all
+    other = open_store("sqlite:///state.db", str(tmp_path), app="other")
+    timeout = Timeout(UUID(int=7), "t", DUE)
+    other.timeouts.insert(timeout)
+    other.outbox.add(None, [OutboxMessage("t", b"k", b"v", id="theirs")], require_transaction=False)
+    assert json.loads(call("timeouts", "ls", "--json").stdout) == {"timeouts": []}
+    for what in (("cancel", str(timeout.id)), ("reschedule", str(timeout.id), "1h")):
+        result = call("timeouts", *what)
+        assert (result.exit_code, "no timeout" in result.output) == (2, True)
+    assert sorted(rows(call)) == [("one", "pending"), ("three", "dispatched"), ("two", "dead")]
+    assert call("outbox", "show", "theirs").exit_code == 2
+    assert call("outbox", "drop", "theirs", "--yes").stdout == "0 dropped\n"
+    assert (other.timeouts.find(), other.outbox.count()) == ([timeout], 2)
+    made = UUID(call("timeouts", "add", "t", "1h", "--value", "v").stdout.strip())
+    assert [each.id for each in other.timeouts.find()] == [timeout.id]
+    assert [each.id for each in store.timeouts.find()] == [made]
