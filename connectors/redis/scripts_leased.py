@@ -134,9 +134,8 @@ TIMEOUTS = """
 -- payloads: id -> due_at (8 bytes) and the rest (msgpack); free: ids by due_at; locked: ids by the end of the lock
 -- owners: id -> owner of the lock; scheduled: ids with `after`, by the time from which it counts
 local T = S .. 'timeouts:'
-local function timeouts_sound()
-  sound({payloads = 'hash', free = 'zset', locked = 'zset', owners = 'hash', scheduled = 'zset'}, T)
-end
+local TYPES = {payloads = 'hash', free = 'zset', locked = 'zset', owners = 'hash', scheduled = 'zset'}
+local function timeouts_sound() sound(TYPES, T) end
 local function due_of(stored) return (struct.unpack('>i8', stored)) end
 local function unlock(ids)
   write('ZREM', T .. 'locked', ids)
