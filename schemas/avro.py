@@ -7,6 +7,7 @@ that it skips is UTF-8.
 """
 
 import json as standard
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from io import BytesIO
@@ -18,9 +19,10 @@ from fastavro.types import Schema
 
 from sluicegate.schemas import frames, json, native
 from sluicegate.schemas.avro_defaults import readable, writable
-from sluicegate.schemas.avro_logical import MOST_DIGITS, TOO_LONG, NoValue
+from sluicegate.schemas.avro_logical import NoValue
 from sluicegate.schemas.avro_plain import kind_of, resolved_kind
 from sluicegate.schemas.avro_reading import is_record, reading
+from sluicegate.schemas.avro_sizes import size_of
 from sluicegate.schemas.avro_strict import fields, walking
 from sluicegate.schemas.avro_values import fitting
 from sluicegate.schemas.codecs import Codec
@@ -52,8 +54,7 @@ def parsed(text: str) -> Schema:
     """The schema in the form that fastavro takes. Raises ValueError."""
     try:
         found = fastavro.parse_schema(standard.loads(text))
-        named: dict[str, Any] = {}
-        least_bytes(found, named, ())
+        size_of(found, {})
     except ValueError as error:
         raise ValueError(f"is no Avro schema ({_said(error)})") from None
     except Exception as error:
@@ -63,41 +64,6 @@ def parsed(text: str) -> Schema:
 
 def _said(error: Exception) -> str:
     return " ".join(str(error).split())[:200]
-
-
-def least_bytes(schema: Any, named: dict[str, Any], inside: tuple[str, ...]) -> int:
-    """The least number of bytes of a datum; fills `named`. Raises ValueError for schemas with which a short message
-    could exhaust the process: recursive types (the library recurses without a bound), and arrays of items without
-    bytes."""
-    if isinstance(schema, list):
-        for branch in schema:
-            if isinstance(branch, list):
-                raise ValueError("a union lies directly in another one")
-            least_bytes(branch, named, inside)
-        return 1
-    if isinstance(schema, str):
-        if schema in inside:
-            raise ValueError(f"{schema} contains itself: recursive types are not supported")
-        return least_bytes(named[schema], named, inside) if schema in named else 0 if schema == "null" else 1
-    kind = schema["type"]
-    if schema.get("logicalType") == "decimal" and not isinstance(schema.get("precision"), int):
-        raise ValueError("a decimal has no precision")
-    if schema.get("logicalType") == "decimal" and schema["precision"] > MOST_DIGITS:
-        raise ValueError(TOO_LONG)
-    if kind in ("record", "error"):
-        named[schema["name"]] = schema
-        return sum(least_bytes(field["type"], named, (*inside, schema["name"])) for field in schema["fields"])
-    if kind in ("enum", "fixed"):
-        named[schema["name"]] = schema
-        return 1 if kind == "enum" else int(schema["size"])
-    if kind == "array":
-        if not least_bytes(schema["items"], named, inside):
-            raise ValueError("an array has items that take no bytes")
-        return 1
-    if kind == "map":
-        least_bytes(schema["values"], named, inside)
-        return 1
-    return least_bytes(kind, named, inside)
 
 
 def has_fields(schema: Any) -> bool:
@@ -196,11 +162,17 @@ def _why(value: bytes, begin: int, writer: Any, error: Exception, resolved: bool
     kinds = (words for kind, words in _WORDS.items() if isinstance(error, kind))
     what = str(error) if isinstance(error, NoValue) else next(kinds, f"cannot be read ({type(error).__name__})")
     named = writer["fields"] if is_record(writer) else []
-    for count, field in enumerate(named, 1):
+
+    def fails(count: int) -> bool:
         try:
             fastavro.schemaless_reader(BytesIO(value[begin:]), {**writer, "fields": named[:count]}, None)
         except Exception:
-            return f"field {field['name']} {what}{_hint(value, begin > 0)}"
+            return True
+        return False
+
+    first = bisect_left(range(len(named) + 1), True, key=fails)
+    if first <= len(named):
+        return f"field {named[first - 1]['name']} {what}{_hint(value, begin > 0)}"
     if named and resolved:
         return f"the record does not fit the schema it is read with ({type(error).__name__})"
     return f"the record {what}{_hint(value, begin > 0)}"

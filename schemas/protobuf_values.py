@@ -6,6 +6,7 @@ NaN and infinities null, as in every other format. A field with presence that is
 
 from collections.abc import Callable
 from math import isfinite
+from threading import local
 from typing import Any
 
 from google.protobuf import json_format
@@ -19,12 +20,16 @@ _FREE = ("Struct", "Value", "ListValue")
 _TEXTS = ("Timestamp", "Duration", "FieldMask")
 _WRAPPERS = ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 PACKAGE = "google.protobuf."
+MOST_INSIDE = 8
+"""Messages of type Any around another one: each is a copy of all that is inside of it."""
+MOST_VALUES = 500_000
+"""Fields of all messages of a record: a message without a byte has the fields without presence of its type."""
 
 
 def reading(descriptor: Descriptor, names: frozenset[str] | None = None) -> Read:
     """A function that makes a value of a message, of these fields only (None: all). It raises ValueError for a
     well-known type that has no value."""
-    return Readers().of_message(descriptor, names)
+    return Readers().whole(descriptor, names)
 
 
 class Readers:
@@ -32,14 +37,28 @@ class Readers:
 
     def __init__(self) -> None:
         self._known: dict[str, Read] = {}
+        self._here = local()
+
+    def whole(self, descriptor: Descriptor, names: frozenset[str] | None) -> Read:
+        read, here = self.of_message(descriptor, names), self._here
+
+        def bounded(message: Any) -> Any:
+            here.left, here.around = MOST_VALUES, 0
+            return read(message)
+
+        return bounded
 
     def of_message(self, descriptor: Descriptor, names: frozenset[str] | None = None) -> Read:
         special = self._well_known(descriptor)
         if special is not None:
             return special
         fields: list[tuple[str, bool, Read]] = []
+        here = self._here
 
         def read(message: Any) -> dict[str, Any]:
+            here.left -= len(fields)
+            if here.left < 0:
+                raise ValueError(f"holds more than {MOST_VALUES:,} values with those that have no byte")
             has = message.HasField
             return {
                 name: convert(getattr(message, name)) for name, presence, convert in fields if not presence or has(name)
@@ -93,12 +112,17 @@ class Readers:
         """The message inside, with its type. An empty one has none."""
         if not message.type_url:
             return {}
+        around = self._here.around
+        if around == MOST_INSIDE:
+            raise ValueError(f"holds an Any inside of {MOST_INSIDE} others")
         name = message.type_url.rpartition("/")[2]
         try:
             kind = descriptor.file.pool.FindMessageTypeByName(name)
         except KeyError:
             raise ValueError("holds a type that the schema does not have") from None
+        self._here.around = around + 1
         value = self._nested(kind)(GetMessageClass(kind).FromString(message.value))
+        self._here.around = around
         plain = isinstance(value, dict) and self._well_known(kind) is None
         return {"@type": message.type_url, **(value if plain else {"value": value})}
 

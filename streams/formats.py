@@ -101,10 +101,11 @@ class FieldTypes:
         self._named: dict[str, Any] = {}
         self._input = None
         if agent.format == "avro" and agent.avro is not None and not agent.avro.pinned:
-            from sluicegate.schemas.avro import least_bytes, parsed
+            from sluicegate.schemas.avro import parsed
+            from sluicegate.schemas.avro_sizes import size_of
 
             self._input = parsed(agent.avro.schema)
-            least_bytes(self._input, self._named, ())
+            size_of(self._input, self._named)
 
     def of(self, reducer: Reducer) -> dict[str, Any]:
         if reducer.kind in ("count", "distinct"):

@@ -162,11 +162,12 @@ _LOGICAL = {
 
 
 def _of_schema(text: str, file: str | None) -> RecordType:
-    from sluicegate.schemas.avro import least_bytes, parsed
+    from sluicegate.schemas.avro import parsed
+    from sluicegate.schemas.avro_sizes import size_of
 
     schema: Any = parsed(text)
     named: dict[str, Any] = {}
-    least_bytes(schema, named, ())
+    size_of(schema, named)
     found = _of_avro(schema, named)
     return RecordType(found.fields, file or f"the schema {schema['name']}") if found.fields is not None else NOTHING
 

@@ -11,6 +11,8 @@ _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|z|[
 _PART = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(h|ms|m|s|us|µs|ns)")
 _UNITS = {"h": 3_600_000_000, "m": 60_000_000, "s": 1_000_000, "ms": 1_000, "us": 1, "µs": 1}
 _ZONE = re.compile(r"([+-]?)([0-9]{2}):([0-9]{2})")
+LONGEST_TEXT = 101
+"""Characters of a duration."""
 SPACES = " \t\n\v\f\r"
 """Characters around the text of a number or of a time that do not count."""
 
@@ -42,6 +44,8 @@ def seconds(at: datetime) -> int:
 
 def duration_of(text: str) -> timedelta:
     """The length that a text such as `1h30m` or `-1.5s` names. Raises EvaluationError."""
+    if len(text) > LONGEST_TEXT:  # before it is read: digits without a unit are tried at each of their places
+        raise EvaluationError('the text is no duration, such as "1h30m"')
     sign, rest = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
     if rest == "0":
         return timedelta()
@@ -50,7 +54,7 @@ def duration_of(text: str) -> timedelta:
         number, unit = match.groups()
         total += _microseconds(number, unit)
         at = match.end()
-    if at == 0 or at != len(rest) or len(rest) > 100:
+    if at == 0 or at != len(rest):
         raise EvaluationError('the text is no duration, such as "1h30m"')
     try:
         return duration(sign * timedelta(microseconds=total))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sluicegate.schemas import Avro, Codec, codec
 from sluicegate.schemas import json as ours
-from sluicegate.schemas.avro import least_bytes
+from sluicegate.schemas.avro_sizes import size_of
 from tests.unit.schemas import avro_judge
 
 SHOP = {
@@ -99,7 +99,7 @@ def pairs(draw: st.DrawFn, depth: int = 2) -> tuple[Any, st.SearchStrategy[Any]]
     if kind == "array":
         return (
             ({"type": "array", "items": schema}, st.lists(values, max_size=3))
-            if least_bytes(schema, {}, ())
+            if size_of(schema, {}).bytes
             else (schema, values)
         )
     return (schema, values) if schema == "null" or isinstance(schema, list) else (["null", schema], st.none() | values)
