@@ -29,14 +29,19 @@ class Until:
 class Reducer:
     """One computed field of the result.
 
-    `kind` is count, sum, min, max, mean, first, last, distinct, collect or reduce. `field` is a path (`a.b`). It is
-    None for count, for reduce, and for a collect of whole messages. `function` is the `module:function` of reduce.
+    `kind` is the name of an entry in streams/reducers.py. `field` is a path (`a.b`). It is None for count, for reduce,
+    and for a collect of whole messages. `function` is the `module:function` of reduce.
     """
 
     name: str
     kind: str
     field: str | None = None
     function: str | None = None
+
+    @property
+    def argument(self) -> str | None:
+        """As the file has it behind the name of the reducer."""
+        return self.field if self.function is None else self.function
 
 
 @dataclass(frozen=True, slots=True)

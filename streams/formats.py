@@ -11,6 +11,7 @@ from sluicegate.schemas.avro_values import JSON_TEXT
 from sluicegate.schemas.json import encode
 from sluicegate.streams.agent import Agent, Reducer
 from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.reducers import kind_of
 
 AVRO_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _SIMPLE = ("boolean", "int", "long", "float", "double", "bytes", "string")
@@ -108,17 +109,19 @@ class FieldTypes:
             size_of(self._input, self._named)
 
     def of(self, reducer: Reducer) -> dict[str, Any]:
-        if reducer.kind in ("count", "distinct"):
-            return {"type": "long", "default": 0}
-        if reducer.kind == "collect":
-            return {"type": {"type": "array", "items": self._simple(reducer.field) or JSON_TEXT}, "default": []}
-        if reducer.kind == "mean":
-            found: list[Any] = ["double"]
-        elif reducer.kind in ("sum", "min", "max"):
-            found = self._number(reducer.field)
-        else:
-            found = [self._simple(reducer.field) or JSON_TEXT]
-        return {"type": ["null", *found], "default": None}
+        simple = self._simple(reducer.field) or JSON_TEXT
+        match kind_of(reducer).result:
+            case "integer":
+                return {"type": "long", "default": 0}
+            case "list":
+                return {"type": {"type": "array", "items": simple}, "default": []}
+            case "double":
+                types: list[Any] = ["double"]
+            case "number":
+                types = self._number(reducer.field)
+            case _:
+                types = [simple]
+        return {"type": ["null", *types], "default": None}
 
     def _number(self, path: str | None) -> list[Any]:
         known = self._simple(path)

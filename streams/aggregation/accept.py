@@ -18,10 +18,10 @@ from sluicegate.streams.aggregation.clauses import ClauseFailed
 from sluicegate.streams.aggregation.ending import with_items
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import BYTES, COUNT, LAST, SEEN, Bags, GroupState
-from sluicegate.streams.aggregation.reducers import plus
 from sluicegate.streams.causes import Cause, cause, masked, message
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.errors import DecodeStopped, DecodeWaits, ExpressionStopped, Halt
+from sluicegate.streams.reducers import plus
 
 
 def accept(groups: Groups, records: Sequence[Record], now: float) -> None:

@@ -26,8 +26,10 @@ from sluicegate.streams.aggregation.entry import (
 )
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import BYTES, COLUMNS, COUNT, FIRST, GroupState
+from sluicegate.streams.aggregation.reducers import places
 from sluicegate.streams.aggregation.seen import KnownIds, weight
 from sluicegate.streams.errors import ChangelogIncomplete
+from sluicegate.streams.reducers import keeps_messages
 
 ENTRY_LIMIT = 4 * 1024 * 1024
 SLICE = 64 * 1024  # minimum bytes of old state in each commit of a cycle
@@ -340,7 +342,7 @@ def _settle(groups: Groups) -> None:
         raise ChangelogIncomplete("the state of a group is none: another program wrote it, or this rule did not")
     groups.states = dict(sorted(groups.states.items(), key=lambda item: item[1][FIRST]))
     groups.bytes = sum(state[BYTES] for state in groups.states.values())
-    everything = [i for i, r in enumerate(_bag_reducers(groups)) if r.kind == "collect" and r.field is None]
+    everything = [each.bag for each in places(groups.rule.aggregation.compute, False) if keeps_messages(each.reducer)]
     for key, state in groups.states.items():
         for index in everything:
             if len(groups.bags[key][index]) != state[COUNT]:
@@ -356,13 +358,6 @@ def _sound(state: GroupState, width: int) -> bool:
     numbers = type(count) is type(first) is type(last) is type(size) is int
     times = isinstance(opened, float | int) and isfinite(opened) and isinstance(seen, float | int | None)
     return numbers and times and len(state) == width and isinstance(trace, str | None)
-
-
-def _bag_reducers(groups: Groups) -> list[Any]:
-    """In the order of the bags (reducers.plan)."""
-    return sorted(
-        (r for r in groups.rule.aggregation.compute if r.kind in ("collect", "distinct")), key=lambda r: r.name
-    )
 
 
 def _all(sealed: SealedItems, fresh: Section) -> Section:

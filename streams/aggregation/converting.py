@@ -4,14 +4,13 @@ A field can be added if it is computed from what the groups hold: a count, or an
 (sluicegate.streams.rules.classes.KEPT).
 """
 
-from collections.abc import Sequence
 from typing import Any
 
-from sluicegate.streams.agent import Reducer
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import BYTES, COLUMNS, MERGED, Bags, GroupState
-from sluicegate.streams.aggregation.reducers import BAGS, STATS, kept_as, places
+from sluicegate.streams.aggregation.reducers import kept_as, places
 from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.reducers import kind_of
 
 
 class Conversion:
@@ -22,14 +21,15 @@ class Conversion:
         self._old, self._new = old, new
         before, after = old.rule.aggregation, new.rule.aggregation
         merged = before.window is not None and before.window.kind in MERGED
-        held = places(before.compute, before.on_missing == "ignore", merged)
-        self._end = COLUMNS + sum(len(each) for _, each in held.slots)  # what windows keep beside the reducers follows
-        slots, bags = dict(held.slots), dict(held.bags)
+        own = [each for each in places(before.compute, before.on_missing == "ignore", merged) if each.own]
+        self._end = COLUMNS + sum(each.size for each in own)  # what windows keep beside the reducers follows
+        by_name = {kept_as(each.reducer): each for each in own}
         try:
-            self._slots = [slot for each in _owners(after.compute, bags=False) for slot in slots[kept_as(each)]]
-            self._bags = [bags[kept_as(each)] for each in _owners(after.compute, bags=True)]
+            wanted = [by_name[kept_as(each.reducer)] for each in places(after.compute, lenient=False) if each.own]
         except LookupError as missing:
             raise ConfigurationError(f"the open groups cannot be converted: they do not hold {missing}") from missing
+        self._slots = [slot for each in wanted for slot in each.slots]
+        self._bags = [each.bag for each in wanted if kind_of(each.reducer).bag is not None]
 
     def move(self, key: bytes) -> int:
         """Take the group out of the old ones and put it into the new ones. Returns its size in bytes."""
@@ -47,16 +47,6 @@ class Conversion:
             new.added[key] = [list(bag) for bag in kept]
         new.bytes += moved[BYTES]
         return int(moved[BYTES])
-
-
-def _owners(compute: Sequence[Reducer], bags: bool) -> list[Reducer]:
-    """The reducers that have slots, or bags, of their own, in the order of the plan."""
-    found: list[Reducer] = []
-    for reducer in sorted(compute, key=lambda r: r.name):
-        shared = reducer.kind in STATS and kept_as(reducer) in map(kept_as, found)
-        if reducer.kind != "count" and not shared and (reducer.kind in BAGS) == bags:
-            found.append(reducer)
-    return found
 
 
 def _size(bag: Any, weight: Any) -> int:

@@ -7,18 +7,18 @@ from sluicegate.schemas import Codec
 from sluicegate.streams.agent import Let, Reducer
 from sluicegate.streams.aggregation.clauses import GROUP, ClauseFailed, Fields, answered, clause
 from sluicegate.streams.aggregation.layout import COUNT, Bags, GroupState
-from sluicegate.streams.aggregation.reducers import Plan, kept_as
+from sluicegate.streams.aggregation.reducers import Plan
 from sluicegate.streams.aggregation.results import plain
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.expressions.parse import parse
 from sluicegate.streams.expressions.scope import identifiers, paths
 from sluicegate.streams.expressions.tree import Node
 from sluicegate.streams.expressions.words import normal
+from sluicegate.streams.reducers import ENTRIES, kind_of
 
-ASKED = ("count", "sum", "min", "max", "mean", "distinct")
-"""The reducers whose values `until` may ask for. `group.count` is the number of records as well."""
-LEGS = ("first", "last")
-"""More of them, for the legs of a correlation. Of `collect` it may ask for the number of items."""
+ASKED = tuple(each.name for each in ENTRIES if each.until == "groups")
+"""The reducers whose values `until` may ask for. `group.count` is the number of records as well. For the legs of a
+correlation there are more. Of `collect` it may ask for the number of items."""
 
 
 def of_group(node: Node) -> list[str]:
@@ -38,17 +38,17 @@ class Ending:
         lets: tuple[Let, ...],
         codec: Codec,
         plan: Plan,
-        legs: Mapping[object, int] | None = None,
+        legs: Mapping[str, int] | None = None,
     ) -> None:
-        """`legs`: of a correlation, the indexes of the bags by `kept_as`. Raises ConfigurationError."""
+        """`legs`: of a correlation, the indexes of the bags by leg. Raises ConfigurationError."""
         self.name = "until" if legs is None else "complete"
         until = clause(self.name, text)
         self._fields = Fields([until], lets, codec)
         self._answer = self._fields.function(until)
         self._names = of_group(until.node)
-        kinds = ASKED if legs is None else (*ASKED, *LEGS)
-        can_be_asked = {each.name for each in compute if each.kind in kinds}
-        self._bags = {each.name: legs[kept_as(each)] for each in compute if legs and each.kind == "collect"}
+        kinds = ("groups",) if legs is None else ("groups", "legs")
+        can_be_asked = {each.name for each in compute if kind_of(each).until in kinds}
+        self._bags = legs or {}
         self._reads = [(name, read) for name, read in plan.reads if name in self._names and name in can_be_asked]
 
     def holds(self, record: Record, state: GroupState, bags: Bags) -> bool:

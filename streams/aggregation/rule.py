@@ -23,11 +23,12 @@ from sluicegate.streams.aggregation.clauses import Lets, Where, computed, needed
 from sluicegate.streams.aggregation.completion import Completion, completion
 from sluicegate.streams.aggregation.ending import Ending
 from sluicegate.streams.aggregation.layout import MERGED, SLOTS, Bags, GroupState
-from sluicegate.streams.aggregation.reducers import STATS, Plan, places, plan, together
+from sluicegate.streams.aggregation.reducers import Plan, places, plan, together
 from sluicegate.streams.aggregation.results import results
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.expressions.words import normal
+from sluicegate.streams.reducers import ENTRIES, NUMBERS, kind_of, reads_messages
 
 
 class Rule:
@@ -79,7 +80,8 @@ class Rule:
         lenient = aggregation.on_missing == "ignore"
         fields, lets = _fields(aggregation, lenient), needed(agent)
         if any(field.path.partition(".")[0] not in lets for field in fields) and not codec.fields:
-            raise ConfigurationError(f"format {agent.format} has no fields: only count and collect can be computed")
+            alone = " and ".join(each.name for each in ENTRIES if each.alone)
+            raise ConfigurationError(f"format {agent.format} has no fields: only {alone} can be computed")
         try:
             want = wanted(fields)
         except ValueError as e:
@@ -125,12 +127,14 @@ class Rule:
 
     def overflowed(self, values: Mapping[str, Any]) -> list[str]:
         """The sums and means of these computed fields that no double holds."""
-        totals = (each.name for each in self.aggregation.compute if each.kind in ("sum", "mean"))
+        totals = (each.name for each in self.aggregation.compute if kind_of(each).total)
         return [name for name in totals if type(value := values.get(name)) is float and not isfinite(value)]
 
 
-def _legs(aggregation: Aggregation, lenient: bool) -> Mapping[object, int] | None:
-    return dict(places(aggregation.compute, lenient).bags) if aggregation.correlation is not None else None
+def _legs(aggregation: Aggregation, lenient: bool) -> Mapping[str, int] | None:
+    if aggregation.correlation is None:
+        return None
+    return {each.reducer.name: each.bag for each in places(aggregation.compute, lenient) if kind_of(each.reducer).bag}
 
 
 def fingerprint(agent: Agent) -> str:
@@ -208,10 +212,10 @@ def earlier_agent(agent: Agent, earlier: str) -> Agent:
 def _fields(aggregation: Aggregation, lenient: bool) -> list[Field]:
     """The wanted fields, numbers first: the hot loop has a short way to the first of them."""
     found: dict[str, Field] = {}
-    for reducer in sorted(aggregation.compute, key=lambda r: r.kind not in STATS):
+    for reducer in sorted(aggregation.compute, key=lambda r: kind_of(r).slots is not NUMBERS):
         if reducer.field is not None:
             known = found.get(reducer.field, Field(reducer.field, required=not lenient))
-            is_number = reducer.kind in STATS and not lenient
+            is_number = kind_of(reducer).takes == "number" and not lenient
             found[reducer.field] = known._replace(kind="number") if is_number else known
     if aggregation.key:
         found[aggregation.key] = found.get(aggregation.key, Field(aggregation.key))._replace(required=True)
@@ -244,14 +248,14 @@ def _readable_later(decode: Callable[[bytes], Any], agent: Agent) -> Callable[[b
     if _reads_whole(agent):
         return document if decode is well_formed else _checked(decode, document)
     compute = agent.aggregation.compute if agent.aggregation else ()
-    keeps = any(each.kind in ("first", "last", "collect") for each in compute)
+    keeps = any(kind_of(each).keeps_values for each in compute)
     return bounded(decode) if keeps or agent.handler is not None else decode
 
 
 def _reads_whole(agent: Agent) -> bool:
     """Whether something reads whole messages after intake."""
     compute = agent.aggregation.compute if agent.aggregation else ()
-    return any(each.kind == "reduce" or (each.kind == "collect" and each.field is None) for each in compute)
+    return any(map(reads_messages, compute))
 
 
 def _checked(decode: Callable[[bytes], Any], check: Callable[[bytes], Any]) -> Callable[[bytes], Any]:

@@ -13,6 +13,7 @@ from sluicegate.streams.config.models_groups import RESERVED, Aggregate, UntilMo
 from sluicegate.streams.config.problems import FileFinding, Path
 from sluicegate.streams.config.scalars import Unknown
 from sluicegate.streams.observe.report import DISPATCHER
+from sluicegate.streams.reducers import keeps_messages
 from sluicegate.streams.urls import loopback
 
 SHORTEST_LEASE = 1.0
@@ -121,9 +122,7 @@ def _isolation(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
     at = (*retry, "isolate_after")
     if agent.retry.isolate_after is None or agent.handler is None:
         return
-    kept = agent.aggregate is not None and any(
-        r.kind == "collect" and r.field is None for r in agent.aggregate.compute.values()
-    )
+    kept = agent.aggregate is not None and any(map(keeps_messages, agent.aggregate.compute.values()))
     if not kept:
         what = "has no messages to try alone: the handler gets no group that keeps them"
         yield FileFinding(at, what, "add compute: {messages: collect} to the aggregate, or leave it out", (at, compute))

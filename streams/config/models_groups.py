@@ -22,39 +22,13 @@ from sluicegate.streams.config.fields import (
 from sluicegate.streams.config.scalars import Unknown
 from sluicegate.streams.config.windows import WindowField
 from sluicegate.streams.hints import did_you_mean
+from sluicegate.streams.reducers import ENTRIES, REDUCERS
 
 _EXPRESSION_SCHEMA = {"type": "string", "minLength": 1, "maxLength": LONGEST_EXPRESSION}
 _CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
 RESERVED = ("key", "key_base64", "count", "reason", "opened_at", "closed_at")
-MEANINGS = {
-    "sum": "The sum of the field.",
-    "min": "The least value of the field.",
-    "max": "The greatest value of the field.",
-    "mean": "The mean of the field.",
-    "first": "The field of the first record.",
-    "last": "The field of the last record.",
-    "distinct": "The number of different values of the field.",
-    "collect": "A list of the values of the field. The word alone lists the records.",
-}
-"""Of the reducers of one field."""
-OF_A_FIELD = tuple(MEANINGS)
-REDUCERS = ("count", *OF_A_FIELD, "reduce")
-OTHER_NAMES = {
-    "avg": "mean",
-    "average": "mean",
-    "total": "sum",
-    "minimum": "min",
-    "maximum": "max",
-    "least": "min",
-    "greatest": "max",
-    "latest": "last",
-    "unique": "distinct",
-    "count_distinct": "distinct",
-    "list": "collect",
-    "array_agg": "collect",
-    "fold": "reduce",
-}
-"""Words that other products have for a reducer."""
+_ALONE = [each.name for each in ENTRIES if each.alone]
+_ARGUMENTS = {"number": "field", "field": "field", "function": "function"}
 
 Since = Annotated[Literal["first", "last"], unless_unknown("first")]
 OnTimeout = Annotated[Literal["fire", "discard", "dead-letter"], unless_unknown("fire")]
@@ -116,7 +90,7 @@ UntilField = Annotated[
 
 
 class ReducerModel(BaseModel):
-    """One computed field: `kind` is one of REDUCERS."""
+    """One computed field: `kind` is the name of an entry in streams/reducers.py."""
 
     model_config = _CLOSED
     kind: str
@@ -125,36 +99,38 @@ class ReducerModel(BaseModel):
 
 
 def _as_reducer(value: object) -> object:
-    if isinstance(value, Unknown) or value in ("count", "collect"):
+    if isinstance(value, Unknown) or value in _ALONE:
         return {"kind": "count" if isinstance(value, Unknown) else value}
     if isinstance(value, dict) and len(value) == 1:
         [(kind, argument)] = value.items()
-        if kind in OF_A_FIELD:
-            return {"kind": kind, "field": argument if argument is not None else ""}
-        if kind == "count":
-            raise refused("takes no field", "write count")
-        if kind == "reduce":
-            return {"kind": kind, "function": argument if argument is not None else ""}
-        raise refused("is no reducer", did_you_mean(str(kind), REDUCERS, OTHER_NAMES))
+        if (entry := REDUCERS.get(kind)) is None:
+            raise refused("is no reducer", _nearest(str(kind)))
+        if entry.takes == "nothing":
+            raise refused("takes no field", f"write {kind}")
+        return {"kind": kind, _ARGUMENTS[entry.takes]: argument if argument is not None else ""}
     if isinstance(value, str):
-        hint = f"write {{{value}: FIELD}}" if value in OF_A_FIELD else did_you_mean(value, REDUCERS, OTHER_NAMES)
-        raise refused("is no reducer", hint)
+        of_a_field = value in REDUCERS and _ARGUMENTS[REDUCERS[value].takes] == "field"
+        raise refused("is no reducer", f"write {{{value}: FIELD}}" if of_a_field else _nearest(value))
     raise refused("is no reducer", "write count, collect, or {sum: FIELD} and the like")
 
 
-_FIELD_SCHEMA = {"type": "string", "pattern": FIELD}
-_REDUCE = "A function of your own, as `module:function`: it gets the value so far and a message, and returns the value."
+def _nearest(word: str) -> str:
+    return did_you_mean(word, [*REDUCERS], {other: each.name for each in ENTRIES for other in each.others})
+
+
+_PATTERNS = {"field": FIELD, "function": FUNCTION}
 _REDUCER_SCHEMA = {
     "anyOf": [
-        {"enum": ["count", "collect"]},
+        {"enum": _ALONE},
         {
             "type": "object",
             "minProperties": 1,
             "maxProperties": 1,
             "additionalProperties": False,
             "properties": {
-                **{name: {**_FIELD_SCHEMA, "description": text} for name, text in MEANINGS.items()},
-                "reduce": {"type": "string", "pattern": FUNCTION, "description": _REDUCE},
+                each.name: {"type": "string", "pattern": _PATTERNS[_ARGUMENTS[each.takes]], "description": each.meaning}
+                for each in ENTRIES
+                if each.takes != "nothing"
             },
         },
     ]

@@ -35,6 +35,7 @@ from sluicegate.streams.expressions.types import (
     present,
     record_of,
 )
+from sluicegate.streams.reducers import REDUCERS
 
 RecordFields = Mapping[str, ValueType]
 
@@ -111,15 +112,18 @@ def group_type(
 
 def _of_reducer(kind: str, field: ValueType) -> ValueType:
     """The type of a reducer's result for a field of this type. A sum of doubles may be an integer in JSON."""
-    if kind in ("count", "distinct"):
-        return INTEGER
-    if kind == "mean":
-        return DOUBLE
-    if kind in ("sum", "min", "max"):
-        return INTEGER if field.kind == "integer" else NUMBER
-    if kind == "collect":
-        return list_of(field)
-    return field if kind in ("first", "last") else UNKNOWN
+    match REDUCERS[kind].result:
+        case "integer":
+            return INTEGER
+        case "double":
+            return DOUBLE
+        case "number":
+            return INTEGER if field.kind == "integer" else NUMBER
+        case "list":
+            return list_of(field)
+        case "field":
+            return field
+    return UNKNOWN
 
 
 def field_type(fields: RecordFields, path: str | None) -> ValueType:

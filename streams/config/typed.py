@@ -11,7 +11,6 @@ from sluicegate.schemas.json import UNREADABLE, document
 from sluicegate.streams.agent import Agent, App, Until
 from sluicegate.streams.aggregation.clauses import GROUP, MESSAGE
 from sluicegate.streams.aggregation.ending import over_legs
-from sluicegate.streams.aggregation.reducers import STATS
 from sluicegate.streams.config import correlating
 from sluicegate.streams.config.models import FileModel
 from sluicegate.streams.config.models_agent import AgentModel
@@ -31,6 +30,7 @@ from sluicegate.streams.expressions.check import Finding, check, check_condition
 from sluicegate.streams.expressions.parse import parse
 from sluicegate.streams.expressions.types import NUMBERS, UNKNOWN, open_record_of, record_of
 from sluicegate.streams.hints import did_you_mean
+from sluicegate.streams.reducers import kind_of
 
 
 class Judged(NamedTuple):
@@ -141,7 +141,7 @@ def _of_record(agent: Agent, path: Path, record: RecordType, types: RecordFields
             yield Judged(FileFinding((*path, "let", let.name), what, "give the computed field another name"), False)
     for reducer in agent.aggregation.compute if agent.aggregation is not None else ():
         found = field_type(types, reducer.field)
-        if reducer.kind in STATS and not (found.kind in NUMBERS or found.kind == "unknown"):
+        if kind_of(reducer).takes == "number" and not (found.kind in NUMBERS or found.kind == "unknown"):
             what = f"needs a number, but {reducer.field} is {found}"
             at = (*path, "aggregate", "compute", reducer.name)
             yield Judged(FileFinding(at, what, "compute something else, or take another field"), False)

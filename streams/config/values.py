@@ -326,5 +326,4 @@ def _aggregate(rule: run.Aggregation) -> Tree:
 
 
 def _reducer(reducer: run.Reducer) -> object:
-    argument = reducer.function if reducer.kind == "reduce" else reducer.field
-    return reducer.kind if argument is None and reducer.kind != "reduce" else {reducer.kind: argument}
+    return reducer.kind if reducer.argument is None else {reducer.kind: reducer.argument}

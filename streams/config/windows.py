@@ -20,6 +20,7 @@ from sluicegate.streams.config.fields import (
 from sluicegate.streams.config.late import LateField
 from sluicegate.streams.config.problems import FileFinding, Path
 from sluicegate.streams.config.scalars import Native, Unknown
+from sluicegate.streams.reducers import REDUCERS
 from sluicegate.streams.units import spoken_duration
 
 if TYPE_CHECKING:
@@ -257,7 +258,7 @@ def findings(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
         ((*path, "on_change"), agent.on_change == "finish", "open windows cannot finish beside a changed rule yet"),
     ]
     if window.kind != "tumbling":
-        folds = any(each.kind == "reduce" for each in rule.compute.values())
+        folds = any((slots := REDUCERS[each.kind].slots) and slots.merge is None for each in rule.compute.values())
         ends = "a session ends with its pause" if window.kind == "session" else "a hopping window ends with its time"
         parts = "sessions" if window.kind == "session" else "parts of hopping windows"
         left_out += [

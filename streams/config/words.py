@@ -17,18 +17,8 @@ from sluicegate.streams.agent import (
 from sluicegate.streams.config import circles, correlating, windows
 from sluicegate.streams.config.phrases import of_group, of_lookups, of_records, of_results, unanswered
 from sluicegate.streams.config.problems import FileFinding, Path
+from sluicegate.streams.reducers import kind_of
 from sluicegate.streams.units import spoken_duration
-
-_REDUCERS = {
-    "count": "how many records",
-    "sum": "the sum of",
-    "min": "the least",
-    "max": "the greatest",
-    "mean": "the mean of",
-    "first": "the first",
-    "last": "the last",
-    "distinct": "how many different values of",
-}
 
 
 def meaning(agent: Agent) -> list[str]:
@@ -245,11 +235,8 @@ def _result(rule: Aggregation) -> str:
 
 
 def _reducer(reducer: Reducer) -> str:
-    if reducer.kind == "reduce":
-        return f"computed by {reducer.function}"
-    if reducer.kind == "collect":
-        return f"every {reducer.field}, in order" if reducer.field else "the whole messages, in order"
-    return f"{_REDUCERS[reducer.kind]} {reducer.field}" if reducer.field else _REDUCERS[reducer.kind]
+    kind = kind_of(reducer)
+    return kind.alone if reducer.argument is None else kind.phrase.format(reducer.argument)
 
 
 def _listed(words: tuple[str, ...]) -> str:

@@ -13,6 +13,7 @@ from sluicegate.streams.handlers.types import converter, each
 from sluicegate.streams.handlers.values import Batch, Context, Message
 from sluicegate.streams.hints import did_you_mean
 from sluicegate.streams.importing import yields
+from sluicegate.streams.reducers import keeps_messages
 
 Call = Callable[[Any, Context], Any]
 
@@ -208,7 +209,7 @@ def _computed(path: str, reducer: Reducer, hint: Any) -> Call:
         raise _unresolved(path, name)
     if hint is Any:
         return lambda item, context: item.value.get(name)
-    if reducer.kind == "collect" and reducer.field is None and get_origin(hint) is list:
+    if keeps_messages(reducer) and get_origin(hint) is list:
         one = converter(get_args(hint)[0])
         return lambda item, context: each(one, item.value.get(name, ()))
     convert = converter(hint)

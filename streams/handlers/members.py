@@ -24,6 +24,7 @@ from sluicegate.streams.errors import Fenced
 from sluicegate.streams.handlers.attempts import BAD_ITEM, Rejected, RejectedMessages
 from sluicegate.streams.handlers.outages import IsOutage
 from sluicegate.streams.handlers.values import BadItems, Misfits
+from sluicegate.streams.reducers import keeps_messages
 
 _list = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
@@ -35,7 +36,7 @@ class GroupMembers:
     def __init__(self, rule: Rule, codec: Codec) -> None:
         self._rule, self._codec = rule, codec
         self._one_at_a_time = Lock()  # an expression may be used by one thread at a time
-        whole = [each.name for each in rule.aggregation.compute if each.kind == "collect" and each.field is None]
+        whole = [each.name for each in rule.aggregation.compute if keeps_messages(each)]
         self._name = whole[0] if whole else None
 
     def of(self, fire: Fire) -> list[bytes]:

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sluicegate.streams.aggregation.reducers import STATS
 from sluicegate.streams.expressions.parse import parse
 from sluicegate.streams.expressions.scope import roots
+from sluicegate.streams.reducers import REDUCERS
 from sluicegate.streams.rules.classes import (
     COMPUTED,
     CONVERT,
@@ -21,8 +21,6 @@ from sluicegate.streams.rules.classes import (
     severity,
 )
 from sluicegate.streams.rules.document import AgentDocument
-
-FUNCTIONS = ("reduce",)
 
 
 class Change(NamedTuple):
@@ -135,7 +133,19 @@ def _is_kept(reducer: Any, held: Any) -> bool:
     if reducer == "count" or reducer in held:
         return True
     kind, field = _reducer(reducer)
-    return kind in STATS and any(name in STATS and field == other for name, other in map(_reducer, held))
+    shares = _accumulator(kind)
+    return shares != "" and any(_accumulator(name) == shares and field == other for name, other in map(_reducer, held))
+
+
+def _accumulator(kind: str) -> str:
+    """The name of the accumulator that reducers of this kind share. Empty: none."""
+    slots = REDUCERS[kind].slots if kind in REDUCERS else None
+    return slots.name if slots is not None else ""
+
+
+def _has_function(reducer: Any) -> bool:
+    kind, _ = _reducer(reducer)
+    return kind in REDUCERS and REDUCERS[kind].takes == "function"
 
 
 def _reducer(reducer: Any) -> tuple[str, Any]:
@@ -158,7 +168,7 @@ def _of_lets(old: AgentDocument, new: AgentDocument) -> Iterator[Change]:
 def _filling(document: AgentDocument, lets: dict[str, str]) -> set[str]:
     """The names that the key and the reducers read, with the computed fields that these read."""
     reducers = _named(document.get("aggregate", {}).get("compute")).values()
-    fields = [field for kind, field in map(_reducer, reducers) if field and kind not in FUNCTIONS]
+    fields = [field for each in reducers if (field := _reducer(each)[1]) and not _has_function(each)]
     wanted = {path.partition(".")[0] for path in (*fields, document.get("key", ""))}
     for name in reversed(lets):
         if name in wanted:
@@ -206,8 +216,4 @@ def has_functions(document: AgentDocument) -> bool:
     outputs = document.get("to", ())
     routes = outputs if isinstance(outputs, list) else (outputs,)
     formats = [each.get("format", "") for each in (document, *routes) if isinstance(each, dict)]
-    return bool(
-        document.get("handler")
-        or any(kind in FUNCTIONS for kind, _ in map(_reducer, reducers))
-        or any(":" in each for each in formats)
-    )
+    return bool(document.get("handler") or any(map(_has_function, reducers)) or any(":" in each for each in formats))

@@ -131,8 +131,7 @@ def _lookup(lookup: Lookup) -> AgentDocument:
 
 
 def _reducer(reducer: Reducer) -> object:
-    argument = reducer.function if reducer.kind == "reduce" else reducer.field
-    return reducer.kind if argument is None else {reducer.kind: argument}
+    return reducer.kind if reducer.argument is None else {reducer.kind: reducer.argument}
 
 
 def _to(agent: Agent) -> object:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluicegate.streams.aggregation.groups import LONGEST_KEY
 from sluicegate.streams.aggregation.layout import COUNT, LAST, GroupState
-from sluicegate.streams.aggregation.reducers import Add
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.reducers import Add
 from sluicegate.streams.windows.times import LATEST, NO_TIMESTAMP, milliseconds
 from sluicegate.streams.windows.tumbling import name
 

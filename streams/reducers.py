@@ -1,0 +1,372 @@
+"""The reducers: one entry each, which has everything that other files need to know of it.
+
+A reducer keeps its part of a group in slots of the group's state, or in a bag beside it. Reducers of one numeric field
+share one accumulator (sum, min, max and count). One update per record serves all of them, so more reducers of a field
+cost almost nothing.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from math import inf
+from typing import Any, Literal, NamedTuple, Protocol
+
+import msgspec
+
+from sluicegate.schemas.codecs import base64_text
+from sluicegate.schemas.json import encode, same
+from sluicegate.streams.agent import Reducer
+
+State = list[Any]
+Getter = Callable[[Any], Any]
+Add = Callable[[State, Any], None]
+Merge = Callable[[State, State], None]
+"""Adds what the second state holds to the first one."""
+ReadReducer = Callable[[State, list[Any]], Any]
+Shown = Callable[[bytes], Any]
+Kept = Callable[[Any, bytes], bytes] | None
+
+
+class ComputedField(Protocol):
+    """A reducer as an agent or as the model of the file has it."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def field(self) -> str | None: ...
+
+
+class Place(NamedTuple):
+    """Where a group keeps the part of a reducer: in `size` slots of its state from `at` on, or in the bag with this
+    index. Without `own` it keeps nothing, or an earlier reducer keeps it there.
+
+    `records` and `newest` are the slots of the number of records and of the offset of the newest one. With `lenient`
+    (on_missing: ignore) a field may be missing. With `merged` groups become one, in any order of their records."""
+
+    reducer: Reducer
+    own: bool
+    at: int
+    size: int
+    bag: int
+    records: int
+    newest: int
+    lenient: bool
+    merged: bool
+
+    @property
+    def slots(self) -> range:
+        return range(self.at, self.at + self.size)
+
+
+class Bag(NamedTuple):
+    """One bag. `item(record, value)` is the item to keep of a record, or None; `field` is the same of the record alone,
+    where that is enough. `unique` keeps equal items once. `weight` is the number of bytes that an item adds to its
+    group; `whole` means that this is the record's own length."""
+
+    item: Callable[[Any, bytes], Any]
+    unique: bool
+    whole: bool
+    weight: Callable[[Any], int]
+    field: Getter | None = None
+
+
+class Accumulator(NamedTuple):
+    """Slots of a state. `blank` gives their values in a group without records. `merge` None: no two can be merged.
+    Reducers of one field whose accumulators have the same `name` share one."""
+
+    blank: Callable[[Place], list[Any]]
+    add: Callable[[Place, Getter], Add] | None
+    merge: Callable[[Place], Merge] | None
+    name: str = ""
+
+
+class ReducerKind(NamedTuple):
+    """A reducer. `meaning` explains its key of the file; `phrase` says in the description of an agent what it computes,
+    with the field or function as {}, and `alone` the same without one, if the reducer can be without.
+
+    `result` is the type of the result: an integer, a double, the number type of the field, its type, a list of it, or
+    any. `until` names the expressions that may ask for the value of an open group. `total`: a result beyond the range
+    of doubles is an error. `keeps_values`: a group holds values of records as they are. `others` are words of other
+    products for it."""
+
+    name: str
+    meaning: str
+    phrase: str
+    result: Literal["integer", "double", "number", "field", "list", "any"]
+    read: Callable[[Place, Shown], ReadReducer]
+    takes: Literal["nothing", "number", "field", "function"] = "field"
+    slots: Accumulator | None = None
+    bag: Callable[[Reducer, Getter, Shown, Kept], Bag] | None = None
+    alone: str = ""
+    until: Literal["groups", "legs", ""] = ""
+    total: bool = False
+    keeps_values: bool = False
+    others: tuple[str, ...] = ()
+
+
+# -- numbers -----------------------------------------------------------------------------------------------------------
+
+
+def plus(total: Any, value: Any) -> float:
+    """The sum of an integer beyond the range of floats and a float."""
+    return _as_float(total) + _as_float(value)
+
+
+def _as_float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return inf if value > 0 else -inf
+
+
+def _stats(place: Place, get: Getter) -> Add:
+    if place.lenient:
+        return _lenient_stats(place.at, get)
+    slot, low, high = place.at, place.at + 1, place.at + 2
+
+    def add(state: State, record: Any) -> None:
+        value = get(record)
+        try:
+            state[slot] += value
+        except OverflowError:
+            state[slot] = plus(state[slot], value)
+        if state[low] is None or value < state[low]:
+            state[low] = value
+        if state[high] is None or value > state[high]:
+            state[high] = value
+
+    return add
+
+
+def _lenient_stats(slot: int, get: Getter) -> Add:
+    """The accumulator of an optional number, which is anything. Slot + 3 counts the records that had it."""
+    low, high, many = slot + 1, slot + 2, slot + 3
+
+    def add(state: State, record: Any) -> None:
+        value = get(record)
+        kind = type(value)  # of JSON: a boolean's is bool
+        if kind is not int and kind is not float:
+            return
+        try:
+            state[slot] += value
+        except OverflowError:
+            state[slot] = plus(state[slot], value)
+        if state[many] == 0:
+            state[low] = state[high] = value
+        elif value < state[low]:
+            state[low] = value
+        elif value > state[high]:
+            state[high] = value
+        state[many] += 1
+
+    return add
+
+
+def _merged_stats(place: Place) -> Merge:
+    """The sum, the least and the greatest."""
+    slot, low, high, many = place.at, place.at + 1, place.at + 2, place.at + 3 if place.lenient else 0
+
+    def merge(state: State, other: State) -> None:
+        try:
+            state[slot] += other[slot]
+        except OverflowError:
+            state[slot] = plus(state[slot], other[slot])
+        state[low] = of_both(min, state[low], other[low])
+        state[high] = of_both(max, state[high], other[high])
+        if many:
+            state[many] += other[many]
+
+    return merge
+
+
+def of_both(better: Callable[[Any, Any], Any], one: Any, other: Any) -> Any:
+    """None is no value."""
+    return other if one is None else one if other is None else better(one, other)
+
+
+def _stat(number: int) -> Callable[[Place, Shown], ReadReducer]:
+    """The value of this slot of the reducer's own."""
+
+    def read(place: Place, shown: Shown) -> ReadReducer:
+        slot = place.at + number
+        return lambda state, bags: state[slot]
+
+    return read
+
+
+def _count(place: Place, shown: Shown) -> ReadReducer:
+    slot = place.records
+    return lambda state, bags: state[slot]
+
+
+def _mean_of(place: Place, shown: Shown) -> ReadReducer:
+    slot, many = place.at, place.at + 3 if place.lenient else place.records
+    return lambda state, bags: _mean(state[slot], state[many]) if state[many] else None
+
+
+def _mean(total: Any, many: int) -> float:
+    try:
+        return float(total / many)
+    except OverflowError:
+        return _as_float(total)
+
+
+NUMBERS = Accumulator(
+    lambda place: [0, None, None, 0] if place.lenient else [0, None, None], _stats, _merged_stats, "numbers"
+)
+"""The hot loop updates it by itself, where it is the only one."""
+
+# -- the first and the last value --------------------------------------------------------------------------------------
+
+
+def _blank_value(place: Place) -> list[Any]:
+    """With `merged` the next slot has the offset of its record."""
+    return [None, -1] if place.merged else [None]
+
+
+def _first(place: Place, get: Getter) -> Add:
+    slot, end, last = place.at, place.at + 2, place.newest
+
+    def add(state: State, record: Any) -> None:
+        if state[slot] is None:
+            state[slot] = get(record)
+
+    def add_with_offset(state: State, record: Any) -> None:
+        if state[slot] is None and (value := get(record)) is not None:
+            state[slot:end] = value, state[last]
+
+    return add_with_offset if place.merged else add
+
+
+def _last(place: Place, get: Getter) -> Add:
+    slot, end, last = place.at, place.at + 2, place.newest
+
+    def add(state: State, record: Any) -> None:
+        value = get(record)
+        if value is not None:
+            state[slot] = value
+
+    def add_with_offset(state: State, record: Any) -> None:
+        if (value := get(record)) is not None:
+            state[slot:end] = value, state[last]
+
+    return add_with_offset if place.merged else add
+
+
+def _earlier(place: Place) -> Merge:
+    slot, offset, end = place.at, place.at + 1, place.at + 2
+
+    def merge(state: State, other: State) -> None:
+        if other[offset] >= 0 and not 0 <= state[offset] < other[offset]:
+            state[slot:end] = other[slot:end]
+
+    return merge
+
+
+def _later(place: Place) -> Merge:
+    slot, offset, end = place.at, place.at + 1, place.at + 2
+
+    def merge(state: State, other: State) -> None:
+        if other[offset] > state[offset]:
+            state[slot:end] = other[slot:end]
+
+    return merge
+
+
+# -- bags --------------------------------------------------------------------------------------------------------------
+
+
+def _distinct(reducer: Reducer, get: Getter, shown: Shown, kept: Kept) -> Bag:
+    return Bag(lambda record, value: None if (item := get(record)) is None else same(item), True, False, len)
+
+
+def _collect(reducer: Reducer, get: Getter, shown: Shown, kept: Kept) -> Bag:
+    if reducer.field is not None:
+        return Bag(lambda record, value: get(record), False, False, lambda item: len(encode(item)), get)
+    if kept is not None:
+        return Bag(kept, False, False, len)
+    encoded = shown is base64_text
+    return Bag(lambda record, value: value, False, not encoded, _base64_length if encoded else len)
+
+
+def _base64_length(item: bytes) -> int:
+    return (len(item) + 2) // 3 * 4
+
+
+def _size(place: Place, shown: Shown) -> ReadReducer:
+    index = place.bag
+    return lambda state, bags: len(bags[index])
+
+
+def _list(place: Place, shown: Shown) -> ReadReducer:
+    index = place.bag
+    if place.reducer.field is not None:
+        return lambda state, bags: bags[index]
+    return lambda state, bags: [shown(item) for item in bags[index]]
+
+
+# -- the user's function -----------------------------------------------------------------------------------------------
+
+
+def _decoded(place: Place, shown: Shown) -> ReadReducer:
+    """The accumulator is kept encoded, so that calls cannot share it or change it halfway."""
+    slot = place.at
+    return lambda state, bags: msgspec.msgpack.decode(state[slot])
+
+
+_number = partial(ReducerKind, takes="number", slots=NUMBERS, until="groups")
+_value = partial(ReducerKind, until="legs", keeps_values=True)
+_FIRST, _LAST = Accumulator(_blank_value, _first, _earlier), Accumulator(_blank_value, _last, _later)
+_FOLD = Accumulator(lambda place: [b"\xc0"], None, None)
+_DISTINCT = "The number of different values of the field."
+_COLLECT = "A list of the values of the field. The word alone lists the records."
+_REDUCE = "A function of your own, as `module:function`: it gets the value so far and a message, and returns the value."
+ENTRIES = (
+    ReducerKind("count", "", "", "integer", _count, takes="nothing", alone="how many records", until="groups"),
+    _number("sum", "The sum of the field.", "the sum of {}", "number", _stat(0), total=True, others=("total",)),
+    _number("min", "The least value of the field.", "the least {}", "number", _stat(1), others=("minimum", "least")),
+    _number(
+        "max", "The greatest value of the field.", "the greatest {}", "number", _stat(2), others=("maximum", "greatest")
+    ),
+    _number(
+        "mean", "The mean of the field.", "the mean of {}", "double", _mean_of, total=True, others=("avg", "average")
+    ),
+    _value("first", "The field of the first record.", "the first {}", "field", _stat(0), slots=_FIRST),
+    _value("last", "The field of the last record.", "the last {}", "field", _stat(0), slots=_LAST, others=("latest",)),
+    ReducerKind(
+        "distinct",
+        _DISTINCT,
+        "how many different values of {}",
+        "integer",
+        _size,
+        bag=_distinct,
+        until="groups",
+        others=("unique", "count_distinct"),
+    ),
+    ReducerKind(
+        "collect",
+        _COLLECT,
+        "every {}, in order",
+        "list",
+        _list,
+        bag=_collect,
+        alone="the whole messages, in order",
+        keeps_values=True,
+        others=("list", "array_agg"),
+    ),
+    ReducerKind("reduce", _REDUCE, "computed by {}", "any", _decoded, takes="function", slots=_FOLD, others=("fold",)),
+)
+REDUCERS = {entry.name: entry for entry in ENTRIES}
+
+
+def kind_of(reducer: Reducer) -> ReducerKind:
+    return REDUCERS[reducer.kind]
+
+
+def keeps_messages(reducer: ComputedField) -> bool:
+    """Whether the reducer keeps whole messages in its bag."""
+    return REDUCERS[reducer.kind].bag is not None and reducer.field is None
+
+
+def reads_messages(reducer: Reducer) -> bool:
+    """Whether the reducer reads whole messages."""
+    return kind_of(reducer).takes == "function" or keeps_messages(reducer)
