@@ -16,12 +16,12 @@ from sluicegate.schemas.codecs import base64_text
 from sluicegate.schemas.json import encode, same
 from sluicegate.streams.agent import Reducer
 
-State = list[Any]
+StateSlots = list[Any]
 Getter = Callable[[Any], Any]
-Add = Callable[[State, Any], None]
-Merge = Callable[[State, State], None]
+Add = Callable[[StateSlots, Any], None]
+Merge = Callable[[StateSlots, StateSlots], None]
 """Adds what the second state holds to the first one."""
-ReadReducer = Callable[[State, list[Any]], Any]
+ReadReducer = Callable[[StateSlots, list[Any]], Any]
 Shown = Callable[[bytes], Any]
 Kept = Callable[[Any, bytes], bytes] | None
 
@@ -123,7 +123,7 @@ def _stats(place: Place, get: Getter) -> Add:
         return _lenient_stats(place.at, get)
     slot, low, high = place.at, place.at + 1, place.at + 2
 
-    def add(state: State, record: Any) -> None:
+    def add(state: StateSlots, record: Any) -> None:
         value = get(record)
         try:
             state[slot] += value
@@ -141,7 +141,7 @@ def _lenient_stats(slot: int, get: Getter) -> Add:
     """The accumulator of an optional number, which is anything. Slot + 3 counts the records that had it."""
     low, high, many = slot + 1, slot + 2, slot + 3
 
-    def add(state: State, record: Any) -> None:
+    def add(state: StateSlots, record: Any) -> None:
         value = get(record)
         kind = type(value)  # of JSON: a boolean's is bool
         if kind is not int and kind is not float:
@@ -165,7 +165,7 @@ def _merged_stats(place: Place) -> Merge:
     """The sum, the least and the greatest."""
     slot, low, high, many = place.at, place.at + 1, place.at + 2, place.at + 3 if place.lenient else 0
 
-    def merge(state: State, other: State) -> None:
+    def merge(state: StateSlots, other: StateSlots) -> None:
         try:
             state[slot] += other[slot]
         except OverflowError:
@@ -226,11 +226,11 @@ def _blank_value(place: Place) -> list[Any]:
 def _first(place: Place, get: Getter) -> Add:
     slot, end, last = place.at, place.at + 2, place.newest
 
-    def add(state: State, record: Any) -> None:
+    def add(state: StateSlots, record: Any) -> None:
         if state[slot] is None:
             state[slot] = get(record)
 
-    def add_with_offset(state: State, record: Any) -> None:
+    def add_with_offset(state: StateSlots, record: Any) -> None:
         if state[slot] is None and (value := get(record)) is not None:
             state[slot:end] = value, state[last]
 
@@ -240,12 +240,12 @@ def _first(place: Place, get: Getter) -> Add:
 def _last(place: Place, get: Getter) -> Add:
     slot, end, last = place.at, place.at + 2, place.newest
 
-    def add(state: State, record: Any) -> None:
+    def add(state: StateSlots, record: Any) -> None:
         value = get(record)
         if value is not None:
             state[slot] = value
 
-    def add_with_offset(state: State, record: Any) -> None:
+    def add_with_offset(state: StateSlots, record: Any) -> None:
         if (value := get(record)) is not None:
             state[slot:end] = value, state[last]
 
@@ -255,7 +255,7 @@ def _last(place: Place, get: Getter) -> Add:
 def _earlier(place: Place) -> Merge:
     slot, offset, end = place.at, place.at + 1, place.at + 2
 
-    def merge(state: State, other: State) -> None:
+    def merge(state: StateSlots, other: StateSlots) -> None:
         if other[offset] >= 0 and not 0 <= state[offset] < other[offset]:
             state[slot:end] = other[slot:end]
 
@@ -265,7 +265,7 @@ def _earlier(place: Place) -> Merge:
 def _later(place: Place) -> Merge:
     slot, offset, end = place.at, place.at + 1, place.at + 2
 
-    def merge(state: State, other: State) -> None:
+    def merge(state: StateSlots, other: StateSlots) -> None:
         if other[offset] > state[offset]:
             state[slot:end] = other[slot:end]
 

@@ -9,8 +9,8 @@ GUARDS = (
     Guard(
         "clauses: of two reducers that keep the same each is merged",
         "streams/aggregation/reducers.py",
-        "        slots.append((name, range(end, end + width)))\n",
-        "        slots[:] = [*((n, s) for n, s in slots if n != name), (name, range(end, end + width))]\n",
+        "        made.append(place)\n",
+        "        made[:] = [*(each for each in made if kept_as(each.reducer) != name), place]\n",
         ORACLE,
         THESE,
     ),
@@ -72,7 +72,7 @@ GUARDS = (
     ),
     Guard(
         "clauses: the mean of nothing is null",
-        "streams/aggregation/reducers.py",
+        "streams/reducers.py",
         "_mean(state[slot], state[many]) if state[many] else None",
         "_mean(state[slot], state[many] or 1)",
         ORACLE,

@@ -304,9 +304,9 @@ GUARDS = (
     ),
     Guard(
         "sessions: first and last go by offsets in a merge",
-        "streams/aggregation/merging.py",
-        "            if other[slot + 1] > state[slot + 1]:\n",
-        "            if True:\n",
+        "streams/reducers.py",
+        "        if other[offset] > state[offset]:\n",
+        "        if True:\n",
         SESSIONS,
     ),
     Guard(
