@@ -113,7 +113,7 @@ def _have_all(app: Scene, workers: Sequence[Worker]) -> bool:
 
 def _held(app: Scene) -> str:
     """What the store still has."""
-    store: Any = open_store(app.store)
+    store: Any = open_store(app.store, app=app.name)
     with closing(store):
         pending, sent = (store.outbox.count(state) for state in ("pending", "dispatched"))
         return f"{store.buffer.count(buffer_name(app.name, 'sums'))} in the buffer, {pending} rows pending, {sent} sent"

@@ -56,7 +56,7 @@ def groups(file: str) -> Callable[..., Result]:
 
 def a_store(file: str) -> Store:
     app = loaded(file)
-    store = open_store(app.store, app.folder)
+    store = open_store(app.store, app.folder, app=app.name)
     store.migrate()
     return store
 

@@ -146,7 +146,7 @@ def test_check_says_nothing_of_the_dispatcher_to_a_file_that_uses_none_of_it(fil
 
 def test_a_timeout_without_a_value_is_refused_or_knowingly_null(file: str) -> None:
     app = loaded(file)
-    store = open_store(app.store, app.folder)
+    store = open_store(app.store, app.folder, app=app.name)
     store.migrate()
     refused = sluicegate("timeouts", "add", file, "orders", "15m")
     assert (refused.returncode, refused.stdout, store.timeouts.count()) == (2, "", 0)
