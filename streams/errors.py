@@ -18,6 +18,7 @@ SluicegateError
 ├── KeyNotFoundError         the name does not exist
 ├── HandlerFailed            a handler raised and will be called again: same recovery, after its own back-off
 ├── EngineFault              the engine raised an error of its own: same recovery, and it counts like a death
+│   └── GroupFault           the same while a group ends: it counts for the group
 ├── DecodeWaits              a record cannot be decoded and `on_error` is `wait`: the partition's intake pauses
 └── Halt                     to continue could lose or repeat records: this partition stops, the others continue
     ├── RetentionPassed
@@ -139,6 +140,14 @@ class HandlerFailed(SluicegateError):
 
 class EngineFault(SluicegateError):
     """The engine raised an error that it does not expect while it worked on one partition. The error is the cause."""
+
+
+class GroupFault(EngineFault):
+    """The engine raised such an error while the group with this number (`Fire.number`) ended."""
+
+    def __init__(self, text: str, number: int | tuple[int, ...]) -> None:
+        super().__init__(text)
+        self.number = number
 
 
 class DecodeWaits(SluicegateError):

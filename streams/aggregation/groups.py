@@ -7,6 +7,9 @@ from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Any
 
+from msgspec.structs import replace
+
+from sluicegate.streams import failpoints
 from sluicegate.streams.aggregation.entry import ClockState, ClosedState, OriginState
 from sluicegate.streams.aggregation.events import (
     COUNT_LOWERED,
@@ -18,12 +21,13 @@ from sluicegate.streams.aggregation.events import (
     Refused,
     Unhandled,
 )
+from sluicegate.streams.aggregation.group_faults import GroupFaults, fault
 from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, LAST, OPENED, SEEN, TRACE, Bags, GroupState
 from sluicegate.streams.aggregation.reducers import apply
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.causes import cause
 from sluicegate.streams.contracts.record import Record, headers
-from sluicegate.streams.errors import BufferFull
+from sluicegate.streams.errors import BufferFull, SluicegateError
 
 LONGEST_KEY = 256 * 1024  # bytes; it stands twice in a result
 LONGEST_TRACE = 256  # bytes; the standard's has 55
@@ -42,7 +46,8 @@ class Groups:
     record; `elders` the groups of earlier versions of the rule that finish beside these, oldest first: the limits of
     the partition hold for all together; `idle` the moment since which the time of the last record is kept (see
     Completion.due); `closed` are those of `states` whose windows have closed; `left_out` gets the offsets of records
-    that are neither in a group nor refused, while it is a set. With `notes`, each group that ends is an event, too.
+    that are neither in a group nor refused, while it is a set; `faults` are the groups at which the engine failed. With
+    `notes`, each group that ends is an event, too.
     """
 
     __slots__ = (
@@ -55,6 +60,7 @@ class Groups:
         "counts",
         "elders",
         "events",
+        "faults",
         "full",
         "heap",
         "idle",
@@ -79,6 +85,7 @@ class Groups:
         self.asked: dict[bytes, int] = {}
         self.closed: dict[bytes, ClosedState] = {}
         self.left_out: set[int] | None = None
+        self.faults = GroupFaults()
         self.bytes = 0
         self.behind = False
         self.idle = 0.0
@@ -164,11 +171,32 @@ class Groups:
         if on_timeout == "discard":
             self.counts["discarded"] += 1
             return
-        fire = self.fired(key, state, reason, now, self.rule.values(state, bags))
-        if on_timeout == "fire":
-            self.emit(fire)
-        else:  # a dead letter is no result
-            self.events.append(fire)
+        # a dead letter is no result
+        self.let_out(
+            self.fired, key, state, bags, reason, now, self.emit if on_timeout == "fire" else self.events.append
+        )
+
+    def let_out(
+        self,
+        fired: Callable[..., Fire],
+        key: bytes,
+        state: GroupState,
+        bags: Bags,
+        reason: str,
+        now: float,
+        send: Callable[[Fire], object],
+    ) -> None:
+        """Compute the result and send it. A group that is given up becomes a dead letter with the fields that can be
+        computed. Raises GroupFault."""
+        try:
+            if self.faults and self.faults.gives_up(group := fired(key, state, reason, now, {})):
+                self.events.append(self.faults.letter(replace(group, values=self.rule.computable(state, bags))))
+                return
+            send(fired(key, state, reason, now, self.rule.values(state, bags)))
+        except (SluicegateError, failpoints.Failpoint):
+            raise
+        except Exception as error:
+            raise fault(error, fired(key, state, reason, now, {})) from error
 
     def flush(self, key: bytes, now: float) -> None:
         """Close the group for good, and let out what is in no result yet."""

@@ -1,6 +1,7 @@
 """An aggregation, compiled: how a record becomes a key and values, when a group is complete, what its result says."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from math import isfinite
 from typing import Any, Literal
@@ -124,6 +125,14 @@ class Rule:
     def values(self, state: GroupState, bags: Bags) -> dict[str, Any]:
         """The computed fields of a result."""
         return {name: read(state, bags) for name, read in self.plan.reads}
+
+    def computable(self, state: GroupState, bags: Bags) -> dict[str, Any]:
+        """As `values`, without the fields that raise an error."""
+        values = dict[str, Any]()
+        for name, read in self.plan.reads:
+            with suppress(Exception):
+                values[name] = read(state, bags)
+        return values
 
     def overflowed(self, values: Mapping[str, Any]) -> list[str]:
         """The sums and means of these computed fields that no double holds."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from sluicegate.streams.aggregation.events import Event
+from sluicegate.streams.aggregation.group_faults import engine_faults
 from sluicegate.streams.contracts.values import Claim, Partition
 from sluicegate.streams.errors import EngineFault, SluicegateError
 from sluicegate.streams.handlers.session import PreparedCommit
@@ -13,7 +14,6 @@ from sluicegate.streams.observe.counting import count_events
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.observe.tracing import Spans
 from sluicegate.streams.ownership.claims import LOST, SLICE_SECONDS, Claims
-from sluicegate.streams.ownership.crash import engine_faults
 from sluicegate.streams.ownership.owner import Owner
 from sluicegate.streams.ownership.setting import AgentRuntime
 from sluicegate.streams.ownership.status import count_receipts, trace_fires

@@ -14,6 +14,7 @@ import structlog
 
 from sluicegate.streams import failpoints
 from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.aggregation.group_faults import engine_faults
 from sluicegate.streams.calling.pool import InlinePool, Pool
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import (
@@ -37,7 +38,6 @@ from sluicegate.streams.observe.tracing import Spans
 from sluicegate.streams.outbox.relay import Outgoing, Shard
 from sluicegate.streams.ownership.checks import informational
 from sluicegate.streams.ownership.claims import LOST, SLICE_SECONDS, Claims
-from sluicegate.streams.ownership.crash import engine_faults
 from sluicegate.streams.ownership.owner import Owner
 from sluicegate.streams.ownership.setting import AgentRuntime
 from sluicegate.streams.ownership.status import partition_report

@@ -31,8 +31,8 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from sluicegate.streams.agent import Handler
+from sluicegate.streams.aggregation.group_faults import DEATHS
 
-DEATHS = 3  # the least number of process ends after which an item counts as their cause
 COMPANY = 2  # a shared batch is a suspect after more leases among others than this
 ALONE = 1_000  # one run alone, in the one number that a store keeps for a shared batch
 

@@ -7,6 +7,7 @@ from typing import Any
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.aggregation.clauses import ClauseFailed, clause
 from sluicegate.streams.aggregation.events import Event, Fire, Unhandled
+from sluicegate.streams.aggregation.group_faults import engine_faults
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.results import ResultFields, Results, document, of_result
 from sluicegate.streams.contracts.ids import Identify
@@ -42,7 +43,10 @@ class LookingResults(Aggregating):
 
     def run(self, items: Sequence[Item], identify: Identify, session: Any, place: TopicPartition) -> Sequence[Event]:
         """Raises LookupFailed, ExpressionStopped."""
-        asked = [self._asked(item) for item in items]
+        asked: list[Keys | None] = []
+        for item in items:
+            with engine_faults(item):
+                asked.append(self._asked(item))
         looked_up = self._lookups.read(session, [keys for keys in asked if keys is not None])
         self._outcomes = Counter()
         events: list[Event] = []
@@ -50,7 +54,8 @@ class LookingResults(Aggregating):
             if keys is None or not isinstance(item, Fire):
                 events.append(item)  # type: ignore[arg-type]  # an aggregation yields no messages
             else:
-                events += self._enriched(item, keys, looked_up)
+                with engine_faults(item):
+                    events += self._enriched(item, keys, looked_up)
         return events
 
     def counted(self, groups: Groups) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from sluicegate.schemas import Codec, cloud_events, json
 from sluicegate.schemas import codec as named_codec
 from sluicegate.schemas.codecs import Unwritable
-from sluicegate.streams import formats
+from sluicegate.streams import failpoints, formats
 from sluicegate.streams.agent import Agent, EventEnvelope
 from sluicegate.streams.aggregation.events import (
     WHOLE,
@@ -23,6 +23,7 @@ from sluicegate.streams.aggregation.events import (
     TimeMark,
     Unhandled,
 )
+from sluicegate.streams.aggregation.group_faults import fault
 from sluicegate.streams.aggregation.results import document, rfc3339
 from sluicegate.streams.causes import cause
 from sluicegate.streams.contracts.ids import Identify, dead_ids, fire_ids, history_id, output_id, retry_id
@@ -31,7 +32,7 @@ from sluicegate.streams.contracts.record import Header, Record
 from sluicegate.streams.contracts.record import headers as headers_of
 from sluicegate.streams.contracts.stores import OutputFacts
 from sluicegate.streams.contracts.values import OutboxRow, Partition
-from sluicegate.streams.errors import ProduceStopped
+from sluicegate.streams.errors import ProduceStopped, SluicegateError
 from sluicegate.streams.outbox.connect_headers import connect_headers
 from sluicegate.streams.outbox.history import untold
 from sluicegate.streams.outbox.sizes import cut
@@ -120,32 +121,38 @@ class Rows:
 
     def make(self, events: Sequence[Event], on_timeout: str) -> list[OutboxRow]:
         """The rows of these events, in order; timeouts make none, and a group that ended only if no other event tells
-        it. Raises SystemNotReady when an output topic cannot be described."""
-        rows = []
+        it. Raises SystemNotReady when an output topic cannot be described, and EngineFault."""
+        rows: list[OutboxRow] = []
+        event: Event | None = None
         untold_ends = untold(self._agent, events)
-        for event in events:
-            if isinstance(event, Fire) and event.outputs is not None:
-                rows += [
-                    self._result(event, index, self._targets[number], content, self._of_group(event))
-                    for index, (number, content) in enumerate(event.outputs)
-                    if event.again in (None, WHOLE, index)
-                ]
-            elif isinstance(event, Fire):
-                dead = event.reason == "timeout" and on_timeout == "dead-letter" and not event.retries
-                rows.append(self._fire(event, TIMED_OUT if dead else None))
-            elif isinstance(event, Sent):
-                rows.append(self._sent(event))
-            elif isinstance(event, Unhandled):
-                why = (event.stage, event.reason, event.error, event.attempts, event.where, event.clause)
-                rows.append(self._fire(event.fire, why))
-            elif isinstance(event, BadItem):
-                rows.append(self._bad_item(event))
-            elif isinstance(event, TimeMark):
-                rows += self._marks(event)
-            elif isinstance(event, Refused):
-                rows.append(self._dead(event))
-            elif isinstance(event, GroupEnded) and event.fire.number in untold_ends:
-                rows.append(self._ended(event))
+        try:
+            for event in events:
+                if isinstance(event, Fire) and event.outputs is not None:
+                    rows += [
+                        self._result(event, index, self._targets[number], content, self._of_group(event))
+                        for index, (number, content) in enumerate(event.outputs)
+                        if event.again in (None, WHOLE, index)
+                    ]
+                elif isinstance(event, Fire):
+                    dead = event.reason == "timeout" and on_timeout == "dead-letter" and not event.retries
+                    rows.append(self._fire(event, TIMED_OUT if dead else None))
+                elif isinstance(event, Sent):
+                    rows.append(self._sent(event))
+                elif isinstance(event, Unhandled):
+                    why = (event.stage, event.reason, event.error, event.attempts, event.where, event.clause)
+                    rows.append(self._fire(event.fire, why))
+                elif isinstance(event, BadItem):
+                    rows.append(self._bad_item(event))
+                elif isinstance(event, TimeMark):
+                    rows += self._marks(event)
+                elif isinstance(event, Refused):
+                    rows.append(self._dead(event))
+                elif isinstance(event, GroupEnded) and event.fire.number in untold_ends:
+                    rows.append(self._ended(event))
+        except (SluicegateError, failpoints.Failpoint):
+            raise
+        except Exception as error:
+            raise fault(error, event) from error
         return rows
 
     def _sent(self, sent: Sent) -> OutboxRow:

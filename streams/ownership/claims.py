@@ -13,6 +13,7 @@ from typing import NamedTuple
 import structlog
 
 from sluicegate.streams.aggregation.events import Event
+from sluicegate.streams.aggregation.group_faults import engine_faults
 from sluicegate.streams.calling.backoff import Backoff
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import TopicPartition
@@ -173,10 +174,11 @@ class Claims:
         partition = Partition(self._app, self._setting.agent.name, *place)
         before = self._last.get(place)
         rows = self._setting.rows(partition, self._setting.agent)
-        owner = Owner(partition, self._setting, rows, before.faults if before else 0)
         if before is None:
+            owner = Owner(partition, self._setting, rows)
             owner.since = now
         else:
+            owner = Owner(partition, self._setting, rows, before.faults, before.group_faults)
             owner.newest, owner.since, owner.fault = before.newest, before.since, before.fault
         self._last[place] = owner
         steps = owner.take(self._token(), now, self._versions.get(partition, NOTHING))
@@ -185,13 +187,15 @@ class Claims:
     def _advance(self, place: TopicPartition, deadline: float) -> None:
         taking = self._taking[place]
         try:
-            for events in taking.steps:
-                if events is not None:
-                    self._ended(taking.owner, events)
-                if self._clock() >= deadline:
-                    return
+            with engine_faults():
+                for events in taking.steps:
+                    if events is not None:
+                        self._ended(taking.owner, events)
+                    if self._clock() >= deadline:
+                        return
         except LOST as error:
             self._taking.pop(place, None)
+            self.owners.pop(place, None)
             self._give_up(place, taking.owner, error, owned=False)
         else:
             self._ready(place, taking)
@@ -231,7 +235,8 @@ class Claims:
 
     def _fetch(self, place: TopicPartition, taking: TakeOver) -> None:
         try:
-            self._read(place, taking)
+            with engine_faults():
+                self._read(place, taking)
         except LOST as error:
             self._give_up(place, taking.owner, error, owned=False)
 
@@ -286,8 +291,7 @@ class Claims:
         self.intake.begins(place)
         self._apart.forget(place)
         if isinstance(error, EngineFault):
-            owner.marks.failed()
-            owner.faults, owner.fault = owner.faults + 1, str(error)
+            owner.failed(error)
         self._clear_crash_mark(owner)
         if isinstance(error, NotAuthenticated):
             raise error
@@ -301,7 +305,8 @@ class Claims:
             self.intake.waits(place, error)
             self._waiting[place] = self._clock()
             return
-        self._failures.note(place, str(error), owned)
+        shown = f"the engine failed, please report it: {error}" if isinstance(error, EngineFault) else str(error)
+        self._failures.note(place, shown, owned)
         if isinstance(error, HandlerFailed):  # its handling logged it
             self._waiting[place] = self._clock() + error.delay
             return

@@ -16,18 +16,16 @@ partition is fetched apart from others, batch by batch, and each commit writes t
 ended three processes, the last of which fetched it apart, halts the partition (Unfetchable).
 
 An error that the engine does not expect counts like a death, without one: the partition is claimed again under another
-name of the process, and its other partitions go on.
+name of the process, and its other partitions go on. An error while a group ends counts for the group, and leaves no
+mark (streams/aggregation/group_faults.py).
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from itertools import takewhile
 
-from sluicegate.streams import failpoints
-from sluicegate.streams.causes import short
+from sluicegate.streams.aggregation.group_faults import DEATHS
 from sluicegate.streams.contracts.values import CrashMark
-from sluicegate.streams.errors import EngineFault, SluicegateError, Unfetchable
-from sluicegate.streams.handlers.attempts import DEATHS, Bounds, Suspicion, begins
+from sluicegate.streams.errors import Unfetchable
+from sluicegate.streams.handlers.attempts import Bounds, Suspicion, begins
 
 STEP = 100
 BATCH, STEPS, SINGLE = "", "+", "!"  # how the name of a process ends: how it was working when it wrote it
@@ -128,37 +126,4 @@ class CrashMarks:
 
     def names(self) -> tuple[str, ...]:
         """The names to remove when this process, alive, lets go of the partition."""
-        return tuple(self._process + end for end in ENDS) if self.set else ()
-
-
-def _caused(names: Sequence[str], alone: str) -> bool:
-    """Whether these processes died of one cause: DEATHS of them, and `alone` is how the name of the last one ends."""
-    last = sum(1 for _ in takewhile(lambda name: name.endswith(alone), reversed(names)))
-    return begins(Suspicion(len(names) - last, last), Bounds(DEATHS, proven=True)) == "never"
-
-
-def check_fetches(names: Sequence[str], offset: int) -> None:
-    """Raises Unfetchable if the records at `offset` ended the processes of a mark that fetched them."""
-    fetches = [name for name in names if name.endswith((FETCH, APART))]
-    if _caused(fetches, APART):
-        raise Unfetchable(
-            f"{len(fetches)} processes ended while they fetched the records at offset {offset}: unpacked, they may be "
-            "larger than the memory; give the worker more, then `sluicegate accept-gap` has it fetch them again, or "
-            "with --to OFFSET goes on behind them"
-        )
-
-
-@contextmanager
-def engine_faults() -> Iterator[None]:
-    """Raises EngineFault for an error that the engine does not expect. Its text quotes no record."""
-    try:
-        yield
-    except (SluicegateError, failpoints.Failpoint):
-        raise
-    except Exception as error:
-        trace = error.__traceback__
-        while trace is not None and trace.tb_next is not None:
-            trace = trace.tb_next
-        code = trace.tb_frame.f_code if trace is not None else None
-        place = f" in {code.co_qualname} ({short(code.co_filename)}:{trace.tb_lineno})" if code and trace else ""
-        raise EngineFault(f"{type(error).__name__}{place}") from error
+        return tuple(self._process + end for end in (BATCH, STEPS, SINGLE)) if self.set else ()

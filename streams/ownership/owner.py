@@ -15,11 +15,20 @@ from sluicegate.streams.aggregation.changelog import Changelog
 from sluicegate.streams.aggregation.entry import Section
 from sluicegate.streams.aggregation.events import WINDOW, Event, Fire, KeptItem
 from sluicegate.streams.aggregation.events_read import as_read
+from sluicegate.streams.aggregation.group_faults import GroupFaults
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.taking import taken
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.values import Changes, Claim, CrashMark, OutboxRow, Partition, Source, TopicFacts
-from sluicegate.streams.errors import ChangelogIncomplete, Fenced, Halt, HandlerFailed, StoreSwapped
+from sluicegate.streams.errors import (
+    ChangelogIncomplete,
+    EngineFault,
+    Fenced,
+    GroupFault,
+    Halt,
+    HandlerFailed,
+    StoreSwapped,
+)
 from sluicegate.streams.handlers.handling import decided
 from sluicegate.streams.handlers.held import WaitingItems, offset_of
 from sluicegate.streams.handlers.processor import Aggregating, Item, RecordProcessor
@@ -55,15 +64,23 @@ class Owner:
     """`partition` under `claim`. `offset` is the next one to read. Records between the claim's offset and it are not
     committed yet."""
 
-    def __init__(self, partition: Partition, setting: AgentRuntime, rows: Rows, faults: int = 0) -> None:
-        """`faults` is as in CrashMarks."""
+    def __init__(
+        self,
+        partition: Partition,
+        setting: AgentRuntime,
+        rows: Rows,
+        faults: int = 0,
+        group_faults: GroupFaults | None = None,
+    ) -> None:
+        """`faults` is as in CrashMarks, `group_faults` those of earlier claims of this process."""
         self.partition, self._setting, self._rows = partition, setting, rows
         self.groups = groups_of(setting.rule, bool(setting.agent.history))
         self.windows = windows_of(self.groups)
         self.origin, self.awaits = windowed.origin_of(self.groups), windowed.awaiting(self.groups)
         self.senders = ReceivedShards(partition.topic)
         self.dedupe = DuplicateFilter(setting.ids) if setting.ids else None
-        self.faults, self.fault = faults, ""  # how often the engine failed here, and its last error
+        self.faults, self.fault = faults, ""  # how often the engine failed at a record here, and its last error
+        self.groups.faults = self.group_faults = GroupFaults() if group_faults is None else group_faults
         self.marks = CrashMarks(setting.process, faults)
         self._inbox: list[Item] = []  # messages for the handlers
         self.held = WaitingItems()
@@ -107,6 +124,8 @@ class Owner:
             setting.schemas.begin(before)
         self._switch = judged(before, setting, partition)
         self.older = Generations(setting, self._switch.every, type(setting.processor) is Aggregating)
+        for each in self.older:
+            each.groups.faults = self.group_faults
         self._changelog = Changelog(
             self.groups,
             self.claim.first,
@@ -359,6 +378,14 @@ class Owner:
         changes = Changes(offset, epoch, trying=mark(offset), source=self._source)
         self.claim = self._setting.store.commit(self.claim, changes)
         self.tick(monotonic, inf)  # `monotonic` is from before the commit
+
+    def failed(self, error: EngineFault) -> None:
+        """The engine failed, at a group or with records in hand: count it. This owner has ended."""
+        if isinstance(error, GroupFault):
+            self.group_faults.note(error)
+        else:
+            self.marks.failed()
+            self.faults, self.fault = self.faults + 1, str(error)
 
     def refuse_crashed(self, record: Record, monotonic: float) -> None:
         """This record ended the process, or failed in the engine, three times: make it a dead letter with its bytes

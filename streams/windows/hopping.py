@@ -135,12 +135,10 @@ class HoppingGroups(WindowGroups):
         """Fire the next window of a key, and drop the pane for which it was the last one."""
         members, state = self._window(key)
         self._sent += sum(self.states[pane][BYTES] for pane in members)
-        values = self.rule.values(state, self._merged(members))
-        fire = self._fired(key, state, values, reason, now)
         if self.notes:
-            self.events.append(GroupEnded(replace(fire, values={})))
+            self.events.append(GroupEnded(self._fired(key, state, reason, now, {})))
+        self.let_out(self._fired, key, state, self._merged(members), reason, now, self.emit)
         self._go_on(key, state[NEXT])
-        self.emit(fire)
 
     def _window(self, key: bytes) -> tuple[list[bytes], GroupState]:
         """The panes of the next window of a key, and its state."""
@@ -179,7 +177,7 @@ class HoppingGroups(WindowGroups):
                 into.update(bag) if type(into) is dict else into.extend(bag)
         return merged
 
-    def _fired(self, key: bytes, state: GroupState, values: dict[str, Any], reason: str, now: float) -> Fire:
+    def _fired(self, key: bytes, state: GroupState, reason: str, now: float, values: dict[str, Any]) -> Fire:
         start, by = state[NEXT], self._closing
         at = self.event.silent_at if by == "idle" else self._next_offset if by == AT_MOST else -1
         window = Closing(start, start + self.tumbling.size, by, self.event.watermark, next=at, shared=True)

@@ -93,13 +93,12 @@ class LateGroups(WindowGroups):
     def _send(self, key: bytes, reason: str, now: float) -> None:
         """Let out the result of a group that stays."""
         state, bags = self.states[key], [bag.copy() for bag in self.bags.get(key, ())]
-        fire = self.fired(key, state, reason, now, self.rule.values(state, bags))
+        self._note(key, state, reason, now)
+        self.let_out(self.fired, key, state, bags, reason, now, self.emit)
         self.after.told(key, self._revision)
         if (span := self.span(key, state)).closes > self.event.watermark:
             self.cut.add(span.start)
         self.touched[key] = state
-        self._note(key, state, reason, now)
-        self.emit(fire)
 
     def leaves(self, group: bytes, state: GroupState) -> float:
         if group in self.closed:

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from sluicegate.connectors import open_store
-from sluicegate.streams.handlers.attempts import COMPANY, DEATHS
+from sluicegate.streams.aggregation.group_faults import DEATHS
+from sluicegate.streams.handlers.attempts import COMPANY
 from sluicegate.streams.shared.shared_records import buffer_name
 from tests.chaos import cells
 from tests.chaos.cells import Cell

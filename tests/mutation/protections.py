@@ -174,8 +174,16 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     ),
     "engine-faults": (
         Edit(
-            "streams/ownership/crash.py", "    except (SluicegateError, failpoints.Failpoint):", "    except Exception:"
+            "streams/aggregation/group_faults.py",
+            "    except (SluicegateError, failpoints.Failpoint):",
+            "    except Exception:",
         ),
+    ),
+    "group-faults": (
+        Edit("streams/ownership/owner.py", "            self.group_faults.note(error)", "            pass"),
+    ),
+    "restore-net": (
+        Edit("streams/ownership/claims.py", "            with engine_faults():\n", "            if True:\n"),
     ),
     "clear-crash-mark": (Edit("streams/ownership/claims.py", "        if owner.marks.names():", "        if False:"),),
     # -- handlers ------------------------------------------------------------------------------------------------------

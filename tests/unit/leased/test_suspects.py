@@ -8,8 +8,9 @@ import pytest
 from sluicegate.connectors.memory.buffer import MemoryBuffer
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Agent, Aggregation, App, Destination, Handler, Outbox, Reducer
+from sluicegate.streams.aggregation.group_faults import DEATHS
 from sluicegate.streams.engine.build_shared import gate_of
-from sluicegate.streams.handlers.attempts import COMPANY, DEATHS
+from sluicegate.streams.handlers.attempts import COMPANY
 from sluicegate.streams.shared.shared_fires import SharedFires
 from sluicegate.streams.shared.shared_records import buffer_name
 from sluicegate.streams.testing.driver import TestDriver
