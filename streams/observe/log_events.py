@@ -36,7 +36,7 @@ EVENTS: Mapping[str, str] = {
     "partition.claimed": "The worker owns a partition.",
     "partition.crash_mark_not_cleared": "The store did not clear the mark of a call. It is tried again.",
     "partition.fault": "The engine raised an error that it does not expect: please report it. The partition is claimed "
-    "again and takes smaller steps. The record that is the cause becomes a dead letter after the third time.",
+    "again and takes smaller steps. The record or group that is the cause is a dead letter after the third time.",
     "partition.fenced": "Another process claimed a partition. What this worker had not committed is dropped.",
     "partition.halted": "A partition stops, because to continue could lose or repeat records. `code` says why.",
     "partition.not_readable_yet": "A partition that is being claimed cannot be read yet.",

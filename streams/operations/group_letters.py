@@ -49,7 +49,10 @@ def group(app: str, agent: Agent, letter: Letter, read: ReadRange) -> Fire:
         fire = _without_values(agent, letter, headers, again)
         if letter.value is None or letter.reason == "overflow" or CUT in headers:
             return msgspec.structs.replace(fire, values=_counted(app, agent, letter, fire, read))
-        return msgspec.structs.replace(fire, **_of_document(agent, letter.value))
+        known = _of_document(agent, letter.value)
+        if letter.stage == "crash" and not known["values"].keys() >= _computed(agent):
+            known["values"] = _counted(app, agent, letter, fire, read)
+        return msgspec.structs.replace(fire, **known)
     except (msgspec.MsgspecError, LookupError, ValueError, TypeError) as error:
         raise Unrepairable(f"its letter does not hold the group ({type(error).__name__}); {REPLAY}") from error
 
@@ -107,6 +110,10 @@ def _of_document(agent: Agent, value: bytes) -> dict[str, Any]:
     opened, closed = (_seconds(msgspec.json.decode(document[name], type=str)) for name in ("opened_at", "closed_at"))
     values = {name: value for name, value in document.items() if name not in WINDOWED}
     return {"opened": opened, "closed": closed, "values": values}
+
+
+def _computed(agent: Agent) -> set[str]:
+    return {reducer.name for reducer in (agent.aggregation.compute if agent.aggregation is not None else ())}
 
 
 def _window(agent: Agent, headers: dict[str, str]) -> Closing | None:

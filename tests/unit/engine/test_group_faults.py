@@ -3,20 +3,24 @@ the third time, the partition is tried again, and everything else goes on."""
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import structlog
 
 from sluicegate.connectors.memory.state import MemoryStore
-from sluicegate.streams.agent import Window
+from sluicegate.streams.agent import Handler, Window
 from sluicegate.streams.aggregation import group_faults
 from sluicegate.streams.aggregation.changelog import Changelog
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.journal.amending import Person
+from sluicegate.streams.operations import dead_groups
+from sluicegate.streams.operations.dead_letters import Letter, letters
 from sluicegate.streams.outbox.rows import Rows
 from tests.mutation.twins import without
-from tests.unit.engine import scene
+from tests.unit.engine import handlers, scene
 from tests.unit.engine.driver import Driver, Log, ManualClock, distinct, header
 from tests.unit.engine.scene import COMPUTE, an_agent, dead, feed, shown, totals
 
@@ -94,10 +98,8 @@ def test_a_group_that_ends_by_its_deadline_is_a_dead_letter_after_the_third_time
     assert "secret" not in str(lines)
 
 
-def test_a_field_that_cannot_be_computed_is_not_in_the_letter(
-    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fed(log)
+def broken_field(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Computing the field raises where its value is BAD."""
     made = Rule.__init__
 
     def breaks(self: Rule, *args: Any) -> None:
@@ -112,6 +114,13 @@ def test_a_field_that_cannot_be_computed_is_not_in_the_letter(
         self.plan = self.plan._replace(reads=((name, reads),))
 
     monkeypatch.setattr(Rule, "__init__", breaks)
+
+
+def test_a_field_that_cannot_be_computed_is_not_in_the_letter(
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fed(log)
+    broken_field(monkeypatch)
     driven(log, store, clock)
     (letter,) = distinct(log, "dead")
     assert "total" not in json.loads(letter.v or b"null")
@@ -207,3 +216,40 @@ def test_without_the_net_such_an_error_ends_the_process(
     broken_restore(monkeypatch)
     with without("restore-net"), pytest.raises(ZeroDivisionError):
         Driver(agent, store, log, clock).give(0).turns()
+
+
+def whole_groups(log: Log) -> list[Letter]:
+    return [each for each in letters(log.topics["dead"][0], "app", ["sums"]) if each.whole]
+
+
+def test_its_handler_is_called_again_with_dead_retry(
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fed(log)
+    agent = replace(an_agent(count=9, since_first=30.0), handler=Handler((f"{handlers.__name__}:result",)))
+    with monkeypatch.context() as broken:
+        in_results(broken)
+        driver = Driver(agent, store, log, clock).give(0)
+        for _ in range(20):
+            driver.later(3).turns(3)
+    assert dead(log) == [("1", "crash")]
+    before = len(distinct(log, "out"))
+    (letter,) = whole_groups(log)
+    person = Person("me@here", "mended", "hand 1")
+    assert dead_groups.left_out(agent, letter) is None
+    assert dead_groups.retry(store, "app", agent, [letter], lambda: person, False) == (1, [])
+    for _ in range(3):
+        driver.later(3).turns(4)
+    assert len(distinct(log, "out")) == before + 1
+    assert distinct(log, "out")[-1].k == b"b"
+
+
+def test_a_letter_without_all_fields_is_left_out(
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fed(log)
+    broken_field(monkeypatch)
+    driven(log, store, clock)
+    (letter,) = whole_groups(log)
+    agent = replace(an_agent(), handler=Handler((f"{handlers.__name__}:result",)))
+    assert "its letter does not hold the group" in (dead_groups.left_out(agent, letter) or "")
