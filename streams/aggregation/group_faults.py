@@ -5,14 +5,11 @@ the same group. It counts. When the engine failed DEATHS times at a group, the g
 others go on. The counts outlive a claim, and end with the process: such an error does not end it.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
-from sluicegate.streams import failpoints
 from sluicegate.streams.aggregation.events import Fire, Unhandled
 from sluicegate.streams.causes import short
-from sluicegate.streams.errors import EngineFault, GroupFault, SluicegateError
+from sluicegate.streams.errors import EngineFault, GroupFault
 
 DEATHS = 3
 """How often the engine fails at a record or a group, or a record ends its process, before it becomes a dead letter."""
@@ -32,17 +29,6 @@ class GroupFaults(dict[int | tuple[int, ...], tuple[int, str]]):
         """The dead letter of a group that is given up."""
         why = f"the engine failed three times at this group; please report it: {self[group.number][1]}"
         return Unhandled(group, why, DEATHS, "crash", stage="crash")
-
-
-@contextmanager
-def engine_faults(event: Any = None) -> Iterator[None]:
-    """Raises EngineFault for an error that the engine does not expect: GroupFault if the event is one of a group."""
-    try:
-        yield
-    except (SluicegateError, failpoints.Failpoint):
-        raise
-    except Exception as error:
-        raise fault(error, event) from error
 
 
 def fault(error: Exception, event: Any = None) -> EngineFault:

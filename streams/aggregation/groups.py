@@ -9,7 +9,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from sluicegate.streams import failpoints
 from sluicegate.streams.aggregation.entry import ClockState, ClosedState, OriginState
 from sluicegate.streams.aggregation.events import (
     COUNT_LOWERED,
@@ -193,7 +192,7 @@ class Groups:
                 self.events.append(self.faults.letter(replace(group, values=self.rule.computable(state, bags))))
                 return
             send(fired(key, state, reason, now, self.rule.values(state, bags)))
-        except (SluicegateError, failpoints.Failpoint):
+        except SluicegateError:
             raise
         except Exception as error:
             raise fault(error, fired(key, state, reason, now, {})) from error

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from sluicegate.streams.aggregation.events import Event
-from sluicegate.streams.aggregation.group_faults import engine_faults
 from sluicegate.streams.contracts.values import Claim, Partition
 from sluicegate.streams.errors import EngineFault, SluicegateError
+from sluicegate.streams.handlers.engine_faults import engine_faults
 from sluicegate.streams.handlers.session import PreparedCommit
 from sluicegate.streams.observe.counting import count_events
 from sluicegate.streams.observe.metrics import Meter

@@ -14,7 +14,6 @@ import structlog
 
 from sluicegate.streams import failpoints
 from sluicegate.streams.agent import Agent, App
-from sluicegate.streams.aggregation.group_faults import engine_faults
 from sluicegate.streams.calling.pool import InlinePool, Pool
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import (
@@ -31,6 +30,7 @@ from sluicegate.streams.engine.commits import Commits
 from sluicegate.streams.engine.event_clock import EventClocks
 from sluicegate.streams.engine.time_warnings import TimeWarnings
 from sluicegate.streams.errors import Fenced, PersistenceError, ProduceStopped, SystemNotReady
+from sluicegate.streams.handlers.engine_faults import engine_faults
 from sluicegate.streams.lookups.tables import TopicTables
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.observe.report import WorkerReport

@@ -7,11 +7,11 @@ from typing import Any
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.aggregation.clauses import ClauseFailed, clause
 from sluicegate.streams.aggregation.events import Event, Fire, Unhandled
-from sluicegate.streams.aggregation.group_faults import engine_faults
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.results import ResultFields, Results, document, of_result
 from sluicegate.streams.contracts.ids import Identify
 from sluicegate.streams.contracts.stores import TopicPartition
+from sluicegate.streams.handlers.engine_faults import engine_faults
 from sluicegate.streams.handlers.processor import Aggregating, Item
 from sluicegate.streams.lookups.rows import Keys, LookedUp, Lookups, as_key, says
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from sluicegate.schemas import Codec, cloud_events, json
 from sluicegate.schemas import codec as named_codec
 from sluicegate.schemas.codecs import Unwritable
-from sluicegate.streams import failpoints, formats
+from sluicegate.streams import formats
 from sluicegate.streams.agent import Agent, EventEnvelope
 from sluicegate.streams.aggregation.events import (
     WHOLE,
@@ -149,7 +149,7 @@ class Rows:
                     rows.append(self._dead(event))
                 elif isinstance(event, GroupEnded) and event.fire.number in untold_ends:
                     rows.append(self._ended(event))
-        except (SluicegateError, failpoints.Failpoint):
+        except SluicegateError:
             raise
         except Exception as error:
             raise fault(error, event) from error

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import structlog
 
 from sluicegate.streams.aggregation.events import Event
-from sluicegate.streams.aggregation.group_faults import engine_faults
 from sluicegate.streams.calling.backoff import Backoff
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import TopicPartition
@@ -32,6 +31,7 @@ from sluicegate.streams.errors import (
     TopicRecreated,
     Unfetchable,
 )
+from sluicegate.streams.handlers.engine_faults import engine_faults
 from sluicegate.streams.handlers.slow import given_back
 from sluicegate.streams.observe.counting import count_events
 from sluicegate.streams.observe.metrics import Meter

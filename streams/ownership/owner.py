@@ -124,8 +124,6 @@ class Owner:
             setting.schemas.begin(before)
         self._switch = judged(before, setting, partition)
         self.older = Generations(setting, self._switch.every, type(setting.processor) is Aggregating)
-        for each in self.older:
-            each.groups.faults = self.group_faults
         self._changelog = Changelog(
             self.groups,
             self.claim.first,
@@ -216,6 +214,8 @@ class Owner:
             groups = self._changelog.older[left.number]
             check_scope(groups.rule, self.partition, self._setting, left.policy)
             refuse_left(left, len(groups.states), self.partition)
+        for each in self.older:
+            each.groups.faults = self.group_faults
         offset = self.older.begin(self.claim, before.name if before is not None else "")
         self.groups.elders = self.older.finishing()
         older = self.older.by_number()

@@ -174,7 +174,7 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     ),
     "engine-faults": (
         Edit(
-            "streams/aggregation/group_faults.py",
+            "streams/handlers/engine_faults.py",
             "    except (SluicegateError, failpoints.Failpoint):",
             "    except Exception:",
         ),
