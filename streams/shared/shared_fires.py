@@ -16,11 +16,12 @@ from functools import partial
 import structlog
 
 from sluicegate.streams import failpoints
+from sluicegate.streams.aggregation.group_faults import DEATHS, fault
 from sluicegate.streams.calling.backoff import Backoff
 from sluicegate.streams.calling.calls import BackgroundCalls
 from sluicegate.streams.contracts.leased import AggregatorBuffer
 from sluicegate.streams.contracts.leased_values import Gate, SealedBatch
-from sluicegate.streams.errors import ConcurrencyError, Halt, SluicegateError
+from sluicegate.streams.errors import ConcurrencyError, EngineFault, Halt, SluicegateError
 from sluicegate.streams.handlers.attempts import (
     COMPANY,
     UNSUSPECTED,
@@ -33,12 +34,15 @@ from sluicegate.streams.handlers.attempts import (
     bounds,
     suspicion_of,
 )
+from sluicegate.streams.handlers.engine_faults import engine_faults
 from sluicegate.streams.handlers.failures import Failures, Policy
 from sluicegate.streams.handlers.handling import Handling
 from sluicegate.streams.observe.counting import count_answers, count_events
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.shared.shared_firing import HandlerError, Made, SharedFiring
 
+Outcome = Made | HandlerError | EngineFault | None
+"""What became of a batch. None: another worker has it, or it is completed."""
 LOOK_EVERY = 0.25  # seconds between two looks for deadlines and for ended leases
 MOST = 1_000  # leased batches; at this limit intake waits
 AT_A_TIME = 100  # batches per look, and per completion
@@ -52,10 +56,10 @@ class BatchInHand:
     """A batch that this worker has leased. `at` is the time of its next attempt and `renew_at` the time at which its
     lease is renewed, both on the loop's clock. After a failure with few others it is tried `alone`, because it may be
     the cause. `marked`: the store has recorded that it begins alone. `returned`: a call has returned, so it did not end
-    the process."""
+    the process. `faults`: how often the engine failed at it, and `fault` is its last error."""
 
     __slots__ = (
-        *("alone", "at", "batch", "begins", "cancelled", "failures"),
+        *("alone", "at", "batch", "begins", "cancelled", "failures", "fault", "faults"),
         *("made", "marked", "renew_at", "returned", "running", "since"),
     )
 
@@ -65,6 +69,7 @@ class BatchInHand:
         self.running = self.cancelled = self.alone = self.marked = self.returned = False
         self.made: Made | None = None
         self.failures = Failures()
+        self.faults, self.fault = 0, ""
         self.begins: Begin = "together"
 
     @property
@@ -247,32 +252,42 @@ class SharedFires:
         if self._jobs.pop(job.batch.token, None) is not None:
             self._meter.count("lease_lost")
 
-    def _fire(self, jobs: Sequence[BatchInHand]) -> list[Made | HandlerError | None]:
-        """Runs in a thread. None: another worker has the batch, or it is completed."""
+    def _fire(self, jobs: Sequence[BatchInHand]) -> list[Outcome]:
+        """Runs in a thread."""
         outcomes = [job.made or self._made(job) for job in jobs]
         ends = [(job.batch, made.messages) for job, made in zip(jobs, outcomes, strict=True) if isinstance(made, Made)]
-        done = self._buffer.complete_all(self._name, ends) if ends else ()
+        with engine_faults():
+            done = self._buffer.complete_all(self._name, ends) if ends else ()
         if failpoints.armed and any(done):
             failpoints.hit("shared-completed")
         ours = iter(done)
         return [made if not isinstance(made, Made) or next(ours) else None for made in outcomes]
 
-    def _made(self, job: BatchInHand) -> Made | HandlerError:
+    def _made(self, job: BatchInHand) -> Made | HandlerError | EngineFault:
         if failpoints.armed:
             failpoints.hit("shared-sealed")
         try:
-            job.made = self._firing.made(job.batch, self._time(), job.failures, lambda: job.cancelled)
-        except HandlerError as error:
+            if job.faults >= DEATHS:
+                job.made = self._firing.given_up(job.batch, job.fault)
+            else:
+                job.made = self._firing.made(job.batch, self._time(), job.failures, lambda: job.cancelled)
+        except (HandlerError, EngineFault) as error:
             return error
+        except (SluicegateError, failpoints.Failpoint):
+            raise
+        except Exception as error:
+            return fault(error)
         return job.made
 
-    def _ended(self, jobs: Sequence[BatchInHand], outcomes: Sequence[Made | HandlerError | None]) -> None:
+    def _ended(self, jobs: Sequence[BatchInHand], outcomes: Sequence[Outcome]) -> None:
         if len(jobs) == self._together:
             self._together = min(AT_A_TIME, 2 * self._together)
         for job, outcome in zip(jobs, outcomes, strict=True):
             job.running, job.returned = False, True
             if isinstance(outcome, HandlerError):
                 self._judge(job, outcome)
+            elif isinstance(outcome, EngineFault):
+                self._faulty(job, outcome)
             elif outcome is None:
                 self._drop(job)
             else:
@@ -300,10 +315,18 @@ class SharedFires:
         if not isinstance(decision, Split):
             job.at = self._clock() + (decision.pause if isinstance(decision, TryAgain) else 0.0)
 
+    def _faulty(self, job: BatchInHand, error: EngineFault) -> None:
+        """The engine failed at the batch: count it, and try the batch again, alone."""
+        job.faults, job.fault, job.made = job.faults + 1, str(error), None
+        job.at, job.alone = self._clock() + self._backoff.delay(), True
+        self._log.error("shared.fault", batch=job.batch.id, times=job.faults, error=str(error))
+
     def _failed(self, jobs: Sequence[BatchInHand], error: SluicegateError) -> None:
         """The store did not answer: repeat the call with the handler's outputs."""
         for job in jobs:
             job.running, job.returned = False, True
+        if isinstance(error, EngineFault) and len(jobs) == 1:
+            return self._faulty(jobs[0], error)
         if isinstance(error, Halt):
             self.halt = error
             return

@@ -111,6 +111,15 @@ class SharedFiring:
             counted += [fire, *(each for each in events if isinstance(each, Unhandled | BadItem))]
         return Made(messages, counted, groups.outcomes, groups.counts["skipped"])
 
+    def given_up(self, batch: SealedBatch, error: str) -> Made:
+        """The messages of a batch at which the engine failed three times: each record as a dead letter."""
+        why = f"the engine failed three times at the group of this record; please report it: {error}"
+        records = unpacked(batch.entries)
+        events = [Refused(record.real, "crash", "crash", why) for record in records]
+        pairs = zip(events, records, strict=True)
+        messages = [message for event, record in pairs for message in self._messages([event], record, record)]
+        return Made(messages, events, {}, 0)
+
     def _groups(self, batch: SealedBatch, records: Sequence[SharedRecord], now: float) -> Groups:
         """Their events are one fire, unless the rule has changed since, or the group exceeds `max_bytes`."""
         reason = batch.reason

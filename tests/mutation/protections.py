@@ -182,6 +182,9 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     "group-faults": (
         Edit("streams/ownership/owner.py", "            self.group_faults.note(error)", "            pass"),
     ),
+    "shared-faults": (
+        Edit("streams/shared/shared_fires.py", "            if job.faults >= DEATHS:", "            if False:"),
+    ),
     "restore-net": (
         Edit("streams/ownership/claims.py", "            with engine_faults():\n", "            if True:\n"),
     ),
