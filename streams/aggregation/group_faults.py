@@ -9,13 +9,14 @@ from typing import Any
 
 from sluicegate.streams.aggregation.events import Fire, Unhandled
 from sluicegate.streams.causes import short
+from sluicegate.streams.contracts.values import GroupNumber
 from sluicegate.streams.errors import EngineFault, GroupFault
 
 DEATHS = 3
 """How often the engine fails at a record or a group, or a record ends its process, before it becomes a dead letter."""
 
 
-class GroupFaults(dict[int | tuple[int, ...], tuple[int, str]]):
+class GroupFaults(dict[GroupNumber, tuple[int, str]]):
     """How often the engine failed at the groups of one partition, and its last error, by the number of the group."""
 
     def note(self, fault: GroupFault) -> None:

@@ -10,8 +10,6 @@ from heapq import heapify, heappop, heappush, heapreplace
 from math import floor
 from typing import Any
 
-from msgspec.structs import replace
-
 from sluicegate.streams.agent import Window
 from sluicegate.streams.aggregation.accept import put
 from sluicegate.streams.aggregation.events import DROPPED, WINDOW, Closing, Fire, GroupEnded
@@ -210,7 +208,7 @@ class HoppingGroups(WindowGroups):
         while whole in self.panes:
             _, state = self._window(whole)
             if self.notes:
-                self.events.append(GroupEnded(self._fired(whole, state, {}, DROPPED, now)))
+                self.events.append(GroupEnded(self._fired(whole, state, DROPPED, now, {})))
             self._go_on(whole, state[NEXT])
 
     def drop(self, key: bytes) -> tuple[GroupState, Bags]:
