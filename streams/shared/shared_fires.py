@@ -41,7 +41,7 @@ from sluicegate.streams.observe.counting import count_answers, count_events
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.shared.shared_firing import HandlerError, Made, SharedFiring
 
-Outcome = Made | HandlerError | EngineFault | None
+BatchOutcome = Made | HandlerError | EngineFault | None
 """What became of a batch. None: another worker has it, or it is completed."""
 LOOK_EVERY = 0.25  # seconds between two looks for deadlines and for ended leases
 MOST = 1_000  # leased batches; at this limit intake waits
@@ -252,7 +252,7 @@ class SharedFires:
         if self._jobs.pop(job.batch.token, None) is not None:
             self._meter.count("lease_lost")
 
-    def _fire(self, jobs: Sequence[BatchInHand]) -> list[Outcome]:
+    def _fire(self, jobs: Sequence[BatchInHand]) -> list[BatchOutcome]:
         """Runs in a thread."""
         outcomes = [job.made or self._made(job) for job in jobs]
         ends = [(job.batch, made.messages) for job, made in zip(jobs, outcomes, strict=True) if isinstance(made, Made)]
@@ -279,7 +279,7 @@ class SharedFires:
             return fault(error)
         return job.made
 
-    def _ended(self, jobs: Sequence[BatchInHand], outcomes: Sequence[Outcome]) -> None:
+    def _ended(self, jobs: Sequence[BatchInHand], outcomes: Sequence[BatchOutcome]) -> None:
         if len(jobs) == self._together:
             self._together = min(AT_A_TIME, 2 * self._together)
         for job, outcome in zip(jobs, outcomes, strict=True):
