@@ -56,13 +56,15 @@ class IdRule:
         return KnownIds(f"{setting.by}:{setting.name or ''}", setting.horizon, setting.max_ids)
 
     def identity(self, record: Record) -> bytes | None:
-        """The record's id, or None if it has none that can be read. Raises ClauseFailed for one that cannot be
-        computed."""
+        """The record's id, or None if it has none. Raises ClauseFailed for an id that cannot be computed, and what the
+        decoder raises for one that cannot be read."""
         try:
             found = self.read(record) or None
         except ClauseFailed:
             raise
         except Exception:
+            if record.value() is not None and record.error() is None and not self._is_valid(record):
+                raise
             return None
         return found if found is None or len(found) <= LONGEST else sha256(found).digest()
 
@@ -74,13 +76,15 @@ class IdRule:
             return False
         if self.opaque:
             return True
-        if value is None:
-            return False
+        return value is not None and self._is_valid(record) and len(value) <= self.max_record_bytes
+
+    def _is_valid(self, record: Record) -> bool:
+        """Whether the value can be read as a whole: then what is wrong with an id is that it is missing."""
         try:
-            self.valid(value)
+            self.valid(record.value() or b"")
         except Exception:
             return False
-        return len(value) <= self.max_record_bytes
+        return True
 
     def refuse(self, groups: Groups, record: Record) -> None:
         by, name = self.setting.by, self.setting.name
@@ -153,8 +157,8 @@ class DuplicateFilter:
         for record in records:
             try:
                 identity = self._rule.identity(record)
-            except ClauseFailed as failed:
-                refuse(groups, record, failed)
+            except Exception as error:
+                refuse(groups, record, error)
                 continue
             refused = identity is None and self._rule.refuses(record)
             known = identity is not None and holds(identity, now)

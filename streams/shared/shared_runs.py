@@ -94,12 +94,12 @@ class Identified:
         for record in records:
             try:
                 key, _, _ = parsed(groups, record)
+                identity = self._ids.identity(record)
             except Exception as error:
                 refuse(groups, record, error)
                 continue
             if (group := _group(groups, record, key)) is None:
                 continue
-            identity = self._ids.identity(record)
             if identity is None and self._ids.refuses(record):
                 self._ids.refuse(groups, record)
                 continue

@@ -126,3 +126,37 @@ def test_a_name_that_is_not_utf8_beside_a_field_that_a_row_replaces(tmp_path: Pa
         shop.send("orders", {"x": "ann", "customer": 1}, key="k")
         assert [(each.reason, each.raw) for each in shop.dead_letters()] == [("undecodable", wrong)]
         assert [each.value for each in shop.read("pairs")] == [{"x": "ann", "customer": {"name": "Ann"}}]
+
+
+BY_ID = "    dedupe: {id: x, horizon: 1h, on_missing: accept}\n"
+DEDUPED = {
+    "groups": BY_ID + COUNTED,
+    "a forwarder": BY_ID + "    to: {topic: pairs}\n",
+    "windows": BY_ID
+    + "    aggregate: {window: {tumbling: 1m, time: at}, compute: {n: count}}\n    to: {topic: pairs}\n",
+    "a handler": BY_ID + "    handler: tests.unit.testing.unreadable_handlers:typed\n    to: {topic: pairs}\n",
+    "shared": BY_ID + "    scope: shared\n" + COUNTED,
+}
+
+
+@pytest.mark.parametrize("rule", DEDUPED)
+def test_an_id_that_cannot_be_read_is_no_missing_id(rule: str, tmp_path: Path) -> None:
+    path = tmp_path / "shop.yaml"
+    path.write_text(HEAD + DEDUPED[rule])
+    wrong = [b'{"v":1,%b,"x":%b}' % (AT.encode(), each) for each in WRONG.values()]
+    with TestDriver(path, partitions=1) as shop:
+        for value in (*wrong, *(b'{"v":2,%b}' % AT.encode(),) * 2, *(b'{"v":3,%b,"x":7}' % AT.encode(),) * 2):
+            shop.send("orders", value, key="k")
+        shop.advance("1h")
+        assert [(each.reason, each.raw) for each in shop.dead_letters()] == [("undecodable", each) for each in wrong]
+        counted = sum(each.value.get("n", 1) for each in shop.read("pairs"))
+    assert counted == 3  # two without an id, and one of the two with the same id
+
+
+def test_without_the_rule_an_unreadable_id_counts_as_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sluicegate.streams.reading.dedupe.IdRule._is_valid", lambda self, record: True)
+    path = tmp_path / "shop.yaml"
+    path.write_text(HEAD + DEDUPED["groups"])
+    with TestDriver(path, partitions=1) as shop:
+        shop.send("orders", b'{"v":1,"x":1e999}', key="k")
+        assert (len(shop.read("pairs")), shop.dead_letters()) == (1, [])
