@@ -43,6 +43,7 @@ from sluicegate.streams.ownership.setting import AgentRuntime
 from sluicegate.streams.ownership.status import partition_report
 
 CHUNK = 500  # records taken at once; 250 take 5 to 8 % more time for a record (python -m tests.bench --jobs J1)
+LARGE = 16_384  # bytes of a large record
 SMALL_CHUNK = 16  # records taken at once if records are large
 REPORT_EVERY, INFORM_EVERY = 1.0, 0.2  # seconds between two reports to the supervisor, and to Kafka
 PROBE_EVERY = 5.0  # seconds between two checks of the store
@@ -152,7 +153,7 @@ class Worker:
         if failpoints.armed and record is not None:
             failpoints.hit("after-poll")
         batch: Sequence[Record] = (
-            () if record is None else [record, *self._parts.input.consume(self._chunk - 1, self._gathering(now))]
+            () if record is None else [record, *self._parts.input.consume(self._most(record) - 1, self._gathering(now))]
         )
         now = self._parts.clock.monotonic()
         self._claims.follow(now)
@@ -170,6 +171,10 @@ class Worker:
         if self._tables_answer():
             self._claims.advance(now)
         self._house_keeping(now)
+
+    def _most(self, first: Record) -> int:
+        """How many records to take at once. The batches before say nothing of a first record that is large."""
+        return self._chunk if len(first.value() or b"") < LARGE else SMALL_CHUNK
 
     def _tables_answer(self) -> bool:
         """Whether partitions may be claimed."""
@@ -212,7 +217,7 @@ class Worker:
             except LOST as error:
                 self._lost(owner, error)
         largest = max(len(batch[0].value() or b""), len(batch[-1].value() or b""))
-        self._chunk = CHUNK if largest < 16_384 else SMALL_CHUNK
+        self._chunk = CHUNK if largest < LARGE else SMALL_CHUNK
 
     def _runs(self, batch: Sequence[Record]) -> Iterator[tuple[Owner, Sequence[Record]]]:
         """Cuts the batch where the partition changes. Drops records of partitions that this worker does not own.

@@ -1,7 +1,8 @@
 """Records that are small on the wire and larger than the store or the producer takes, on each store: the dead letter
-has their beginning, and the next record follows."""
+has their beginning, the next record follows, and letters that Kafka refuses are bounded."""
 
 import hashlib
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ import yaml
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from sluicegate.connectors import open_store
-from sluicegate.streams.outbox import sizes
+from sluicegate.streams.contracts.values import Partition
+from sluicegate.streams.outbox import relay, sizes
 from tests.chaos.worker import Worker
 from tests.waiting import wait_until
 
@@ -61,6 +63,13 @@ class App:
     def results(self) -> int:
         return len(read(self.kafka, f"{self.ns}-out"))
 
+    def kept(self) -> int:
+        """Bytes of dead and unsent rows of partition 0 in the store."""
+        store, partition = open_store(self.url), Partition(self.ns, "sums", f"{self.ns}-in", 0)
+        rows = [row for row, _ in store.dead(partition, 1_000)] + list(store.pending(partition, 0, 1_000))
+        store.close()
+        return sum(len(row.value or b"") for row in rows)
+
 
 @pytest.fixture(params=STORES)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
@@ -100,3 +109,20 @@ def test_a_record_of_forty_megabytes_is_one_dead_letter_and_the_next_record_foll
     assert headers[sizes.DIGEST] == b"sha256:" + hashlib.sha256(value).hexdigest().encode()
     assert len(worker.events("partition.claimed")) == 2
     assert not worker.events("partition.unavailable")
+
+
+def test_letters_that_kafka_refuses_halt_the_partition_before_they_fill_the_store(
+    tmp_path: Path, kafka: str, ns: str, make_topic: Callable[..., str], run: Any, url: str
+) -> None:
+    app = App(tmp_path, kafka, ns, make_topic, url, max_message_bytes=1_000)
+    sent(kafka, f"{ns}-in", [b"{" + b"x" * 900_000] * 60)
+    sent(kafka, f"{ns}-in", [b'{"a":1}'], 1)
+    worker = run(app)
+    (event,) = worker.wait("partition.halted", timeout=120)
+    assert event["code"] == "produce-stopped"
+    assert "MiB of dead rows" in event["error"]
+    halted = f"halted {ns}-in/0: produce-stopped"
+    wait_until(lambda: halted in json.dumps(worker.get("/readyz")[1]), 30, "/readyz names the halt")
+    assert worker.get("/readyz")[0] == 503
+    assert relay.MOST_DEAD - 1_000_000 < app.kept() < 3 * relay.MOST_DEAD
+    assert app.results() == 1

@@ -1,0 +1,41 @@
+"""A first record that is large: few records are taken at once, whatever came before it."""
+
+import pytest
+
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams.engine import worker
+from sluicegate.streams.engine.worker import Worker
+from tests.unit.engine.driver import Driver, Log, ManualClock
+from tests.unit.engine.scene import an_agent
+
+
+def taken(log: Log, store: MemoryStore, clock: ManualClock) -> list[int]:
+    """How many records each poll asked for besides its first one: small records, then large ones."""
+    for size in [10] * 20 + [worker.LARGE] * 60:
+        log.append("in", 0, b"k", b"x" * size)
+    driver, asked = Driver(an_agent(count=1), store, log, clock).give(0), list[int]()
+    consume = driver.input.consume
+
+    def watched(most: int, timeout: float = 0.0) -> list[object]:
+        asked.append(most)
+        return list(consume(min(most, 19), timeout))
+
+    driver.input.poll = lambda timeout: next(iter(consume(1)), None)  # type: ignore[method-assign]
+    driver.input.consume = watched  # type: ignore[method-assign, assignment]
+    driver.turns(9)
+    return asked
+
+
+def test_large_records_are_taken_few_at_once_from_the_first_on(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    asked = taken(log, store, clock)
+    assert asked[0] == worker.CHUNK - 1
+    assert set(asked[1:]) == {worker.SMALL_CHUNK - 1}
+
+
+def test_without_a_look_at_the_first_record_too_many_are_taken(
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Worker, "_most", lambda self, first: self._chunk)
+    assert taken(log, store, clock)[1] == worker.CHUNK - 1
