@@ -20,6 +20,7 @@ name of the process, and its other partitions go on. An error while a group ends
 mark (streams/aggregation/group_faults.py).
 """
 
+from collections.abc import Sequence
 from itertools import takewhile
 
 from sluicegate.streams.aggregation.group_faults import DEATHS
@@ -127,3 +128,20 @@ class CrashMarks:
     def names(self) -> tuple[str, ...]:
         """The names to remove when this process, alive, lets go of the partition."""
         return tuple(self._process + end for end in (BATCH, STEPS, SINGLE)) if self.set else ()
+
+
+def _caused(names: Sequence[str], alone: str) -> bool:
+    """Whether these processes died of one cause: DEATHS of them, and `alone` is how the name of the last one ends."""
+    last = sum(1 for _ in takewhile(lambda name: name.endswith(alone), reversed(names)))
+    return begins(Suspicion(len(names) - last, last), Bounds(DEATHS, proven=True)) == "never"
+
+
+def check_fetches(names: Sequence[str], offset: int) -> None:
+    """Raises Unfetchable if the records at `offset` ended the processes of a mark that fetched them."""
+    fetches = [name for name in names if name.endswith((FETCH, APART))]
+    if _caused(fetches, APART):
+        raise Unfetchable(
+            f"{len(fetches)} processes ended while they fetched the records at offset {offset}: unpacked, they may be "
+            "larger than the memory; give the worker more, then `sluicegate accept-gap` has it fetch them again, or "
+            "with --to OFFSET goes on behind them"
+        )

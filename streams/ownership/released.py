@@ -9,10 +9,11 @@ from msgspec.structs import replace
 from sluicegate.streams.agent import Handler
 from sluicegate.streams.aggregation.entry import Section
 from sluicegate.streams.aggregation.events import Event, Fire, KeptItem, Unhandled
+from sluicegate.streams.aggregation.group_faults import DEATHS
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.errors import HandlerStopped
-from sluicegate.streams.handlers.attempts import DEATHS, bounds
+from sluicegate.streams.handlers.attempts import bounds
 from sluicegate.streams.handlers.failures import PARKED
 from sluicegate.streams.handlers.handling import Handling, given_up, number_of
 from sluicegate.streams.handlers.packing import pack
