@@ -42,6 +42,12 @@ METRICS = (
     Metric("records_duplicate", "counter", "Records dropped because they were certainly seen before."),
     Metric("ids_forgotten", "counter", "Ids forgotten before their horizon because of max_ids (dedupe)."),
     Metric("senders_forgotten", "counter", "Shards of senders that gave way to new ones: too many were named."),
+    Metric(
+        "headers_refused",
+        "counter",
+        "Records whose headers would have steered the agent and were not believed: `ahead` (a time mark).",
+        ("reason",),
+    ),
     Metric("records_late", "counter", "Records that came too late to be known as seen or not: taken."),
     Metric("records_skipped", "counter", "Records left out because the file says so (on_null, on_missing: skip)."),
     Metric(

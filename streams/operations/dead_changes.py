@@ -10,7 +10,7 @@ from sluicegate.streams.contracts.stores import Store, TopicPartition
 from sluicegate.streams.errors import ConfigurationError, SystemNotReady
 from sluicegate.streams.journal import journal
 from sluicegate.streams.journal.amending import Person
-from sluicegate.streams.operations import dead_groups, dead_letters, dead_rows
+from sluicegate.streams.operations import dead_groups, dead_letters, dead_records, dead_rows
 from sluicegate.streams.operations.dead_letters import Letter, RetryTopics
 from sluicegate.streams.operations.dead_rows import DeadOutput
 from sluicegate.streams.operations.open_groups import partitions
@@ -143,10 +143,12 @@ def retry(
     for partition in sorted({each.partition for each in rows}):
         ids = {each.row.id for each in rows if each.partition == partition}
         count += dead_rows.requeue(store, partition, lambda row, ids=ids: row.id in ids, who())  # type: ignore[misc]
-    whole = [each for each in letters if each.whole]
+    judged = dead_records.judged(app, letters, topics)
+    whole = [each for each in judged.letters if each.whole]
     made, left = dead_groups.groups(app.name, agent, whole, lambda parts: topics().read(parts))
+    left = [*judged.left_out, *left]
     groups, refused = dead_groups.retry(store, app.name, agent, made, who, again)
-    records = [each for each in letters if not each.whole]
+    records = [each for each in judged.letters if not each.whole]
     sent, found = 0, 0
     for at in range(0, len(records), PAGE):
         page = records[at : at + PAGE]

@@ -90,6 +90,9 @@ class RecordGone(Exception):
 class RetryTopics(Protocol):
     """The topics that records go back to."""
 
+    def places(self, topics: Iterable[str]) -> Sequence[TopicPartition]:
+        """The partitions of the topics that exist. Raises SystemNotReady."""
+
     def ends(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """The next offset of each partition. Raises SystemNotReady."""
 

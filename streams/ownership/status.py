@@ -1,6 +1,6 @@
 """Reports, metrics and spans of a worker's partitions."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
 
 import structlog
@@ -69,7 +69,7 @@ def _read_age(owner: Owner, now: float, monotonic: float) -> float | None:
 def count_receipts(owner: Owner, meter: Meter, log: structlog.typing.FilteringBoundLogger) -> None:
     """Count the records since the last call that were duplicates, late, or left out without a dead letter."""
     dropped, late, forgotten = owner.senders.receipts()
-    counts = {"skipped": 0, "discarded": 0, "late": 0, "partly_late": 0, "late_legs": 0}
+    counts = {"skipped": 0, "discarded": 0, "late": 0, "partly_late": 0, "late_legs": 0, "marks_ahead": 0}
     for groups in owner.every_groups():
         for name, times in groups.counts.items():
             counts[name] += times
@@ -88,6 +88,7 @@ def count_receipts(owner: Owner, meter: Meter, log: structlog.typing.FilteringBo
         "legs_late": counts["late_legs"],
         "groups_discarded": counts["discarded"],
     }
+    _warn_of_headers({"ahead": counts["marks_ahead"]}, owner, meter, log)
     for name, times in found.items():
         if times:
             meter.count(name, times)
@@ -97,6 +98,17 @@ def count_receipts(owner: Owner, meter: Meter, log: structlog.typing.FilteringBo
         )
     if late:
         log.warning("records.late", topic=owner.partition.topic, partition=owner.partition.number, records=late)
+
+
+def _warn_of_headers(
+    refused: Mapping[str, int], owner: Owner, meter: Meter, log: structlog.typing.FilteringBoundLogger
+) -> None:
+    """Headers that would have steered the agent, and were not believed, by reason."""
+    for reason, times in refused.items():
+        if times:
+            topic, number = owner.place
+            meter.count("headers_refused", times, reason=reason)
+            log.warning("headers.refused", topic=topic, partition=number, reason=reason, records=times)
 
 
 def _count_duplicates(owner: Owner, meter: Meter, log: structlog.typing.FilteringBoundLogger) -> int:

@@ -1,11 +1,14 @@
 """Drops repeats of other Sluicegate senders. A row is dropped only if its number was certainly seen (docs/protocol.md,
 Receive).
 
-The state of one input partition is, for each sender's shard, the numbers seen within WINDOW below the highest. It is
-part of the partition's changelog, so it is restored and rewound together with the state that it protects.
+The state of one input partition is, for each sender's shard, at least the last WINDOW numbers, in the order of their
+arrival. Rows of a shard arrive in the order of their numbers, but for repeats, so these are the highest ones. A number
+of another program that is much too high pushes none of them out. The state is part of the partition's changelog, so it
+is restored and rewound together with the state that it protects.
 """
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 from sluicegate.streams.contracts.record import Record, headers
@@ -14,22 +17,22 @@ WINDOW = 10_000
 FORGET_AFTER = 7 * 24 * 3600.0  # seconds; a lineage that is silent for longer is forgotten
 MOST_SENDERS = 50_000  # shards of one input partition, about 530 bytes each: whoever writes to the topic can name any
 
-Whole = list[Any]  # [last seen at, numbers]
+Whole = list[Any]  # [last seen at, numbers in the order of their arrival]
 
 
 class SenderShard:
-    """The numbers seen from one sender's shard."""
+    """The numbers seen from one sender's shard, in the order of their arrival."""
 
     __slots__ = ("at", "highest", "numbers")
 
     def __init__(self) -> None:
-        self.at, self.highest, self.numbers = 0.0, 0, set[int]()
+        self.at, self.highest, self.numbers = 0.0, 0, dict[int, None]()
 
     def note(self, numbers: Sequence[int], at: float) -> None:
-        self.numbers.update(numbers)
+        self.numbers.update(dict.fromkeys(numbers))
         self.highest, self.at = max(self.highest, max(numbers)), at
         if len(self.numbers) > 2 * WINDOW:
-            self.numbers = {n for n in self.numbers if n > self.highest - WINDOW}
+            self.numbers = dict.fromkeys(islice(self.numbers, len(self.numbers) - WINDOW, None))
 
 
 class ReceivedShards:
@@ -52,7 +55,6 @@ class ReceivedShards:
             return True
         if number <= known.highest - WINDOW:
             self.late += 1
-            return False
         known.note((number,), now)
         self.fresh.setdefault(shard, []).append(number)
         return False
@@ -118,7 +120,7 @@ class ReceivedShards:
     def whole(self, now: float) -> dict[str, Whole]:
         """All numbers still remembered. Forgets lineages that were silent for FORGET_AFTER."""
         self.shards = {name: shard for name, shard in self.shards.items() if now - shard.at < FORGET_AFTER}
-        return {name: [shard.at, sorted(shard.numbers)] for name, shard in self.shards.items() if shard.numbers}
+        return {name: [shard.at, list(shard.numbers)] for name, shard in self.shards.items() if shard.numbers}
 
     def replay(self, fresh: dict[str, list[int]], whole: dict[str, Whole], at: float) -> None:
         """Apply one changelog entry."""

@@ -13,7 +13,7 @@ from sluicegate.streams.aggregation.layout import COUNT, LAST, GroupState
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.windows.fold import bound_of, refuses, span_of
 from sluicegate.streams.windows.marks import origin_and_time
-from sluicegate.streams.windows.times import LATEST
+from sluicegate.streams.windows.times import LATEST, latest
 
 if TYPE_CHECKING:
     from sluicegate.streams.windows.groups import WindowGroups
@@ -25,13 +25,13 @@ def fold_merged(windows: "WindowGroups", records: Sequence[Record], now: float) 
     decode, key_of, largest, adders = rule.decode, rule.key_of, rule.max_record_bytes, rule.plan.adders
     limit, until, prefix, begin, end, closes = rule.completion.most, rule.until, b"", 0, 0, 0
     assert clock is not None
-    ends = bound_of(windows, LATEST)
+    ends, most = bound_of(windows, LATEST), latest(windows.window, now)
     for record in records:
         try:
             read = decode(value := record.value())  # type: ignore[arg-type]
             key: Any = record.key() if key_of is None else key_of(read)
             clock.reading, time = origin_and_time(record)
-            plain = len(value) <= largest and len(key) <= LONGEST_KEY  # type: ignore[arg-type]
+            plain = time <= most and len(value) <= largest and len(key) <= LONGEST_KEY  # type: ignore[arg-type]
         except Exception:  # the careful way finds the reason
             plain = False
         if not plain:

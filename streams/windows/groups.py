@@ -28,7 +28,7 @@ from sluicegate.streams.windows.fold_merged import fold_merged
 from sluicegate.streams.windows.marks import stamp
 from sluicegate.streams.windows.merged import MergedClock
 from sluicegate.streams.windows.room import expected
-from sluicegate.streams.windows.times import NoTime, milliseconds, reader, source
+from sluicegate.streams.windows.times import NoTime, latest, milliseconds, reader, source
 from sluicegate.streams.windows.tumbling import NAMING, Span, key_of, name, tumbling
 
 SLICE = 1_000  # windows that the records of one batch close at most; the others wait for `expire`
@@ -77,7 +77,7 @@ class WindowGroups(Groups):
         self.caught_up = self.at_end = False
         self.end_asked = self._now = -inf
         self._high, self._claimed, self._next_offset = -1, inf, -1
-        self.counts |= {"late": 0}
+        self.counts |= {"late": 0, "marks_ahead": 0}
         # A heap of (when it closes, first offset, name). A window that closes later by now stands where it was.
         self._order: list[tuple[int, int, bytes]] = []
         self._closing, self._revision = "", 1  # what closes the groups that are being fired, and their revision
@@ -130,7 +130,9 @@ class WindowGroups(Groups):
         """One record of which only the time counts."""
         if self.merged is not None:
             found = stamp(record)
-            if found is not None and self.merged.hear(found):
+            if found is not None and self._ahead(max(found.time, found.said), now):
+                self.counts["marks_ahead"] += 1
+            elif found is not None and self.merged.hear(found):
                 self.close_passed(now)
         elif (time := self._readable(record)) is not None and not self._ahead(time, now) and self.event.read(time):
             self.close_passed(now)
@@ -226,8 +228,7 @@ class WindowGroups(Groups):
             return None
 
     def _ahead(self, time: int, now: float) -> bool:
-        """Where records are re-keyed, the agent that does it has looked."""
-        return self.merged is None and time > (now + self.window.max_ahead) * 1000
+        return time > latest(self.window, now)
 
     def _untimed(self, record: Record, error: NoTime) -> None:
         if self.rule.aggregation.on_missing == "skip":

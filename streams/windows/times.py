@@ -13,6 +13,7 @@ from sluicegate.streams.expressions.times import time_of
 
 LATEST = 253_402_300_799_999  # the end of the year 9999
 NO_TIMESTAMP = 0  # the type that Kafka's clients give to a timestamp that a record does not have
+APART = 60.0  # seconds by which the clocks of two owners may differ
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000}
@@ -23,6 +24,12 @@ TimeOf = Callable[[Record], int]
 def source(window: Window) -> str:
     """Where the times are, as text. Watermarks of two sources cannot be compared."""
     return "timestamp" if window.time is None else f"{window.unit} {window.time}"
+
+
+def latest(window: Window, now: float) -> float:
+    """The latest time that is believed at the owner's time `now`. Over a re-keyed topic the agent that re-keys has
+    looked by its own clock; but other programs may write to the topic."""
+    return 1000 * (now + window.max_ahead + (APART if window.origins else 0.0))
 
 
 class NoTime(Exception):

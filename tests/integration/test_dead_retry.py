@@ -9,7 +9,11 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from typer.testing import CliRunner
 
+from sluicegate.streams.cli import main
+from sluicegate.streams.operations import dead_records
+from tests.bench.load import create
 from tests.integration.supervised.run import Run
 from tests.integration.test_commands_live import SLUICEGATE, sluicegate
 from tests.waiting import wait_until
@@ -72,11 +76,11 @@ def retry(file: str, *more: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True)
 
 
-def orders(kafka: str, ns: str) -> list[Any]:
+def orders(kafka: str, ns: str, topic: str = "orders") -> list[Any]:
     """Every record of the input topic."""
     consumer = Consumer({"bootstrap.servers": kafka, "group.id": f"{ns}-look", "enable.auto.commit": False})
     try:
-        place = TopicPartition(f"{ns}-orders", 0, 0)
+        place = TopicPartition(f"{ns}-{topic}", 0, 0)
         _, high = consumer.get_watermark_offsets(place, timeout=30)
         consumer.assign([place])
         found: list[Any] = []
@@ -122,3 +126,45 @@ def test_a_reader_that_is_not_ours_is_named_and_asked_for(failed: None, file: st
     done = retry(file, "--all", "--yes", "--json")
     assert json.loads(done.communicate(timeout=60)[0])["sent"] == RECORDS
     assert done.returncode == 0
+
+
+FORGED = [("payments", 0, 0), ("orders", 0, 2), ("orders", 0, 10**6), ("orders", 77, 0), ("orders", 0, -1)]
+EVIL = b'{"pay": "mallory"}'
+
+
+def forged(file: str, kafka: str, ns: str) -> dict[str, Any]:
+    """Retry all letters, of which FORGED were written by somebody who may write to the dead-letter topic: one names
+    `payments`, which no agent of the file reads, the others a record that is another one, or none."""
+    dead = f"{ns}.dead"
+    create(kafka, f"{ns}-payments")
+    producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
+    producer.produce(f"{ns}-payments", b"{}", b"first", 0)
+    for number, (topic, partition, offset) in enumerate(FORGED):
+        place = {"topic": f"{ns}-{topic}", "partition": partition, "offset": offset}
+        says = {"app": ns, "agent": "ledger", **place, "stage": "handler", "reason": "r", "error": "e", "attempts": 1}
+        headers = [("sluicegate-id", b"forged-%d" % number)]
+        headers += [(f"sluicegate-dead-{name}", str(value).encode()) for name, value in says.items()]
+        producer.produce(dead, EVIL, b"bob", headers=headers)
+    assert producer.flush(30) == 0
+    wait_until(lambda: letters(file) == RECORDS + len(FORGED), 60, "the forged letters")
+    done = CliRunner().invoke(main, ["dead", "retry", file, "ledger", "--all", "--yes", "--json"])
+    return {"code": done.exit_code, **json.loads(done.stdout)}
+
+
+def test_a_forged_letter_reaches_no_topic_and_the_others_are_sent(failed: None, file: str, kafka: str, ns: str) -> None:
+    did = forged(file, kafka, ns)
+    assert (did["code"], did["sent"], len(did["left_out"])) == (4, RECORDS, len(FORGED)), did
+    assert [each.value() for each in orders(kafka, ns, "payments")] == [b"{}"]
+    assert EVIL not in [each.value() for each in orders(kafka, ns)]
+
+
+def test_twin_that_believes_letters_writes_to_any_topic(
+    failed: None, file: str, kafka: str, ns: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead_records, "stray", lambda app, letter: None)
+    monkeypatch.setattr(dead_records, "same", lambda letter, record: True)
+    monkeypatch.setattr(dead_records, "whole", lambda letter, record: letter)
+    monkeypatch.setattr(dead_records, "read", lambda source, letters: {})
+    forged(file, kafka, ns)
+    assert EVIL in [each.value() for each in orders(kafka, ns, "payments")]
+    assert EVIL in [each.value() for each in orders(kafka, ns)]

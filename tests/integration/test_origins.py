@@ -1,5 +1,5 @@
-"""Windows over a repartitioned topic on a real broker: a worker that re-keys stands still under load, and all fall
-silent while the owner of the windows is killed."""
+"""Windows over a repartitioned topic on a real broker: a worker that re-keys stands still under load, all fall silent
+while the owner of the windows is killed, and another program writes time marks."""
 
 import json
 import os
@@ -170,3 +170,48 @@ def test_silence_closes_the_last_windows_in_time_also_on_another_worker(
         bound = max(last + IDLE + 1, taken_over) + 2  # the end of a window is up to 1 s after its records
         print(f"closed {closed - last:.1f} s after the last record, taken over after {taken_over - last:.1f} s")
         assert closed <= bound
+
+
+def forged(scene: Scene, kafka: str, ns: str) -> None:
+    """Another program writes time marks to the internal topic: every origin is two hours ahead."""
+    scene.put(2.0)
+    ahead, now = round(1000 * (time.time() + 7_200)), round(1000 * time.time())
+    other = Producer({"bootstrap.servers": kafka, "enable.idempotence": True, "log_level": 0})
+    for number in range(PARTITIONS):
+        for origin in range(PARTITIONS):
+            says = {
+                "agent": "sums.repartition",
+                "origin": f"{ns}-in/{origin}/0",
+                "time": ahead,
+                "state": f"at-end/{now}",
+            }
+            headers = [(f"sluicegate-{name}", str(value).encode()) for name, value in says.items()]
+            other.produce(f"{ns}-by-user", None, None, number, headers=headers)
+    assert other.flush(20) == 0
+    time.sleep(1.0)
+    scene.put(3.0)
+    wait_until(lambda: scene.read() + scene.late >= scene.sent, 90, "every record in a result or late", pause=0.2)
+
+
+def test_forged_time_marks_make_no_record_late_and_are_told_of(kafka: str, ns: str, tmp_path: Path) -> None:
+    with scene_of(f"sqlite:///{tmp_path / 'state.db'}", kafka, ns, tmp_path) as scene:
+        forged(scene, kafka, ns)
+        assert scene.late == 0
+        assert scene.read() == scene.sent
+        told = scene.run.events("headers.refused")
+        assert sum(line["records"] for line in told) == PARTITIONS**2
+        assert {line["reason"] for line in told} == {"ahead"}
+
+
+def test_twin_that_believes_any_time_mark_has_late_records(
+    kafka: str, ns: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "twin"
+    for name, value in twins.environment("marks-ahead", log).items():
+        monkeypatch.setenv(name, value)
+    with scene_of(f"sqlite:///{tmp_path / 'state.db'}", kafka, ns, tmp_path) as scene:
+        forged(scene, kafka, ns)
+        assert scene.late > 0
+        pids = [line["pid"] for line in scene.run.events("worker.started")]
+        command = scene.run.process.pid
+    twins.check("marks-ahead", log, [command, *pids])

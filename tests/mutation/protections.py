@@ -273,6 +273,10 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
             "        if False:\n            return True",
         ),
     ),
+    "marks-ahead": (
+        Edit("streams/windows/groups.py", "        return time > latest(self.window, now)\n", "        return False\n"),
+        Edit("streams/windows/fold_merged.py", "plain = time <= most and ", "plain = "),
+    ),
     "left-out": (
         Edit(
             "streams/ownership/owner.py",

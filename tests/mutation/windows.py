@@ -219,6 +219,20 @@ GUARDS = (
         ORIGINS,
     ),
     Guard(
+        "windows: a time mark that is too far ahead is not believed",
+        "streams/windows/groups.py",
+        "self._ahead(max(found.time, found.said), now)",
+        "False",
+        ORIGINS,
+    ),
+    Guard(
+        "windows: a record of an internal topic that is too far ahead moves no watermark",
+        "streams/windows/fold_merged.py",
+        "plain = time <= most and ",
+        "plain = ",
+        ORIGINS,
+    ),
+    Guard(
         "hopping: a pane stays until its last window has fired",
         "streams/windows/hopping.py",
         "        if panes[0] == start:\n            self.drop(name(start, key))\n",

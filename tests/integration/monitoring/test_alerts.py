@@ -181,6 +181,7 @@ def the_store_takes_no_write_and_the_run_ends(faulty: Faulty, prometheus: Promet
     wait_until(lambda: prometheus.alerts() == {("SluicegateDown", "")}, 30.0, "SluicegateDown alone", pause=0.5)
     assert names_of_rules() == {
         *(alert for alerts in FAULTS.values() for alert in alerts),
+        "SluicegateForgedHeaders",  # rules_test.yml
         "SluicegateOutboxOld",
         "SluicegateDown",
     }

@@ -28,6 +28,8 @@ def test_the_rules_say_what_they_should(tmp_path: Path) -> None:
     [
         ("SluicegateDeadLetters", "sluicegate_records_dead_total unless", "sluicegate_records_consumed_total unless"),
         ("SluicegateDeadLetters", "increase(sluicegate_dead_rows_total", "increase(sluicegate_fires_total"),
+        ("SluicegateForgedHeaders", "increase(sluicegate_headers_refused_total", "increase(sluicegate_fires_total"),
+        ("SluicegateForgedHeaders", "_total unless", "_total and"),
         ("SluicegateLag", "sluicegate_consumer_lag_seconds) > 10", "sluicegate_consumer_lag_seconds) > 0"),
         ("SluicegateLag", "for: 5m", "for: 3m"),
         ("SluicegateOutboxOld", "for: 2m", "for: 15s"),

@@ -115,7 +115,8 @@ def test_a_record_that_is_gone_from_its_topic_is_named_and_the_others_are_sent(
 ) -> None:
     log.append("in", 0, b"k", b"[" * 3_000_000)
     driver.later(5).turns(6)
-    del log.topics["in"][0][-1]
+    log.append("in", 0, b"k", b"after it")
+    del log.topics["in"][0][-2]
     log.low["in", 0] = 4
     done = dead("retry", "a", "--all")
     assert (done.exit_code, done.stdout[:38]) == (4, "1 row in the outbox again, 2 records s"), done.output

@@ -27,6 +27,9 @@ class InLog:
     def __init__(self, log: Log, dies: str = "") -> None:
         self.log, self.dies = log, dies
 
+    def places(self, topics: Iterable[str]) -> list[TopicPartition]:
+        return [(topic, number) for topic in topics for number in range(len(self.log.topics[topic]))]
+
     def ends(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         return {place: self.log.high(*place) for place in places}
 

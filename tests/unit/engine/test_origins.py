@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from datetime import datetime
 from itertools import pairwise
+from math import inf
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from sluicegate.streams.handlers import rekey
 from sluicegate.streams.operations.open_groups import open_groups, why
 from sluicegate.streams.reading.receive import ReceivedShards
 from sluicegate.streams.testing.log import LogRecord
+from sluicegate.streams.windows import fold_merged
 from sluicegate.streams.windows.groups import WindowGroups
 from sluicegate.streams.windows.marks import Stamp
 from sluicegate.streams.windows.merged import FRESH, MergedClock, beat
@@ -498,3 +500,59 @@ def test_a_record_of_an_idle_origin_holds_back_before_its_next_mark() -> None:
     clock.reading = "a/in/1"
     assert clock.read(90)
     assert clock.watermark == 20
+
+
+def forged_mark(scene: Scene, time: int, said: int, state: str = "at-end") -> list[tuple[str, int, Any, str | None]]:
+    """Somebody who may write to the internal topic says that the first partition is at this time."""
+    scene.put(0, ("x", 1, 1))
+    scene.put(1, ("x", 2, 4))
+    scene.run()
+    for number in (0, 1):
+        for place in (b"in/0/99", b"in/1/99"):
+            headers = [("sluicegate-agent", b"a.repartition"), ("sluicegate-origin", place)]
+            more = [("sluicegate-time", b"%d" % time), ("sluicegate-state", f"{state}/{said}".encode())]
+            scene.log.append("keyed", number, None, None, [*headers, *more])
+    scene.run(1)
+    scene.put(0, ("x", 3, 8), ("y", 61, 1))
+    scene.put(1, ("x", 4, 16), ("y", 61, 1))
+    scene.run()
+    return scene.results
+
+
+AHEAD = (NOW + 4_000) * 1000
+
+
+@pytest.mark.parametrize(
+    ("time", "said", "state"), [(AHEAD, NOW * 1000, "at-end"), (AHEAD, NOW * 1000, "idle"), (NOW * 1000, AHEAD, "idle")]
+)
+def test_a_time_mark_that_is_too_far_ahead_moves_nothing(scene: Scene, time: int, said: int, state: str) -> None:
+    assert forged_mark(scene, time, said, state) == [("x", 0, 29, "event")]
+    assert dead(scene.log) == []
+    assert ("headers_refused", ("ahead",), 4) in scene.second.worker._parts.meter.snapshot()
+
+
+def test_twin_that_hears_any_mark_makes_all_records_late(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(WindowGroups, "_ahead", lambda self, time, now: False)
+    forged_mark(scene, AHEAD, NOW * 1000)
+    assert {reason for _, reason in dead(scene.log)} == {"late"}
+
+
+def stamped_ahead(scene: Scene) -> list[tuple[str, str]]:
+    scene.put(0, ("x", 1, 1))
+    scene.put(1, ("x", 2, 4))
+    scene.run()
+    headers = [("sluicegate-agent", b"a.repartition"), ("sluicegate-time", b"%d" % AHEAD)]
+    for number, place in ((0, b"in/0/99"), (1, b"in/1/99")):
+        scene.log.append("keyed", number, b"z", b'{"amount": 1}', [*headers, ("sluicegate-origin", place)])
+    scene.run()
+    return dead(scene.log)
+
+
+def test_a_record_of_the_internal_topic_that_is_too_far_ahead_is_a_dead_letter(scene: Scene) -> None:
+    assert {reason for _, reason in stamped_ahead(scene)} == {"time-ahead"}
+
+
+def test_twin_that_takes_the_time_of_any_record(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(WindowGroups, "_ahead", lambda self, time, now: False)
+    monkeypatch.setattr(fold_merged, "latest", lambda window, now: inf)
+    assert stamped_ahead(scene) == []

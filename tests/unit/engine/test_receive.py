@@ -53,6 +53,45 @@ def test_a_number_below_the_window_is_accepted_and_counted() -> None:
     assert senders.receipts() == (0, 1, 0)
 
 
+def after_a_forged_number(senders: ReceivedShards) -> list[bool]:
+    """Which of the numbers that are sent twice are repeats, once another program has written a number of 18 digits."""
+    senders.note(SHARD, 10**17, 1.0)
+    seen = []
+    for number in range(1, 3 * receive.WINDOW, 7):
+        senders.note(SHARD, number, 1.0)
+        seen.append(senders.note(SHARD, number, 1.0))
+        if number % 1_000 == 1:
+            senders = restored(senders)
+    return seen
+
+
+def test_one_forged_number_ends_no_dropping_of_repeats() -> None:
+    senders = ReceivedShards("in")
+    assert all(after_a_forged_number(senders))
+    assert senders.receipts()[1] > 0
+    for number in range(10**17, 10**17 + 5 * receive.WINDOW):
+        senders.note(SHARD, number, 1.0)
+    assert len(senders.shards[SHARD].numbers) <= 2 * receive.WINDOW
+
+
+def test_twin_that_keeps_the_numbers_below_the_highest(monkeypatch: pytest.MonkeyPatch) -> None:
+    def note(self: receive.SenderShard, numbers: list[int], at: float) -> None:
+        self.highest, self.at = max(self.highest, *numbers), at
+        self.numbers |= {n: None for n in numbers if n > self.highest - receive.WINDOW}
+
+    monkeypatch.setattr(receive.SenderShard, "note", note)
+    assert not any(after_a_forged_number(ReceivedShards("in")))
+
+
+def test_the_last_numbers_are_known_also_after_the_oldest_were_left_out() -> None:
+    senders = ReceivedShards("in")
+    for number in range(1, 2 * receive.WINDOW + 2):
+        senders.note(SHARD, number, 1.0)
+    senders = restored(senders)
+    last = range(receive.WINDOW + 2, 2 * receive.WINDOW + 2)
+    assert all(senders.note(SHARD, number, 1.0) for number in last)
+
+
 def test_shards_that_anyone_may_name_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """The longest silent ones are forgotten, also by the process that restores them; one that sends is known."""
     monkeypatch.setattr(receive, "MOST_SENDERS", 100)

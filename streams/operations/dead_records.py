@@ -1,0 +1,113 @@
+"""Compares dead letters with the records that they name, before `dead retry` sends those records.
+
+Whoever may write to a dead-letter topic can write a letter with any bytes for any topic. A retry would carry them into
+a topic that the writer may not write to. So a letter must name an input of its agent, and have the bytes of the record
+that stands there. The retry then sends that record, as it is in its topic.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from sluicegate.streams.agent import App
+from sluicegate.streams.contracts.record import Record, headers
+from sluicegate.streams.contracts.stores import TopicPartition
+from sluicegate.streams.operations.dead_letters import LeftOut, Letter, RetryTopics
+from sluicegate.streams.outbox.sizes import CUT, DIGEST, digest
+
+GAP = 1_000  # records that are read on the way to the next letter; behind more of them reading begins anew
+RecordPlace = tuple[str, int, int]
+
+
+class LettersToRetry(NamedTuple):
+    """The letters with the records of their topics, and why others cannot be retried, by the place of the letter."""
+
+    letters: list[Letter]
+    left_out: list[LeftOut]
+
+
+def judged(app: App, letters: Sequence[Letter], source: Callable[[], RetryTopics]) -> LettersToRetry:
+    """Letters of groups, and of items of groups, hold no record of a topic: only the topic is judged. A record that
+    retention has removed cannot be compared. Raises SystemNotReady."""
+    whys = [stray(app, each) for each in letters]
+    left = [LeftOut(each.place, why) for each, why in zip(letters, whys, strict=True) if why is not None]
+    good = [each for each, why in zip(letters, whys, strict=True) if why is None]
+    records = [each for each in good if _is_record(each)]
+    if not records:
+        return LettersToRetry(good, left)
+    topics = source()
+    there = topics.places({each.topic for each in records})
+    ends = topics.ends(there)
+    kept = read(topics, [each for each in records if (each.topic, each.partition) in ends])
+    compared = [_compared(each, ends, kept) if _is_record(each) else each for each in good]
+    left += [LeftOut(each.place, why) for each, why in zip(good, compared, strict=True) if isinstance(why, str)]
+    return LettersToRetry([each for each in compared if not isinstance(each, str)], left)
+
+
+def _is_record(letter: Letter) -> bool:
+    return not letter.whole and letter.item is None
+
+
+def _compared(letter: Letter, ends: Mapping[TopicPartition, int], kept: Mapping[RecordPlace, Record]) -> Letter | str:
+    """The letter with the record of its topic, or why it cannot be retried."""
+    if not 0 <= letter.offset < ends.get((letter.topic, letter.partition), 0):
+        return f"{letter.topic} has no such record: no agent wrote this letter"
+    record = kept.get(place(letter))
+    if record is None:
+        return letter
+    return whole(letter, record) if same(letter, record) else "the record in its topic has other bytes"
+
+
+def stray(app: App, letter: Letter) -> str | None:
+    """Why the letter names no input of its agent. None: it does."""
+    if letter.rekeyed_by and not letter.rekeyed_by.startswith(f"{letter.agent}."):
+        return f"{letter.rekeyed_by} re-keys nothing for agent {letter.agent}: no agent wrote this letter"
+    reader = letter.rekeyed_by or letter.agent
+    if any(agent.name == reader and letter.topic in agent.topics for agent in app.agents):
+        return None
+    return f"{letter.topic} is no input of agent {reader} in the file"
+
+
+def place(letter: Letter) -> RecordPlace:
+    return letter.topic, letter.partition, letter.offset
+
+
+def read(source: RetryTopics, letters: Sequence[Letter]) -> Mapping[RecordPlace, Record]:
+    """The records that these letters name, as far as they are in their topics."""
+    wanted: dict[TopicPartition, set[int]] = {}
+    for letter in letters:
+        wanted.setdefault((letter.topic, letter.partition), set()).add(letter.offset)
+    return {
+        (*where, record.offset()): record
+        for where, offsets in wanted.items()
+        for record in _of_partition(source, where, deque(sorted(offsets)))
+    }
+
+
+def _of_partition(source: RetryTopics, where: TopicPartition, offsets: deque[int]) -> Iterator[Record]:
+    while offsets:
+        first = offsets[0]
+        for record in source.since({where: first}):
+            while offsets and offsets[0] < record.offset():
+                offsets.popleft()
+            if offsets and offsets[0] == record.offset():
+                offsets.popleft()
+                yield record
+            if not offsets or offsets[0] > record.offset() + GAP:
+                break
+        if offsets and offsets[0] == first:
+            return
+
+
+def same(letter: Letter, record: Record) -> bool:
+    """Whether the letter is about this record. A letter that was cut holds its digest."""
+    told = dict(letter.headers)
+    if CUT in told:
+        return digest(record.value()) == told.get(DIGEST)
+    return (letter.key, letter.value) == (record.key(), record.value())
+
+
+def whole(letter: Letter, record: Record) -> Letter:
+    """The letter with key, value and headers of the record."""
+    its = [(f"dead-{name}" if name.startswith("sluicegate-") else name, value) for name, value in headers(record)]
+    return letter._replace(key=record.key(), value=record.value(), headers=its)
