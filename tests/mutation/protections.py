@@ -186,7 +186,11 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
         Edit("streams/shared/shared_fires.py", "            if job.faults >= DEATHS:", "            if False:"),
     ),
     "restore-net": (
-        Edit("streams/ownership/claims.py", "            with engine_faults():\n", "            if True:\n"),
+        Edit(
+            "streams/ownership/claims.py",
+            "            with engine_faults():\n                for events",
+            "            if True:\n                for events",
+        ),
     ),
     "clear-crash-mark": (Edit("streams/ownership/claims.py", "        if owner.marks.names():", "        if False:"),),
     # -- handlers ------------------------------------------------------------------------------------------------------

@@ -348,7 +348,7 @@ GUARDS = (
     Guard(
         "memory: a lane's marks compare its token",
         "connectors/memory/outbox.py",
-        "if batch.lane != ANY_LANE and self._lanes[batch.lane].token != batch.token:",
+        "if batch.lane != ANY_LANE and self._lanes[batch.lane - self._space.base].token != batch.token:",
         NEVER,
         OUTBOX,
         MEMORY,
