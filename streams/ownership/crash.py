@@ -127,7 +127,7 @@ class CrashMarks:
 
     def names(self) -> tuple[str, ...]:
         """The names to remove when this process, alive, lets go of the partition."""
-        return tuple(self._process + end for end in (BATCH, STEPS, SINGLE)) if self.set else ()
+        return tuple(self._process + end for end in ENDS) if self.set else ()
 
 
 def _caused(names: Sequence[str], alone: str) -> bool:

@@ -2,7 +2,7 @@
 the third time, the partition is tried again, and everything else goes on."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,14 +10,15 @@ import pytest
 import structlog
 
 from sluicegate.connectors.memory.state import MemoryStore
-from sluicegate.streams.agent import Handler, Window
+from sluicegate.streams.agent import Agent, Handler, Window
 from sluicegate.streams.aggregation import group_faults
 from sluicegate.streams.aggregation.changelog import Changelog
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.operations import dead_groups
-from sluicegate.streams.operations.dead_letters import Letter, letters
+from sluicegate.streams.operations.dead_letters import letters
 from sluicegate.streams.outbox.rows import Rows
 from tests.mutation.twins import without
 from tests.unit.engine import handlers, scene
@@ -218,38 +219,36 @@ def test_without_the_net_such_an_error_ends_the_process(
         Driver(agent, store, log, clock).give(0).turns()
 
 
-def whole_groups(log: Log) -> list[Letter]:
-    return [each for each in letters(log.topics["dead"][0], "app", ["sums"]) if each.whole]
+def retried(log: Log, store: MemoryStore, agent: Agent) -> None:
+    """As `dead retry` of the one group that is a dead letter."""
+
+    def read(ranges: Mapping[TopicPartition, tuple[int, int]]) -> list[Any]:
+        return [m for place, (start, end) in ranges.items() for m in log.after(*place, start, 1000) if m.offset() < end]
+
+    whole = [each for each in letters(log.topics["dead"][0], "app", ["sums"]) if each.whole]
+    made, left = dead_groups.groups("app", agent, whole, read)
+    assert (len(made), left) == (1, [])
+    assert dead_groups.retry(store, "app", agent, made, lambda: Person("me", "mended", "hand 1"), False) == (1, [])
 
 
-def test_its_handler_is_called_again_with_dead_retry(
-    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("function", ["", f"{handlers.__name__}:result"])
+@pytest.mark.parametrize("field", [False, True])
+def test_the_group_comes_again_with_dead_retry(
+    function: str, field: bool, log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fed(log)
-    agent = replace(an_agent(count=9, since_first=30.0), handler=Handler((f"{handlers.__name__}:result",)))
+    agent = an_agent(count=9, since_first=30.0)
+    agent = replace(agent, handler=Handler((function,))) if function else agent
     with monkeypatch.context() as broken:
-        in_results(broken)
+        broken_field(broken) if field else in_results(broken)
         driver = Driver(agent, store, log, clock).give(0)
         for _ in range(20):
             driver.later(3).turns(3)
-    assert dead(log) == [("1", "crash")]
-    before = len(distinct(log, "out"))
-    (letter,) = whole_groups(log)
-    person = Person("me@here", "mended", "hand 1")
-    assert dead_groups.left_out(agent, letter) is None
-    assert dead_groups.retry(store, "app", agent, [letter], lambda: person, False) == (1, [])
+    assert (dead(log), len(distinct(log, "out"))) == ([("1", "crash")], 2)
+    retried(log, store, agent)
+    driver = Driver(agent, store, log, clock).give(0)
     for _ in range(3):
         driver.later(3).turns(4)
-    assert len(distinct(log, "out")) == before + 1
-    assert distinct(log, "out")[-1].k == b"b"
-
-
-def test_a_letter_without_all_fields_is_left_out(
-    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fed(log)
-    broken_field(monkeypatch)
-    driven(log, store, clock)
-    (letter,) = whole_groups(log)
-    agent = replace(an_agent(), handler=Handler((f"{handlers.__name__}:result",)))
-    assert "its letter does not hold the group" in (dead_groups.left_out(agent, letter) or "")
+    assert len(distinct(log, "out")) == 3
+    said = json.loads(distinct(log, "out")[-1].v or b"null")
+    assert said.get("total", said.get("sum")) == BAD
