@@ -7,6 +7,7 @@ from itertools import count
 import pytest
 from sqlalchemy import Connection
 
+from sluicegate.connectors.outboxes import Space
 from sluicegate.connectors.sql import outbox_reading
 from sluicegate.streams.contracts.messages import Outcome
 from tests.contracts.outbox.given import Place, Store, added, claimed, counts, found, ids, marked
@@ -181,8 +182,8 @@ def test_a_row_that_is_dropped_while_others_are_read_is_left_out(
     added(store, 1, 2, 3)
     ascending = outbox_reading._ascending
 
-    def dropping(connection: Connection, query: str) -> Iterator[int]:
-        listed = list(ascending(connection, query))
+    def dropping(connection: Connection, space: Space, query: str) -> Iterator[int]:
+        listed = list(ascending(connection, space, query))
         assert place.store().outbox.drop(["m2"]) == 1
         return iter(listed)
 

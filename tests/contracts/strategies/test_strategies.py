@@ -28,7 +28,7 @@ def shop(store: Store, store_url: str, ns: str) -> Iterator[Shop]:
 def again_from_the_start(patch: pytest.MonkeyPatch) -> None:
     """Kafka delivers everything again, whatever was committed."""
     start = LogInput.start
-    patch.setattr(LogInput, "start", lambda self, topic, number, offset, epoch: start(self, topic, number, 0, epoch))
+    patch.setattr(LogInput, "start", lambda self, topic, number, offset, *more: start(self, topic, number, 0, *more))
 
 
 def test_136_the_session_is_there_before_the_first_handler_is_called(shop: Shop) -> None:

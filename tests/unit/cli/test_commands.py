@@ -181,7 +181,7 @@ def test_migrate_says_what_it_would_do_does_it_once_and_is_then_content(invoke, 
 def test_an_unexpected_error_is_one_line_and_1_and_shows_its_traceback_only_at_debug(invoke, tmp_path, monkeypatch):
     from sluicegate import connectors
 
-    def broken(url, folder):
+    def broken(url, folder, app):
         raise RuntimeError("no idea:\nredis://:hunter2@host/0")
 
     monkeypatch.setattr(connectors, "open_store", broken)
@@ -202,7 +202,7 @@ def test_an_unexpected_error_is_one_line_and_1_and_shows_its_traceback_only_at_d
 def test_an_interrupted_command_does_not_say_that_it_is_done(invoke, tmp_path, monkeypatch):
     from sluicegate import connectors
 
-    def interrupted(url, folder):
+    def interrupted(url, folder, app):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(connectors, "open_store", interrupted)
