@@ -13,7 +13,7 @@ processes never count.
 A process may also die before it has a record: a batch of records that is small in the log may be larger than the
 memory when the client unpacks it. So a process that begins to fetch writes its name, too. After such a death the
 partition is fetched apart from others, batch by batch, and each commit writes the mark for the next batch. A batch that
-ended three processes, the last of which fetched it apart, halts the partition (Unfetchable).
+ended three processes in a row that fetched it apart halts the partition (Unfetchable).
 
 An error that the engine does not expect counts like a death, without one: the partition is claimed again under another
 name of the process, and its other partitions go on. An error while a group ends counts for the group, and leaves no
@@ -139,9 +139,10 @@ def _caused(names: Sequence[str], alone: str) -> bool:
 def check_fetches(names: Sequence[str], offset: int) -> None:
     """Raises Unfetchable if the records at `offset` ended the processes of a mark that fetched them."""
     fetches = [name for name in names if name.endswith((FETCH, APART))]
-    if _caused(fetches, APART):
+    apart = sum(1 for _ in takewhile(lambda name: name.endswith(APART), reversed(fetches)))
+    if apart >= DEATHS:
         raise Unfetchable(
-            f"{len(fetches)} processes ended while they fetched the records at offset {offset}: unpacked, they may be "
+            f"{apart} processes ended while they fetched the records at offset {offset}: unpacked, they may be "
             "larger than the memory; give the worker more, then `sluicegate accept-gap` has it fetch them again, or "
             "with --to OFFSET goes on behind them"
         )

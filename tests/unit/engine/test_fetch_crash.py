@@ -114,7 +114,7 @@ def before(bomb: int) -> list[str]:
 @pytest.mark.parametrize("bomb", [0, 1, 5, 12, 19])
 def test_the_partition_halts_at_the_batch_and_what_lies_before_it_and_beside_it_is_processed(bomb: int) -> None:
     scene = Scene(bomb)
-    assert scene.deaths() <= crash.DEATHS + 2
+    assert scene.deaths() <= crash.DEATHS + 3  # the first ones fetched other partitions, too
     state = shown(scene.driver)
     assert state[0] == ["halted in/0: unfetchable"]
     assert state[1]["in", 0] == ("halted", "unfetchable")

@@ -29,7 +29,7 @@ def fresh() -> None:
     handlers.reset()
 
 
-@pytest.mark.parametrize("seed", (0, 1, 2, 3, 4, 6))
+@pytest.mark.parametrize("seed", [0, 1, 2, 3, 4, 6])
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_group_that_ended_has_one_message_whatever_dies(kind: str, seed: int) -> None:
     run = Run(KINDS[kind], seed).play()
