@@ -189,7 +189,7 @@ MUTANTS = (
     Mutant("absent-before-what-waits-was-read", "correlated", called_absent),
     Mutant("key-of-absent-leg-not-remembered", "legs", not_remembered),
     Mutant("ended-keys-not-in-the-log", "legs", ends_not_kept),
-    Mutant("origins-of-legs-not-restored", "legs", origins_forgotten, 2032),
+    Mutant("origins-of-legs-not-restored", "legs", origins_forgotten, 5035),
     Mutant("highest-leg-judges", "legs", highest_origin),
     Mutant("one-leg-judges", "legs", one_leg),
     Mutant("legs-of-any-distance", "legs", any_distance),
