@@ -170,32 +170,23 @@ class Groups:
         if on_timeout == "discard":
             self.counts["discarded"] += 1
             return
-        # a dead letter is no result
-        self.let_out(
-            self.fired, key, state, bags, reason, now, self.emit if on_timeout == "fire" else self.events.append
-        )
+        send = self.emit if on_timeout == "fire" else self.events.append  # a dead letter is no result
+        self.let_out(key, state, bags, reason, now, send)
 
     def let_out(
-        self,
-        fired: Callable[..., Fire],
-        key: bytes,
-        state: GroupState,
-        bags: Bags,
-        reason: str,
-        now: float,
-        send: Callable[[Fire], object],
+        self, key: bytes, state: GroupState, bags: Bags, reason: str, now: float, send: Callable[[Fire], object]
     ) -> None:
         """Compute the result and send it. A group that is given up becomes a dead letter with the fields that can be
         computed. Raises GroupFault."""
         try:
-            if self.faults and self.faults.gives_up(group := fired(key, state, reason, now, {})):
+            if self.faults and self.faults.gives_up(group := self.fired(key, state, reason, now, {})):
                 self.events.append(self.faults.letter(replace(group, values=self.rule.computable(state, bags))))
                 return
-            send(fired(key, state, reason, now, self.rule.values(state, bags)))
+            send(self.fired(key, state, reason, now, self.rule.values(state, bags)))
         except SluicegateError:
             raise
         except Exception as error:
-            raise fault(error, fired(key, state, reason, now, {})) from error
+            raise fault(error, self.fired(key, state, reason, now, {})) from error
 
     def flush(self, key: bytes, now: float) -> None:
         """Close the group for good, and let out what is in no result yet."""

@@ -75,7 +75,7 @@ class CrashMarks:
             self._found_at = offset
             self.suspect(offset)
         suspects = tuple(name for name in names if name not in self._fetches)
-        if _caused(suspects, SINGLE):
+        if _caused(suspects):
             self.poisoned = True
         elif any(name.endswith((STEPS, SINGLE)) for name in suspects):
             self._before, self._step, self._careful_to = suspects, 1, offset + STEP
@@ -130,16 +130,20 @@ class CrashMarks:
         return tuple(self._process + end for end in ENDS) if self.set else ()
 
 
-def _caused(names: Sequence[str], alone: str) -> bool:
-    """Whether these processes died of one cause: DEATHS of them, and `alone` is how the name of the last one ends."""
-    last = sum(1 for _ in takewhile(lambda name: name.endswith(alone), reversed(names)))
+def _last(names: Sequence[str], end: str) -> int:
+    """How many names at the end of the mark have this end, one after the other."""
+    return sum(1 for _ in takewhile(lambda name: name.endswith(end), reversed(names)))
+
+
+def _caused(names: Sequence[str]) -> bool:
+    """Whether one record ended these processes: DEATHS of them, the last of which had only this record in hand."""
+    last = _last(names, SINGLE)
     return begins(Suspicion(len(names) - last, last), Bounds(DEATHS, proven=True)) == "never"
 
 
 def check_fetches(names: Sequence[str], offset: int) -> None:
     """Raises Unfetchable if the records at `offset` ended the processes of a mark that fetched them."""
-    fetches = [name for name in names if name.endswith((FETCH, APART))]
-    apart = sum(1 for _ in takewhile(lambda name: name.endswith(APART), reversed(fetches)))
+    apart = _last([name for name in names if name.endswith((FETCH, APART))], APART)
     if apart >= DEATHS:
         raise Unfetchable(
             f"{apart} processes ended while they fetched the records at offset {offset}: unpacked, they may be "

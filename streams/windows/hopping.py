@@ -12,7 +12,7 @@ from typing import Any
 
 from sluicegate.streams.agent import Window
 from sluicegate.streams.aggregation.accept import put
-from sluicegate.streams.aggregation.events import DROPPED, WINDOW, Closing, Fire, GroupEnded
+from sluicegate.streams.aggregation.events import DROPPED, WINDOW, Closing, Fire
 from sluicegate.streams.aggregation.groups import fired
 from sluicegate.streams.aggregation.layout import BYTES, FIRST, Bags, GroupState
 from sluicegate.streams.aggregation.merging import merging
@@ -133,9 +133,8 @@ class HoppingGroups(WindowGroups):
         """Fire the next window of a key, and drop the pane for which it was the last one."""
         members, state = self._window(key)
         self._sent += sum(self.states[pane][BYTES] for pane in members)
-        if self.notes:
-            self.events.append(GroupEnded(self._fired(key, state, reason, now, {})))
-        self.let_out(self._fired, key, state, self._merged(members), reason, now, self.emit)
+        self._note(key, state, reason, now)
+        self.let_out(key, state, self._merged(members), reason, now, self.emit)
         self._go_on(key, state[NEXT])
 
     def _window(self, key: bytes) -> tuple[list[bytes], GroupState]:
@@ -175,7 +174,8 @@ class HoppingGroups(WindowGroups):
                 into.update(bag) if type(into) is dict else into.extend(bag)
         return merged
 
-    def _fired(self, key: bytes, state: GroupState, reason: str, now: float, values: dict[str, Any]) -> Fire:
+    def fired(self, key: bytes, state: GroupState, reason: str, now: float, values: dict[str, Any]) -> Fire:
+        """As in Groups, for a window: `key` is the key, because several panes make one window."""
         start, by = state[NEXT], self._closing
         at = self.event.silent_at if by == "idle" else self._next_offset if by == AT_MOST else -1
         window = Closing(start, start + self.tumbling.size, by, self.event.watermark, next=at, shared=True)
@@ -207,8 +207,7 @@ class HoppingGroups(WindowGroups):
         whole = key_of(key)
         while whole in self.panes:
             _, state = self._window(whole)
-            if self.notes:
-                self.events.append(GroupEnded(self._fired(whole, state, DROPPED, now, {})))
+            self._note(whole, state, DROPPED, now)
             self._go_on(whole, state[NEXT])
 
     def drop(self, key: bytes) -> tuple[GroupState, Bags]:

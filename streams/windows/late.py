@@ -94,7 +94,7 @@ class LateGroups(WindowGroups):
         """Let out the result of a group that stays."""
         state, bags = self.states[key], [bag.copy() for bag in self.bags.get(key, ())]
         self._note(key, state, reason, now)
-        self.let_out(self.fired, key, state, bags, reason, now, self.emit)
+        self.let_out(key, state, bags, reason, now, self.emit)
         self.after.told(key, self._revision)
         if (span := self.span(key, state)).closes > self.event.watermark:
             self.cut.add(span.start)
