@@ -141,7 +141,7 @@ MUTANTS = (
     Mutant("session-apart", "session", "session"),
     Mutant("sealed-forgotten", "slow", "sealed"),
     Mutant("gaps-not-checked", "count", "claim-checks", 91),
-    Mutant("rewound-by-version", "until", rewound_by_version, 1244),
+    Mutant("rewound-by-version", "until", rewound_by_version, 2588),
     Mutant("receiver-with-watermark", "gaps", watermark),
     Mutant("shard-without-lineage", "timed", no_lineage, 7, more=BACK),
     Mutant("never-clears", "count", "clear-crash-mark", more=ERRORS),
