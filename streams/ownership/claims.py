@@ -56,6 +56,7 @@ NOT_JOINED = (
 GROWN = "keys moved to other partitions: groups that were open here end by their timeout"
 GAPS: dict[str, type[Halt]] = {"truncated": LogTruncated, "unknown-topic": TopicRecreated}
 UNPACKED = Unfetchable.code
+ACQUITTED = 30.0  # seconds until a claim looks again whether a process that a mark of fetches names lives
 DOUBTFUL = ("out-of-range", "unread")  # the next claim asks the log itself, and begins at the offset of the store
 
 
@@ -242,9 +243,11 @@ class Claims:
 
     def _read(self, place: TopicPartition, taking: TakeOver) -> None:
         owner, now = taking.owner, self._clock()
+        self._again.pop(place, None)  # a gap before this claim may be a late answer to another fetch
         owner.fetch(now)
         self.start(owner)
         self.owners[place] = owner
+        self._halted.pop(place, None)
         if owner.marks.apart:
             self._apart.begins(owner, now)
         work = owner.facts.high > owner.offset or owner.next_due() <= owner.now(now)
@@ -298,8 +301,12 @@ class Claims:
         if isinstance(error, HandlerStopped):
             owner.claim = given_back(self._setting.store, owner.claim, owner.sealed, halted=True)
         if isinstance(error, Halt):
+            if place not in self._halted:
+                facts = {"topic": place[0], "partition": place[1], "code": error.code, "error": str(error)}
+                self._log.error("partition.halted", **facts)
             self._halted[place] = error, owner.claim.store_time
-            self._log.error("partition.halted", topic=place[0], partition=place[1], code=error.code, error=str(error))
+            if isinstance(error, Unfetchable) and not owned:
+                self._waiting[place] = self._clock() + ACQUITTED
             return
         if isinstance(error, DecodeWaits):
             self.intake.waits(place, error)
@@ -421,10 +428,10 @@ class Claims:
         found = [*([] if self._setting.input.joined() else [NOT_JOINED]), *self._halted.reasons()]
         found += [f"cannot read {topic}/{number}: {code}" for (topic, number), code in self._unreadable.items()]
         found += [*self.intake.reasons(), *self._apart.reasons()]
-        for topic, number in self._taking:
+        for topic, number in [place for place in self._taking if place not in self._halted]:
             text = self.failure((topic, number))
             found.append(f"taking over {topic}/{number}{f': {text}' if text else ''}")
-        for topic, number in self._waiting:
+        for topic, number in [place for place in self._waiting if place not in self._halted]:
             found.append(f"waiting to claim {topic}/{number}: {self.failure((topic, number)) or 'just assigned'}")
         failed = {place: text for place in self.owners if (text := self.failure(place)) is not None}
         return found + [f"retrying {topic}/{number}: {text}" for (topic, number), text in failed.items()]
@@ -437,7 +444,7 @@ class Claims:
         """Assigned partitions that are not running."""
         states = {**dict.fromkeys(self._taking, "restoring"), **dict.fromkeys(self._waiting, "claiming")}
         states |= dict.fromkeys(self._apart.waiting, "restoring")
-        reports = [self._failing(place, state) for place, state in states.items()]
+        reports = [self._failing(place, state) for place, state in states.items() if place not in self._halted]
         return [*self._halted.reports(), *reports]
 
     def _failing(self, place: TopicPartition, state: str) -> PartitionReport:

@@ -72,7 +72,8 @@ class Group:
 class Input:
     """One member's consumer: satisfies sluicegate.streams.contracts.stores.Input. `away` until that step Kafka does not
     answer, and no error tells: what was said of the ends of partitions stays. `ahead` records are passed over by the
-    next fetch after a seek, as where a fetch was under way."""
+    next fetch after a seek, as where a fetch was under way. Behind that answer the client asks for later records: the
+    same one does not come too early twice in a row."""
 
     def __init__(self, inner: LogInput, process: Any) -> None:
         self._inner, self._process = inner, process
@@ -80,6 +81,7 @@ class Input:
         self._ends: dict[TopicPartition, int] = {}
         self.away = 0
         self.ahead = 0
+        self._early: dict[TopicPartition, int] = {}  # the position of the last answer that came too early
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
@@ -118,8 +120,9 @@ class Input:
         self._answer()
         self._ends.pop((topic, number), None)
         self._inner.start(topic, number, offset, epoch)
-        if self.ahead and self._inner.log.high(topic, number) > offset + self.ahead:
-            self._inner.positions[topic, number] = offset + self.ahead
+        early = offset + self.ahead
+        if self.ahead and self._inner.log.high(topic, number) > early != self._early.get((topic, number)):
+            self._inner.positions[topic, number] = self._early[topic, number] = early
             self._process.world.note("ahead", f"{topic}/{number} {offset}+{self.ahead}")
             self.ahead = 0
 
