@@ -29,7 +29,6 @@ SluicegateError
     ├── StoreRewound
     ├── ChangelogIncomplete
     ├── PartitionsChanged
-    ├── Unfetchable
     ├── RewindMismatch
     ├── BufferFull
     ├── DecodeStopped
@@ -210,12 +209,6 @@ class PartitionsChanged(Halt):
     """Partitions were added while groups are open, which might never end."""
 
     code = "partitions-changed"
-
-
-class Unfetchable(Halt):
-    """The next records cannot be fetched: they end each process that unpacks them, or cannot be unpacked."""
-
-    code = "unfetchable"
 
 
 class RewindMismatch(Halt):

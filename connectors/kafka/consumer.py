@@ -15,7 +15,6 @@ from confluent_kafka import TopicPartition as Position
 
 from sluicegate.connectors.kafka import facts, problems, settings
 from sluicegate.connectors.kafka.admin import open_admin
-from sluicegate.connectors.kafka.apart import ApartConsumer
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.contracts.values import TopicFacts
@@ -23,7 +22,6 @@ from sluicegate.streams.errors import SystemNotReady
 
 _error = Message.error
 UNSEEKABLE = frozenset({KafkaError._STATE, KafkaError._PREV_IN_PROGRESS})
-APART_PAUSE = 0.01  # seconds that others are waited for while a partition is fetched apart
 SEEK_ATTEMPTS, PATIENCE, SEEK_PAUSE = 200, 4, 0.01
 
 
@@ -56,7 +54,6 @@ class KafkaInput:
         self._fatal: SystemNotReady | None = None
         self._complaints = settings.Complaints()
         self._admin: Any = None
-        self._member, self._apart = member, cast(ApartConsumer | None, None)
         self._consumer = problems.client(Consumer, settings.consumer(kafka, group, member, self._on_error, ends))
         if topics:
             self._consumer.subscribe(
@@ -67,10 +64,6 @@ class KafkaInput:
 
     def poll(self, timeout: float) -> Record | None:
         """One record, or None when no record or a passing error came. Raises SystemNotReady for a fatal error."""
-        if self._apart is not None:
-            if records := self._read(self._apart.consume(1)):
-                return records[0]
-            timeout = min(timeout, APART_PAUSE)
         try:
             message = self._consumer.poll(timeout)
         except KafkaException as error:
@@ -89,12 +82,6 @@ class KafkaInput:
             batch: list[Any] = self._consumer.consume(most, timeout)
         except KafkaException as error:
             raise problems.not_ready("reading failed", error) from error
-        if self._apart is not None and len(batch) < most:
-            batch += self._apart.consume(most - len(batch))
-        return self._read(batch)
-
-    def _read(self, batch: list[Any]) -> list[Record]:
-        """The records of the batch; errors are handled."""
         if any(map(_error, batch)):
             for message in batch:
                 if message.error() is not None:
@@ -105,7 +92,6 @@ class KafkaInput:
     def close(self) -> None:
         """Leave the group. Its records must not be used afterwards."""
         self._finish = None
-        self._end_apart()
         self._consumer.close()
 
     # Assignments
@@ -127,12 +113,8 @@ class KafkaInput:
 
     # Positions
 
-    def start(self, topic: str, number: int, offset: int, epoch: int, apart: bool = False) -> None:
+    def start(self, topic: str, number: int, offset: int, epoch: int) -> None:
         """With an epoch librdkafka asks the broker whether the log was truncated: only a seek does that."""
-        self._end_apart((topic, number))
-        if apart:
-            self._start_apart((topic, number), offset)
-            return
         target = Position(topic, number, offset, leader_epoch=epoch) if epoch >= 0 else Position(topic, number, offset)
         fresh = (topic, number) not in self._fetching
         self._ends.pop((topic, number), None)
@@ -145,20 +127,6 @@ class KafkaInput:
             self._consumer.resume([target])  # a pause outlives an assignment
         except KafkaException as error:
             raise problems.not_ready(f"starting {topic}/{number} at {offset} failed", error) from error
-
-    def _start_apart(self, place: TopicPartition, offset: int) -> None:
-        self._end_apart()
-        self._ends.pop(place, None)
-        if place in self._fetching and self._incremental:
-            self._consumer.incremental_unassign([Position(*place)])
-            self._fetching.discard(place)
-        self._apart = ApartConsumer(self._kafka, self._group, self._member, self._on_error, place, offset)
-
-    def _end_apart(self, place: TopicPartition | None = None) -> None:
-        """`place`: only if it is this one."""
-        if self._apart is not None and place in (None, self._apart.place):
-            self._apart.close()
-            self._apart = None
 
     def _seek(self, target: Any) -> None:
         """librdkafka refuses while its thread is still starting the partition, and after an error of its offset.
@@ -177,15 +145,11 @@ class KafkaInput:
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
         """Records that were fetched and not read yet are fetched again after `resume`."""
-        if self._apart is not None and self._apart.place in partitions:
-            self._apart.pause()
         self._consumer.pause([Position(topic, number) for topic, number in partitions])
 
     def resume(self, partitions: Sequence[TopicPartition]) -> None:
         for place in partitions:
             self._ends.pop(place, None)
-        if self._apart is not None and self._apart.place in partitions:
-            self._apart.resume()
         self._consumer.resume([Position(topic, number) for topic, number in partitions])
 
     def ended(self, topic: str, number: int) -> int:
@@ -216,8 +180,6 @@ class KafkaInput:
     def high(self, topic: str, number: int) -> int:
         """The next offset as of the last fetch, without a request; -1: unknown."""
         try:
-            if self._apart is not None and self._apart.place == (topic, number):
-                return self._apart.high()
             _, high = self._consumer.get_watermark_offsets(Position(topic, number), cached=True)
         except KafkaException:
             return -1
@@ -257,7 +219,6 @@ class KafkaInput:
             self._fetching.clear()
         for place in places:
             self._ends.pop(place, None)
-            self._end_apart(place)
         # assigned and revoked within one poll: not ours
         self._assigned = [place for place in self._assigned if place not in places]
         self._revoked.extend(places)

@@ -218,9 +218,8 @@ class Assignments(Protocol):
 
     def failures(self) -> list[tuple[TopicPartition, str, str]]:
         """Errors of single partitions since the last call, as (partition, code, text); empties the list. The code is
-        `out-of-range`, `truncated`, `unread` (the data are damaged, and reading on would skip them), `unfetchable`
-        (records cannot be unpacked, alike), `unknown-topic` or `unauthorized`. A fatal error of the client raises
-        SystemNotReady from `poll`."""
+        `out-of-range`, `truncated`, `unread` (the data are damaged, and reading on would skip them), `unknown-topic` or
+        `unauthorized`. A fatal error of the client raises SystemNotReady from `poll`."""
 
 
 class HandOver(Protocol):
@@ -235,10 +234,9 @@ class HandOver(Protocol):
 class Positions(Protocol):
     """Where reading continues."""
 
-    def start(self, topic: str, number: int, offset: int, epoch: int, apart: bool = False) -> None:
-        """Seek to `offset` and resume. Records that were fetched before are never returned. `apart`: until the next
-        start the partition, one at a time, is fetched apart from others, one batch of records before each `resume`, and
-        `ended` tells its end. Raises SystemNotReady when it cannot."""
+    def start(self, topic: str, number: int, offset: int, epoch: int) -> None:
+        """Seek to `offset` and resume. Records that were fetched before are never returned. Raises SystemNotReady when
+        it cannot."""
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None: ...
     def resume(self, partitions: Sequence[TopicPartition]) -> None: ...

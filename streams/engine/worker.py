@@ -250,7 +250,7 @@ class Worker:
         if owner.marks.poisoned or owner.step():
             self._take_carefully(owner, list(records), now)
             return
-        if not owner.begun or owner.marks.fetching:
+        if not owner.begun:
             owner.open(now)
         owner.accept(records, now)
         self._commits.pending += len(records)
@@ -266,7 +266,7 @@ class Worker:
                 owner.refuse_crashed(records.pop(0), now)
             else:
                 step = owner.step()
-                if owner.marks.step(owner.offset) or not owner.begun or owner.marks.fetching:
+                if owner.marks.step(owner.offset) or not owner.begun:
                     owner.open(now)
                 owner.accept(records[: step or None], now)
                 del records[: step or None]

@@ -41,7 +41,6 @@ EVENTS: Mapping[str, str] = {
     "partition.halted": "A partition stops, because to continue could lose or repeat records. `code` says why.",
     "partition.not_readable_yet": "A partition that is being claimed cannot be read yet.",
     "partition.revoked": "Kafka assigned a partition to another worker.",
-    "partition.suspected": "Processes ended while they fetched a partition. It is fetched apart from other partitions.",
     "partition.unreadable": "A partition cannot be read. It is tried again.",
     "record.resolved": "A record that could not be decoded can be decoded now.",
     "record.unresolved": "A record cannot be decoded, and `on_error` says wait. It is tried again.",

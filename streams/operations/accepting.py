@@ -36,13 +36,11 @@ from sluicegate.streams.errors import (
     StoreSwapped,
     StoreWiped,
     TopicRecreated,
-    Unfetchable,
 )
 from sluicegate.streams.journal import journal
 from sluicegate.streams.journal.amending import Person, appended
 from sluicegate.streams.operations.open_groups import held
 from sluicegate.streams.ownership.checks import check_claim, check_partitions, told_era
-from sluicegate.streams.ownership.crash import check_fetches
 from sluicegate.streams.ownership.halted import ACCEPTED, note_key
 from sluicegate.streams.wording import counted
 
@@ -58,22 +56,18 @@ Forgets = tuple[list[tuple[int, bytes]], list[GroupNumber]]
 class Gap(NamedTuple):
     """`error` describes the gap; the partition goes on at `offset` in `era`. `forgets` are the open groups and
     sealed items whose offsets come again. `unreadable`: the state cannot be read, and all of it is
-    forgotten. `passed`: offsets that are passed over."""
+    forgotten."""
 
     error: Halt
     offset: int
     era: int
     forgets: Forgets
     unreadable: bool
-    passed: int = 0
 
     @property
     def text(self) -> str:
         """What accepting the gap means, in words."""
         said = f"it goes on at offset {self.offset}"
-        if isinstance(self.error, Unfetchable):
-            over = f"; {counted(self.passed, 'offset')} before it are passed over, without dead letters"
-            return said + (over if self.passed else ", and fetches these records again")
         if isinstance(self.error, AGAIN):
             said += ", with new ids: what was sent for records from there on may be sent again under other ids"
         if self.unreadable:
@@ -88,21 +82,9 @@ class Gap(NamedTuple):
         return f"{said}; forgotten, since their records are gone: {lost}"
 
 
-class Reported(NamedTuple):
-    """What an operator adds. `truncated`: the owner reported that the broker has another history of the topic, which
-    offsets and ids do not show. `to`: go on at this offset, since the records before it cannot be fetched; -1: none."""
-
-    truncated: bool = False
-    to: int = -1
-
-
-NOTHING = Reported()
-
-
-def gap(
-    agent: Agent, view: PartitionView, facts: TopicFacts, incarnation: str, reported: Reported = NOTHING
-) -> Gap | None:
-    """The first gap at which the owner would halt; None: there is none. Raises ConfigurationError for a gap that
+def gap(agent: Agent, view: PartitionView, facts: TopicFacts, incarnation: str, truncated: bool = False) -> Gap | None:
+    """The first gap at which the owner would halt; None: there is none. `truncated`: the owner reported that the broker
+    has another history of the topic, which offsets and ids do not show. Raises ConfigurationError for a gap that
     cannot be accepted."""
     claim = view.claim
     if claim.incarnation != incarnation:
@@ -112,18 +94,16 @@ def gap(
             "start the agent under another name"
         )
     error = _error(agent, view, facts)
-    if error is None and reported.truncated:
+    if error is None and truncated:
         error = LogTruncated(f"the topic's history up to offset {claim.offset} is another one than what was read")
-    if error is None and reported.to >= 0:
-        error = Unfetchable(f"the records at offset {claim.offset} cannot be fetched")
     if error is None:
         return None
     unreadable = isinstance(error, ChangelogIncomplete)
     known = claim.source.era if claim.source else 0
     era = max(known, told_era(facts)) + 1 if isinstance(error, AGAIN) else known
-    offset = _offset(error, claim, facts, reported.to)
+    offset = _offset(error, claim, facts)
     forgets = _again(agent, view, offset) if isinstance(error, AGAIN) else ([], [])
-    return Gap(error, offset, era, forgets, unreadable, offset - claim.offset if reported.to >= 0 else 0)
+    return Gap(error, offset, era, forgets, unreadable)
 
 
 def _error(agent: Agent, view: PartitionView, facts: TopicFacts) -> Halt | None:
@@ -131,21 +111,12 @@ def _error(agent: Agent, view: PartitionView, facts: TopicFacts) -> Halt | None:
         check_claim(view.claim, facts)
         groups = sum(len(each.groups.states) for each in held(agent, view.claim.partition, view).every)
         check_partitions(view.claim.source, facts, agent.aggregation or Aggregation(), groups)
-        if (mark := view.claim.trying) is not None and mark.offset == view.claim.offset:
-            check_fetches(mark.processes, mark.offset)
     except Halt as error:
         return error
     return None
 
 
-def _offset(error: Halt, claim: Claim, facts: TopicFacts, to: int) -> int:
-    """Raises ConfigurationError for a `to` that cannot be."""
-    if to >= 0 and not isinstance(error, Unfetchable):
-        raise ConfigurationError(f"{error.code} says where the partition goes on: --to is only for unfetchable")
-    if to >= 0 and not claim.offset < to <= facts.high:
-        raise ConfigurationError(f"--to {to} is not after offset {claim.offset}, or after the topic's end {facts.high}")
-    if to >= 0:
-        return to
+def _offset(error: Halt, claim: Claim, facts: TopicFacts) -> int:
     if isinstance(error, TopicRecreated | RetentionPassed):
         return facts.low
     wanted = facts.committed if isinstance(error, StoreWiped) else claim.offset
@@ -170,12 +141,12 @@ def _again(agent: Agent, view: PartitionView, offset: int) -> Forgets:
     return keys, [number for number in found.sealed.held if in_order(number) >= (offset,)]
 
 
-def preview(store: Store, agent: Agent, partition: Partition, look: Look, reported: Reported = NOTHING) -> Gap | None:
+def preview(store: Store, agent: Agent, partition: Partition, look: Look, truncated: bool = False) -> Gap | None:
     """The gap that `accept` would find now, without a claim."""
     incarnation = store.incarnation
     nothing = Claim(partition, "", 0, -1, -1, 0, 1, 0, None, None, incarnation, "", 0.0)
     view = store.read(partition) or PartitionView(nothing, [], 0, 0)
-    return gap(agent, view, look(), incarnation, reported)
+    return gap(agent, view, look(), incarnation, truncated)
 
 
 def accept(
@@ -185,7 +156,7 @@ def accept(
     look: Look,
     person: Person,
     forget: bool = False,
-    reported: Reported = NOTHING,
+    truncated: bool = False,
 ) -> Gap | None:
     """Let the partition go on behind its gap; None: it has no gap any more. `look` asks Kafka. Raises
     ConfigurationError when state would be forgotten without `forget`, Fenced when another process claimed in between
@@ -193,7 +164,7 @@ def accept(
     claim = store.claim(partition, person.token, NOBODY)
     view = store.read(partition)  # under the claim: Kafka's facts are read later than the state
     facts = look()
-    found = gap(agent, view, facts, store.incarnation, reported) if view is not None else None
+    found = gap(agent, view, facts, store.incarnation, truncated) if view is not None else None
     if found is not None:
         insist(found, forget)
         _commit(store, agent, claim, facts, found, person)

@@ -6,7 +6,6 @@ claim of a worker that is gone would leave it without an owner.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import partial
 from math import inf
 from typing import NamedTuple
 
@@ -29,7 +28,6 @@ from sluicegate.streams.errors import (
     PersistenceError,
     SystemNotReady,
     TopicRecreated,
-    Unfetchable,
 )
 from sluicegate.streams.handlers.engine_faults import engine_faults
 from sluicegate.streams.handlers.slow import given_back
@@ -39,7 +37,6 @@ from sluicegate.streams.observe.report import FAILED, PartitionReport
 from sluicegate.streams.observe.tracing import Spans
 from sluicegate.streams.ownership.checks import NOTHING, ClaimVersion, check_low, seen
 from sluicegate.streams.ownership.crash_mark_clearing import CrashMarkClearing
-from sluicegate.streams.ownership.fetching import FetchedApart, long_fetched
 from sluicegate.streams.ownership.halted import Halted
 from sluicegate.streams.ownership.intake import IntakePauses
 from sluicegate.streams.ownership.last_failures import LastFailures
@@ -55,8 +52,6 @@ NOT_JOINED = (
 )
 GROWN = "keys moved to other partitions: groups that were open here end by their timeout"
 GAPS: dict[str, type[Halt]] = {"truncated": LogTruncated, "unknown-topic": TopicRecreated}
-UNPACKED = Unfetchable.code
-ACQUITTED = 30.0  # seconds until a claim looks again whether a process that a mark of fetches names lives
 DOUBTFUL = ("out-of-range", "unread")  # the next claim asks the log itself, and begins at the offset of the store
 
 
@@ -98,8 +93,6 @@ class Claims:
         self._versions: dict[Partition, ClaimVersion] = {}
         self._unreadable: dict[TopicPartition, str] = {}  # the error code, until a commit has records again
         self._failures = LastFailures()
-        self._apart = FetchedApart(setting.input)
-        self._suspects: set[TopicPartition] = set()  # records that cannot be unpacked came with others
         self.fresh = False  # a claim succeeded since the worker cleared this: the store may be another one, or weaker
 
     @property
@@ -150,7 +143,6 @@ class Claims:
             self._advance(place, deadline)
             if self._clock() >= deadline:
                 return  # the other partitions continue after the next poll
-        self._fetch_apart(now)
 
     def _revoke(self, place: TopicPartition) -> None:
         self._assigned.discard(place)
@@ -159,7 +151,6 @@ class Claims:
         for known in (self._last, self._waiting, self._halted, self._backoffs, self._unreadable, self._again):
             known.pop(place, None)
         self._failures.forget(place)
-        self._apart.forget(place)
         self.intake.forget(place)
         if owner is not None:
             owner.claim = given_back(self._setting.store, owner.claim, owner.sealed)
@@ -194,12 +185,11 @@ class Claims:
                         self._ended(taking.owner, events)
                     if self._clock() >= deadline:
                         return
+                self._ready(place, taking)
         except LOST as error:
             self._taking.pop(place, None)
             self.owners.pop(place, None)
             self._give_up(place, taking.owner, error, owned=False)
-        else:
-            self._ready(place, taking)
 
     def _ended(self, owner: Owner, events: Sequence[Event]) -> None:
         """A commit of the take-over ended these groups."""
@@ -208,48 +198,12 @@ class Claims:
         trace_fires(owner, events, 0.0, self._spans)
 
     def _ready(self, place: TopicPartition, taking: TakeOver) -> None:
+        owner = taking.owner
         del self._taking[place]
-        if place in self._suspects:
-            self._suspects.discard(place)
-            taking.owner.marks.suspect(taking.owner.offset)
-        if taking.owner.marks.apart:
-            self._apart.wait(taking.owner, partial(self._fetch, place, taking), self._clock())
-        else:
-            self._fetch(place, taking)
-
-    def _fetch_apart(self, now: float) -> None:
-        """Begin or end the reading of a partition that is fetched apart from others."""
-        if (owner := self._apart.ended(self.owners, now)) is not None:
-            try:
-                owner.fetched(now)
-                self.start(owner)
-            except LOST as error:
-                self.lost(owner, error)
-        elif (place := self._apart.committed()) is not None and self.intake.reads(place):
-            self._setting.input.resume([place])
-        if not self._taking and (begin := self._apart.next(self.owners.values(), now)) is not None:
-            begin()
-
-    def start(self, owner: Owner) -> None:
-        """Read from the owner's offset. Raises SystemNotReady."""
-        self._setting.input.start(*owner.place, owner.offset, owner.epoch, owner.marks.apart)
-
-    def _fetch(self, place: TopicPartition, taking: TakeOver) -> None:
-        try:
-            with engine_faults():
-                self._read(place, taking)
-        except LOST as error:
-            self._give_up(place, taking.owner, error, owned=False)
-
-    def _read(self, place: TopicPartition, taking: TakeOver) -> None:
-        owner, now = taking.owner, self._clock()
         self._again.pop(place, None)  # a gap before this claim may be a late answer to another fetch
-        owner.fetch(now)
-        self.start(owner)
+        self._setting.input.start(*place, owner.offset, owner.epoch)
         self.owners[place] = owner
-        self._halted.pop(place, None)
-        if owner.marks.apart:
-            self._apart.begins(owner, now)
+        now = self._clock()
         work = owner.facts.high > owner.offset or owner.next_due() <= owner.now(now)
         self._failures.claimed(place, work, now)
         self.fresh = True
@@ -277,7 +231,6 @@ class Claims:
                 self.intake.begins(place)
                 self._versions[owner.partition] = seen(owner.claim)
                 self._clear_crash_mark(owner)
-                self._apart.forget(place)
                 del self.owners[place]
                 self._waiting[place] = self._clock()
 
@@ -292,7 +245,6 @@ class Claims:
     def _give_up(self, place: TopicPartition, owner: Owner, error: Exception, owned: bool) -> None:
         self._setting.input.pause([place])
         self.intake.begins(place)
-        self._apart.forget(place)
         if isinstance(error, EngineFault):
             owner.failed(error)
         self._clear_crash_mark(owner)
@@ -301,12 +253,8 @@ class Claims:
         if isinstance(error, HandlerStopped):
             owner.claim = given_back(self._setting.store, owner.claim, owner.sealed, halted=True)
         if isinstance(error, Halt):
-            if place not in self._halted:
-                facts = {"topic": place[0], "partition": place[1], "code": error.code, "error": str(error)}
-                self._log.error("partition.halted", **facts)
             self._halted[place] = error, owner.claim.store_time
-            if isinstance(error, Unfetchable) and not owned:
-                self._waiting[place] = self._clock() + ACQUITTED
+            self._log.error("partition.halted", topic=place[0], partition=place[1], code=error.code, error=str(error))
             return
         if isinstance(error, DecodeWaits):
             self.intake.waits(place, error)
@@ -331,12 +279,7 @@ class Claims:
         say("partition.unavailable", **facts)
 
     def look(self, now: float) -> None:
-        """Claim the partitions again whose gap a person accepted, and end the fetches that go on for long."""
-        for owner in long_fetched(self.owners.values(), now):
-            try:
-                owner.fetched(now)
-            except LOST as error:
-                self.lost(owner, error)
+        """Claim the partitions again whose gap a person accepted."""
         for place in self._halted.accepted(self._setting.store, self._app, self._setting.agent.name):
             self._halted.pop(place, None)
             self._waiting[place] = now
@@ -348,25 +291,14 @@ class Claims:
                 self._failed(each, code, text)
             return
         owner = self.owners.get(place)
-        if code not in GAPS and code not in DOUBTFUL and code != UNPACKED:
+        if code not in GAPS and code not in DOUBTFUL:
             if self._unreadable.get(place) != code:
                 self._log.warning("partition.unreadable", topic=place[0], partition=place[1], code=code, error=text)
             self._unreadable[place] = code
-        elif owner is not None and code == UNPACKED:
-            self._unpacked(owner, text)
         elif owner is not None:
             self.lost(owner, GAPS.get(code, SystemNotReady)(f"reading at offset {owner.offset}: {text}"))
         elif place in self._taking or place in self._assigned:
             self._log.info("partition.not_readable_yet", topic=place[0], partition=place[1], code=code)
-
-    def _unpacked(self, owner: Owner, text: str) -> None:
-        """A batch of records cannot be unpacked. Halt where it is the next one; find that out by fetching it apart."""
-        text = f"reading at offset {owner.offset}: {text}"
-        if owner.marks.apart and owner.offset == owner.claim.offset:
-            self.lost(owner, Unfetchable(f"{text}; `sluicegate accept-gap` with --to OFFSET goes on behind it"))
-            return
-        self._suspects.add(owner.place)
-        self.lost(owner, SystemNotReady(text))
 
     def seek_again_if_gap(self, owner: Owner, record: Record) -> bool:
         """Seek again when the first record after a claim is above the offset. Returns whether to drop the records.
@@ -383,7 +315,7 @@ class Claims:
             return False
         self._again[place] = record.offset()
         self._void.add(place)
-        self.start(owner)
+        self._setting.input.start(*place, owner.offset, owner.epoch)
         return True
 
     def committed(self, owner: Owner) -> None:
@@ -427,11 +359,11 @@ class Claims:
         """Why this worker is not ready; empty when it is."""
         found = [*([] if self._setting.input.joined() else [NOT_JOINED]), *self._halted.reasons()]
         found += [f"cannot read {topic}/{number}: {code}" for (topic, number), code in self._unreadable.items()]
-        found += [*self.intake.reasons(), *self._apart.reasons()]
-        for topic, number in [place for place in self._taking if place not in self._halted]:
+        found += self.intake.reasons()
+        for topic, number in self._taking:
             text = self.failure((topic, number))
             found.append(f"taking over {topic}/{number}{f': {text}' if text else ''}")
-        for topic, number in [place for place in self._waiting if place not in self._halted]:
+        for topic, number in self._waiting:
             found.append(f"waiting to claim {topic}/{number}: {self.failure((topic, number)) or 'just assigned'}")
         failed = {place: text for place in self.owners if (text := self.failure(place)) is not None}
         return found + [f"retrying {topic}/{number}: {text}" for (topic, number), text in failed.items()]
@@ -443,8 +375,7 @@ class Claims:
     def others(self) -> list[PartitionReport]:
         """Assigned partitions that are not running."""
         states = {**dict.fromkeys(self._taking, "restoring"), **dict.fromkeys(self._waiting, "claiming")}
-        states |= dict.fromkeys(self._apart.waiting, "restoring")
-        reports = [self._failing(place, state) for place, state in states.items() if place not in self._halted]
+        reports = [self._failing(place, state) for place, state in states.items()]
         return [*self._halted.reports(), *reports]
 
     def _failing(self, place: TopicPartition, state: str) -> PartitionReport:

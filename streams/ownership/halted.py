@@ -18,7 +18,6 @@ from sluicegate.streams.errors import (
     StoreWiped,
     SystemNotReady,
     TopicRecreated,
-    Unfetchable,
 )
 from sluicegate.streams.journal import journal
 from sluicegate.streams.observe.report import PartitionReport
@@ -33,7 +32,6 @@ GAPS = (
     StoreRewound,
     ChangelogIncomplete,
     PartitionsChanged,
-    Unfetchable,
 )
 
 

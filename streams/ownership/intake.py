@@ -56,7 +56,7 @@ class IntakePauses:
             self._setting.input.resume([place])
         else:  # the records read since then were left: go back to it
             try:
-                self._setting.input.start(*place, owner.offset, owner.epoch, owner.marks.apart)
+                self._setting.input.start(*place, owner.offset, owner.epoch)
             except SystemNotReady:
                 waits.due = self._clock() + FIRST_PAUSE
                 return

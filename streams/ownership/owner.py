@@ -3,7 +3,7 @@
 There is one way to handle a failed commit: the owner is dropped as a whole, and a new one claims.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from math import inf
 
@@ -95,7 +95,6 @@ class Owner:
         self.restored_bytes = 0
         self.newest: Record | None = None  # the last record that this process took of the partition
         self.since = 0.0  # the process' own time at its first claim of the partition
-        self.began = 0.0  # the process' own time at its first fetch
         self.begun = False  # the first record was taken, its crash mark stands
         self.grown = False  # the topic has more partitions than at the last commit: keys moved
         self.older = Generations(setting, (), apart=True)
@@ -350,34 +349,13 @@ class Owner:
             else:
                 self._inbox += processor.read(self.groups, run)
 
-    def fetch(self, monotonic: float) -> None:
-        """Commit the crash mark before the first fetch, if there is something to fetch."""
-        self.began = monotonic
-        if self.facts.high > self.offset:
-            self._mark_as(self.marks.before_fetch, monotonic)
-        elif self.marks.apart:
-            self.marks.fetched(self.offset)
-
-    def fetched(self, monotonic: float) -> None:
-        """Commit that no fetch is under way that could end this process."""
-        if self.marks.fetching:
-            ready = self.reports()
-            changes = replace(ready.changes, trying=self.marks.fetched(self.claim.offset))
-            claim = self._setting.store.commit(self.claim, changes)
-            self.committed(claim, ready._replace(changes=changes), monotonic)
-            self.tick(monotonic, inf)
-        self.marks.fetched(self.claim.offset)
-
     def open(self, monotonic: float) -> None:
         """Commit the crash mark before the first batch, and before each careful step."""
-        self._mark_as(self.marks.opening, monotonic)
-        self.begun = True
-
-    def _mark_as(self, mark: Callable[[int], CrashMark], monotonic: float) -> None:
         offset, epoch = self.held.reached(self.offset, self.epoch)
-        changes = Changes(offset, epoch, trying=mark(offset), source=self._source)
+        changes = Changes(offset, epoch, trying=self.marks.opening(offset), source=self._source)
         self.claim = self._setting.store.commit(self.claim, changes)
         self.tick(monotonic, inf)  # `monotonic` is from before the commit
+        self.begun = True
 
     def failed(self, error: EngineFault) -> None:
         """The engine failed, at a group or with records in hand: count it. This owner has ended."""
@@ -638,7 +616,7 @@ class Owner:
     def _mark(self, offset: int) -> CrashMark | None:
         """The mark stays unchanged after a commit that does not move the offset: such a commit shows nothing about
         crashes."""
-        return self.claim.trying if offset == self.claim.offset else self.marks.after(offset)
+        return self.claim.trying if offset == self.claim.offset else None
 
     def tick(self, monotonic: float, took: float) -> float:
         """Take the store's time from the last commit, as StoreClock.answered."""

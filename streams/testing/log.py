@@ -229,7 +229,7 @@ class LogInput:
         failed, self.failed = self.failed, []
         return failed
 
-    def start(self, topic: str, number: int, offset: int, epoch: int, apart: bool = False) -> None:
+    def start(self, topic: str, number: int, offset: int, epoch: int) -> None:
         self.positions[topic, number] = offset
         self.paused.discard((topic, number))
 

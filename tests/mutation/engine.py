@@ -170,9 +170,10 @@ GUARDS = (
     Guard(
         "a claim seeks to the offset of the store",
         "streams/ownership/claims.py",
-        "        owner.fetch(now)\n        self.start(owner)",
-        "        owner.fetch(now)\n        if place in self._backoffs:\n            "
-        "self._setting.input.resume([place])\n        else:\n            self.start(owner)",
+        "        del self._taking[place]\n        self._setting.input.start(*place, owner.offset, owner.epoch)",
+        "        del self._taking[place]\n        if place in self._backoffs:\n            "
+        "self._setting.input.resume([place])\n"
+        "        else:\n            self._setting.input.start(*place, owner.offset, owner.epoch)",
         OWNERSHIP,
     ),
     Guard(
@@ -252,15 +253,15 @@ GUARDS = (
     Guard(
         "one's own name is no crash",
         "streams/ownership/crash.py",
-        'if name.rstrip("".join(ENDS)) != self._process]',
-        "if name]",
+        "if name.rstrip(STEPS + SINGLE) != self._process)",
+        "if name)",
         CRASH,
     ),
     Guard("who lives takes its mark back", "streams/ownership/claims.py", "if owner.marks.names():", NEVER, CRASH),
     Guard(
         "a commit that does not get on keeps the mark",
         "streams/ownership/owner.py",
-        "return self.claim.trying if offset == self.claim.offset else self.marks.after(offset)",
+        "return self.claim.trying if offset == self.claim.offset else None",
         "return None",
         CRASH,
     ),

@@ -113,12 +113,12 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     "seek": (
         Edit(
             "streams/ownership/claims.py",
-            "        owner.fetch(now)\n        self.start(owner)\n",
-            "        owner.fetch(now)\n"
+            "        del self._taking[place]\n        self._setting.input.start(*place, owner.offset, owner.epoch)\n",
+            "        del self._taking[place]\n"
             "        if place in self._backoffs:\n"
             "            self._setting.input.resume([place])\n"
             "        else:\n"
-            "            self.start(owner)\n",
+            "            self._setting.input.start(*place, owner.offset, owner.epoch)\n",
         ),
         Edit(
             "streams/ownership/claims.py",
@@ -163,14 +163,6 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     ),
     "crash-marks": (
         Edit("streams/ownership/crash.py", "        if trying is None or trying.offset != offset:", "        if True:"),
-    ),
-    "fetch-marks": (
-        Edit("streams/ownership/owner.py", "        if self.facts.high > self.offset:", "        if False:"),
-    ),
-    "fetch-apart": (
-        Edit(
-            "streams/ownership/claims.py", "owner.offset, owner.epoch, owner.marks.apart)", "owner.offset, owner.epoch)"
-        ),
     ),
     "engine-faults": (
         Edit(

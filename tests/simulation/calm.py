@@ -1,17 +1,11 @@
 """When the faults have stopped: everything must come to an end."""
 
-from functools import partial
 from math import inf
 from typing import Any
 
-from sluicegate.streams.contracts.values import Claim, CrashMark, Partition
+from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.engine.worker import PROBE_EVERY
-from sluicegate.streams.errors import Unfetchable
-from sluicegate.streams.journal.amending import Person
-from sluicegate.streams.operations.accepting import accept
-from sluicegate.streams.ownership.crash import ENDS, check_fetches
 from sluicegate.streams.ownership.store_clock import BACK
-from sluicegate.streams.testing.log import LogInput
 from tests.simulation.process import APP
 from tests.simulation.shared import empty
 
@@ -24,7 +18,6 @@ PATIENCE = 300
 def drain(world: Any) -> None:
     """Turn every process until nothing is left to do; what is not done then is a finding."""
     world.settle()
-    mended(world)
     for process in world.processes:
         process.input.away = process.input.ahead = 0
         process.store.buffer.late, process.store.buffer.lost = 0, False
@@ -55,33 +48,6 @@ def drain(world: Any) -> None:
         world.clock.forward((max(due, 0.01) if rounds < PATIENCE else 60.0) if over and due < inf else 0.3)
     if quiet < enough:
         world.findings.append(f"not done after {MOST_ROUNDS} rounds without faults: {states(world)}")
-
-
-def mended(world: Any) -> None:
-    """A person has partitions go on that halted because processes died before they had a record. Only those: a mark
-    that names a process which did not die is a finding."""
-    for agent in world.plan.agents:
-        for partition, row in list(world.store._rows.items()):
-            names = marked(row.claim.trying)
-            if partition.agent != agent.name or not names or not names <= world.suspects:
-                continue
-            source = LogInput(world.log, f"{APP}.{agent.name}")
-            look = partial(source.facts, partition.topic, partition.number)
-            if row.claim.offset >= 0 and crashed_fetching(row.claim):
-                accept(world.store, agent, partition, look, Person("ann", "seen", f"hand {partition}"))
-
-
-def crashed_fetching(claim: Claim) -> bool:
-    try:
-        check_fetches(claim.trying.processes if claim.trying else (), claim.offset)
-    except Unfetchable:
-        return True
-    return False
-
-
-def marked(mark: CrashMark | None) -> set[str]:
-    """The processes named in it."""
-    return {name.rstrip("".join(ENDS)) for name in mark.processes} if mark is not None else set()
 
 
 def too_far(world: Any) -> list[str]:

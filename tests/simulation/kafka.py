@@ -116,7 +116,7 @@ class Input:
         self._answer()
         return self._inner.facts(topic, number)
 
-    def start(self, topic: str, number: int, offset: int, epoch: int, apart: bool = False) -> None:
+    def start(self, topic: str, number: int, offset: int, epoch: int) -> None:
         self._answer()
         self._ends.pop((topic, number), None)
         self._inner.start(topic, number, offset, epoch)

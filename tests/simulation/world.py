@@ -5,9 +5,9 @@ from typing import Any
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Agent
-from sluicegate.streams.contracts.values import Changes, Claim, Partition
+from sluicegate.streams.contracts.values import Changes, Claim, CrashMark, Partition
 from tests.simulation import deployed, handlers
-from tests.simulation.calm import drain, marked
+from tests.simulation.calm import drain
 from tests.simulation.faults import OF_WORKERS
 from tests.simulation.kafka import Group
 from tests.simulation.plan import Plan
@@ -171,3 +171,8 @@ class World(Scheduler):
         for partition in sorted(self.store._rows):
             whole.update(repr(self.store._rows[partition].claim).encode())
         return whole
+
+
+def marked(mark: CrashMark | None) -> set[str]:
+    """The processes named in it."""
+    return {name.rstrip("+!") for name in mark.processes} if mark is not None else set()

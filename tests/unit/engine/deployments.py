@@ -20,7 +20,7 @@ from sluicegate.streams.rules.rewindable import why_not_rewound
 from sluicegate.streams.rules.versions import Deployed, RuleVersion
 from sluicegate.streams.testing.log import LogHistory
 from tests.unit.engine.driver import Driver, Log, ManualClock, distinct, header, memory
-from tests.unit.engine.scene import Killed, a_log, go_on
+from tests.unit.engine.scene import Killed, a_log
 
 IDS = Reducer("ids", "collect", "id")
 EXTRAS: Sequence[tuple[Reducer, ...]] = (
@@ -150,7 +150,6 @@ class Run:
     def ended(self) -> "Run":
         """All groups that are still open fire, under whatever rule they have."""
         self.kill_at = 0
-        go_on(self.store, self.steps[-1][0], self.log)
         self.driver().turns(8)
         self.steps.append((random_agent(self.random), "flush"))
         self.driver().turns(8)

@@ -6,10 +6,6 @@ from typing import Any
 
 from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer
 from sluicegate.streams.contracts.stores import Store
-from sluicegate.streams.contracts.values import Partition
-from sluicegate.streams.journal.amending import Person
-from sluicegate.streams.operations.accepting import accept, preview
-from sluicegate.streams.testing.log import LogInput
 from tests.unit.engine.driver import Driver, Log, ManualClock, distinct, header
 
 COMPUTE = (Reducer("total", "sum", "amount"),)
@@ -67,13 +63,6 @@ def shown(driver: Driver) -> tuple[list[str], dict[tuple[str, int], tuple[str, s
     report = driver.worker.describe(driver.clock.now)
     assert report.ready is not bool(report.reasons)
     return list(report.reasons), {(p.topic, p.number): (p.state, p.error) for p in report.partitions}
-
-
-def go_on(store: Store, agent: Agent, log: Log, number: int = 0) -> None:
-    """A person has a partition go on that halted after three kills between a claim and its first record."""
-    partition, source = Partition("app", agent.name, "in", number), LogInput(log, f"app.{agent.name}")
-    if preview(store, agent, partition, lambda: source.facts("in", number)) is not None:
-        accept(store, agent, partition, lambda: source.facts("in", number), Person("ann", "seen", f"hand {number}"))
 
 
 def until_killed(driver: Driver, times: int = 10) -> bool:

@@ -161,12 +161,7 @@ def test_a_commit_that_reads_nothing_keeps_the_mark_as_it_stands(
     driver.input.pause([("in", 0)])
     driver.turns()
     assert len(totals(log)) == 1
-    after = store._rows[PLACE].claim.trying
-    assert after is not None
-    assert mark is not None
-    assert after.offset == mark.offset
-    assert after.processes[:-1] == mark.processes
-    assert after.processes[-1].endswith(crash.FETCH)
+    assert store._rows[PLACE].claim.trying == mark is not None
 
 
 class Actor:

@@ -21,7 +21,7 @@ from sluicegate.streams.ownership import windowed
 from sluicegate.streams.windows.clock import EventClock
 from sluicegate.streams.windows.tumbling_groups import TumblingGroups
 from tests.unit.engine.driver import Driver, Log, ManualClock, distinct, header, memory
-from tests.unit.engine.scene import Killed, a_log, go_on
+from tests.unit.engine.scene import Killed, a_log
 from tests.unit.engine.test_windows import NOW, windowed_agent
 
 PARTITIONS = (0, 1)
@@ -91,8 +91,6 @@ def play(url: str, folder: Path, seed: int) -> tuple[Found, Found]:
         with failpoints.watched(Dying(place, times).reach), suppress(Killed):
             driver.turns(chance.randint(2, 9))
         clock.now += 6.0
-    for number in PARTITIONS:
-        go_on(store, AGENT, log, number)
     Driver(AGENT, store, log, clock).give(*PARTITIONS).turns(40)
     store.close()
     return found(log), expected(log)
