@@ -199,8 +199,8 @@ class Claims:
 
     def _ready(self, place: TopicPartition, taking: TakeOver) -> None:
         owner = taking.owner
-        del self._taking[place]
         self._again.pop(place, None)  # a gap before this claim may be a late answer to another fetch
+        del self._taking[place]
         self._setting.input.start(*place, owner.offset, owner.epoch)
         self.owners[place] = owner
         now = self._clock()
