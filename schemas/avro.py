@@ -170,7 +170,7 @@ def _why(value: bytes, begin: int, writer: Any, error: Exception, resolved: bool
             return True
         return False
 
-    first = bisect_left(range(len(named) + 1), True, key=fails)
+    first = bisect_left(range(len(named) + 1), True, key=fails) if named else 1
     if first <= len(named):
         return f"field {named[first - 1]['name']} {what}{_hint(value, begin > 0)}"
     if named and resolved:

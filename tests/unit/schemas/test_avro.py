@@ -180,6 +180,11 @@ def test_a_field_that_is_no_uuid_is_named_without_its_text() -> None:
     assert str(caught.value) == "field v cannot be read (ValueError)"
 
 
+def test_a_datum_of_a_schema_without_fields_says_why_it_cannot_be_read() -> None:
+    with pytest.raises(msgspec.DecodeError, match="^the record is not UTF-8$"):
+        by("string").decode(b"\x02\xff")
+
+
 MICROS = {"type": "long", "logicalType": "timestamp-micros"}
 FINE = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 4}
 
