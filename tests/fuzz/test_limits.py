@@ -1,4 +1,4 @@
-"""The limits of what a record may be (docs/operations.md has the table): at each of them a dead letter with all its
+"""The limits of what a record may be (docs/bounds.md has the table): at each of them a dead letter with all its
 bytes, and the next record goes on."""
 
 import json

@@ -1,0 +1,135 @@
+"""docs/bounds.md: each limit is the one of the code, and each test that it names exists."""
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from sluicegate.connectors.registry import avro as registry_avro
+from sluicegate.schemas import avro_logical, avro_sizes, json, protobuf_values
+from sluicegate.streams.agent import Agent, Aggregation, Deduplication, Lookup, Window
+from sluicegate.streams.aggregation import group_faults, groups
+from sluicegate.streams.config import document
+from sluicegate.streams.engine import worker
+from sluicegate.streams.expressions import lexer, parse, times, values
+from sluicegate.streams.observe import http
+from sluicegate.streams.outbox import relay, sizes
+from sluicegate.streams.ownership import owner
+from sluicegate.streams.reading import receive
+from sluicegate.streams.shared import shared_records
+
+PROJECT = Path(__file__).parents[3]
+PAGE = (PROJECT / "docs" / "bounds.md").read_text(encoding="utf-8")
+ROW = re.compile(r"^\| (?P<what>[^|]+) \| (?P<limit>[^|]+) \| [^|]* \| `(?P<test>[^|`]+)` \|$", re.MULTILINE)
+NUMBER = re.compile(r"\d[\d,]*(?: (?:KiB|MiB|kB|MB|bytes|s|hour|days)\b)?")
+
+
+def kibibytes(size: int) -> str:
+    return f"{size >> 20} MiB" if size >= 1 << 20 else f"{size >> 10} KiB"
+
+
+def kilobytes(size: int) -> str:
+    return f"{size // 1_000_000} MB" if size >= 1_000_000 else f"{size // 1000} kB"
+
+
+def of_class(kind: type, field: str) -> int:
+    """The default of a field."""
+    default = kind.__dataclass_fields__[field].default  # type: ignore[attr-defined]
+    assert isinstance(default, int | float)
+    return int(default)
+
+
+LIMITS: dict[str, list[str]] = {
+    "the value": [kibibytes(of_class(Agent, "max_record_bytes"))],
+    "the key": [kibibytes(groups.LONGEST_KEY), f"{shared_records.LONGEST_KEY} bytes"],
+    "levels of arrays and objects, where values are kept or handed to your code": [f"{json.DEEPEST}"],
+    "a number, where it is read, and everywhere where whole messages are kept or handed to your code": ["4,300"],
+    "the time ahead of the worker's clock": [f"{of_class(Window, 'max_ahead') // 3600} hour"],
+    f"records at once of a partition where one has {kibibytes(worker.LARGE)} or more": [f"{worker.SMALL_CHUNK}"],
+    "deaths of processes, or errors of the engine, at one record": [f"{group_faults.DEATHS}"],
+    "Avro: digits of a decimal": [f"{avro_logical.MOST_DIGITS:,}"],
+    "Avro: types of a schema, each counted in all its places": [f"{avro_sizes.MOST_TYPES:,}"],
+    "Avro: references of a schema in the registry": [f"{registry_avro.MOST_REFERENCES}"],
+    "Protobuf: messages of type `Any` inside of one another": [f"{protobuf_values.MOST_INSIDE}"],
+    "Protobuf: fields of all messages of a record": [f"{protobuf_values.MOST_VALUES:,}"],
+    "the text": [f"{lexer.MAX_CHARACTERS:,}", f"{parse.MAX_NODES}", f"{parse.MAX_LEVELS}"],
+    "one evaluation": [f"{values.MAX_STEPS:,}"],
+    "what it puts into lists and maps": ["100", kilobytes(values.MAX_STEPS * 100)],
+    "the text that `duration` reads": [f"{times.LONGEST_TEXT}"],
+    "a group": [f"{of_class(Aggregation, 'max_items'):,}", kilobytes(of_class(Aggregation, "max_bytes"))],
+    "the groups of a partition": [
+        f"{of_class(Aggregation, 'max_groups'):,}",
+        kibibytes(of_class(Aggregation, "max_buffered_bytes")),
+    ],
+    "an output": [kilobytes(sizes.MESSAGE_BYTES), kibibytes(sizes.LARGEST)],
+    "a dead letter": [kibibytes(sizes.LONGEST_HEAD)],
+    "dead rows, which Kafka refuses": [kibibytes(relay.MOST_DEAD)],
+    "unsent rows in memory": [f"{relay.IN_MEMORY:,}", kibibytes(relay.IN_MEMORY_BYTES)],
+    "items that wait for another try of their handler": [f"{owner.MOST_HELD:,}"],
+    "ids that `dedupe` remembers": [f"{of_class(Deduplication, 'max_ids'):,}"],
+    "shards of senders that are remembered": [
+        f"{receive.MOST_SENDERS:,}",
+        "530 bytes",
+        f"{int(receive.FORGET_AFTER) // 86_400} days",
+    ],
+    "numbers that are remembered of a shard": [f"{receive.WINDOW:,}"],
+    "rows of a topic as a table": [f"{of_class(Lookup, 'max_rows'):,}", kibibytes(of_class(Lookup, "max_table_bytes"))],
+    "the file": [
+        kibibytes(document.LARGEST),
+        f"{document.DEEPEST}",
+        f"{document.MOST_ALIASES}",
+        f"{document.MOST_VALUES:,}",
+    ],
+    "the head of a request": [kibibytes(http.HEAD_BYTES)],
+    "the body of a request": [kibibytes(http.BODY_BYTES)],
+    "the time in which a request must arrive": [f"{http.READ_SECONDS:.0f} s"],
+    "connections at a time": [f"{http.CONNECTIONS}"],
+    "calls of the console at a time": [f"{http.CALLS}"],
+}
+"""The numbers of a limit, in the order of the page, from the code. 4,300 digits are Python's; 530 bytes are measured."""
+
+
+def differences(page: str) -> list[str]:
+    """The rows whose numbers are not those of the code, and rows of the code that the page lacks."""
+    rows = {row["what"]: row["limit"] for row in ROW.finditer(page)}
+    wrong = [f"{what}: the page lacks it" for what in LIMITS if what not in rows]
+    for what, limit in rows.items():
+        numbers, expected = [found.strip() for found in NUMBER.findall(limit)], LIMITS.get(what, [])
+        if numbers != expected:
+            wrong.append(f"{what}: the page says {numbers}, the code {expected}")
+    return wrong
+
+
+@cache
+def functions(file: str) -> frozenset[str]:
+    path = PROJECT / file
+    tree = ast.parse(path.read_text(encoding="utf-8")) if path.exists() else ast.Module([], [])
+    return frozenset(node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+
+
+def unknown(page: str) -> list[str]:
+    """The tests that do not exist."""
+    tests = [row["test"].partition("::") for row in ROW.finditer(page)]
+    return [f"{file}::{name}" for file, _, name in tests if name not in functions(file)]
+
+
+def test_every_limit_is_the_one_of_the_code() -> None:
+    assert differences(PAGE) == []
+
+
+def test_every_row_names_a_test_that_exists() -> None:
+    assert len(ROW.findall(PAGE)) == sum(line.startswith("| ") for line in PAGE.splitlines()) - PAGE.count("| what |")
+    assert unknown(PAGE) == []
+
+
+@pytest.mark.parametrize(("written", "other"), [("| 32 |", "| 33 |"), ("| 16 MiB of", "| 17 MiB of")])
+def test_twin_another_limit_is_found(written: str, other: str) -> None:
+    assert written in PAGE
+    assert len(differences(PAGE.replace(written, other))) == 1
+
+
+def test_twin_a_test_that_is_gone_is_found() -> None:
+    name = ROW.findall(PAGE)[0][-1]
+    assert unknown(PAGE.replace(name, f"{name}_gone")) == [f"{name}_gone"]
