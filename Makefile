@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 TOOLS := $(VENV)/tools
 PIP := -m pip install --quiet --disable-pip-version-check --retries 10
 
-.PHONY: setup setup-servers demo test test-rest test-all check bench servers docs chaos simulate oracle soak mutate fuzz bounds audit lock sbom dist native test-native clean
+.PHONY: setup setup-servers demo test test-rest test-all check bench servers docs chaos simulate oracle soak mutate fuzz bounds hostile audit lock sbom dist native test-native clean
 
 setup: $(STAMP)
 
@@ -87,6 +87,10 @@ fuzz: setup
 # A million buffered items, a slow store, a broker that stays down: what memory a worker takes.
 bounds: setup setup-servers
 	SLUICEGATE_BOUNDS=whole $(RUN) -m pytest tests/bounds -s --timeout 3600
+
+# Ten minutes of hostile records in all codecs beside 1,000 good ones a second. `make hostile SECONDS=60 SEED=7`
+hostile: setup setup-servers
+	$(RUN) -m tests.hostile $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
 
 # What a linter says of our own code, and known vulnerabilities of the packages in requirements.lock. pip-audit asks a service for the latter:
 # without a network it ends with an error that says so, and is not part of `make test` for that reason. Both are in an environment of their

@@ -39,7 +39,7 @@ STAGES = {
     ],
     "simulation": ["tests/simulation", "-n", "2", "--timeout", "280", "--session-timeout", "600"],
     "integration": [
-        *("tests/integration", "tests/servers", "tests/bounds/test_growth.py"),
+        *("tests/integration", "tests/servers", "tests/bounds/test_growth.py", "tests/hostile"),
         *("-n", "3", "--timeout", "180", "--session-timeout", "900"),
     ],
     "chaos": ["tests/chaos", "-n", "3", "--timeout", "300", "--session-timeout", "1200"],

@@ -88,7 +88,7 @@ LIMITS: dict[str, list[str]] = {
     "connections at a time": [f"{http.CONNECTIONS}"],
     "calls of the console at a time": [f"{http.CALLS}"],
 }
-"""The numbers of a limit, in the order of the page, from the code. 4,300 digits are Python's; 530 bytes are measured."""
+"""The numbers of a limit, in the order of the page. 4,300 digits are Python's; 530 bytes are measured."""
 
 
 def differences(page: str) -> list[str]:

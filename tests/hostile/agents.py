@@ -1,0 +1,92 @@
+"""The app that is attacked: an agent for each way in which a record is read."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+PARTITIONS = 4
+ATTACKED = 0
+"""The partition of each input that the attacker writes to; good records go to all."""
+SESSION = 6.0
+LIST = "people"
+"""`customer:people` is no hash."""
+HALTS = "refused"
+"""The agent whose attacked partition may halt: Kafka refuses its dead letters. It has good records in the others
+only."""
+AVRO = {
+    "type": "record",
+    "name": "Paid",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "paid", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}},
+    ],
+}
+TREE = {"anyOf": [{"type": "integer"}, *[{"properties": {"a": {"$ref": "#/$defs/tree"}}, "required": ["a"]}] * 2]}
+SCHEMA = {
+    "$defs": {"tree": TREE},
+    "properties": {
+        "id": {"type": "integer"},
+        "word": {"pattern": "^(a+)+$"},
+        "list": {"uniqueItems": True},
+        "tree": {"$ref": "#/$defs/tree"},
+    },
+    "required": ["id"],
+}
+GOOD = {"avro": b"\x02\x04\x03\xe8"}
+"""A good record of an agent, without its number; of all others it is JSON."""
+
+
+def agents(name: str) -> dict[str, Any]:
+    rule = {"count": 1, "compute": {"rows": "collect"}}
+    last = {"count": 1, "compute": {"id": {"last": "id"}}}
+    lines = 'has(items) ? items.map(i, {"sku": i.sku, "note": note}) : []'
+    wait = 'has(wait) ? duration(wait) : duration("1s")'
+    more: dict[str, dict[str, Any]] = {
+        "groups": {"aggregate": rule, "having": "size(rows) > 0"},
+        "expressions": {"select": {"id": "id", "lines": lines, "wait": wait}},
+        "schema": {"format": "json-schema", "schema": "order.json", "validate": True},
+        "avro": {"format": "avro", "schema": "paid.avsc", "aggregate": last},
+        "lookup": {
+            "lookup": {"who": {"hash": "customer:{key}", "key": "customer", "fields": ["name"], "missing": None}}
+        },
+        HALTS: {"aggregate": last, "dead_letters": f"{name}.{HALTS}.dead"},
+    }
+    made = {}
+    for agent, keys in more.items():
+        to: dict[str, Any] = {"topic": f"{name}.{agent}.out"}
+        if "select" in keys:
+            to["select"] = keys.pop("select")
+        made[agent] = {"from": f"{name}.{agent}.in", "to": to, **keys}
+    return made
+
+
+def document(name: str, bootstrap: str, store: str) -> dict[str, Any]:
+    return {
+        "app": name,
+        "kafka": {"bootstrap.servers": bootstrap, "session.timeout.ms": int(SESSION * 1000)},
+        "store": store,
+        "http": {"port": 0},
+        "dead_letters": f"{name}.dead",
+        "outbox": False,
+        "timeouts": False,
+        "agents": agents(name),
+    }
+
+
+def topics(name: str) -> dict[str, tuple[int, dict[str, Any]]]:
+    """Partitions and settings. The broker's clock is in the records of inputs and outputs."""
+    clock = {"message.timestamp.type": "LogAppendTime"}
+    made: dict[str, tuple[int, dict[str, Any]]] = {f"{name}.dead": (1, {})}
+    for agent in agents(name):
+        made[f"{name}.{agent}.in"] = (PARTITIONS, clock)
+        made[f"{name}.{agent}.out"] = (1, clock)
+    return made | {f"{name}.{HALTS}.dead": (1, {"max.message.bytes": 1_000})}
+
+
+def schemas(folder: Path) -> None:
+    (folder / "order.json").write_text(json.dumps(SCHEMA))
+    (folder / "paid.avsc").write_text(json.dumps(AVRO))
+
+
+def good(agent: str, number: int) -> bytes:
+    return GOOD.get(agent) or b'{"id":%d,"customer":"ann","word":"aaa"}' % number
