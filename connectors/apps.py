@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sluicegate.connectors.outboxes import ANY_LANE, MOST_LANES
+from sluicegate.connectors.outboxes import ANY_LANE
+from sluicegate.streams.contracts.lanes import MOST_LANES
 from sluicegate.streams.contracts.leased import LANE_LEASE, OutboxStore, TimeoutStore
 from sluicegate.streams.contracts.leased_values import Timeout, TimeoutBatch
 from sluicegate.streams.contracts.messages import Attempt, LaneBatch, OutboxMessage, Outcome, StoredMessage

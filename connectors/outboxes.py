@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
-from sluicegate.streams.contracts.lanes import lane_of
+from sluicegate.streams.contracts.lanes import MOST_LANES, lane_of
 from sluicegate.streams.contracts.messages import LaneBatch, OutboxMessage, Outcome
 from sluicegate.streams.contracts.options import OutboxOptions
 from sluicegate.streams.errors import ConcurrencyError
@@ -36,9 +36,6 @@ class Space(NamedTuple):
 
     def numbers(self, count: int) -> Sequence[int]:
         return range(self.base, self.base + count)
-
-
-MOST_LANES = 1 << 16
 
 
 def space_of(app: str) -> Space:

@@ -22,6 +22,7 @@ from sluicegate.streams.engine.worker import WorkerDependencies
 from sluicegate.streams.observe import tracing
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.processes.child import ReportStatus, Runner, WorkerPlan, end, main
+from sluicegate.streams.versions import mac_keys
 
 
 @cache
@@ -46,6 +47,10 @@ def store_of(app: App) -> Store:
     return open_store(app.store, app.folder, options=options)
 
 
+def _name() -> str:
+    return uuid.uuid4().hex
+
+
 def make_dispatcher(app: App, report: ReportStatus) -> Runner:
     """The dispatcher with its own store connections and producer. Raises ConfigurationError and SystemNotReady."""
     from sluicegate.connectors.kafka.producer import open_producer
@@ -55,6 +60,7 @@ def make_dispatcher(app: App, report: ReportStatus) -> Runner:
     store = store_of(app)
     parts = dispatcher.DispatcherDependencies(
         spans=spans(app.name),
+        mac=mac_keys.read_or_make(store, app.name, _name),
         store=store,
         close=store.close,
         source=store.incarnation,
@@ -63,7 +69,7 @@ def make_dispatcher(app: App, report: ReportStatus) -> Runner:
         time=time.time,
         meter=Meter(),
         random=random.random,
-        token=lambda: uuid.uuid4().hex,
+        token=_name,
         report=report,
         pool=Threads(dispatcher.THREADS),
     )
@@ -88,15 +94,17 @@ def make_worker(place: WorkerPlan, report: ReportStatus) -> Runner:
 
     app, agent = place.app, place.agent
     name = member(agent.name, place.worker)
+    store = store_of(app)
     parts = WorkerDependencies(
         spans=spans(app.name),
-        store=store_of(app),
+        store=store,
+        mac=mac_keys.read_or_make(store, app.name, _name),
         input=open_input(app.kafka, f"{app.name}.{agent.name}", agent.topics, name, ends=True),
         producer=open_producer(app.kafka),
         clock=time,
         meter=Meter(),
         random=random.random,
-        token=lambda: uuid.uuid4().hex,
+        token=_name,
         report=report,
         pool=Threads,
         transactions=transactions(app, agent),

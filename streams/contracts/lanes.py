@@ -8,6 +8,8 @@ from sluicegate.streams.contracts.messages import OutboxMessage
 if TYPE_CHECKING:
     from sluicegate.streams.contracts.lane_row import LaneRow
 
+MOST_LANES = 1 << 16
+"""Of one app. The lanes of no app have the numbers below it."""
 LANES = 16
 """Of a store unless it was set otherwise."""
 

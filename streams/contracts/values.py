@@ -88,7 +88,8 @@ class Source(msgspec.Struct, frozen=True, array_like=True):
     a schema that was only read.
     `version` is the version of the rule that takes the records; 0: none was recorded. `generation` is the number of the
     changelog entries of its groups, `older` the generations that still have open groups, oldest first. `began` is the
-    first offset that was read under `version`; -1: it is not known."""
+    first offset that was read under `version`; -1: it is not known. `proof_from` is the first offset whose record needs
+    a MAC; -1: none does yet."""
 
     topic_id: str
     partition_count: int
@@ -103,6 +104,7 @@ class Source(msgspec.Struct, frozen=True, array_like=True):
     generation: int = 0
     older: tuple[Generation, ...] = ()
     began: int = -1
+    proof_from: int = -1
 
     @property
     def reached(self) -> int:

@@ -27,6 +27,7 @@ from sluicegate.streams.lookups.rows import Lookups
 from sluicegate.streams.lookups.tables import TopicTables
 from sluicegate.streams.outbox.relay import Outgoing, Relay
 from sluicegate.streams.outbox.rows import Rows
+from sluicegate.streams.outbox.signing import SignedOutput, signing
 from sluicegate.streams.outbox.sizes import longest
 from sluicegate.streams.outbox.transactional import TransactionalRelay
 from sluicegate.streams.ownership.claims import Claims
@@ -86,8 +87,7 @@ def _runtime(
         processor = intake(app.name, agent, rule, reads, writes, outputs, parts)
     else:
         processor, slow = _processor(agent, rule, reads, outputs, parts, lookups)
-    if isinstance(processor, Handling) and processor.schedules and outputs.back.topic not in agent.receive:
-        agent = replace(agent, receive=(*agent.receive, outputs.back.topic))  # drops a timeout that is sent twice
+    agent = _receiving(agent, processor, outputs.back.topic)
     ids = IdRule(agent, reads) if agent.dedupe and not shared else None
     return AgentRuntime(
         agent,
@@ -103,7 +103,15 @@ def _runtime(
         ids,
         RegisteredSchemas(agent),
         deployed,
+        parts.mac,
     )
+
+
+def _receiving(agent: Agent, processor: RecordProcessor, back: str) -> Agent:
+    """The agent as one that drops a timeout that is sent twice, if its handler schedules any."""
+    if isinstance(processor, Handling) and processor.schedules and back not in agent.receive:
+        return replace(agent, receive=(*agent.receive, back))
+    return agent
 
 
 def _rows_of(agent: Agent, writes: Codec, parts: WorkerDependencies, most: int) -> Callable[[Partition, Agent], Rows]:
@@ -127,10 +135,11 @@ def _looking(
 def _relay(agent: Agent, parts: WorkerDependencies) -> Outgoing:
     backoff: Callable[[], Backoff] = lambda: Backoff(0.1, 5.0, parts.random)  # noqa: E731
     if agent.delivery == "at-least-once":
-        return Relay(parts.producer, parts.meter, backoff())
+        output = parts.producer if parts.mac is None else SignedOutput(parts.producer, parts.mac)
+        return Relay(output, parts.meter, backoff())
     if parts.transactions is None:
         raise ConfigurationError(f"agent {agent.name}: delivery transactional needs Kafka transactions")
-    return TransactionalRelay(parts.transactions, parts.pool, parts.meter, backoff)
+    return TransactionalRelay(signing(parts.transactions, parts.mac), parts.pool, parts.meter, backoff)
 
 
 def output_target(app: App, agent: Agent, reads: Codec, writes: Codec) -> OutputTarget:

@@ -15,6 +15,7 @@ import structlog
 from sluicegate.streams import failpoints
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.calling.pool import InlinePool, Pool
+from sluicegate.streams.contracts.mac import Mac
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import (
     Clock,
@@ -55,7 +56,8 @@ IDLE, RELAYING = 0.25, 0.01  # seconds to wait for a record, without and with ro
 class WorkerDependencies(NamedTuple):
     """The systems and functions that a worker uses. `random` returns numbers in [0, 1). `token` returns a new random
     name. `pool` returns a pool with this number of threads. `time` returns seconds since 1970. `transactions` returns
-    the Kafka transactions of a shard, for `delivery: transactional`. `table` opens a topic that is looked up."""
+    the Kafka transactions of a shard, for `delivery: transactional`. `table` opens a topic that is looked up. `mac`
+    has the keys of the app; without them nothing is signed."""
 
     store: Store
     input: Input
@@ -70,6 +72,7 @@ class WorkerDependencies(NamedTuple):
     time: Callable[[], float] = time.time
     transactions: Callable[[Partition], OutputTransactions] | None = None
     table: Callable[[str], TableFeed] | None = None
+    mac: Mac | None = None
 
 
 class Worker:

@@ -45,7 +45,7 @@ EVENTS: Mapping[str, str] = {
     "record.resolved": "A record that could not be decoded can be decoded now.",
     "record.unresolved": "A record cannot be decoded, and `on_error` says wait. It is tried again.",
     "headers.refused": "Headers that would have steered the agent were not believed. Another program may write to "
-    "the topic.",
+    "the topic. `unproven` is told once for each claim: the records have no MAC of the app.",
     "senders.forgotten": "More shards of senders than a partition keeps: the longest silent were forgotten.",
     "records.late": "Records came too late to be known as seen or not. They were taken.",
     "relay.failed": "Rows of a partition could not be sent in a Kafka transaction. They are sent again.",

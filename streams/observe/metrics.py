@@ -45,7 +45,8 @@ METRICS = (
     Metric(
         "headers_refused",
         "counter",
-        "Records whose headers would have steered the agent and were not believed: `ahead` (a time mark).",
+        "Records whose headers would have steered the agent and were not believed: `ahead` (a time mark), "
+        "`unproven` (no MAC of the app).",
         ("reason",),
     ),
     Metric("records_late", "counter", "Records that came too late to be known as seen or not: taken."),

@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 from sluicegate.streams import failpoints
 from sluicegate.streams.aggregation.entry import Amendment
 from sluicegate.streams.contracts.ids import retry_id
+from sluicegate.streams.contracts.mac import Mac
 from sluicegate.streams.contracts.record import Headers, Record, headers
 from sluicegate.streams.contracts.stores import Store, TopicPartition
 from sluicegate.streams.contracts.values import Claim, OutboxRow
@@ -25,6 +26,7 @@ from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.outbox.rows import timestamp
 from sluicegate.streams.outbox.sizes import CUT, DIGEST, SIZE, digest
 from sluicegate.streams.reading.addressed import RETRIED_FOR, addressee
+from sluicegate.streams.versions import mac_keys
 
 ASKED, SENT = "dead retry", "dead retry sent"
 SAID = ("agent", "topic", "partition", "offset", "stage", "reason", "error", "attempts")
@@ -196,6 +198,7 @@ def retry(
     `wait` sleeps for so many seconds. While another retry of the same letters is running, this one looks again every
     LOOK_EVERY seconds. Raises SystemNotReady and PersistenceError: the same call finishes the retry.
     """
+    mac = mac_keys.read_or_make(store, app, lambda: f"{person.token}-keys")
     for attempt in range(journal.ATTEMPTS):
         _wait_for_others(store, app, wanted, person, wait)
         ends = source.ends(sorted({(letter.topic, letter.partition) for letter in wanted}))
@@ -204,7 +207,7 @@ def retry(
         if _under_way(said, wanted, person, claim.store_time):
             continue
         try:
-            return _retried(store, app, source, wanted, person, again, claim, said, ends)
+            return _retried(store, mac, source, wanted, person, again, claim, said, ends)
         except Fenced:  # another command claimed the journal first: nothing was sent, or what was sent is found
             journal.back_off(attempt, wait)
     raise SystemNotReady(
@@ -238,7 +241,7 @@ def _unfinished(letter: Letter, notes: Sequence[Amendment]) -> list[Amendment]:
 
 def _retried(
     store: Store,
-    app: str,
+    mac: Mac,
     source: RetryTopics,
     wanted: Sequence[Letter],
     person: Person,
@@ -255,7 +258,7 @@ def _retried(
     refused = [letter.place for letter, number in zip(wanted, plan, strict=True) if number is None]
     chosen = [(letter, number) for letter, number in zip(wanted, plan, strict=True) if number is not None]
     there = _arrived(source, chosen, said)
-    lacking, gone = _lacking(source, app, chosen, there)
+    lacking, gone = _lacking(source, mac.app, chosen, there)
     chosen = [each for each in chosen if each[0].id not in gone]
     asked = [
         _note(letter, number, ASKED, f"{ends[letter.topic, letter.partition]} {person.token}", person)
@@ -263,11 +266,11 @@ def _retried(
         if retry_id(letter.id, number) not in there
     ]
     if asked:
-        claim = _announce_and_send(store, claim, source, asked, lacking)
+        claim = _announce_and_send(store, claim, source, asked, [mac.signed(row) for row in lacking])
     if chosen:
         # The records are in Kafka, so a lost claim does not matter for these notes.
         done = [_note(letter, number, SENT, "", person) for letter, number in chosen]
-        journal.written(store, app, person._replace(token=f"{person.token}-sent"), done, claim)
+        journal.written(store, mac.app, person._replace(token=f"{person.token}-sent"), done, claim)
     return Retried(len(lacking), len(there), refused, (*gone.values(),))
 
 

@@ -12,6 +12,7 @@ from sluicegate.streams.calling.backoff import Backoff
 from sluicegate.streams.calling.calls import BackgroundCalls
 from sluicegate.streams.calling.pool import Pool
 from sluicegate.streams.contracts.leased import Leased
+from sluicegate.streams.contracts.mac import Mac
 from sluicegate.streams.contracts.stores import Clock, Producer
 from sluicegate.streams.errors import ConcurrencyError, SluicegateError
 from sluicegate.streams.observe.metrics import Meter
@@ -47,6 +48,7 @@ class DispatcherDependencies(NamedTuple):
     report: Callable[[WorkerReport], object]
     pool: Pool
     spans: Spans | None = None
+    mac: Mac | None = None
 
 
 class Dispatcher:
@@ -72,7 +74,7 @@ class Dispatcher:
     def _lane_relay(self) -> LaneRelay:
         parts, settings = self._parts, self._app.outbox
         assert settings is not None
-        rows = LaneRows(parts.producer, parts.source)
+        rows = LaneRows(parts.producer, parts.source, parts.mac)
         output = parts.producer if parts.spans is None else TracedOutput(parts.producer, parts.spans)
         sender = Sender(output, parts.meter, self._backoff())
         return LaneRelay(

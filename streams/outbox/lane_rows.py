@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from sluicegate.streams.contracts.lane_row import LaneRow
+from sluicegate.streams.contracts.lanes import MOST_LANES
+from sluicegate.streams.contracts.mac import Mac
 from sluicegate.streams.contracts.messages import LaneBatch, Outcome
 from sluicegate.streams.contracts.stores import OutputFacts
 from sluicegate.streams.contracts.values import OutboxRow
@@ -34,8 +36,8 @@ class Sendable(NamedTuple):
 class LaneRows:
     """`source` names the store's data. Receivers drop repeats by `source` and lane (docs/protocol.md, Receive)."""
 
-    def __init__(self, facts: OutputFacts, source: str) -> None:
-        self._facts, self._source = facts, source
+    def __init__(self, facts: OutputFacts, source: str, mac: Mac | None = None) -> None:
+        self._facts, self._source, self._mac = facts, source, mac
         self._shards: dict[tuple[int, str], tuple[str, bytes]] = {}
         self._places: dict[int, dict[bytes, int]] = {}  # partitions by key, by the number of partitions
 
@@ -50,6 +52,13 @@ class LaneRows:
         return counts
 
     def ordered(self, batch: LaneBatch) -> Sendable:
+        """`_in_order`, signed. Rows of no app are sent by the dispatchers of all apps, which have different keys."""
+        found = self._in_order(batch)
+        if self._mac is None or batch.lane < MOST_LANES:
+            return found
+        return found._replace(rows=[self._mac.signed(row) for row in found.rows])
+
+    def _in_order(self, batch: LaneBatch) -> Sendable:
         """Up to the first row that cannot be sent. A row that failed before goes alone, so that nothing passes it while
         it is under way."""
         counts = self._counts(batch)

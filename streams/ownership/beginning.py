@@ -5,11 +5,13 @@ from math import inf
 
 from sluicegate.streams.aggregation.groups import SLICE_BYTES, Groups
 from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.contracts.mac import Mac
 from sluicegate.streams.contracts.stores import Input, Store
 from sluicegate.streams.contracts.values import Claim, Partition, Source, TopicFacts
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.ownership.setting import AgentRuntime
 from sluicegate.streams.ownership.switching import Switch
+from sluicegate.streams.reading.proof import UNKNOWN
 from sluicegate.streams.shared.shared_records import buffer_name
 
 SLICE = 1_000  # groups that one commit of a take-over ends
@@ -86,7 +88,18 @@ def noted(
         switch.generation,
         switch.every,
         began,
+        proof_from(known, facts, setting.mac, claim.store_time),
     )
+
+
+def proof_from(known: Source | None, facts: TopicFacts, mac: Mac | None, now: float) -> int:
+    """The value of `Source.proof_from` for a claim at `now`. What a partition holds already may have been written by a
+    process of an earlier release; a new agent believes nothing without proof."""
+    if known is not None and (known.proof_from >= 0 or mac is None):
+        return known.proof_from
+    if mac is None or now < mac.since:
+        return UNKNOWN
+    return 0 if known is None else facts.high
 
 
 def idle_since(known: Source | None, rule: Rule, open_groups: int, now: float) -> float | None:

@@ -49,6 +49,7 @@ from sluicegate.streams.ownership.timers import with_timers
 from sluicegate.streams.ownership.windowed import windows_of
 from sluicegate.streams.reading.addressed import for_us
 from sluicegate.streams.reading.dedupe import DuplicateFilter
+from sluicegate.streams.reading.proof import HeaderProof
 from sluicegate.streams.reading.receive import ReceivedShards
 from sluicegate.streams.windows.marks import without_marks
 from sluicegate.streams.windows.opening import groups_of
@@ -77,7 +78,7 @@ class Owner:
         self.groups = groups_of(setting.rule, bool(setting.agent.history))
         self.windows = windows_of(self.groups)
         self.origin, self.awaits = windowed.origin_of(self.groups), windowed.awaiting(self.groups)
-        self.senders = ReceivedShards(partition.topic)
+        self.senders, self.proof = ReceivedShards(partition.topic), HeaderProof(setting.mac)
         self.dedupe = DuplicateFilter(setting.ids) if setting.ids else None
         self.faults, self.fault = faults, ""  # how often the engine failed at a record here, and its last error
         self.groups.faults = self.group_faults = GroupFaults() if group_faults is None else group_faults
@@ -188,6 +189,7 @@ class Owner:
         self.grown = check_partitions(known, self.facts, setting.rule.aggregation, len(self.groups.states))
         idle = idle_since(known, setting.rule, len(self.groups.states), self._clock.last)
         self._source = noted(claim, self.facts, setting, idle, self._switch, self.offset)
+        self.proof.since = self._source.proof_from
         if idle:
             self.groups.idle = idle
             self.groups.rearm()
@@ -324,10 +326,10 @@ class Owner:
             return
         now = self.now(monotonic)
         self.newest = last = records[-1]
-        fresh = for_us(records, self.partition)
+        fresh = for_us(records, self.partition, self.proof)
         self.passed_over += len(records) - len(fresh)
         if self.partition.topic in self._setting.agent.receive:
-            fresh = self.senders.drop_repeats(fresh, now)
+            fresh = self.senders.drop_repeats(fresh, now, self.proof)
             if self.windows is None or self.windows.merged is None:
                 fresh = without_marks(fresh)
         if self.older:
@@ -556,6 +558,8 @@ class Owner:
         self.left = len(self.held.items)
         if self._setting.schemas is not None:
             self._source = self._setting.schemas.noted(self.claim, self._source)
+        if self.proof.begins(now):
+            self._begin_proof()
         if self.older:
             self._source = self.older.noted(self._source or self.claim.source, offset) or self._source
             self._changelog.older = self.older.by_number()
@@ -570,6 +574,13 @@ class Owner:
             trying=self._mark(offset),
             source=self._source,
         )
+
+    def _begin_proof(self) -> None:
+        """From here on records need a MAC. What the partition holds already needs none."""
+        source, high = self._source or self.claim.source, self._setting.input.high(*self.place)
+        if source is not None and high >= 0:
+            self.proof.since = max(self.offset, high)
+            self._source = replace(source, proof_from=self.proof.since)
 
     def _parted(self, items: list[Item]) -> tuple[list[Item], list[KeptItem]]:
         """The items for the handler, and those that wait in the store behind an item of their key."""

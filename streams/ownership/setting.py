@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.contracts.mac import Mac
 from sluicegate.streams.contracts.stores import Input, Store
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.handlers.processor import RecordProcessor
@@ -19,7 +20,7 @@ class AgentRuntime(NamedTuple):
     """`process` is a random name of this process, `member` the name that operators see. `slow` calls handlers outside
     of the commits (`concurrency`). `rows` makes the rows of a partition for a rule of the agent. `deployed` are the
     versions of the rule up to the one that this worker runs. `on_rule_change` is the policy where no version was
-    recorded."""
+    recorded. `mac` signs the rows, and proves records; without it all headers are believed."""
 
     agent: Agent
     rule: Rule
@@ -34,3 +35,4 @@ class AgentRuntime(NamedTuple):
     ids: IdRule | None = None
     schemas: RegisteredSchemas | None = None
     deployed: Deployed = UNVERSIONED
+    mac: Mac | None = None

@@ -15,6 +15,7 @@ from sluicegate.streams.observe.tracing import Spans
 from sluicegate.streams.outbox.rows import timestamp
 from sluicegate.streams.ownership.owner import Owner
 
+UNPROVEN = "unproven"
 FORGOTTEN = (
     "more ids than max_ids within the horizon: a duplicate of one that is forgotten counts again; raise "
     "max_ids or lower horizon"
@@ -88,7 +89,8 @@ def count_receipts(owner: Owner, meter: Meter, log: structlog.typing.FilteringBo
         "legs_late": counts["late_legs"],
         "groups_discarded": counts["discarded"],
     }
-    _warn_of_headers({"ahead": counts["marks_ahead"]}, owner, meter, log)
+    refused, owner.proof.refused = owner.proof.refused, 0
+    _warn_of_headers({"ahead": counts["marks_ahead"], UNPROVEN: refused}, owner, meter, log)
     for name, times in found.items():
         if times:
             meter.count(name, times)
@@ -108,6 +110,9 @@ def _warn_of_headers(
         if times:
             topic, number = owner.place
             meter.count("headers_refused", times, reason=reason)
+            if reason == UNPROVEN and owner.proof.told:
+                continue
+            owner.proof.told = owner.proof.told or reason == UNPROVEN
             log.warning("headers.refused", topic=topic, partition=number, reason=reason, records=times)
 
 

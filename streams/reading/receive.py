@@ -5,17 +5,25 @@ The state of one input partition is, for each sender's shard, at least the last 
 arrival. Rows of a shard arrive in the order of their numbers, but for repeats, so these are the highest ones. A number
 of another program that is much too high pushes none of them out. The state is part of the partition's changelog, so it
 is restored and rewound together with the state that it protects.
+
+The numbers of a record without proof are counted under a name of their own. So its exact repeats are dropped, and it
+can never make a genuine record look like a repeat.
 """
 
 from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
+from sluicegate.streams.contracts.mac import NUMBER, SHARD, STATE
 from sluicegate.streams.contracts.record import Record, headers
+from sluicegate.streams.reading.proof import HeaderProof
 
 WINDOW = 10_000
 FORGET_AFTER = 7 * 24 * 3600.0  # seconds; a lineage that is silent for longer is forgotten
-MOST_SENDERS = 50_000  # shards of one input partition, about 530 bytes each: whoever writes to the topic can name any
+MOST_SENDERS = 50_000  # shards of one input partition, about 530 bytes each
+MOST_UNPROVEN = 5_000  # of them without proof: whoever writes to the topic can name any
+UNPROVEN = "?"  # before the name of a shard whose records had no proof
+TRUSTING = HeaderProof()
 
 Whole = list[Any]  # [last seen at, numbers in the order of their arrival]
 
@@ -62,29 +70,56 @@ class ReceivedShards:
     def _known(self, shard: str) -> SenderShard:
         known = self.shards.get(shard)
         if known is None:
-            if len(self.shards) >= MOST_SENDERS:
-                self._make_room()
+            self._make_room(shard.startswith(UNPROVEN))
             known = self.shards[shard] = SenderShard()
         return known
 
-    def _make_room(self) -> None:
-        """Forget the longest silent tenth."""
-        silent = sorted(self.shards, key=lambda name: self.shards[name].at)[: MOST_SENDERS // 10]
+    def _make_room(self, unproven: bool) -> None:
+        """Forget the longest silent tenth, if there are too many. Shards without proof push out no others."""
+        most = MOST_UNPROVEN if unproven else MOST_SENDERS
+        if len(self.shards) < most:
+            return
+        names = [name for name in self.shards if name.startswith(UNPROVEN) == unproven]
+        if len(names) < most:
+            return
+        silent = sorted(names, key=lambda name: self.shards[name].at)[: most // 10]
         for name in silent:
             del self.shards[name]
             self.fresh.pop(name, None)
         self.forgotten += len(silent)
 
-    def drop_repeats(self, records: Sequence[Record], now: float) -> list[Record]:
-        """The records that are new. Reads the headers of each record, so it is called only for topics named in
-        `receive`."""
-        kept = []
+    def drop_repeats(self, records: Sequence[Record], now: float, proof: HeaderProof = TRUSTING) -> list[Record]:
+        """The records that are new. Those without proof lose the headers that steer, and time marks without proof are
+        left out. Reads the headers of each record, so it is called only for topics named in `receive`."""
+        kept: list[Record] = []
         for record in records:
             sender = self.sender(record)
-            if sender is None or not self.note(*sender, now):
+            if not proof.believes(record):
+                kept += self._unproven(record, sender, now, proof)
+            elif sender is None or not self.note(*sender, now):
                 kept.append(record)
-        self.dropped += len(records) - len(kept)
+            else:
+                self.dropped += 1
         return kept
+
+    def _unproven(
+        self, record: Record, sender: tuple[str, int] | None, now: float, proof: HeaderProof
+    ) -> Sequence[Record]:
+        """The record as one of any producer; none for a repeat, and for a time mark."""
+        if not (told := headers(record)):
+            return (record,)
+        shard, number = sender or ("", 0)
+        believed = proof.refuse(record, shard)
+        if record.value() is None and any(name == STATE for name, _ in told):
+            return ()
+        if sender is None or not (self._seen(shard, number) or self.note(UNPROVEN + shard, number, now)):
+            return (believed,)
+        self.dropped += 1
+        return ()
+
+    def _seen(self, shard: str, number: int) -> bool:
+        known = self.shards.get(shard)
+        return known is not None and number in known.numbers
 
     def receipts(self) -> tuple[int, int, int]:
         """How many repeats were dropped, how many late ones accepted and how many shards forgotten since the last
@@ -98,10 +133,10 @@ class ReceivedShards:
         shard = number = b""
         if record.error() is not None:
             return None
-        for name, value in headers(record):
-            if name == "sluicegate-shard":
+        for name, value in reversed(headers(record)):  # the first header of a name is the writer's
+            if name == SHARD:
                 shard = value or b""
-            elif name == "sluicegate-seq":
+            elif name == NUMBER:
                 number = value or b""
         try:
             text = shard.decode("ascii")

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, groupby
 
 from sluicegate.streams.agent import Agent
+from sluicegate.streams.contracts.mac import STATE
 from sluicegate.streams.operations.answering import RecordClauses
 from sluicegate.streams.testing.driver import TestDriver
 from sluicegate.streams.testing.group import Group
@@ -11,7 +12,6 @@ from sluicegate.streams.testing.log import LogRecord
 from sluicegate.streams.testing.matching import described, shown
 from sluicegate.streams.testing.outputs import ReadOutput, text_of
 from sluicegate.streams.units import spoken_duration
-from sluicegate.streams.windows.marks import STATE
 from sluicegate.streams.wording import counted
 
 MOST = 3  # dead letters of different reasons, outputs of a topic, groups of an agent

@@ -367,8 +367,8 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     "lane-source": (
         Edit(
             "streams/outbox/dispatcher.py",
-            "LaneRows(parts.producer, parts.source)",
-            "LaneRows(parts.producer, parts.token())",
+            "LaneRows(parts.producer, parts.source, parts.mac)",
+            "LaneRows(parts.producer, parts.token(), parts.mac)",
         ),
     ),
     "mark-last": (

@@ -4,6 +4,7 @@ from typing import Any
 
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.calling.pool import InlinePool, Pool
+from sluicegate.streams.contracts.mac import Mac
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.engine.build import build
 from sluicegate.streams.engine.worker import Worker, WorkerDependencies
@@ -37,6 +38,7 @@ class Process(Turned):
             lambda report: None,
             pool=self._pool,
             time=world.clock.time,
+            mac=Mac(APP, (b"k" * 32,)),
         )
         self.deployed = world.deployed  # what it read when it was started
         rule = self.deployed.agent(self.deployed.number) or agent

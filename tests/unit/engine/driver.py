@@ -8,6 +8,7 @@ from typing import Any
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.calling.pool import InlinePool
+from sluicegate.streams.contracts.mac import Mac
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.engine.build import build
@@ -35,6 +36,7 @@ class Driver:
         app: str = "app",
         spans: Spans | None = None,
         deployed: Deployed = UNVERSIONED,
+        mac: Mac | None = None,
     ) -> None:
         self.agent, self.store, self.log, self.clock = agent, store, log, clock or ManualClock()
         self.app = App(app, "memory://", (agent,))
@@ -56,6 +58,7 @@ class Driver:
             spans,
             transactions=self.shard,
             table=partial(LogTable, log),
+            mac=mac,
         )
         self.worker: Worker = build(self.app, agent, 0, "member", on_rule_change, parts, deployed)
 

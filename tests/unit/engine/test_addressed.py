@@ -60,7 +60,7 @@ def test_only_the_agent_that_failed_takes_it_again(agents: list[Driver], log: Lo
 def test_twin_without_the_header_s_meaning_the_other_agent_counts_it_twice(
     agents: list[Driver], log: Log, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(owner, "for_us", lambda records, partition: records)
+    monkeypatch.setattr(owner, "for_us", lambda records, partition, proof: records)
     retried(log, store, agents)
     assert log.topics["spent"][0]  # the group of two ended with one record
 

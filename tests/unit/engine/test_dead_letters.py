@@ -8,6 +8,7 @@ import pytest
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams import failpoints
 from sluicegate.streams.contracts.ids import retry_id
+from sluicegate.streams.contracts.mac import MAC
 from sluicegate.streams.contracts.record import Headers, Record
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.contracts.values import Claim, OutboxRow, Partition
@@ -16,6 +17,7 @@ from sluicegate.streams.journal import journal
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.operations import dead_letters
 from sluicegate.streams.operations.dead_letters import Letter, Retried, letters, retry
+from sluicegate.streams.versions import mac_keys
 from tests.mutation.twins import without
 from tests.unit.engine.driver import Driver, Log, ManualClock, header
 from tests.unit.engine.scene import an_agent, dead, feed
@@ -120,11 +122,12 @@ def test_the_record_goes_back_byte_for_byte(given: Driver, log: Log, store: Memo
         ("sluicegate-retried-from", b"in/0/0"),
         ("sluicegate-retried-for", b"app/sums"),
     ]
-    assert (sent.k, sent.v, sent.h) == (
-        b"k\xff",
-        b"{bad",
-        [("h", b"\xff"), ("h", None), ("sluicegate-fire", b"f"), *ours],
-    )
+    headers = [("h", b"\xff"), ("h", None), ("sluicegate-fire", b"f"), *ours]
+    assert sent.h is not None
+    assert (sent.k, sent.v, sent.h[:-1], sent.h[-1][0]) == (b"k\xff", b"{bad", headers, MAC)
+    mac = mac_keys.read(store, "app")
+    assert mac is not None
+    assert mac.proves(sent)
 
 
 def test_an_agent_takes_it_as_a_new_record(log: Log, store: MemoryStore, clock: ManualClock) -> None:
@@ -239,6 +242,7 @@ def test_a_retry_that_loses_its_claim_again_and_again_waits_longer_each_time(
 ) -> None:
     bounds: list[float] = []
     monkeypatch.setattr("random.uniform", lambda low, high: bounds.append(high) or high)
+    mac_keys.read_or_make(store, "app", lambda: next(persons).token)
     contended: Any = Contended(store, lost)
     done = retry(contended, "app", InLog(log), found(log, "in/0/0"), next(persons), wait=times.wait)
     assert (done, came_back(log)) == (Retried(1, 0, []), 1)
