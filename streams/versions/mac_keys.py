@@ -14,7 +14,7 @@ from sluicegate.streams.contracts.leased import OutboxStore
 from sluicegate.streams.contracts.mac import Mac
 from sluicegate.streams.contracts.stores import Reader, Store
 from sluicegate.streams.contracts.values import Changes, Partition
-from sluicegate.streams.errors import ChangelogIncomplete, Fenced
+from sluicegate.streams.errors import ChangelogIncomplete, Fenced, PersistenceError
 
 KEYS = b"\x06"
 """Begins the content of the entry."""
@@ -49,7 +49,7 @@ def read_or_make(store: Store, app: str, token: Callable[[], str]) -> Mac:
             return found
         try:
             _make(store, app, token())
-        except Fenced:  # another process makes it
+        except (Fenced, PersistenceError):  # another process makes it, or the store is away and `read` says so
             continue
     raise Fenced("other processes keep claiming the keys of the app; start this one again")
 

@@ -76,3 +76,11 @@ def test_a_process_that_never_gets_the_claim_says_so(
     monkeypatch.setattr(mac_keys, "_make", fenced)
     with pytest.raises(Fenced, match="keep claiming the keys"):
         mac_keys.read_or_make(store, partition.app, names("a"))
+
+
+def test_a_process_that_looked_before_the_first_one_had_committed_keeps_its_key(
+    store: Store, partition: Partition
+) -> None:
+    first = mac_keys.read_or_make(store, partition.app, names("a"))
+    mac_keys._make(store, partition.app, "late")
+    assert believes(mac_keys.read_or_make(store, partition.app, names("b")), first)

@@ -173,9 +173,10 @@ def test_silence_closes_the_last_windows_in_time_also_on_another_worker(
 
 
 def forged(scene: Scene, kafka: str, ns: str) -> None:
-    """Another program writes time marks to the internal topic: every origin is two hours ahead."""
+    """Another program writes time marks to the internal topic: every origin is half an hour ahead, as max_ahead
+    allows."""
     scene.put(2.0)
-    ahead, now = round(1000 * (time.time() + 7_200)), round(1000 * time.time())
+    ahead, now = round(1000 * (time.time() + 1_800)), round(1000 * time.time())
     other = Producer({"bootstrap.servers": kafka, "enable.idempotence": True, "log_level": 0})
     for number in range(PARTITIONS):
         for origin in range(PARTITIONS):
@@ -198,20 +199,18 @@ def test_forged_time_marks_make_no_record_late_and_are_told_of(kafka: str, ns: s
         forged(scene, kafka, ns)
         assert scene.late == 0
         assert scene.read() == scene.sent
-        told = scene.run.events("headers.refused")
-        assert sum(line["records"] for line in told) == PARTITIONS**2
-        assert {line["reason"] for line in told} == {"ahead"}
+        assert {line["reason"] for line in scene.run.events("headers.refused")} == {"unproven"}
 
 
 def test_twin_that_believes_any_time_mark_has_late_records(
     kafka: str, ns: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = tmp_path / "twin"
-    for name, value in twins.environment("marks-ahead", log).items():
+    for name, value in twins.environment("no-proof", log).items():
         monkeypatch.setenv(name, value)
     with scene_of(f"sqlite:///{tmp_path / 'state.db'}", kafka, ns, tmp_path) as scene:
         forged(scene, kafka, ns)
         assert scene.late > 0
         pids = [line["pid"] for line in scene.run.events("worker.started")]
         command = scene.run.process.pid
-    twins.check("marks-ahead", log, [command, *pids])
+    twins.check("no-proof", log, [command, *pids])

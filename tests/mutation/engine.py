@@ -7,6 +7,7 @@ E = "tests/unit/engine/"
 CHECKS, GAPS = (f"{E}test_checks.py",), (f"{E}test_gaps.py",)
 CRASH, RELAY, RECEIVE = (f"{E}test_crash.py",), (f"{E}test_relay.py",), (f"{E}test_receive.py",)
 HANDED = (f"{E}test_handed.py",)
+MAC = (f"{E}test_mac.py",)
 HAND_OVER = (f"{E}test_hand_over.py",)
 CHANGELOG = ("tests/unit/aggregation/test_changelog.py",)
 READ_AGAIN = ("tests/unit/testing/test_shared.py::test_without_the_watermark_what_is_read_again_counts_twice",)
@@ -681,5 +682,85 @@ GUARDS = (
         '    if letter.rekeyed_by and not letter.rekeyed_by.startswith(f"{letter.agent}."):\n',
         "    if False:\n",
         (f"{E}test_dead_records.py",),
+    ),
+    Guard(
+        "a forged number drops no genuine record",
+        "streams/reading/receive.py",
+        "self.note(UNPROVEN + shard, number, now)",
+        "self.note(shard, number, now)",
+        MAC,
+    ),
+    Guard("records need a MAC", "streams/reading/proof.py", "or self.mac.proves(record)", "or True", MAC),
+    Guard(
+        "a record that another program marks for another agent is not passed over",
+        "streams/reading/addressed.py",
+        " or not _proven(record, proof)",
+        "",
+        MAC,
+    ),
+    Guard(
+        "a forged time mark is left out",
+        "streams/reading/receive.py",
+        "        if record.value() is None and any(name == STATE for name, _ in told):\n            return ()\n",
+        "",
+        MAC,
+    ),
+    Guard(
+        "forged shards push out no genuine one",
+        "streams/reading/receive.py",
+        "if name.startswith(UNPROVEN) == unproven]",
+        "]",
+        MAC,
+    ),
+    Guard(
+        "a MAC covers the value of a record that steers",
+        "streams/contracts/mac.py",
+        "_encode((topic, partition, key, value, [",
+        "_encode((topic, partition, key, [",
+        MAC,
+    ),
+    Guard(
+        "a MAC covers topic and partition",
+        "streams/contracts/mac.py",
+        "_encode((topic, partition, key, named",
+        "_encode((key, named",
+        MAC,
+    ),
+    Guard(
+        "records of an earlier release are believed for an hour",
+        "streams/ownership/beginning.py",
+        "    if mac is None or now < mac.since:",
+        "    if mac is None:",
+        MAC,
+    ),
+    Guard(
+        "what a partition holds before records need a MAC needs none",
+        "streams/ownership/beginning.py",
+        "    return 0 if known is None else facts.high",
+        "    return 0",
+        MAC,
+    ),
+    Guard(
+        "the proof begins under a claim that goes on",
+        "streams/ownership/owner.py",
+        "            self._begin_proof()\n",
+        "            pass\n",
+        MAC,
+    ),
+    Guard(
+        "all processes have one key",
+        "streams/versions/mac_keys.py",
+        "    if claim.last >= claim.first:\n        return\n",
+        "",
+        (
+            "tests/contracts/test_mac_keys.py::test_a_process_that_looked_before_the_first_one_had_committed_keeps_its_key",
+        ),
+    ),
+    Guard(
+        "what a handler sends has no header of Sluicegate of the message that it received",
+        "streams/handlers/values.py",
+        "        if name.startswith(OURS):",
+        "        if False:",
+        MAC,
     ),
 )

@@ -45,6 +45,11 @@ def forward(message: Message, send: Any) -> None:
     _maybe_fail(message.value["amount"])
 
 
+def pass_on(value: Any, headers: Any, send: Any) -> None:
+    """Sends what it received, with all its headers."""
+    send(value, headers=headers)
+
+
 def everything(
     value: Any, key: bytes, headers: Any, context: Context, id: str, attempt: int, session: Any, log: Any
 ) -> None:

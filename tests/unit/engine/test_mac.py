@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams.agent import Agent, Destination, Handler
 from sluicegate.streams.contracts.mac import MAC, Mac
 from sluicegate.streams.contracts.record import Header
 from sluicegate.streams.contracts.values import OutboxRow, Partition
@@ -235,3 +236,14 @@ def test_all_rows_of_a_worker_are_signed_also_in_transactions(store: MemoryStore
     sent = log.topics["out"][0]
     assert len(sent) >= 3
     assert all(KEYS.proves(each) for each in sent)
+
+
+def test_a_handler_that_passes_on_headers_steers_no_one(store: MemoryStore, log: Log, clock: ManualClock) -> None:
+    """They describe the message that it received, and would be signed as its own."""
+    log.append("in", 0, b"k", b"1", [(RETRIED_FOR, b"app/sums"), ("sluicegate-shard", b"forged"), ("own", b"x")])
+    handler = Handler(("tests.unit.engine.handlers:pass_on",))
+    agent = Agent("sums", ("in",), None, Destination("out"), "dead", handler=handler)
+    Driver(agent, store, log, clock, mac=KEYS).give(0).turns(8)
+    [sent] = log.topics["out"][0]
+    names = [name for name, _ in sent.h or ()]
+    assert (names.count("own"), names.count("sluicegate-shard"), names.count(RETRIED_FOR)) == (1, 1, 0)

@@ -14,6 +14,7 @@ from sluicegate.schemas import Avro, codec
 from sluicegate.schemas.avro_check import strict
 from sluicegate.streams.agent import Reducer, Until
 from sluicegate.streams.aggregation.events import COUNT_LOWERED, REASONS, WINDOW, Fire
+from sluicegate.streams.contracts.mac import MAC
 from tests.house import sources
 from tests.unit.engine.driver import Driver, Log, ManualClock, memory
 from tests.unit.engine.scene import a_log, an_agent, feed
@@ -68,7 +69,7 @@ def test_every_result_keeps_to_its_schema(written: Log) -> None:
 
 def test_the_headers_of_every_result_keep_to_their_schema(written: Log) -> None:
     results = [texts(message) for message in written.topics["out"][0]]
-    others = {"traceparent", "sluicegate-replay", "sluicegate-replaces", *OF_WINDOWS}
+    others = {MAC, "traceparent", "sluicegate-replay", "sluicegate-replaces", *OF_WINDOWS}
     assert {name for each in results for name in each} | others == {*HEADERS["properties"]}
     for result in results:
         jsonschema.validate(result, HEADERS)
