@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
-from uuid import UUID
 
 import msgspec
 
@@ -20,7 +19,7 @@ _PLAIN = frozenset({str, bool, int, type(None)})
 
 
 def shown(value: Any) -> Any:
-    """Decimals, times and UUIDs are text, bytes are base64. Raises LookupFailed for a value that JSON cannot have."""
+    """Decimals, times, UUIDs and values of other types are text, bytes are base64."""
     if type(value) in _PLAIN:
         return value
     if isinstance(value, bytes | bytearray | memoryview):
@@ -35,9 +34,7 @@ def shown(value: Any) -> Any:
         return format(value, "f") if value.is_finite() else str(value)
     if isinstance(value, date | datetime | time | timedelta):
         return msgspec.to_builtins(value)
-    if isinstance(value, UUID):
-        return str(value)
-    raise LookupFailed(f"lookup-failed: a field is of the type {type(value).__name__}, which JSON does not have")
+    return int(value) if isinstance(value, int) else str(value)
 
 
 def name_of(value: Any) -> str:

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bson import Binary, Decimal128, ObjectId
+from bson import Binary, DatetimeMS, Decimal128, ObjectId
+from bson.codec_options import DatetimeConversion
 from pymongo.errors import OperationFailure
 
 from sluicegate.connectors.lookups import KEYS_AT_ONCE, by_key, failed, storable
@@ -19,7 +20,7 @@ def look_up(session: MongoSession, lookup: Lookup, keys: Sequence[LookupKey]) ->
         *(ObjectId(key) for key in keys if isinstance(key, str) and ObjectId.is_valid(key)),
     ]
     projection = {"_id": 0} | dict.fromkeys((lookup.column, *lookup.fields), 1)
-    collection, rows = session.database[lookup.source], []
+    collection, rows = _reading_any_value(session.database[lookup.source]), []
     try:
         for at in range(0, len(wanted), KEYS_AT_ONCE):
             asked = {lookup.column: {"$in": wanted[at : at + KEYS_AT_ONCE]}}
@@ -32,10 +33,19 @@ def look_up(session: MongoSession, lookup: Lookup, keys: Sequence[LookupKey]) ->
     return by_key(lookup, keys, found)
 
 
+def _reading_any_value(collection: Any) -> Any:
+    """Times that Python does not have are numbers, and bytes of a text that are not UTF-8 are replaced."""
+    options = collection.codec_options.with_options(
+        datetime_conversion=DatetimeConversion.DATETIME_AUTO, unicode_decode_error_handler="replace"
+    )
+    return collection.with_options(codec_options=options)
+
+
 def _plain(value: Any) -> Any:
-    """Without the types that only MongoDB has."""
-    if isinstance(value, ObjectId):
-        return str(value)
+    """Without the types that only MongoDB has. A time that Python does not have is the text of its milliseconds since
+    1970."""
+    if isinstance(value, DatetimeMS):
+        return str(int(value))
     if isinstance(value, Decimal128):
         return value.to_decimal()
     if isinstance(value, Binary):

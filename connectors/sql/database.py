@@ -1,7 +1,7 @@
 """One SQL database: what differs between the products, transactions that are repeated as a whole, and errors."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
@@ -139,9 +139,9 @@ class Product(Protocol):
     def turned_away(self, error: Exception) -> SluicegateError | None:
         """The error to raise when a certificate, a password or the permissions of a file denied access."""
 
-    def read_any_time(self, cursor: Any) -> None:
-        """Let the cursor read times that Python does not have as text."""
-        return
+    def reading_any_value(self, cursor: Any) -> AbstractContextManager[None]:
+        """While it is open, the cursor reads values that Python or JSON does not have as text."""
+        return nullcontext()
 
     def absent(self, error: Exception) -> str:
         """What to do when the URL's role or database does not exist; empty for other errors."""

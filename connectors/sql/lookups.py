@@ -67,11 +67,11 @@ class SqlLookups:
     def look_up(self, session: Any, lookup: Lookup, keys: Sequence[LookupKey]) -> Mapping[LookupKey, RowFields]:
         """As `RowLookups.look_up`."""
         cursor, product = session.connection.connection.driver_connection.cursor(), self._product
-        product.read_any_time(cursor)
         rows: list[tuple[Any, Sequence[Any]]] = []
         try:
-            for page in pages(storable(keys), KEYS_AT_ONCE) if keys else ((),):
-                rows += self._storable_page(cursor, lookup, page)
+            with product.reading_any_value(cursor):
+                for page in pages(storable(keys), KEYS_AT_ONCE) if keys else ((),):
+                    rows += self._storable_page(cursor, lookup, page)
         except product.errors as error:
             self._types.clear()
             if product.code(error) in product.retryable or product.outage(error, cursor.connection):

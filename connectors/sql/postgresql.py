@@ -3,7 +3,7 @@
 import re
 import socket
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeVar
 
 import psycopg
@@ -12,6 +12,7 @@ from psycopg.abc import Buffer, Loader, PQGen
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq.abc import PGconn
 from psycopg.types import datetime
+from psycopg.types.json import JsonLoader
 from psycopg.waiting import Ready, Wait
 
 from sluicegate.connectors import admission
@@ -19,6 +20,7 @@ from sluicegate.connectors.sql import pooler, server
 from sluicegate.connectors.sql.database import Ask, Row, StoreSession, Waiter
 from sluicegate.connectors.sql.lending import Lender
 from sluicegate.connectors.sql.listening import Listener
+from sluicegate.schemas.json import UNREADABLE, document
 from sluicegate.streams.contracts.values import Level
 from sluicegate.streams.errors import ConfigurationError, NotAuthenticated
 from sluicegate.streams.urls import StoreAddress
@@ -131,7 +133,18 @@ def _or_text(known: type[Loader]) -> type[Loader]:
     return TimeOrText
 
 
-_TIMES: dict[str, type[Loader]] = {
+class _JsonOrText(JsonLoader):
+    """JSON that a record may hold, and all other JSON as its text: lone surrogates, 1e999, deep nesting."""
+
+    def load(self, data: Buffer) -> Any:
+        try:
+            return document(bytes(data))
+        except UNREADABLE:
+            return bytes(data).decode(errors="replace")
+
+
+_LOADERS: dict[str, type[Loader]] = {
+    **dict.fromkeys(("json", "jsonb"), _JsonOrText),
     "date": _or_text(datetime.DateLoader),
     "time": _or_text(datetime.TimeLoader),
     "timetz": _or_text(datetime.TimetzLoader),
@@ -245,9 +258,10 @@ class Postgresql(server.SqlServer):
             why = admission.reason(_places(self.resolved()), self._said.get("sslrootcert"), _greet)
         return admission.untrusted(self.name, text, CERTIFICATES, why)
 
-    def read_any_time(self, cursor: psycopg.Cursor[Any]) -> None:
-        for name, loader in _TIMES.items():
+    def reading_any_value(self, cursor: psycopg.Cursor[Any]) -> AbstractContextManager[None]:
+        for name, loader in _LOADERS.items():
             cursor.adapters.register_loader(name, loader)
+        return nullcontext()
 
     def absent(self, error: Exception) -> str:
         found = ABSENT.search("" if self.code(error) else self.said(error))

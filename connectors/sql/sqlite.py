@@ -44,6 +44,14 @@ INSIDE = (
 )
 
 
+def _text(value: bytes) -> str | bytes:
+    """A column may hold text that is not UTF-8; then it is bytes."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value
+
+
 class Sqlite(Product):
     """The database in the file at `path`. `clock` gives seconds since 1970: all its users share one machine."""
 
@@ -74,6 +82,15 @@ class Sqlite(Product):
 
     def pool(self) -> "File":
         return self.file
+
+    @contextmanager
+    def reading_any_value(self, cursor: sqlite3.Cursor) -> Iterator[None]:
+        connection = cursor.connection
+        connection.text_factory = _text
+        try:
+            yield
+        finally:
+            connection.text_factory = str
 
     def exists(self) -> bool:
         return self.file.path.exists()

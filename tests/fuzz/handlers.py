@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import msgspec
+
 called: list[Any] = []
 
 
@@ -11,3 +13,18 @@ def keep(value: Any) -> None:
 
 def too_much(value: Any, send: Any) -> None:
     send({"pad": "x" * 1_100_000})
+
+
+class Order(msgspec.Struct):
+    """A record with its types."""
+
+    id: int
+    v: float | str | list[Any] | dict[str, Any] | None = None
+
+
+def passes(value: Any, send: Any) -> None:
+    send(value)
+
+
+def typed(value: Order, send: Any) -> None:
+    send({"id": value.id, "v": value.v})

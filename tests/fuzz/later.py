@@ -1,0 +1,98 @@
+"""Records whose fields hold what few readers take, and files of each feature that reads a record after it was taken."""
+
+from random import Random
+
+HEAD = """\
+app: app
+kafka: {bootstrap.servers: "127.0.0.1:1"}
+store: memory://
+http: false
+dead_letters: dead
+agents:
+"""
+COLLECT = "aggregate: {count: 1, compute: {rows: collect}}"
+KEPT = "aggregate: {count: 1, compute: {v: {last: v}, all: {collect: v}, kinds: {distinct: v}}, on_missing: ignore}"
+LAST = "aggregate: {count: 1, compute: {w: {last: w}, n: {last: n}}}"
+SUMS = "aggregate: {count: 1, compute: {s: {sum: v}, m: {max: v}, a: {mean: v}}, on_missing: ignore}"
+TIME = "time: t, grace: 1s"
+FEATURES = {
+    "having": f"a: {{from: in, {COLLECT}, having: size(rows) > 0, to: out}}",
+    "having of a member": f"a: {{from: in, {COLLECT}, having: 'has(rows[0].id) || size(rows) > 0', to: out}}",
+    "routes": f"a: {{from: in, {COLLECT}, to: [{{topic: out, where: size(rows) > 0}}, {{topic: out}}]}}",
+    "routes by kind": "a: {from: in, to: [{topic: out, where: v == 1}, {topic: out}]}",
+    "select": f"a: {{from: in, {COLLECT}, to: {{topic: out, select: {{all: rows, n: size(rows)}}}}}}",
+    "select of a record": "a: {from: in, to: {topic: out, select: {w: message.value, v: v}}}",
+    "let": f"a: {{from: in, let: {{w: message.value, n: string(v)}}, {LAST}, to: out}}",
+    "kept values": f"a: {{from: in, {KEPT}, to: out}}",
+    "numbers": f"a: {{from: in, {SUMS}, to: out}}",
+    "until": "a: {from: in, aggregate: {until: v == v || true, compute: {rows: collect}}, to: out}",
+    "until equals": "a: {from: in, aggregate: {count: 1, until: {field: v, equals: 1}, compute: {n: count}}, to: out}",
+    "key": "a: {from: in, key: v, aggregate: {count: 1, compute: {n: count}}, to: out}",
+    "dedupe": "a: {from: in, dedupe: {id: v, horizon: 1h}, aggregate: {count: 1, compute: {rows: collect}}, to: out}",
+    "time": f"a: {{from: in, aggregate: {{window: {{tumbling: 1s, {TIME}}}, compute: {{rows: collect}}}}, to: out}}",
+    "session": f"a: {{from: in, aggregate: {{window: {{session: 1s, {TIME}}}, compute: {{rows: collect}}}}, to: out}}",
+    "hopping": f"a: {{from: in, aggregate: {{window: {{hopping: 4s, every: 2s, {TIME}}}, compute: {{n: count}}}}, to: out}}",
+    "handler": "a: {from: in, handler: 'tests.fuzz.handlers:passes', to: out}",
+    "handler of a batch": f"a: {{from: in, {COLLECT}, handler: 'tests.fuzz.handlers:passes', to: out}}",
+    "handler with a type": "a: {from: in, handler: 'tests.fuzz.handlers:typed', to: out}",
+    "repartition": f"a: {{from: in, key: id, repartition: mid, {COLLECT}, to: out}}",
+    "a table": "a: {from: in, lookup: {r: {topic: rows, key: v, fields: [v], missing: null}}, to: out}",
+}
+"""Agents by what reads the record. Each takes the topic `in`; each record has one result, or is a dead letter."""
+UNCOUNTED = {"time", "session", "hopping", "dedupe"}
+"""Those in which a result has several records, or a record no result."""
+
+GOOD = b'{"id":%d,"v":1,"t":"2026-01-01T00:00:00Z"}'
+NUMBERS = [b"1e999", b"-1E+400", b"9" * 4_301, b"9" * 40, b"1e-999", b"-0.0", b"0.1e1", b"1" + b"0" * 309, b"9.9e307"]
+TEXTS = [
+    "\\ud83d",
+    "\\udc00x",
+    "\\u0000",
+    "9999-12-31T23:59:60Z",
+    "10000-01-01T00:00:00Z",
+    "-0001-01-01T00:00:00Z",
+    "1969-12-31T23:59:59Z",
+    "0000-00-00",
+    "infinity",
+    "24:00:00",
+    "9" * 5_000,
+    "\\u001b[2J\\u202e",
+    "Ł\\u0141\\ufffe",
+    "%s",
+    "",
+]
+BROKEN = [b"NaN", b"Infinity", b"-Infinity", b"nan", b'"\xff\xfe"', b"01", b"+1", b'"\n"', b"{]", b"tru", b""]
+
+
+def value(random: Random, levels: int = 3) -> bytes:
+    """A value of a field, often one that few readers take."""
+    match random.randrange(9 if levels else 5):
+        case 0:
+            return random.choice(NUMBERS)
+        case 1 | 2:
+            return b'"%b"' % random.choice(TEXTS).encode()
+        case 3:
+            return random.choice(BROKEN)
+        case 4:
+            return random.choice([b"null", b"true", b"1", b"1.0", b'"1"', b"-1"])
+        case 5:
+            return nested(random.choice([40, 63, 65, 200, 980, 5_000]))
+        case 6:
+            return b"[%b]" % b",".join(value(random, levels - 1) for _ in range(random.randrange(4)))
+        case _:
+            names = random.sample(["a", "a", "b", "\\ud800", "", "id"], random.randrange(4))
+            return b"{%b}" % b",".join(b'"%b":%b' % (each.encode(), value(random, levels - 1)) for each in names)
+
+
+def nested(levels: int) -> bytes:
+    return b"[" * levels + b"1e999" * (levels % 2) + b"]" * levels
+
+
+def record(random: Random, number: int) -> bytes | None:
+    """A document with such values in fields that are read, and in fields that nothing reads."""
+    if random.random() < 0.03:
+        return random.choice([None, b"", b"[]", b"1", b'"x"', value(random)])
+    fields = {"id": b"%d" % number, "v": b"1", "t": b'"2026-01-01T00:00:00Z"', "x": b"1"}
+    for name in random.sample(["id", "v", "v", "t", "x", "x"], random.choice([1, 1, 2])):
+        fields[name] = value(random)
+    return b"{%b}" % b",".join(b'"%b":%b' % (name.encode(), content) for name, content in fields.items())
