@@ -31,7 +31,7 @@ FEATURES = {
     "dedupe": "a: {from: in, dedupe: {id: v, horizon: 1h}, aggregate: {count: 1, compute: {rows: collect}}, to: out}",
     "time": f"a: {{from: in, aggregate: {{window: {{tumbling: 1s, {TIME}}}, compute: {{rows: collect}}}}, to: out}}",
     "session": f"a: {{from: in, aggregate: {{window: {{session: 1s, {TIME}}}, compute: {{rows: collect}}}}, to: out}}",
-    "hopping": f"a: {{from: in, aggregate: {{window: {{hopping: 4s, every: 2s, {TIME}}}, compute: {{n: count}}}}, to: out}}",
+    "hopping": f"a: {{from: in, aggregate: {{window: {{hopping: 4s, every: 2s, {TIME}}}}}, to: out}}",
     "handler": "a: {from: in, handler: 'tests.fuzz.handlers:passes', to: out}",
     "handler of a batch": f"a: {{from: in, {COLLECT}, handler: 'tests.fuzz.handlers:passes', to: out}}",
     "handler with a type": "a: {from: in, handler: 'tests.fuzz.handlers:typed', to: out}",

@@ -12,9 +12,8 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 LARGE = {"none": 900_000, "gzip": 40_000_000, "snappy": 12_000_000, "lz4": 40_000_000, "zstd": 40_000_000}
 """Bytes that a batch of a megabyte can hold of one letter."""
 STEERING = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egpj\u200b"
-LATER = frozenset({"unpacked", "retried-for"})
-"""Kinds that the product does not withstand yet: a batch that unpacks to more than the memory, and a header that hides
-a record from agents."""
+LATER = frozenset({"unpacked"})
+"""Kinds that the product does not withstand yet: a batch that unpacks to more than the memory."""
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -95,6 +94,13 @@ def forged(random: Random, codec: str) -> Sent:
     return document()._replace(headers=[("sluicegate-shard", shard), ("sluicegate-seq", number), *more])
 
 
+def hiding(random: Random, codec: str) -> Sent:
+    """As `dead retry` marks a record of another agent."""
+    return document()._replace(
+        headers=[("sluicegate-retried-for", random.choice([b"app/none", b"hostile/none", b"/"]))]
+    )
+
+
 def many_headers(random: Random, codec: str) -> Sent:
     return document()._replace(headers=[(f"h{n}", b"x" * 400) for n in range(1_500)])
 
@@ -138,6 +144,7 @@ def kinds() -> list[Kind]:
         Kind("copies", "expressions", copies),
         Kind("digits of a duration", "expressions", digits),
         Kind("forged headers", "groups", forged),
+        Kind("hiding headers", "groups", hiding),
         Kind("many headers", "groups", many_headers),
         Kind("slow pattern", "schema", slow_pattern),
         Kind("unique items", "schema", unique),

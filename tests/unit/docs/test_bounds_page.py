@@ -74,6 +74,7 @@ LIMITS: dict[str, list[str]] = {
         "530 bytes",
         f"{int(receive.FORGET_AFTER) // 86_400} days",
     ],
+    "shards without a [proof](protocol.md#proof)": [f"{receive.MOST_UNPROVEN:,}"],
     "numbers that are remembered of a shard": [f"{receive.WINDOW:,}"],
     "rows of a topic as a table": [f"{of_class(Lookup, 'max_rows'):,}", kibibytes(of_class(Lookup, "max_table_bytes"))],
     "the file": [

@@ -181,7 +181,7 @@ def test_a_field_that_is_no_uuid_is_named_without_its_text() -> None:
 
 
 def test_a_datum_of_a_schema_without_fields_says_why_it_cannot_be_read() -> None:
-    with pytest.raises(msgspec.DecodeError, match="^the record is not UTF-8$"):
+    with pytest.raises(msgspec.DecodeError, match=r"^the record is not UTF-8$"):
         by("string").decode(b"\x02\xff")
 
 
