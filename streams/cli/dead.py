@@ -86,6 +86,10 @@ def retry(
     yes: Annotated[
         bool, typer.Option("--yes", help="Do not ask when consumer groups that are not ours read the topic.")
     ] = False,
+    unproven: Annotated[
+        bool,
+        typer.Option("--unproven", help="Letters without a MAC of the app, too, such as those of an earlier release."),
+    ] = False,
     why: Why = "",
     by: By = "",
     limit: PerPartitionLimit = NEWEST,
@@ -108,7 +112,7 @@ def retry(
         if letters and not yes and (text := dead_changes.question(topics(), letters)):
             confirm(f"{text}. Send?", yes=False)
         result = dead_changes.retry(
-            app, agent, store, topics, rows, letters, lambda: person(why, by), again, lambda: _Waiting().wait
+            app, agent, store, topics, rows, letters, lambda: person(why, by), again, lambda: _Waiting().wait, unproven
         )
         result["refused"] += [id for id in ids or () if id in done and id not in {each.row.id for each in rows}]
     return _report(result, json)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.contracts.mac import Mac
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import Store, TopicPartition
 from sluicegate.streams.errors import ConfigurationError, SystemNotReady
@@ -15,6 +16,7 @@ from sluicegate.streams.operations.dead_letters import Letter, RetryTopics
 from sluicegate.streams.operations.dead_rows import DeadOutput
 from sluicegate.streams.operations.open_groups import partitions
 from sluicegate.streams.ownership.checks import maker_of
+from sluicegate.streams.versions import mac_keys
 from sluicegate.streams.wording import counted
 
 PAGE = 1000
@@ -59,7 +61,7 @@ def listing(app: App, agents: Sequence[Agent], store: Store, topics: OpenTopics,
     names = [agent.name for agent in agents]
     rows = list(dead_rows.dead_rows(store, app.name, names, limit))
     try:
-        letters, older = newest_letters(app, topics(), names, limit)
+        letters, older = newest_letters(app, topics(), names, limit, mac_keys.read(store, app.name))
     except (ConfigurationError, SystemNotReady) as error:
         return DeadListing(rows, [], str(error), 0)
     return DeadListing(rows, letters, "", older, retried(store, app.name))
@@ -70,12 +72,14 @@ def retried(store: Store, app: str) -> frozenset[str]:
     return dead_letters.retried(journal.notes(store, app))
 
 
-def newest_letters(app: App, topics: LetterTopics, agents: Sequence[str], limit: int) -> tuple[list[Letter], int]:
+def newest_letters(
+    app: App, topics: LetterTopics, agents: Sequence[str], limit: int, mac: Mac | None = None
+) -> tuple[list[Letter], int]:
     """The dead letters of these agents among the newest `limit` records of each partition, and the number of older
     records."""
     wanted = {agent.dead_letters for agent in app.agents if agent.name in agents}
     records, older = topics.newest(wanted, limit)
-    return list(dead_letters.letters(records, app.name, agents)), older
+    return list(dead_letters.letters(records, app.name, agents, mac)), older
 
 
 def named(seen: DeadListing, ids: Sequence[str], done: Container[str] = ()) -> tuple[list[DeadOutput], list[Letter]]:
@@ -135,15 +139,17 @@ def retry(
     who: Callable[[], Person],
     again: bool,
     wait: Callable[[], Callable[[float], object]],
+    unproven: bool = False,
 ) -> dict[str, Any]:
     """Put the rows into their outbox again, send the records of the letters back, and let the owners decide again about
     completed groups. `who` gives the operator with a new token, `wait` what sleeps between two looks at another
-    retry. Raises what dead_rows.requeue, dead_letters.retry and dead_groups.retry raise."""
+    retry. `unproven` is as in dead_records.judged. Raises what dead_rows.requeue, dead_letters.retry and
+    dead_groups.retry raise."""
     count = 0
     for partition in sorted({each.partition for each in rows}):
         ids = {each.row.id for each in rows if each.partition == partition}
         count += dead_rows.requeue(store, partition, lambda row, ids=ids: row.id in ids, who())  # type: ignore[misc]
-    judged = dead_records.judged(app, letters, topics)
+    judged = dead_records.judged(app, letters, topics, unproven)
     whole = [each for each in judged.letters if each.whole]
     made, left = dead_groups.groups(app.name, agent, whole, lambda parts: topics().read(parts))
     left = [*judged.left_out, *left]
@@ -193,6 +199,7 @@ def of_letter(found: Letter, retried: Container[str] = ()) -> dict[str, Any]:
         "age": round(max(0.0, time.time() - found.at), 1),
         "retried": found.id in retried,
         "error": found.error,
+        "proven": found.proven,
     }
 
 

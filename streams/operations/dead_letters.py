@@ -39,7 +39,7 @@ class Letter(NamedTuple):
     """`topic`, `partition`, `offset`, `key` and `value` belong to the failed record, `headers` to the dead
     letter. `whole`: the letter is about a completed group, which begins at this offset. `at`: seconds since 1970. For a
     record that was re-keyed, `read` is TOPIC/PARTITION/OFFSET of what the agent read, and `rekeyed_by` the agent that
-    re-keyed it."""
+    re-keyed it. `proven`: the letter has a MAC of the app, or the app has no keys."""
 
     id: str
     agent: str
@@ -58,6 +58,7 @@ class Letter(NamedTuple):
     headers: Headers
     read: str = ""
     rekeyed_by: str = ""
+    proven: bool = True
 
     @property
     def source(self) -> TopicPartition:
@@ -105,17 +106,18 @@ class RetryTopics(Protocol):
         """Returns when all are acknowledged, within SENDING. Raises SystemNotReady when one may not be."""
 
 
-def letters(records: Iterable[Record], app: str, agents: Sequence[str]) -> Iterator[Letter]:
-    """The letters of these agents in their order, each once, however often it was sent."""
+def letters(records: Iterable[Record], app: str, agents: Sequence[str], mac: Mac | None = None) -> Iterator[Letter]:
+    """The letters of these agents in their order, each once, however often it was sent. A letter without a MAC does not
+    stand for one that has it: the id of a letter can be forged."""
     known = set()
     for record in records:
-        letter = _letter(record, app)
-        if letter is not None and letter.agent in agents and letter.id not in known:
-            known.add(letter.id)
+        letter = _letter(record, app, mac)
+        if letter is not None and letter.agent in agents and (letter.id, letter.proven) not in known:
+            known.add((letter.id, letter.proven))
             yield letter
 
 
-def _letter(record: Record, app: str) -> Letter | None:
+def _letter(record: Record, app: str, mac: Mac | None) -> Letter | None:
     """The letter; None: the record is no dead letter of this app."""
     found = headers(record)
     said = {name: (value or b"").decode("utf-8", "replace") for name, value in found if name.startswith("sluicegate-")}
@@ -129,7 +131,8 @@ def _letter(record: Record, app: str) -> Letter | None:
         place = topic, int(number), int(offset), int(item) if item else None, whole
         rekeyed = said.get("sluicegate-dead-read", ""), said.get("sluicegate-dead-rekeyed-by", "")
         content = record.key(), record.value(), found
-        return Letter(id, agent, *place, stage, reason, error, attempts, timestamp(record), *content, *rekeyed)
+        proven = mac is None or mac.proves(record)
+        return Letter(id, agent, *place, stage, reason, error, attempts, timestamp(record), *content, *rekeyed, proven)
     except (KeyError, ValueError):
         return None
 

@@ -2,11 +2,12 @@
 
 Whoever may write to a dead-letter topic can write a letter with any bytes for any topic. A retry would carry them into
 a topic that the writer may not write to. So a letter must name an input of its agent, and have the bytes of the record
-that stands there. The retry then sends that record, as it is in its topic.
+that stands there. The retry then sends that record, as it is in its topic. What has no record to compare with needs a
+MAC of the app.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from sluicegate.streams.agent import App
@@ -16,6 +17,10 @@ from sluicegate.streams.operations.dead_letters import LeftOut, Letter, RetryTop
 from sluicegate.streams.outbox.sizes import CUT, DIGEST, digest
 
 GAP = 1_000  # records that are read on the way to the next letter; behind more of them reading begins anew
+UNPROVEN = (
+    "it has no MAC of the app, and no record to compare it with: another program wrote it, or an earlier release; look "
+    "at it, and retry it with `sluicegate dead retry --unproven`"
+)
 RecordPlace = tuple[str, int, int]
 
 
@@ -26,22 +31,35 @@ class LettersToRetry(NamedTuple):
     left_out: list[LeftOut]
 
 
-def judged(app: App, letters: Sequence[Letter], source: Callable[[], RetryTopics]) -> LettersToRetry:
-    """Letters of groups, and of items of groups, hold no record of a topic: only the topic is judged. A record that
-    retention has removed cannot be compared. Raises SystemNotReady."""
-    whys = [stray(app, each) for each in letters]
+def judged(
+    app: App, letters: Sequence[Letter], source: Callable[[], RetryTopics], unproven: bool = False
+) -> LettersToRetry:
+    """Letters of groups, and of items of groups, hold no record of a topic, and a record that retention has removed
+    cannot be compared: `unproven` takes them without a MAC. Raises SystemNotReady."""
+    letters = [each._replace(proven=True) for each in letters] if unproven else letters
+    whys = [stray(app, each) or (None if each.proven or _is_record(each) else UNPROVEN) for each in letters]
     left = [LeftOut(each.place, why) for each, why in zip(letters, whys, strict=True) if why is not None]
     good = [each for each, why in zip(letters, whys, strict=True) if why is None]
     records = [each for each in good if _is_record(each)]
     if not records:
-        return LettersToRetry(good, left)
+        return LettersToRetry(_once(good), left)
     topics = source()
     there = topics.places({each.topic for each in records})
     ends = topics.ends(there)
     kept = read(topics, [each for each in records if (each.topic, each.partition) in ends])
     compared = [_compared(each, ends, kept) if _is_record(each) else each for each in good]
     left += [LeftOut(each.place, why) for each, why in zip(good, compared, strict=True) if isinstance(why, str)]
-    return LettersToRetry([each for each in compared if not isinstance(each, str)], left)
+    return LettersToRetry(_once(each for each in compared if not isinstance(each, str)), left)
+
+
+def _once(letters: Iterable[Letter]) -> list[Letter]:
+    """One of the letters with the same id about the same place; if one has a MAC, that one."""
+    kept: dict[tuple[str, str], Letter] = {}
+    for letter in letters:
+        name = letter.id, letter.place
+        if name not in kept or not kept[name].proven:
+            kept[name] = letter
+    return list(kept.values())
 
 
 def _is_record(letter: Letter) -> bool:
@@ -54,7 +72,7 @@ def _compared(letter: Letter, ends: Mapping[TopicPartition, int], kept: Mapping[
         return f"{letter.topic} has no such record: no agent wrote this letter"
     record = kept.get(place(letter))
     if record is None:
-        return letter
+        return letter if letter.proven else UNPROVEN
     return whole(letter, record) if same(letter, record) else "the record in its topic has other bytes"
 
 

@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from typer.testing import CliRunner
 
 from sluicegate.streams.cli import main
+from sluicegate.streams.contracts.mac import Mac
 from sluicegate.streams.operations import dead_records
 from tests.bench.load import create
 from tests.integration.supervised.run import Run
@@ -129,12 +130,14 @@ def test_a_reader_that_is_not_ours_is_named_and_asked_for(failed: None, file: st
 
 
 FORGED = [("payments", 0, 0), ("orders", 0, 2), ("orders", 0, 10**6), ("orders", 77, 0), ("orders", 0, -1)]
+FORGED += [("orders", 0, 0)]  # an item of a group, which is no record
 EVIL = b'{"pay": "mallory"}'
 
 
 def forged(file: str, kafka: str, ns: str) -> dict[str, Any]:
     """Retry all letters, of which FORGED were written by somebody who may write to the dead-letter topic: one names
-    `payments`, which no agent of the file reads, the others a record that is another one, or none."""
+    `payments`, which no agent of the file reads, the others a record that is another one, or none, or an item
+    of a group."""
     dead = f"{ns}.dead"
     create(kafka, f"{ns}-payments")
     producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
@@ -144,6 +147,7 @@ def forged(file: str, kafka: str, ns: str) -> dict[str, Any]:
         says = {"app": ns, "agent": "ledger", **place, "stage": "handler", "reason": "r", "error": "e", "attempts": 1}
         headers = [("sluicegate-id", b"forged-%d" % number)]
         headers += [(f"sluicegate-dead-{name}", str(value).encode()) for name, value in says.items()]
+        headers += [("sluicegate-dead-item", b"0")] if (topic, partition, offset) == FORGED[-1] else []
         producer.produce(dead, EVIL, b"bob", headers=headers)
     assert producer.flush(30) == 0
     wait_until(lambda: letters(file) == RECORDS + len(FORGED), 60, "the forged letters")
@@ -165,6 +169,15 @@ def test_twin_that_believes_letters_writes_to_any_topic(
     monkeypatch.setattr(dead_records, "same", lambda letter, record: True)
     monkeypatch.setattr(dead_records, "whole", lambda letter, record: letter)
     monkeypatch.setattr(dead_records, "read", lambda source, letters: {})
+    monkeypatch.setattr(Mac, "proves", lambda self, record: True)
     forged(file, kafka, ns)
     assert EVIL in [each.value() for each in orders(kafka, ns, "payments")]
     assert EVIL in [each.value() for each in orders(kafka, ns)]
+
+
+def test_twin_that_believes_a_letter_without_a_mac_writes_what_it_says(
+    failed: None, file: str, kafka: str, ns: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Mac, "proves", lambda self, record: True)
+    forged(file, kafka, ns)
+    assert [each.value() for each in orders(kafka, ns)].count(EVIL) == 1

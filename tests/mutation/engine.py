@@ -763,4 +763,32 @@ GUARDS = (
         "        if False:",
         MAC,
     ),
+    Guard(
+        "dead retry needs a MAC where it cannot compare",
+        "streams/operations/dead_records.py",
+        "None if each.proven or _is_record(each) else UNPROVEN",
+        "None",
+        (f"{E}test_dead_records.py",),
+    ),
+    Guard(
+        "dead retry needs a MAC of a letter whose record is gone",
+        "streams/operations/dead_records.py",
+        "        return letter if letter.proven else UNPROVEN\n",
+        "        return letter\n",
+        (f"{E}test_dead_records.py",),
+    ),
+    Guard(
+        "a forged letter does not stand for the genuine one",
+        "streams/operations/dead_letters.py",
+        "and (letter.id, letter.proven) not in known:",
+        "and letter.id not in {id for id, _ in known}:",
+        (f"{E}test_dead_records.py",),
+    ),
+    Guard(
+        "a copy of a letter has its record sent once",
+        "streams/operations/dead_records.py",
+        "        name = letter.id, letter.place\n",
+        '        name = letter.id, f"{letter.place} {letter.proven}"\n',
+        (f"{E}test_dead_records.py",),
+    ),
 )

@@ -6,10 +6,12 @@ from dataclasses import replace
 import pytest
 
 from sluicegate.streams.agent import App
+from sluicegate.streams.contracts.mac import Mac
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import TopicPartition
+from sluicegate.streams.contracts.values import OutboxRow
 from sluicegate.streams.operations import dead_records
-from sluicegate.streams.operations.dead_letters import Letter
+from sluicegate.streams.operations.dead_letters import Letter, letters
 from sluicegate.streams.outbox.sizes import CUT, DIGEST, digest
 from tests.unit.engine.driver import Log
 from tests.unit.engine.scene import an_agent
@@ -82,7 +84,7 @@ def test_the_record_of_the_topic_is_sent_and_not_what_the_letter_says(source: Co
 
 def test_a_record_that_is_gone_and_what_is_no_record_are_judged_by_their_topic(log: Log, source: Counted) -> None:
     del log.topics["in"][0][0]
-    letters = [a_letter(), a_letter(whole=True), a_letter(item=0, value=b"evil")]
+    letters = [a_letter(), a_letter(id="g", whole=True), a_letter(item=0, value=b"evil")]
     assert dead_records.judged(APP, letters, lambda: source) == (letters, [])
 
 
@@ -94,3 +96,43 @@ def test_records_that_are_near_are_read_together_and_those_far_apart_are_not_rea
     letters = [a_letter(offset=n, value=b"%d" % n) for n in (1, 2, 3, 4_500, 4_510)]
     assert len(dead_records.judged(APP, letters, lambda: source).letters) == 5
     assert source.begun == 2
+
+
+UNPROVEN = {
+    "a group": a_letter(whole=True, proven=False),
+    "an item of a group": a_letter(item=0, value=b"evil", proven=False),
+    "a record that is gone": a_letter(value=b"evil", proven=False),
+}
+
+
+@pytest.mark.parametrize("letter", UNPROVEN.values(), ids=list(UNPROVEN))
+def test_what_cannot_be_compared_needs_a_mac_or_the_word_of_the_operator(
+    letter: Letter, log: Log, source: Counted
+) -> None:
+    del log.topics["in"][0][0]
+    found = dead_records.judged(APP, [letter], lambda: source)
+    assert (found.letters, [why for _, why in found.left_out]) == ([], [dead_records.UNPROVEN])
+    assert dead_records.judged(APP, [letter], lambda: source, unproven=True).letters == [letter._replace(proven=True)]
+    proven = letter._replace(proven=True)
+    assert dead_records.judged(APP, [proven], lambda: source).letters == [proven]
+
+
+def test_a_forged_copy_of_a_letter_has_its_record_sent_once(source: Counted) -> None:
+    copy, good = a_letter(proven=False), a_letter()
+    for both in ([copy, good], [good, copy]):
+        [kept] = dead_records.judged(APP, both, lambda: source).letters
+        assert kept.proven
+    assert len(dead_records.judged(APP, [copy], lambda: source).letters) == 1
+
+
+def test_a_letter_with_the_id_of_a_genuine_one_does_not_stand_for_it(log: Log) -> None:
+    """Whoever may write to the dead-letter topic can use the id before the genuine letter comes."""
+    says = {"app": "app", "agent": "sums", "topic": "in", "partition": 0, "offset": 0}
+    says |= {"stage": "handler", "reason": "r", "error": "e", "attempts": 1}
+    told = [("sluicegate-id", b"i"), *((f"sluicegate-dead-{name}", str(each).encode()) for name, each in says.items())]
+    mac = Mac("app", (b"k" * 32,))
+    signed = mac.signed(OutboxRow(1, "", "i", "dead", 0, b"k", b"own", told)).headers
+    for value, headers in ((b"evil", told), (b"own", list(signed)), (b"evil", list(signed)), (b"own", list(signed))):
+        log.append("dead", 0, b"k", value, headers)
+    seen = [(each.value, each.proven) for each in letters(log.topics["dead"][0], "app", ["sums"], mac)]
+    assert seen == [(b"evil", False), (b"own", True)]
