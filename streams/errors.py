@@ -29,6 +29,7 @@ SluicegateError
     ├── StoreRewound
     ├── ChangelogIncomplete
     ├── PartitionsChanged
+    ├── Unfetchable
     ├── RewindMismatch
     ├── BufferFull
     ├── DecodeStopped
@@ -209,6 +210,12 @@ class PartitionsChanged(Halt):
     """Partitions were added while groups are open, which might never end."""
 
     code = "partitions-changed"
+
+
+class Unfetchable(Halt):
+    """The next batch of records cannot be fetched: it ends each process that unpacks it, or cannot be unpacked."""
+
+    code = "unfetchable"
 
 
 class RewindMismatch(Halt):

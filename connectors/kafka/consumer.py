@@ -15,12 +15,14 @@ from confluent_kafka import TopicPartition as Position
 
 from sluicegate.connectors.kafka import facts, problems, settings
 from sluicegate.connectors.kafka.admin import open_admin
+from sluicegate.connectors.kafka.probe import ApartRecords, ApartSource, KafkaProbe
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.contracts.values import TopicFacts
 from sluicegate.streams.errors import SystemNotReady
 
 _error = Message.error
+APART_PAUSE = 0.01  # seconds that others are waited for while another process fetches a partition
 UNSEEKABLE = frozenset({KafkaError._STATE, KafkaError._PREV_IN_PROGRESS})
 SEEK_ATTEMPTS, PATIENCE, SEEK_PAUSE = 200, 4, 0.01
 
@@ -54,6 +56,9 @@ class KafkaInput:
         self._fatal: SystemNotReady | None = None
         self._complaints = settings.Complaints()
         self._admin: Any = None
+        self._bounds: dict[TopicPartition, int] = {}
+        self._apart: dict[TopicPartition, ApartRecords] = {}
+        self._turn: ApartRecords | None = None  # the last record that was polled is one of these
         self._consumer = problems.client(Consumer, settings.consumer(kafka, group, member, self._on_error, ends))
         if topics:
             self._consumer.subscribe(
@@ -64,8 +69,10 @@ class KafkaInput:
 
     def poll(self, timeout: float) -> Record | None:
         """One record, or None when no record or a passing error came. Raises SystemNotReady for a fatal error."""
+        if self._apart and (record := self._poll_apart()) is not None:
+            return record
         try:
-            message = self._consumer.poll(timeout)
+            message = self._consumer.poll(min(timeout, APART_PAUSE) if self._apart else timeout)
         except KafkaException as error:
             raise problems.not_ready("reading failed", error) from error
         if self._fatal is not None:
@@ -77,7 +84,9 @@ class KafkaInput:
 
     def consume(self, most: int, timeout: float = 0.0) -> list[Record]:
         """Records that were fetched or come in time, without errors. Looking at the error of each message costs 1 to
-        2 % of reading it."""
+        2 % of reading it. After a record that another process fetched they are of the same kind."""
+        if self._turn is not None:
+            return cast(list[Record], self._turn.take(most))
         try:
             batch: list[Any] = self._consumer.consume(most, timeout)
         except KafkaException as error:
@@ -92,6 +101,8 @@ class KafkaInput:
     def close(self) -> None:
         """Leave the group. Its records must not be used afterwards."""
         self._finish = None
+        for place in list(self._apart):
+            self._end_apart(place)
         self._consumer.close()
 
     # Assignments
@@ -115,6 +126,11 @@ class KafkaInput:
 
     def start(self, topic: str, number: int, offset: int, epoch: int) -> None:
         """With an epoch librdkafka asks the broker whether the log was truncated: only a seek does that."""
+        self._end_apart((topic, number))
+        if (topic, number) in self._bounds:
+            source = ApartSource(self._kafka, self._group, (topic, number))
+            self._apart[topic, number] = ApartRecords(source, offset, self._bounds[topic, number])
+            return
         target = Position(topic, number, offset, leader_epoch=epoch) if epoch >= 0 else Position(topic, number, offset)
         fresh = (topic, number) not in self._fetching
         self._ends.pop((topic, number), None)
@@ -145,12 +161,18 @@ class KafkaInput:
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
         """Records that were fetched and not read yet are fetched again after `resume`."""
+        for place in partitions:
+            if place in self._apart:
+                self._apart[place].paused = True
         self._consumer.pause([Position(topic, number) for topic, number in partitions])
 
     def resume(self, partitions: Sequence[TopicPartition]) -> None:
         for place in partitions:
             self._ends.pop(place, None)
-        self._consumer.resume([Position(topic, number) for topic, number in partitions])
+            if place in self._apart:
+                self._apart[place].paused = False
+        wanted = [Position(*place) for place in partitions if place not in self._apart]
+        self._consumer.resume(wanted)
 
     def ended(self, topic: str, number: int) -> int:
         """librdkafka tells an end once."""
@@ -160,6 +182,38 @@ class KafkaInput:
         """A pause ends the fetch that is under way, and the next fetch begins with the first answer of a broker."""
         self.pause([(topic, number)])
         self.resume([(topic, number)])
+
+    # Other processes
+
+    def probe(self, topic: str, number: int, offset: int) -> KafkaProbe:
+        return KafkaProbe(ApartSource(self._kafka, self._group, (topic, number)), offset)
+
+    def bound(self, topic: str, number: int, until: int) -> None:
+        """The consumer keeps a bounded partition paused, or does not fetch it yet."""
+        self._end_apart((topic, number))
+        if until < 0:
+            self._bounds.pop((topic, number), None)
+        else:
+            self._bounds[topic, number] = until
+
+    def bound_reached(self, topic: str, number: int) -> bool:
+        apart = self._apart.get((topic, number))
+        return apart is not None and apart.ended
+
+    def _poll_apart(self) -> Record | None:
+        """A record that another process fetched. The turn after it is the consumer's own."""
+        if self._turn is None:
+            for apart in self._apart.values():
+                if records := apart.take(1):
+                    self._turn = apart
+                    return records[0]
+        self._turn = None
+        return None
+
+    def _end_apart(self, place: TopicPartition) -> None:
+        if (apart := self._apart.pop(place, None)) is not None:
+            self._turn = None
+            apart.close()
 
     # Facts
 
@@ -219,6 +273,7 @@ class KafkaInput:
             self._fetching.clear()
         for place in places:
             self._ends.pop(place, None)
+            self._end_apart(place)
         # assigned and revoked within one poll: not ours
         self._assigned = [place for place in self._assigned if place not in places]
         self._revoked.extend(places)

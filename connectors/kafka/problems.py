@@ -24,6 +24,7 @@ HALTING = {
     KafkaError._AUTO_OFFSET_RESET: "out-of-range",
     KafkaError.OFFSET_OUT_OF_RANGE: "out-of-range",
     KafkaError._LOG_TRUNCATION: "truncated",
+    KafkaError._BAD_COMPRESSION: "unfetchable",
     KafkaError._UNKNOWN_TOPIC: "unknown-topic",
     KafkaError._UNKNOWN_PARTITION: "unknown-topic",
     KafkaError.UNKNOWN_TOPIC_OR_PART: "unknown-topic",

@@ -80,8 +80,9 @@ class MemoryStore:
             row = self._rows.get(partition)
             if row is None:
                 row = self._rows[partition] = PartitionRow(_unclaimed(partition, self.incarnation))
+            previous = row.claim.token if row.claim.owner else ""
             row.claim = msgspec.structs.replace(row.claim, token=token, member=member, store_time=self._clock())
-            return row.claim
+            return msgspec.structs.replace(row.claim, previous=previous)
 
     def restore(self, claim: Claim) -> Iterator[bytes]:
         with self._lock:
@@ -130,7 +131,7 @@ class MemoryStore:
         _append(row, changes, claim, after)
         if changes.timeouts or changes.cancels:
             self._schedule(changes)
-        row.claim = msgspec.structs.replace(after, member=row.claim.member)
+        row.claim = msgspec.structs.replace(after, member=row.claim.member, previous="")
         return after
 
     def _schedule(self, changes: Changes) -> None:

@@ -108,7 +108,7 @@ class MongoStore:
         key = _key(partition)
         with connection.answering():
             name = migrations.name_data(self._data, self._new_name())
-            self._end_session(key)
+            previous = self._end_session(key)
             session = self._server.start_session()
             mine = {"token": token, "member": member, "session": session.session_id["id"]}
             change = {
@@ -123,7 +123,7 @@ class MongoStore:
                 ),
             )
             self._sessions[key] = token, session
-            return _claim(partition, row or {}, "time")
+            return msgspec.structs.replace(_claim(partition, row or {}, "time"), previous=previous)
 
     def restore(self, claim: Claim) -> Iterator[bytes]:
         for first in range(claim.first, claim.last + 1, _PAGE):
@@ -256,11 +256,14 @@ class MongoStore:
         if "_applications" in self.__dict__:
             self._applications.close()
 
-    def _end_session(self, key: str) -> None:
-        """Ends a transaction of the last owner. It could outlive its process by a minute, with its lock on the row."""
-        row = self._data[CLAIM].find_one({"_id": key}, {"session": 1})
-        if row is not None:
-            self._server.admin.command("killSessions", [{"id": row["session"]}])
+    def _end_session(self, key: str) -> str:
+        """Ends a transaction of the last owner. It could outlive its process by a minute, with its lock on the row.
+        Returns the token of a worker that has not let go."""
+        row = self._data[CLAIM].find_one({"_id": key}, {"session": 1, "token": 1, "member": 1})
+        if row is None:
+            return ""
+        self._server.admin.command("killSessions", [{"id": row["session"]}])
+        return str(row["token"]) if row["member"] else ""
 
     def _transact(self, work: Callable[[ClientSession], T], key: str, token: str = "") -> T:
         """Uses the session of our claim; a session of its own for anything else, or when two threads commit under one

@@ -9,13 +9,14 @@ from sluicegate.connectors.redis.scripts_leased import SCHEDULE, SCHEDULING
 CLAIM = """
 -- ARGV: token, member, incarnation, then the fields of a new row
 local known = redis.call('EXISTS', KEYS[1])
+local before = {'', ''}
 if known == 1 then
-  redis.call('HGET', KEYS[1], 'token')
+  before = redis.call('HMGET', KEYS[1], 'token', 'member')
 else
   redis.call('HSET', KEYS[1], 'incarnation', ARGV[3], unpack(ARGV, 4))
 end
 redis.call('HSET', KEYS[1], 'token', ARGV[1], 'member', ARGV[2])
-return {redis.call('HGETALL', KEYS[1]), redis.call('TIME')}
+return {redis.call('HGETALL', KEYS[1]), redis.call('TIME'), before}
 """
 
 CHECKS = """

@@ -78,8 +78,9 @@ class RedisStore:
             pipeline.sadd(_index(partition.app), _member(partition))
             _, name, *_ = pipeline.execute()
         fields = [item for pair in NEW_ROW.items() for item in pair]
-        held, now = self._run(scripts.CLAIM, _keys(partition), [token, member, name, *fields])
-        return _claim(partition, held, now)
+        held, now, before = self._run(scripts.CLAIM, _keys(partition), [token, member, name, *fields])
+        previous = str(before[0], "utf-8") if before[1] else ""
+        return msgspec.structs.replace(_claim(partition, held, now), previous=previous)
 
     def restore(self, claim: Claim) -> Iterator[bytes]:
         for first in range(claim.first, claim.last + 1, _PAGE):

@@ -105,10 +105,11 @@ class SqlStore:
         def work(db: StoreSession) -> Claim:
             if not db.rows(statements.INCARNATION):
                 db.run(self._product.if_absent(statements.NAME_DATA), (self._new_name(),))
-            if not db.rows(statements.CLAIM, (key,)):
+            if not (before := db.rows(statements.CLAIM, (key,))):
                 db.run(self._product.if_absent(statements.ADD_CLAIM), (key, *partition))
             db.run(statements.TAKE_CLAIM, (token, self._product.prose(member), key))
-            return _claim(partition, db.rows(statements.CLAIM, (key,))[0], self._product.now(db.rows))
+            claim = _claim(partition, db.rows(statements.CLAIM, (key,))[0], self._product.now(db.rows))
+            return msgspec.structs.replace(claim, previous=_previous(before))
 
         return self._database.run(work, self._product.begin)
 
@@ -297,11 +298,16 @@ def _text(value: str | bytes) -> str:
 def _claim(partition: Partition, row: Sequence[Any], now: float) -> Claim:
     """`statements.CLAIM` reads the fields in the order of Claim. Raises msgspec.MsgspecError for a value of another
     type: SQLite's columns take any."""
-    fields = dict(zip(Claim.__struct_fields__, (partition, *row, now), strict=True))
+    fields: dict[str, Any] = dict(zip(Claim.__struct_fields__[:-1], (partition, *row, now), strict=True))
     fields |= {name: _text(fields[name]) for name in ("token", "incarnation", "member")}
     fields["source"] = None if fields["source"] is None else _source(fields["source"])
     fields["trying"] = None if fields["trying"] is None else _trying(fields["trying"])
     return msgspec.convert(fields, Claim)
+
+
+def _previous(rows: Sequence[Sequence[Any]]) -> str:
+    """The token of the worker that has not let go, in a row as `statements.CLAIM` reads it."""
+    return _text(rows[0][0]) if rows and _text(rows[0][-1]) else ""
 
 
 def _fence_values(commit: tuple[Claim, Changes], after: Claim) -> tuple[str, Sequence[object]]:

@@ -17,11 +17,17 @@ from sluicegate.streams.errors import ConfigurationError
 if TYPE_CHECKING:
     from sluicegate.streams.contracts.stores import Store
     from sluicegate.streams.contracts.values import Partition
-    from sluicegate.streams.operations.accepting import Gap, Look
+    from sluicegate.streams.operations.accepting import Gap, Look, Reported
 
 Places = Annotated[
     list[str] | None, typer.Argument(metavar="TOPIC/PARTITION", help="The partitions that halted; or --all.")
 ]
+
+Truncated = Annotated[
+    bool, typer.Option("--truncated", help="It halted with log-truncated, and no other gap is found.")
+]
+To = Annotated[int, typer.Option("--to", metavar="OFFSET", help="It halted with unfetchable: go on at this offset.")]
+NO_GAP = "has no gap (any more), so there is nothing to accept; its worker looks again"
 
 
 class Chosen(NamedTuple):
@@ -39,9 +45,8 @@ def accept_gap(
     places: Places = None,
     all: Annotated[bool, typer.Option("--all", help="Every partition of the agent that has a gap.")] = False,
     forget: Annotated[bool, typer.Option("--forget", help="Forget what cannot be kept: it is said before.")] = False,
-    truncated: Annotated[
-        bool, typer.Option("--truncated", help="It halted with log-truncated, and no other gap is found.")
-    ] = False,
+    truncated: Truncated = False,
+    to: To = -1,
     yes: Yes = False,
     why: Why = "",
     by: By = "",
@@ -51,31 +56,32 @@ def accept_gap(
     from sluicegate.streams.cli.letters import BrokerTopics
     from sluicegate.streams.operations import accepting
 
-    if bool(places) == all or (all and truncated):
-        raise ConfigurationError("name the partitions, or write --all, which does not go with --truncated")
+    reported = accepting.Reported(truncated, to)
+    if bool(places) == all or (all and reported != accepting.NOTHING):
+        raise ConfigurationError("name the partitions, or write --all, which does not go with --truncated and --to")
     with opened(file, agent_name) as (app, agent, store):
         named = dict.fromkeys(_place(agent, text) for text in places or ())
         wanted = list(named) if places else BrokerTopics(app).places(agent.topics)
-        chosen, lacking = _look(app, agent, store, wanted, truncated)
+        chosen, lacking = _look(app, agent, store, wanted, reported)
         if all and not chosen:
             raise ConfigurationError(f"no partition of agent {agent_name} has a gap, so there is nothing to accept")
         _ask(chosen, forget, yes)
         done = []
         for name, partition, look, gap in chosen:
-            found = accepting.accept(store, agent, partition, look, person(why, by), forget, truncated) or gap
+            found = accepting.accept(store, agent, partition, look, person(why, by), forget, reported) or gap
             done.append(_document(name, found))
             if not json:
                 print(f"{name}: {found.error.code} is accepted: {found.text}")
         for name, partition in [] if all else lacking:
             accepting.tell(store, partition, person(why, by))
-            complain(f"sluicegate: {name} has no gap (any more), so there is nothing to accept; its worker looks again")
+            complain(f"sluicegate: {name} {NO_GAP}")
     if json:
         print_json({"accepted": done})
     return USAGE if lacking and not all else DONE
 
 
 def _look(
-    app: App, agent: Agent, store: "Store", wanted: Sequence[tuple[str, int]], truncated: bool
+    app: App, agent: Agent, store: "Store", wanted: Sequence[tuple[str, int]], reported: "Reported"
 ) -> "tuple[list[Chosen], list[tuple[str, Partition]]]":
     """The partitions with a gap, and those without. Raises ConfigurationError for a gap that cannot be accepted."""
     from sluicegate.streams.cli.letters import BrokerTopics
@@ -88,7 +94,7 @@ def _look(
         name, partition = f"{topic}/{number}", Partition(app.name, agent.name, topic, number)
         look = partial(topics.facts, group, topic, number)
         with _naming(name):
-            gap = accepting.preview(store, agent, partition, look, truncated)
+            gap = accepting.preview(store, agent, partition, look, reported)
         if gap is None:
             lacking.append((name, partition))
         else:

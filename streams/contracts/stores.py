@@ -14,6 +14,7 @@ from sluicegate.streams.contracts.values import (
     Changes,
     Claim,
     DeadRow,
+    Fetchable,
     Level,
     OutboxRow,
     Partition,
@@ -276,7 +277,31 @@ class Gauge(Protocol):
         where the brokers assign (KIP-848), because a member without partitions is told nothing there."""
 
 
-class Input(Records, Assignments, HandOver, Positions, InputFacts, Gauge, Protocol):
+class Probe(Protocol):
+    """A process that fetches a partition, in place of this one."""
+
+    def result(self) -> Fetchable | None:
+        """None while it runs."""
+
+    def close(self) -> None:
+        """End it, whether it is done or not."""
+
+
+class FetchesApart(Protocol):
+    """Fetches in processes of their own: a batch that is larger than the memory when it is unpacked ends only them."""
+
+    def probe(self, topic: str, number: int, offset: int) -> Probe:
+        """Find out whether the records from `offset` on can be fetched."""
+
+    def bound(self, topic: str, number: int, until: int) -> None:
+        """From now on, `start` has another process fetch the records below `until`, and none from there on. -1: no
+        bound."""
+
+    def bound_reached(self, topic: str, number: int) -> bool:
+        """Whether all records below the bound were given, or no more can be fetched. False without a bound."""
+
+
+class Input(Records, Assignments, HandOver, Positions, InputFacts, Gauge, FetchesApart, Protocol):
     """One Kafka consumer of one agent's group."""
 
 

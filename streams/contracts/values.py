@@ -55,11 +55,14 @@ class CrashMark(msgspec.Struct, frozen=True, array_like=True):
     """The crash mark: these processes began the batch at `offset`, and have not reported since that they are alive.
 
     A process that is alive removes its name (`CrashMarkStore.clear_crash_mark`), so the remaining names are of
-    processes that crashed.
+    processes that crashed. UNFETCHABLE among them is no process: the batch of records at `offset` cannot be unpacked.
     """
 
     offset: int
     processes: tuple[str, ...]
+
+
+UNFETCHABLE = "unfetchable"
 
 
 class Generation(msgspec.Struct, frozen=True, array_like=True):
@@ -89,7 +92,7 @@ class Source(msgspec.Struct, frozen=True, array_like=True):
     `version` is the version of the rule that takes the records; 0: none was recorded. `generation` is the number of the
     changelog entries of its groups, `older` the generations that still have open groups, oldest first. `began` is the
     first offset that was read under `version`; -1: it is not known. `proof_from` is the first offset whose record needs
-    a MAC; -1: none does yet."""
+    a MAC; -1: none does yet. `claimed` is the next offset at the first commit of `lineage`."""
 
     topic_id: str
     partition_count: int
@@ -105,6 +108,7 @@ class Source(msgspec.Struct, frozen=True, array_like=True):
     older: tuple[Generation, ...] = ()
     began: int = -1
     proof_from: int = -1
+    claimed: int = -1
 
     @property
     def reached(self) -> int:
@@ -126,7 +130,8 @@ class Claim(msgspec.Struct, frozen=True):
 
     `token` is random and compared for equality. `version` grows with each commit. Both together are the fence. `offset`
     is the next one to read, -1 before the first commit. Changelog entries `first` to `last` are kept (`last == first -
-    1`: none). `number` is the last outbox number given.
+    1`: none). `number` is the last outbox number given. `previous` is the token of the claim before, if a worker made
+    it and did not let go of the partition; else it is empty.
     """
 
     partition: Partition
@@ -142,6 +147,7 @@ class Claim(msgspec.Struct, frozen=True):
     incarnation: str
     member: str
     store_time: float
+    previous: str = ""
 
     @property
     def owner(self) -> str:
@@ -204,3 +210,11 @@ class TopicFacts(NamedTuple):
     high: int
     committed: int
     metadata: str
+
+
+class Fetchable(NamedTuple):
+    """What a probe of a partition shows. Records below `until` can be fetched one batch at a time; -1: all can be
+    fetched as always. `why` says why the batch at `until` cannot be fetched; empty: it was not tried."""
+
+    until: int = -1
+    why: str = ""

@@ -18,8 +18,10 @@ from sluicegate.streams.contracts.ids import in_order
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import (
     NOBODY,
+    UNFETCHABLE,
     Changes,
     Claim,
+    CrashMark,
     GroupNumber,
     Partition,
     PartitionView,
@@ -36,6 +38,7 @@ from sluicegate.streams.errors import (
     StoreSwapped,
     StoreWiped,
     TopicRecreated,
+    Unfetchable,
 )
 from sluicegate.streams.journal import journal
 from sluicegate.streams.journal.amending import Person, appended
@@ -56,18 +59,22 @@ Forgets = tuple[list[tuple[int, bytes]], list[GroupNumber]]
 class Gap(NamedTuple):
     """`error` describes the gap; the partition goes on at `offset` in `era`. `forgets` are the open groups and
     sealed items whose offsets come again. `unreadable`: the state cannot be read, and all of it is
-    forgotten."""
+    forgotten. `passed`: offsets that are passed over."""
 
     error: Halt
     offset: int
     era: int
     forgets: Forgets
     unreadable: bool
+    passed: int = 0
 
     @property
     def text(self) -> str:
         """What accepting the gap means, in words."""
         said = f"it goes on at offset {self.offset}"
+        if isinstance(self.error, Unfetchable):
+            over = f"; {counted(self.passed, 'offset')} before it are passed over, without dead letters"
+            return said + (over if self.passed else ", and fetches these records again")
         if isinstance(self.error, AGAIN):
             said += ", with new ids: what was sent for records from there on may be sent again under other ids"
         if self.unreadable:
@@ -82,9 +89,21 @@ class Gap(NamedTuple):
         return f"{said}; forgotten, since their records are gone: {lost}"
 
 
-def gap(agent: Agent, view: PartitionView, facts: TopicFacts, incarnation: str, truncated: bool = False) -> Gap | None:
-    """The first gap at which the owner would halt; None: there is none. `truncated`: the owner reported that the broker
-    has another history of the topic, which offsets and ids do not show. Raises ConfigurationError for a gap that
+class Reported(NamedTuple):
+    """What an operator adds. `truncated`: the owner reported that the broker has another history of the topic, which
+    offsets and ids do not show. `to`: go on at this offset, since the records before it cannot be fetched; -1: none."""
+
+    truncated: bool = False
+    to: int = -1
+
+
+NOTHING = Reported()
+
+
+def gap(
+    agent: Agent, view: PartitionView, facts: TopicFacts, incarnation: str, reported: Reported = NOTHING
+) -> Gap | None:
+    """The first gap at which the owner would halt; None: there is none. Raises ConfigurationError for a gap that
     cannot be accepted."""
     claim = view.claim
     if claim.incarnation != incarnation:
@@ -94,16 +113,18 @@ def gap(agent: Agent, view: PartitionView, facts: TopicFacts, incarnation: str, 
             "start the agent under another name"
         )
     error = _error(agent, view, facts)
-    if error is None and truncated:
+    if error is None and reported.truncated:
         error = LogTruncated(f"the topic's history up to offset {claim.offset} is another one than what was read")
+    if error is None and reported.to >= 0:
+        error = Unfetchable(f"the records at offset {claim.offset} cannot be fetched")
     if error is None:
         return None
     unreadable = isinstance(error, ChangelogIncomplete)
     known = claim.source.era if claim.source else 0
     era = max(known, told_era(facts)) + 1 if isinstance(error, AGAIN) else known
-    offset = _offset(error, claim, facts)
+    offset = _offset(error, claim, facts, reported.to)
     forgets = _again(agent, view, offset) if isinstance(error, AGAIN) else ([], [])
-    return Gap(error, offset, era, forgets, unreadable)
+    return Gap(error, offset, era, forgets, unreadable, offset - claim.offset if reported.to >= 0 else 0)
 
 
 def _error(agent: Agent, view: PartitionView, facts: TopicFacts) -> Halt | None:
@@ -111,12 +132,22 @@ def _error(agent: Agent, view: PartitionView, facts: TopicFacts) -> Halt | None:
         check_claim(view.claim, facts)
         groups = sum(len(each.groups.states) for each in held(agent, view.claim.partition, view).every)
         check_partitions(view.claim.source, facts, agent.aggregation or Aggregation(), groups)
+        mark = view.claim.trying
+        if mark is not None and mark.offset == view.claim.offset and UNFETCHABLE in mark.processes:
+            raise Unfetchable(f"the batch of records at offset {mark.offset} cannot be fetched")
     except Halt as error:
         return error
     return None
 
 
-def _offset(error: Halt, claim: Claim, facts: TopicFacts) -> int:
+def _offset(error: Halt, claim: Claim, facts: TopicFacts, to: int) -> int:
+    """Raises ConfigurationError for a `to` that cannot be."""
+    if to >= 0 and not isinstance(error, Unfetchable):
+        raise ConfigurationError(f"{error.code} says where the partition goes on: --to is only for unfetchable")
+    if to >= 0 and not claim.offset < to <= facts.high:
+        raise ConfigurationError(f"--to {to} is not after offset {claim.offset}, or after the topic's end {facts.high}")
+    if to >= 0:
+        return to
     if isinstance(error, TopicRecreated | RetentionPassed):
         return facts.low
     wanted = facts.committed if isinstance(error, StoreWiped) else claim.offset
@@ -141,12 +172,12 @@ def _again(agent: Agent, view: PartitionView, offset: int) -> Forgets:
     return keys, [number for number in found.sealed.held if in_order(number) >= (offset,)]
 
 
-def preview(store: Store, agent: Agent, partition: Partition, look: Look, truncated: bool = False) -> Gap | None:
+def preview(store: Store, agent: Agent, partition: Partition, look: Look, reported: Reported = NOTHING) -> Gap | None:
     """The gap that `accept` would find now, without a claim."""
     incarnation = store.incarnation
     nothing = Claim(partition, "", 0, -1, -1, 0, 1, 0, None, None, incarnation, "", 0.0)
     view = store.read(partition) or PartitionView(nothing, [], 0, 0)
-    return gap(agent, view, look(), incarnation, truncated)
+    return gap(agent, view, look(), incarnation, reported)
 
 
 def accept(
@@ -156,7 +187,7 @@ def accept(
     look: Look,
     person: Person,
     forget: bool = False,
-    truncated: bool = False,
+    reported: Reported = NOTHING,
 ) -> Gap | None:
     """Let the partition go on behind its gap; None: it has no gap any more. `look` asks Kafka. Raises
     ConfigurationError when state would be forgotten without `forget`, Fenced when another process claimed in between
@@ -164,7 +195,7 @@ def accept(
     claim = store.claim(partition, person.token, NOBODY)
     view = store.read(partition)  # under the claim: Kafka's facts are read later than the state
     facts = look()
-    found = gap(agent, view, facts, store.incarnation, truncated) if view is not None else None
+    found = gap(agent, view, facts, store.incarnation, reported) if view is not None else None
     if found is not None:
         insist(found, forget)
         _commit(store, agent, claim, facts, found, person)
@@ -190,7 +221,10 @@ def _commit(store: Store, agent: Agent, claim: Claim, facts: TopicFacts, found: 
     older = tuple(replace(each, until=min(each.until, facts.high)) for each in known.older)  # what is above is new
     about = {"topic_id": facts.topic_id or known.topic_id, "partition_count": facts.partitions, "era": found.era}
     source = replace(known, older=older, **about)
-    changes = Changes(found.offset, -1, keep_from=claim.last + 1 if found.unreadable else None, source=source)
+    # what is next may be the same batch: the next owner has another process fetch it first
+    mark = CrashMark(found.offset, (UNFETCHABLE,)) if isinstance(found.error, Unfetchable) else None
+    keep_from = claim.last + 1 if found.unreadable else None
+    changes = Changes(found.offset, -1, keep_from=keep_from, trying=mark, source=source)
     said = [Amendment(claim.store_time, person.who, WHAT, f"{found.error.code}: {found.text}", person.why)]
     states = [
         {"generation": each, "states": {key: None for number, key in keys if number == each}}

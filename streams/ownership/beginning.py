@@ -89,6 +89,7 @@ def noted(
         switch.every,
         began,
         proof_from(known, facts, setting.mac, claim.store_time),
+        offset,
     )
 
 

@@ -41,6 +41,7 @@ from sluicegate.streams.ownership.halted import Halted
 from sluicegate.streams.ownership.intake import IntakePauses
 from sluicegate.streams.ownership.last_failures import LastFailures
 from sluicegate.streams.ownership.owner import Owner
+from sluicegate.streams.ownership.probing import Probing
 from sluicegate.streams.ownership.setting import AgentRuntime
 from sluicegate.streams.ownership.status import trace_fires
 
@@ -52,7 +53,8 @@ NOT_JOINED = (
 )
 GROWN = "keys moved to other partitions: groups that were open here end by their timeout"
 GAPS: dict[str, type[Halt]] = {"truncated": LogTruncated, "unknown-topic": TopicRecreated}
-DOUBTFUL = ("out-of-range", "unread")  # the next claim asks the log itself, and begins at the offset of the store
+# the next claim asks the log itself, and begins at the offset of the store
+DOUBTFUL = ("out-of-range", "unread", "unfetchable")
 
 
 class TakeOver(NamedTuple):
@@ -87,6 +89,7 @@ class Claims:
         self._backoffs: dict[TopicPartition, Backoff] = {}
         self._halted = Halted()
         self.intake = IntakePauses(setting, random, clock, self._log)
+        self.probing = Probing(setting.input, self._log)
         self._again: dict[TopicPartition, int] = {}  # after a second seek: the first record that came before it
         self._void: set[TopicPartition] = set()  # sought since the last poll: drop the records that it returned
         self._clearing = CrashMarkClearing(setting.store)
@@ -97,7 +100,7 @@ class Claims:
 
     @property
     def busy(self) -> bool:
-        return bool(self._taking)
+        return any(place not in self.probing.waiting for place in self._taking)
 
     def next_try(self) -> float:
         return min(self._waiting.values(), default=inf)
@@ -138,6 +141,8 @@ class Claims:
             del self._waiting[place]
             self._begin(place, now)
         self._clearing.settle(now)
+        for owner in self.probing.read_apart(self.owners):
+            self._claim_again(owner)
         deadline = now + SLICE_SECONDS
         for place in list(self._taking):
             self._advance(place, deadline)
@@ -152,6 +157,7 @@ class Claims:
             known.pop(place, None)
         self._failures.forget(place)
         self.intake.forget(place)
+        self.probing.forget(place)
         if owner is not None:
             owner.claim = given_back(self._setting.store, owner.claim, owner.sealed)
         self._setting.processor.forget(place)
@@ -172,6 +178,7 @@ class Claims:
         else:
             owner = Owner(partition, self._setting, rows, before.faults, before.group_faults)
             owner.newest, owner.since, owner.fault = before.newest, before.since, before.fault
+            owner.earlier = before.claim.token if hasattr(before, "claim") else before.earlier
         self._last[place] = owner
         steps = owner.take(self._token(), now, self._versions.get(partition, NOTHING))
         self._taking[place] = TakeOver(owner, steps, now)
@@ -185,7 +192,8 @@ class Claims:
                         self._ended(taking.owner, events)
                     if self._clock() >= deadline:
                         return
-                self._ready(place, taking)
+                if self.probing.passed(taking.owner, self._clock()):
+                    self._ready(place, taking)
         except LOST as error:
             self._taking.pop(place, None)
             self.owners.pop(place, None)
@@ -227,12 +235,17 @@ class Claims:
         """A topic grew: claim its other partitions again, since only a claim checks their open groups for that."""
         for place, owner in list(self.owners.items()):
             if place[0] == topic and owner.facts.partitions < partitions:
-                self._setting.input.pause([place])
-                self.intake.begins(place)
-                self._versions[owner.partition] = seen(owner.claim)
-                self._clear_crash_mark(owner)
-                del self.owners[place]
-                self._waiting[place] = self._clock()
+                self._claim_again(owner)
+
+    def _claim_again(self, owner: Owner) -> None:
+        """Have this process claim a partition anew that it owns."""
+        place = owner.place
+        self.intake.begins(place)
+        self._setting.input.pause([place])
+        self._versions[owner.partition] = seen(owner.claim)
+        self._clear_crash_mark(owner)
+        del self.owners[place]
+        self._waiting[place] = self._clock()
 
     def lost(self, owner: Owner, error: Exception) -> None:
         """Drop an owner after `error`, which is one of LOST."""
@@ -296,6 +309,8 @@ class Claims:
                 self._log.warning("partition.unreadable", topic=place[0], partition=place[1], code=code, error=text)
             self._unreadable[place] = code
         elif owner is not None:
+            if code == "unfetchable":
+                self.probing.suspect(place)
             self.lost(owner, GAPS.get(code, SystemNotReady)(f"reading at offset {owner.offset}: {text}"))
         elif place in self._taking or place in self._assigned:
             self._log.info("partition.not_readable_yet", topic=place[0], partition=place[1], code=code)
@@ -361,7 +376,7 @@ class Claims:
         found += [f"cannot read {topic}/{number}: {code}" for (topic, number), code in self._unreadable.items()]
         found += self.intake.reasons()
         for topic, number in self._taking:
-            text = self.failure((topic, number))
+            text = self.probing.text((topic, number)) or self.failure((topic, number))
             found.append(f"taking over {topic}/{number}{f': {text}' if text else ''}")
         for topic, number in self._waiting:
             found.append(f"waiting to claim {topic}/{number}: {self.failure((topic, number)) or 'just assigned'}")

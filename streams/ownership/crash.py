@@ -18,7 +18,7 @@ mark (streams/aggregation/group_faults.py).
 from itertools import takewhile
 
 from sluicegate.streams.aggregation.group_faults import DEATHS
-from sluicegate.streams.contracts.values import CrashMark
+from sluicegate.streams.contracts.values import UNFETCHABLE, CrashMark
 from sluicegate.streams.handlers.attempts import Bounds, Suspicion, begins
 
 STEP = 100
@@ -30,7 +30,7 @@ class CrashMarks:
     """The crash mark of one partition under one claim. `process` is a random name of this process. `faults` is how
     often the engine has failed at this partition in this process: each time, the process gets another name."""
 
-    __slots__ = ("_before", "_careful_to", "_process", "_step", "poisoned", "set")
+    __slots__ = ("_before", "_careful_to", "_process", "_step", "poisoned", "set", "unfetchable")
 
     def __init__(self, process: str, faults: int = 0) -> None:
         self._process = f"{process}.{faults}" if faults else process
@@ -39,12 +39,15 @@ class CrashMarks:
         self._careful_to = -1
         self.set = False  # our name may stand in the mark
         self.poisoned = False  # the record at the offset of the claim is the cause
+        self.unfetchable = False  # the batch at the offset of the claim could not be fetched
 
     def found(self, trying: CrashMark | None, offset: int) -> None:
         """Take the mark that the claim found. A mark at another offset is obsolete."""
         if trying is None or trying.offset != offset:
             return
-        suspects = tuple(name for name in trying.processes if name.rstrip(STEPS + SINGLE) != self._process)
+        names = [name for name in trying.processes if name != UNFETCHABLE]
+        self.unfetchable = len(names) < len(trying.processes)
+        suspects = tuple(name for name in names if name.rstrip(STEPS + SINGLE) != self._process)
         alone = sum(1 for _ in takewhile(lambda name: name.endswith(SINGLE), reversed(suspects)))
         if begins(Suspicion(len(suspects) - alone, alone), Bounds(DEATHS, proven=True)) == "never":
             self.poisoned = True
@@ -61,6 +64,10 @@ class CrashMarks:
         """The mark to write before the first batch, and before each careful step."""
         self.set = True
         return CrashMark(offset, (*self._before, self._process + {0: BATCH, STEP: STEPS, 1: SINGLE}[self.step(offset)]))
+
+    def halting(self, offset: int) -> CrashMark:
+        """The mark of a partition that halts, because the batch at `offset` cannot be fetched."""
+        return CrashMark(offset, (*self._before, UNFETCHABLE))
 
     def clear(self) -> None:
         """A commit that moved the offset wrote no mark."""

@@ -18,6 +18,7 @@ from sluicegate.streams.errors import (
     StoreWiped,
     SystemNotReady,
     TopicRecreated,
+    Unfetchable,
 )
 from sluicegate.streams.journal import journal
 from sluicegate.streams.observe.report import PartitionReport
@@ -32,6 +33,7 @@ GAPS = (
     StoreRewound,
     ChangelogIncomplete,
     PartitionsChanged,
+    Unfetchable,
 )
 
 

@@ -55,6 +55,7 @@ from sluicegate.streams.windows.marks import without_marks
 from sluicegate.streams.windows.opening import groups_of
 
 SLICE = 1_000  # groups that one expiry fires at most, entries that one slice of a restore reads
+EARLY = 6  # commits of a claim after which its process did not die of its first fetch; idle owners commit every 5 s
 Late = tuple[list[bytes], Section, list[bytes]]
 """The ids that are withdrawn, the changes of items that the store keeps, and the entries of a commit that say both."""
 NOTHING_LATE: Late = ([], Section(), [])
@@ -97,6 +98,8 @@ class Owner:
         self.newest: Record | None = None  # the last record that this process took of the partition
         self.since = 0.0  # the process' own time at its first claim of the partition
         self.begun = False  # the first record was taken, its crash mark stands
+        self.suspected = False  # the owner before died at its first fetch, as it seems
+        self.earlier = ""  # the token of this process' last claim of the partition
         self.grown = False  # the topic has more partitions than at the last commit: keys moved
         self.older = Generations(setting, (), apart=True)
         self._switch = Switch()
@@ -196,6 +199,7 @@ class Owner:
         self._set_back()
         self._rows.begin(claim.token, claim.number, self._source.name)
         self.marks.found(claim.trying, self.offset)
+        self.suspected = self._died_fetching()
         windowed.expect_origins(self.windows, setting.input)
         if self.awaits is not None:
             self.awaits.begin(self.facts.high, self._clock.last)
@@ -205,6 +209,23 @@ class Owner:
         partition, store, stops = self.partition, setting.store, setting.agent.on_error.produce == "stop"
         pending, dead = partial(store.pending, partition), partial(store.dead, partition)
         self.shard = Shard(pending, claim.number, claim.token, stops, partition, dead)
+
+    def _died_fetching(self) -> bool:
+        """Whether there are records to fetch, and the owner before died soon after its claim, with no commit that moved
+        the offset: a batch that is larger than the memory when it is unpacked ends a process so. Other causes do it,
+        too: this is a suspicion, which costs a probe (streams/ownership/probing.py)."""
+        claim, source = self.claim, self.claim.source
+        died = claim.previous not in ("", self.earlier)
+        if died and source is not None and source.lineage == claim.previous:
+            died = source.claimed == self.offset and claim.version - source.since < EARLY
+        return self.facts.high > self.offset and (died or self.marks.unfetchable)
+
+    def halt(self, monotonic: float) -> None:
+        """Commit that the next batch cannot be fetched, so that the next owner does not try it."""
+        claim = self.claim
+        changes = Changes(claim.offset, claim.epoch, trying=self.marks.halting(self.offset), source=self._source)
+        self.claim = self._setting.store.commit(claim, changes)
+        self.tick(monotonic, inf)
 
     def _leave(self) -> int:
         """Leave earlier generations behind, if the restored groups ask for it. Returns the next offset to read."""

@@ -8,7 +8,7 @@ from math import ceil
 
 from sluicegate.streams.contracts.record import Headers, Record
 from sluicegate.streams.contracts.stores import BatchReports, DeliveryReport, TopicPartition
-from sluicegate.streams.contracts.values import OutboxRow, Partition, TopicFacts
+from sluicegate.streams.contracts.values import Fetchable, OutboxRow, Partition, TopicFacts
 from sluicegate.streams.errors import TopicMissing
 from sluicegate.streams.testing import hashing
 
@@ -174,6 +174,19 @@ class LogTable:
     def close(self) -> None: ...
 
 
+class LogProbe:
+    """Satisfies sluicegate.streams.contracts.stores.Probe."""
+
+    def __init__(self, found: Fetchable) -> None:
+        self._found = found
+
+    def result(self) -> Fetchable:
+        return self._found
+
+    def close(self) -> None:
+        pass
+
+
 class LogInput:
     """Satisfies sluicegate.streams.contracts.stores.Input over a Log. `give` and `take` are the coordinator."""
 
@@ -259,6 +272,15 @@ class LogInput:
         place = topic, number
         position = -1 if place in self.paused else self.positions.get(place, -1)
         return position if position >= self.log.high(topic, number) else -1
+
+    def probe(self, topic: str, number: int, offset: int) -> LogProbe:
+        return LogProbe(Fetchable())
+
+    def bound(self, topic: str, number: int, until: int) -> None:
+        pass
+
+    def bound_reached(self, topic: str, number: int) -> bool:
+        return False
 
     def look_again(self, topic: str, number: int) -> None:
         """Nothing to do: `ended` looks at the log itself."""

@@ -3,7 +3,7 @@
 import pytest
 
 from sluicegate.streams.contracts.stores import Store
-from sluicegate.streams.contracts.values import Changes, CrashMark, Partition
+from sluicegate.streams.contracts.values import NOBODY, Changes, CrashMark, Partition
 from sluicegate.streams.errors import Fenced
 from tests.contracts.given import claimed, picture, seen
 
@@ -82,3 +82,14 @@ def test_clearing_a_crash_mark_keeps_large_offsets_exact(store: Store, partition
         marked(store, partition, offset)
         store.clear_crash_mark(partition, "", ["p1"])
         assert seen(store, partition).claim.trying == CrashMark(offset, NAMES[1:])
+
+
+def test_a_claim_names_the_one_before_whose_worker_has_not_let_go(store: Store, partition: Partition) -> None:
+    first = store.claim(partition, "one", "member")
+    assert first.previous == ""
+    assert store.claim(partition, "two", "member").previous == "one"
+    assert store.commit(store.claim(partition, "three", "member"), Changes(1)).previous == "two"
+    store.clear_crash_mark(partition, "three", [])
+    assert store.claim(partition, "four", "member").previous == ""
+    assert store.claim(partition, "hand", NOBODY).previous == "four"
+    assert store.claim(partition, "five", "member").previous == ""  # a person's claim

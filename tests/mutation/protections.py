@@ -164,6 +164,19 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     "crash-marks": (
         Edit("streams/ownership/crash.py", "        if trying is None or trying.offset != offset:", "        if True:"),
     ),
+    "probe": (
+        Edit("streams/ownership/probing.py", "            if not owner.suspected and", "            if True or"),
+    ),
+    "probe-bound": (
+        Edit("streams/ownership/probing.py", "            self._source.bound(*place, until)", "            pass"),
+    ),
+    "probe-proof": (
+        Edit(
+            "streams/ownership/probing.py",
+            "        if found.why and found.until <= owner.offset:",
+            "        if owner.suspected:",
+        ),
+    ),
     "engine-faults": (
         Edit(
             "streams/handlers/engine_faults.py",

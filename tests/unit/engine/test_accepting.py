@@ -11,7 +11,7 @@ from sluicegate.streams.contracts.values import Partition, Source
 from sluicegate.streams.errors import ConfigurationError, Fenced
 from sluicegate.streams.journal import journal
 from sluicegate.streams.journal.amending import Person
-from sluicegate.streams.operations.accepting import Gap, accept, preview
+from sluicegate.streams.operations.accepting import Gap, Reported, accept, preview
 from sluicegate.streams.operations.open_groups import held
 from tests.unit.engine.driver import Driver, ManualClock, header, memory
 from tests.unit.engine.scene import a_log, an_agent, feed, shown
@@ -39,7 +39,7 @@ class Scene:
         return self.worker.input.facts("in", 0)
 
     def accepted(self, forget: bool = True, truncated: bool = False) -> Gap | None:
-        return accept(self.store, self.agent, PLACE, self.facts, next(persons), forget, truncated)
+        return accept(self.store, self.agent, PLACE, self.facts, next(persons), forget, Reported(truncated))
 
     @property
     def state(self) -> tuple[str, str | None]:

@@ -41,7 +41,7 @@ def consumer() -> KafkaInput:
         (KafkaError._UNKNOWN_PARTITION, "unknown-topic"),
         (KafkaError.TOPIC_AUTHORIZATION_FAILED, "unauthorized"),
         (KafkaError._BAD_MSG, "unread"),
-        (KafkaError._BAD_COMPRESSION, "unread"),
+        (KafkaError._BAD_COMPRESSION, "unfetchable"),
     ],
 )
 def test_errors_of_a_partition_are_its_failures(consumer: KafkaInput, code: int, name: str) -> None:

@@ -1,0 +1,206 @@
+"""`python -m sluicegate.connectors.kafka.apart`: fetches one partition in place of a worker, and may die of it.
+
+The job is the first line of stdin. The process ends when stdin ends. It is the first one that the kernel ends when
+memory runs out, and it takes no more than what is free, so that no other process is ended. Reports are lines of JSON on
+stdout; the records themselves are msgpack, each with its length before it.
+"""
+
+import contextlib
+import os
+import resource
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from confluent_kafka import Consumer, KafkaError
+from confluent_kafka import TopicPartition as Position
+
+from sluicegate.connectors.kafka import settings
+
+MOST_SECONDS = 20.0  # of one job
+IDLE_SECONDS = 5.0  # without a record
+QUEUED = 100_000  # records of `queued.min.messages`, its default
+LEAST = 64 << 20  # bytes beyond its own that the process may take, whatever is free
+STACKS = 48 << 20  # bytes of the stacks of librdkafka's threads, which are hardly used
+WHOLE = 100_000  # records, at most, that are taken of a batch at once
+ONE_BATCH: settings.Settings = {"fetch.message.max.bytes": 1, "queued.min.messages": 1, "queued.max.messages.kbytes": 1}
+REPLACED = frozenset({"max.partition.fetch.bytes", "group.protocol", "group.remote.assignor", *ONE_BATCH})
+CGROUP, MEMINFO = Path("/sys/fs/cgroup"), Path("/proc/meminfo")
+
+
+class ApartJob(msgspec.Struct, frozen=True):
+    """`answer` fetches as a worker does, and reads nothing. `batches` fetches one batch at a time, and reports how far
+    it is. `records` does the same, and gives the records below `until`. `memory`: bytes that may be taken; 0: what is
+    free."""
+
+    kafka: dict[str, str | int | float | bool]
+    group: str
+    topic: str
+    number: int
+    offset: int
+    does: Literal["answer", "batches", "records"]
+    until: int = -1
+    memory: int = 0
+
+
+class ApartReport(msgspec.Struct, frozen=True):
+    """`next`: all records before it were fetched. `error`: those from there on cannot be unpacked. `done`: the job has
+    ended."""
+
+    next: int
+    error: str = ""
+    done: bool = False
+
+
+class SentRecord(msgspec.Struct, frozen=True, array_like=True):
+    offset: int
+    epoch: int
+    at: tuple[int, int]
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]]
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to this process, too
+    job = msgspec.json.decode(sys.stdin.buffer.readline(), type=ApartJob)
+    threading.Thread(target=_watch, args=(sys.stdin.fileno(),), daemon=True).start()
+    _be_first()
+    _bound(job.memory or free())
+    Fetching(job).run()
+    sys.stdout.buffer.flush()
+    os._exit(0)  # the client's own end may wait for brokers
+
+
+class Fetching:
+    """One job under way."""
+
+    def __init__(self, job: ApartJob) -> None:
+        self._job, self._next, self._error, self._ended = job, job.offset, "", False
+        one_by_one = job.does != "answer"
+        kafka = {name: value for name, value in job.kafka.items() if not one_by_one or name not in REPLACED}
+        wanted = settings.consumer(kafka, job.group, "sluicegate-apart", lambda error: None, ends=True)
+        if one_by_one:
+            wanted.update(ONE_BATCH)
+        else:
+            wanted.update({"statistics.interval.ms": 100, "stats_cb": self._stats})
+        self._most = int(wanted.get("queued.max.messages.kbytes", 0)) << 10
+        self._consumer: Any = Consumer(wanted)
+
+    def run(self) -> None:
+        job = self._job
+        if job.does != "records":
+            _say(ApartReport(self._next))
+        self._consumer.assign([Position(job.topic, job.number, job.offset)])
+        deadline, heard = time.monotonic() + MOST_SECONDS, time.monotonic()
+        kept: list[Any] = []
+        while time.monotonic() < min(deadline, heard + IDLE_SECONDS) and not self._ended and not self._error:
+            message = self._consumer.poll(0.05)
+            if message is None:
+                continue
+            heard = time.monotonic()
+            if job.does == "answer":
+                kept.append(message)
+                self._taken(message)
+            else:
+                self._batch([message, *self._consumer.consume(WHOLE, 0.0)])
+        if job.does != "records":
+            _say(ApartReport(self._next, self._error, done=True))
+
+    def _batch(self, messages: list[Any]) -> None:
+        records = [message for message in messages if self._taken(message)]
+        until = self._job.until
+        if self._job.does == "records":
+            for record in records:
+                if record.offset() < until:
+                    _send(record)
+            self._ended = self._ended or self._next >= until
+            sys.stdout.buffer.flush()
+        elif records:
+            _say(ApartReport(self._next))
+
+    def _taken(self, message: Any) -> bool:
+        """Whether it is a record."""
+        error = message.error()
+        if error is None:
+            self._next = message.offset() + 1
+            return True
+        if error.code() == KafkaError._PARTITION_EOF:
+            self._ended = True
+        elif error.code() == KafkaError._BAD_COMPRESSION:
+            self._error = error.str()
+        return False
+
+    def _stats(self, text: str) -> None:
+        """The client has fetched as much as it does before records are read, or all there is."""
+        partitions = msgspec.json.decode(text)["topics"].get(self._job.topic, {}).get("partitions", {})
+        facts = partitions.get(str(self._job.number))
+        if facts is not None and facts["fetchq_cnt"]:
+            end = min(offset for offset in (facts["hi_offset"], facts["ls_offset"]) if offset >= 0)
+            full = facts["fetchq_cnt"] >= QUEUED or facts["fetchq_size"] >= self._most
+            self._ended = self._ended or full or facts["next_offset"] >= end
+
+
+def free(cgroup: Path = CGROUP, meminfo: Path = MEMINFO) -> int:
+    """The bytes of memory that can be taken; 0: it is not known."""
+    try:
+        most, used = ((cgroup / name).read_text().strip() for name in ("memory.max", "memory.current"))
+        if most != "max":
+            return max(1, int(most) - int(used))
+    except (OSError, ValueError):
+        pass
+    try:
+        lines = dict(line.split(":", 1) for line in meminfo.read_text().splitlines())
+        return int(lines["MemAvailable"].split()[0]) << 10
+    except (OSError, ValueError, LookupError):
+        return 0
+
+
+def _be_first() -> None:
+    """Be the process that the kernel ends when memory runs out (Linux)."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+def _bound(memory: int) -> None:
+    """Take no more than these bytes beyond what the process has (Linux), and leave no core."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if sys.platform != "linux" or not memory:
+        return
+    held = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmData"))
+    most = (int(held.split()[1]) << 10) + max(LEAST, memory * 9 // 10) + STACKS
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+
+
+def _watch(descriptor: int) -> None:
+    """End the process when the one that started it has ended."""
+    while os.read(descriptor, 4096):
+        pass
+    os._exit(1)
+
+
+def _say(report: ApartReport) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(report) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def _send(record: Any) -> None:
+    epoch = record.leader_epoch()
+    sent = SentRecord(
+        record.offset(),
+        -1 if epoch is None else epoch,
+        record.timestamp(),
+        record.key(),
+        record.value(),
+        record.headers() or [],
+    )
+    data = msgspec.msgpack.encode(sent)
+    sys.stdout.buffer.write(len(data).to_bytes(4, "big") + data)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,231 @@
+"""Starts processes that fetch a partition in place of this one (sluicegate.connectors.kafka.apart), and judges their
+ends."""
+
+import contextlib
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import IO, NamedTuple
+
+import msgspec
+
+from sluicegate.connectors.kafka import settings
+from sluicegate.connectors.kafka.apart import ApartJob, ApartReport, SentRecord
+from sluicegate.streams.contracts.stores import TopicPartition
+from sluicegate.streams.contracts.values import Fetchable
+
+COMMAND = (sys.executable, "-P", "-m", "sluicegate.connectors.kafka.apart")
+DEATHS = 3  # at one batch, which then cannot be fetched: one process may be killed for another reason
+LONGEST = 60.0  # seconds of one process
+WAITING = 16  # records that wait to be read
+
+
+class ApartEnd(NamedTuple):
+    """How a process ended: it had fetched all before `next`. `why` it did not fetch more; empty: it lived."""
+
+    next: int
+    why: str = ""
+
+
+Run = Callable[[str, int], ApartEnd | None]
+"""Does this from this offset on. None: the process could not even begin, which shows nothing."""
+
+
+def judged(run: Run, offset: int) -> Fetchable:
+    """What processes that fetch the records from `offset` on show."""
+    first = run("answer", offset)
+    if first is None or not first.why:
+        return Fetchable()
+    at, deaths, why = offset, 0, ""
+    while deaths < DEATHS:
+        end = run("batches", at)
+        if end is None:
+            return Fetchable()
+        if not end.why:
+            return Fetchable(end.next) if end.next > offset else Fetchable()
+        deaths = deaths + 1 if end.next == at else 1
+        at, why = end.next, end.why
+    return Fetchable(at, why)
+
+
+@dataclass(frozen=True, slots=True)
+class ApartSource:
+    """One partition, as a process of its own is told of it."""
+
+    kafka: settings.Settings
+    group: str
+    place: TopicPartition
+    memory: int = 0
+
+    def job(self, does: str, offset: int, until: int = -1) -> bytes:
+        kafka = dict(self.kafka)
+        about = {"kafka": kafka, "group": self.group, "topic": self.place[0], "number": self.place[1]}
+        wanted = msgspec.convert(
+            {**about, "does": does, "offset": offset, "until": until, "memory": self.memory}, ApartJob
+        )
+        return msgspec.json.encode(wanted) + b"\n"
+
+
+class ApartProcess:
+    """A process with its job. It ends when this one ends or closes it."""
+
+    def __init__(self, job: bytes) -> None:
+        self._process = subprocess.Popen(
+            COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._stdin: IO[bytes] = self._process.stdin
+        self.stdout: IO[bytes] = self._process.stdout
+        with contextlib.suppress(OSError):
+            self._stdin.write(job)
+            self._stdin.flush()
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def ended(self) -> int:
+        """Wait for its end; its exit code, or the signal, negative."""
+        code = self._process.wait()
+        for each in (self._stdin, self.stdout):
+            with contextlib.suppress(OSError):
+                each.close()
+        return code
+
+
+class KafkaProbe:
+    """Satisfies sluicegate.streams.contracts.stores.Probe. A thread waits for the processes."""
+
+    def __init__(self, source: ApartSource, offset: int) -> None:
+        self._source, self._offset = source, offset
+        self._found: Fetchable | None = None
+        self._closed = False
+        self._process: ApartProcess | None = None
+        threading.Thread(target=self._run, name=f"probe-{source.place[0]}-{source.place[1]}", daemon=True).start()
+
+    def result(self) -> Fetchable | None:
+        return self._found
+
+    def close(self) -> None:
+        self._closed = True
+        if self._process is not None:
+            self._process.kill()
+
+    def _run(self) -> None:
+        try:
+            self._found = judged(self._once, self._offset)
+        except OSError:  # no process can be started
+            self._found = Fetchable()
+
+    def _once(self, does: str, offset: int) -> ApartEnd | None:
+        if self._closed:
+            return None
+        process = self._process = ApartProcess(self._source.job(does, offset))
+        timer = threading.Timer(LONGEST, process.kill)
+        timer.daemon = True
+        timer.start()
+        last: ApartReport | None = None
+        for line in process.stdout:
+            with contextlib.suppress(msgspec.DecodeError):
+                last = msgspec.json.decode(line, type=ApartReport)
+        code = process.ended()
+        late = not timer.is_alive()
+        timer.cancel()
+        self._process = None
+        if last is None or late or self._closed:
+            return None
+        if last.done:
+            return ApartEnd(last.next, last.error)
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        return ApartEnd(last.next, f"{DEATHS} processes that fetched it ended ({how})")
+
+
+class ApartRecord:
+    """A record that another process fetched. It satisfies Record."""
+
+    __slots__ = ("_place", "_sent")
+
+    def __init__(self, place: TopicPartition, sent: SentRecord) -> None:
+        self._place, self._sent = place, sent
+
+    def topic(self) -> str:
+        return self._place[0]
+
+    def partition(self) -> int:
+        return self._place[1]
+
+    def offset(self) -> int:
+        return self._sent.offset
+
+    def key(self) -> bytes | None:
+        return self._sent.key
+
+    def value(self) -> bytes | None:
+        return self._sent.value
+
+    def headers(self) -> list[tuple[str, bytes | None]]:
+        return self._sent.headers
+
+    def timestamp(self) -> tuple[int, int]:
+        return self._sent.at
+
+    def leader_epoch(self) -> int | None:
+        return None if self._sent.epoch < 0 else self._sent.epoch
+
+    def error(self) -> None:
+        return None
+
+
+class ApartRecords:
+    """The records of `source` from `offset` up to `until`, which another process fetches. None is fetched while WAITING
+    wait to be read."""
+
+    def __init__(self, source: ApartSource, offset: int, until: int) -> None:
+        self.paused = False
+        self._place = source.place
+        self._queue: queue.Queue[ApartRecord | None] = queue.Queue(WAITING)
+        self._ended = self._closed = False
+        self._process = ApartProcess(source.job("records", offset, until))
+        threading.Thread(target=self._read, name=f"apart-{source.place[0]}-{source.place[1]}", daemon=True).start()
+
+    def take(self, most: int) -> list[ApartRecord]:
+        records: list[ApartRecord] = []
+        while not self._ended and not self.paused and len(records) < most:
+            try:
+                record = self._queue.get_nowait()
+            except queue.Empty:
+                break
+            if record is None:
+                self._ended = True
+            else:
+                records.append(record)
+        return records
+
+    @property
+    def ended(self) -> bool:
+        """Whether all records were taken."""
+        return self._ended
+
+    def close(self) -> None:
+        self._closed = True
+        self._process.kill()
+
+    def _read(self) -> None:
+        stdout = self._process.stdout
+        while len(head := stdout.read(4)) == 4:
+            data = stdout.read(int.from_bytes(head, "big"))
+            try:
+                self._put(ApartRecord(self._place, msgspec.msgpack.decode(data, type=SentRecord)))
+            except msgspec.DecodeError:
+                break  # it ended within a record
+        self._process.ended()
+        self._put(None)
+
+    def _put(self, record: ApartRecord | None) -> None:
+        while not self._closed:
+            with contextlib.suppress(queue.Full):
+                self._queue.put(record, timeout=0.5)
+                return

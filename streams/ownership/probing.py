@@ -1,0 +1,102 @@
+"""Partitions whose last owner died at its first fetch, as it seems. Another process fetches them before this one does.
+
+A batch of records that is small in the log may be larger than the memory when the client unpacks it. It ends the
+process before the first record is there, and all partitions of the process with it. So the suspicion is cheap: the
+owner before died soon after its claim, and made no commit that moved the offset. A kill for any other reason raises it,
+too, and costs a probe of about a second. The proof is a process that this one starts, and that dies
+(sluicegate.connectors.kafka.probe).
+
+If a batch cannot be fetched, another process fetches the records before it. Then the partition is claimed again, the
+batch is the next one, and the partition halts. The halt is in the crash mark, so the next owner probes first, too: it
+goes on by itself if its memory is larger.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sluicegate.streams.contracts.stores import FetchesApart, Probe, TopicPartition
+from sluicegate.streams.contracts.values import Fetchable
+from sluicegate.streams.errors import Unfetchable
+from sluicegate.streams.ownership.owner import Owner
+
+MOST = 2  # probes at once
+WHY = "the last owner died before its first records: a process of its own fetches them first"
+WHAT_TO_DO = (
+    "unpacked, it may be larger than the memory; give the worker more, then `sluicegate accept-gap` has it fetched "
+    "again, or with --to OFFSET goes on behind it"
+)
+
+
+class Probing:
+    """`waiting` are the owners that wait for a probe, in this order."""
+
+    def __init__(self, source: FetchesApart, log: Any) -> None:
+        self._source, self._log = source, log
+        self.waiting: dict[TopicPartition, Owner] = {}
+        self._running: dict[TopicPartition, Probe] = {}
+        self._suspects: set[TopicPartition] = set()  # by what this process has seen itself
+        self._bounded: set[TopicPartition] = set()
+
+    def suspect(self, place: TopicPartition) -> None:
+        """Probe before the next owner fetches."""
+        self._suspects.add(place)
+
+    def forget(self, place: TopicPartition) -> None:
+        self._suspects.discard(place)
+        self._end(place)
+        self._set(place, -1)
+
+    def passed(self, owner: Owner, monotonic: float) -> bool:
+        """Whether this process may start to fetch the partition, up to its bound. False: the probe runs. Raises
+        Unfetchable, which is durable then, and errors of the store."""
+        place = owner.place
+        if self.waiting.get(place) is not owner:
+            self._end(place)
+            self._set(place, -1)
+            if not owner.suspected and place not in self._suspects:
+                return True
+            self.waiting[place] = owner
+        if place not in self._running and len(self._running) < MOST:
+            self._begin(owner)
+        found = self._running[place].result() if place in self._running else None
+        if found is None:
+            return False
+        self._end(place)
+        if found.why and found.until <= owner.offset:
+            self._halt(owner, found, monotonic)
+        self._suspects.discard(place)
+        self._set(place, found.until)
+        return True
+
+    def read_apart(self, owners: Mapping[TopicPartition, Owner]) -> Iterator[Owner]:
+        """The owners that have read up to their bounds and committed it. What comes next is probed again."""
+        for place in list(self._bounded):
+            owner = owners.get(place)
+            if owner is not None and not owner.pending and self._source.bound_reached(*place):
+                self._suspects.add(place)
+                yield owner
+
+    def text(self, place: TopicPartition) -> str | None:
+        return WHY if place in self.waiting else None
+
+    def _begin(self, owner: Owner) -> None:
+        place = owner.place
+        self._log.warning("partition.probed", topic=place[0], partition=place[1], offset=owner.offset, text=WHY)
+        self._running[place] = self._source.probe(*place, owner.offset)
+
+    def _halt(self, owner: Owner, found: Fetchable, monotonic: float) -> None:
+        owner.halt(monotonic)
+        raise Unfetchable(f"the batch of records at offset {owner.offset} cannot be fetched: {found.why}; {WHAT_TO_DO}")
+
+    def _end(self, place: TopicPartition) -> None:
+        self.waiting.pop(place, None)
+        if (running := self._running.pop(place, None)) is not None:
+            running.close()
+
+    def _set(self, place: TopicPartition, until: int) -> None:
+        if until >= 0 or place in self._bounded:
+            self._source.bound(*place, until)
+        if until >= 0:
+            self._bounded.add(place)
+        else:
+            self._bounded.discard(place)

@@ -1,0 +1,146 @@
+"""A batch of records that is small on the broker and larger than the memory when it is unpacked: real processes, a real
+broker, each codec. A watcher kills each process at a bound, as the kernel does."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import yaml
+from confluent_kafka import Consumer, Producer, TopicPartition
+from typer.testing import CliRunner
+
+from sluicegate.streams.cli import main
+from tests.chaos.worker import Worker
+from tests.waiting import wait_until
+
+BOUND = 120  # MiB of a worker, which has about 55 at rest
+SIZES = {"gzip": 100, "lz4": 100, "zstd": 150, "snappy": 100}  # MB of a batch, in records of 1 MB
+
+
+class Watcher(threading.Thread):
+    """Kills each process of the worker that has more than BOUND."""
+
+    def __init__(self, worker: Worker) -> None:
+        super().__init__(daemon=True)
+        self._worker, self.kills, self.probes, self.done = worker, 0, 0, False
+        self.start()
+
+    def run(self) -> None:
+        while not self.done:
+            try:
+                for child in psutil.Process(self._worker.process.pid).children(recursive=True):
+                    if child.memory_info().rss > BOUND << 20:
+                        probe = "sluicegate.connectors.kafka.apart" in child.cmdline()
+                        child.kill()
+                        self.probes += probe
+                        self.kills += not probe
+                        child.wait(5)
+            except psutil.Error:
+                pass
+            time.sleep(0.01)
+
+
+def send(bootstrap: str, topic: str, number: int, keys: list[str]) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for key in keys:
+        producer.produce(topic, b'{"a": 1}', key.encode(), number)
+    producer.flush()
+
+
+def one_batch(bootstrap: str, topic: str, codec: str) -> None:
+    """All records in one batch of partition 0."""
+    large = {"batch.size": 2_000_000_000, "message.max.bytes": 1_000_000_000, "queue.buffering.max.kbytes": 2_000_000}
+    producer = Producer({"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": 60_000, **large})
+    for _ in range(SIZES[codec]):
+        producer.produce(topic, b"x" * 1_000_000, b"large", 0)
+    assert producer.flush(90) == 0
+
+
+def keys(bootstrap: str, topic: str) -> list[str]:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": f"{topic}-reader"})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    records: list[Any] = []
+    while batch := consumer.consume(1000, 2.0):
+        records += batch
+    consumer.close()
+    return sorted((record.key() or b"").decode() for record in records)
+
+
+class App:
+    """Two partitions: good records, the large batch and good records in the first, good records in the second."""
+
+    def __init__(self, folder: Path, kafka: str, ns: str, make_topic: Callable[..., str], codec: str) -> None:
+        self.kafka, self.ns, self.file = kafka, ns, folder / "app.yaml"
+        make_topic(f"{ns}-in", partitions=2, max_message_bytes=60_000_000)
+        for name in ("out", "dead"):
+            make_topic(f"{ns}-{name}")
+        rule = {"from": f"{ns}-in", "aggregate": {"count": 1}, "to": f"{ns}-out", "dead_letters": f"{ns}-dead"}
+        settings = {"bootstrap.servers": kafka, "session.timeout.ms": 3000, "heartbeat.interval.ms": 500}
+        about = {"app": ns, "kafka": settings, "store": f"sqlite:///{folder}/state.db", "http": {"port": 0}}
+        self.file.write_text(yaml.safe_dump({**about, "agents": {"sums": rule}}))
+        for number in (0, 1):
+            send(kafka, f"{ns}-in", number, [f"{number}-before-{n}" for n in range(3)])
+        one_batch(kafka, f"{ns}-in", codec)
+        for number in (0, 1):
+            send(kafka, f"{ns}-in", number, [f"{number}-after-{n}" for n in range(3)])
+
+    def results(self) -> list[str]:
+        return keys(self.kafka, f"{self.ns}-out")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Callable[..., tuple[Worker, Watcher]]]:
+    started: list[tuple[Worker, Watcher]] = []
+
+    def start(app: App, without: str = "") -> tuple[Worker, Watcher]:
+        worker = Worker(app.file, "sums", f"w{len(started)}", without=without)
+        started.append((worker, Watcher(worker)))
+        return started[-1]
+
+    yield start
+    for worker, watcher in started:
+        watcher.done = True
+        worker.close()
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("codec", SIZES)
+def test_the_partition_halts_at_the_batch_all_others_go_on_and_an_operator_passes_over_it(
+    tmp_path: Path, kafka: str, ns: str, make_topic: Callable[..., str], run: Any, codec: str
+) -> None:
+    app = App(tmp_path, kafka, ns, make_topic, codec)
+    worker, watcher = run(app)
+    (event,) = worker.wait("partition.halted", timeout=150)
+    assert event["code"] == "unfetchable"
+    assert "offset 3" in event["error"]
+    assert watcher.kills <= 2  # the first one commits where it begins
+    if codec != "zstd":  # the client itself refuses to unpack so much
+        assert watcher.probes >= 4
+    names = [f"{number}-{when}-{n}" for number, when in ((0, "before"), (1, "after"), (1, "before")) for n in range(3)]
+    wait_until(lambda: app.results() == sorted(names), 60, "the results of all records beside the batch")
+    status, ready = worker.get("/readyz")
+    assert status == 503
+    assert f"halted {ns}-in/0: unfetchable" in json.dumps(ready)
+    kills = watcher.kills
+    send(kafka, f"{ns}-in", 1, ["1-later"])
+    wait_until(lambda: "1-later" in app.results(), 60, "the other partition goes on")
+    behind = str(3 + SIZES[codec])
+    done = CliRunner().invoke(main, ["accept-gap", str(app.file), "sums", f"{ns}-in/0", "--to", behind, "--yes"])
+    assert done.exit_code == 0, done.output
+    wait_until(lambda: "0-after-2" in app.results(), 60, "the partition goes on behind the batch")
+    assert watcher.kills == kills
+
+
+@pytest.mark.timeout(400)
+def test_without_the_probe_each_process_dies(
+    tmp_path: Path, kafka: str, ns: str, make_topic: Callable[..., str], run: Any
+) -> None:
+    app = App(tmp_path, kafka, ns, make_topic, "lz4")
+    worker, watcher = run(app, without="probe")
+    wait_until(lambda: watcher.kills >= 7, 200, "more deaths than there are with the probe")
+    assert not worker.events("partition.halted")
