@@ -14,6 +14,7 @@ import yaml
 from confluent_kafka import Consumer, Producer, TopicPartition
 from typer.testing import CliRunner
 
+from sluicegate.connectors.kafka.probe import ApartSource, KafkaProbe
 from sluicegate.streams.cli import main
 from tests.chaos.worker import Worker
 from tests.waiting import wait_until
@@ -144,3 +145,18 @@ def test_without_the_probe_each_process_dies(
     worker, watcher = run(app, without="probe")
     wait_until(lambda: watcher.kills >= 7, 200, "more deaths than there are with the probe")
     assert not worker.events("partition.halted")
+
+
+@pytest.mark.parametrize("codec", ["gzip", "lz4"])
+def test_the_process_in_its_place_takes_no_more_memory_than_is_free(
+    tmp_path: Path, kafka: str, ns: str, make_topic: Callable[..., str], codec: str
+) -> None:
+    """Nobody kills it here: it dies at its own bound. With more memory it lives."""
+    App(tmp_path, kafka, ns, make_topic, codec)
+    for memory, shown in ((1, 3), (1 << 30, -1)):
+        source = ApartSource({"bootstrap.servers": kafka}, ns, (f"{ns}-in", 0), memory)
+        probe = KafkaProbe(source, 0)
+        wait_until(lambda probe=probe: probe.result() is not None, 60, "the result of the probe")
+        found = probe.result()
+        assert found is not None
+        assert found.until == shown, found
