@@ -8,9 +8,9 @@ to another topic, another partition or another content proves nothing. A copy of
 from collections.abc import Sequence
 from hashlib import blake2b
 from hmac import compare_digest
-from typing import Any
 
 import msgspec
+from msgspec.structs import astuple
 
 from sluicegate.streams.contracts.record import Header, Record, headers
 from sluicegate.streams.contracts.values import OutboxRow
@@ -38,19 +38,21 @@ class Mac:
 
     def signed(self, row: OutboxRow) -> OutboxRow:
         """The row as it is sent."""
-        kept = [header for header in row.headers if header[0] != MAC]
-        content = covered(row.topic, row.partition, row.key, row.value, kept)
-        ours = MAC, self._code(self._keys[0], content)
-        return OutboxRow(row.number, row.lineage, row.id, row.topic, row.partition, row.key, row.value, [*kept, ours])
+        number, lineage, id, topic, partition, key, value, told = astuple(row)
+        named = by_name(told)
+        if MAC in named:
+            told = [header for header in told if header[0] != MAC]
+        code = self._code(self._keys[0], covered(topic, partition, key, value, told, named))
+        return OutboxRow(number, lineage, id, topic, partition, key, value, [*told, (MAC, code)])
 
     def proves(self, record: Record) -> bool:
         """Whether a process with a key of the app wrote this record to this partition."""
-        found = headers(record)
-        code = next((value for name, value in found if name == MAC), None)
+        told = headers(record)
+        named = by_name(told)
+        code = named.get(MAC)
         if code is None:
             return False
-        kept = [header for header in found if header[0] != MAC]
-        content = covered(record.topic(), record.partition(), record.key(), record.value(), kept)
+        content = covered(record.topic(), record.partition(), record.key(), record.value(), told, named)
         return any(compare_digest(self._code(key, content), code) for key in self._keys)
 
     @staticmethod
@@ -58,9 +60,21 @@ class Mac:
         return blake2b(content, digest_size=DIGEST_SIZE, key=key).hexdigest().encode()
 
 
-def covered(topic: str, partition: int, key: bytes | None, value: bytes | None, kept: Sequence[Header]) -> bytes:
+def by_name(told: Sequence[Header]) -> dict[str, bytes | None]:
+    """The headers by name. The first header of a name is the writer's."""
+    return dict(reversed(told))
+
+
+def covered(
+    topic: str,
+    partition: int,
+    key: bytes | None,
+    value: bytes | None,
+    told: Sequence[Header],
+    named: dict[str, bytes | None],
+) -> bytes:
     """What the MAC of a record with these headers covers."""
-    named: dict[str, Any] = dict(reversed(kept))  # the first header of a name is the writer's
     if STEERING.isdisjoint(named):
         return _encode((topic, partition, key, named.get(ID), named.get(SHARD), named.get(NUMBER)))
-    return _encode((topic, partition, key, value, [header for header in kept if header[0].startswith(OURS)]))
+    ours = [header for header in told if header[0].startswith(OURS) and header[0] != MAC]
+    return _encode((topic, partition, key, value, ours))

@@ -715,8 +715,8 @@ GUARDS = (
     Guard(
         "a MAC covers the value of a record that steers",
         "streams/contracts/mac.py",
-        "_encode((topic, partition, key, value, [",
-        "_encode((topic, partition, key, [",
+        "_encode((topic, partition, key, value, ours))",
+        "_encode((topic, partition, key, ours))",
         MAC,
     ),
     Guard(
