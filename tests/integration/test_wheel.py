@@ -81,6 +81,37 @@ def test_the_sdist_holds_files_and_no_links(built: tuple[Path, Path]) -> None:
         assert any(name.endswith("/sluicegate/streams/ownership/owner.py") for name in sdist.getnames())
 
 
+@pytest.fixture
+def unlinked(source_tree: Path, tmp_path: Path) -> Path:
+    """A checkout without symbolic links: each link is a file that holds its target."""
+    folder = tmp_path / "unlinked"
+    ran("git", "clone", "-q", "-c", "core.symlinks=false", source_tree, folder, cwd=tmp_path)
+    assert (folder / "sluicegate" / "streams").is_file()
+    return folder
+
+
+def test_a_checkout_without_symbolic_links_builds_the_same_files(
+    built: tuple[Path, Path], builder: Path, unlinked: Path
+) -> None:
+    ran(python(builder), "-m", "build", "--no-isolation", unlinked, cwd=unlinked)
+    wheel, sdist = next(unlinked.glob("dist/*.whl")), next(unlinked.glob("dist/*.tar.gz"))
+    assert sorted(zipfile.ZipFile(wheel).namelist()) == sorted(zipfile.ZipFile(built[1]).namelist())
+    ran(python(builder), "-m", "build", "--no-isolation", "--wheel", "--outdir", unlinked, unlinked, cwd=unlinked)
+    (direct,) = unlinked.glob("*.whl")  # made of the checkout, and not of the sdist
+    assert sorted(zipfile.ZipFile(direct).namelist()) == sorted(zipfile.ZipFile(built[1]).namelist())
+    with tarfile.open(sdist) as made, tarfile.open(built[0]) as wanted:
+        assert {name for name in wanted.getnames() if "/sluicegate/" in name} <= set(made.getnames())
+
+
+@pytest.mark.parametrize("kind", ["--wheel", "--sdist"])
+def test_a_checkout_without_a_folder_builds_nothing(builder: Path, unlinked: Path, kind: str) -> None:
+    shutil.rmtree(unlinked / "streams")
+    command = [python(builder), "-m", "build", "--no-isolation", kind, unlinked]
+    done = subprocess.run(command, cwd=unlinked, capture_output=True, text=True, timeout=170)
+    assert done.returncode != 0
+    assert "there is neither sluicegate/streams nor streams" in done.stdout + done.stderr
+
+
 def test_the_command_runs_beside_modules_of_the_same_names(installed: Path, project: Path) -> None:
     command = installed / "bin" / "sluicegate"
     assert "greet" in ran(command, "check", "shop.yaml", cwd=project)

@@ -10,7 +10,17 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).resolve().parents[2]
-PACKAGED = ("sluicegate", "streams", "connectors", "schemas", "pyproject.toml", "README.md", "LICENSE", "MANIFEST.in")
+PACKAGED = (
+    "sluicegate",
+    "streams",
+    "connectors",
+    "schemas",
+    "pyproject.toml",
+    "setup.py",
+    "README.md",
+    "LICENSE",
+    "MANIFEST.in",
+)
 TAGGED = "9.8.7"
 PIP = ("-m", "pip", "--quiet", "--disable-pip-version-check", "--retries", "10")
 
