@@ -74,7 +74,7 @@ class Scene:
         (folder / "secret").write_text(self.canaries.secret("sasl.password") + "\n")
         self.file.write_text(json.dumps(self._document()))
         self.environ = os.environ | {"SLUICEGATE_LOG_LEVEL": "debug", "OTEL_TRACES_EXPORTER": "console"}
-        self.environ |= {"STORE_PASSWORD": self.canaries.quoted("store"), "TOKEN": self.canaries.secret("token")}
+        self.environ |= {"STORE_PASSWORD": self.canaries.secret("store"), "TOKEN": self.canaries.secret("token")}
 
     def _document(self) -> dict[str, Any]:
         written = {name: self.canaries.secret(name) for name in KAFKA_SECRETS}

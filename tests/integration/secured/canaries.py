@@ -3,7 +3,6 @@
 import base64
 import uuid
 from collections.abc import Sequence
-from urllib.parse import quote
 
 
 class Canaries:
@@ -15,10 +14,6 @@ class Canaries:
 
     def secret(self, name: str) -> str:
         return f"{self._cores[name]}@/:%"
-
-    def quoted(self, name: str) -> str:
-        """As it stands in a URL."""
-        return quote(self.secret(name), safe="")
 
     def found(self, seen: bytes) -> list[str]:
         """The names of those that are in it: as they are, in hexadecimal, or in Base64 from any place on."""
