@@ -219,7 +219,7 @@ class ApartRecords:
             data = stdout.read(int.from_bytes(head, "big"))
             try:
                 self._put(ApartRecord(self._place, msgspec.msgpack.decode(data, type=SentRecord)))
-            except msgspec.DecodeError:
+            except (msgspec.DecodeError, UnicodeDecodeError):
                 break  # it ended within a record
         self._process.ended()
         self._put(None)

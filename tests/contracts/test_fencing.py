@@ -37,7 +37,9 @@ def test_a_new_claim_shows_all_that_the_last_commit_left(store: Store, partition
         claimed(store, partition), Changes(8, epoch=2, entries=[b"a"], outbox=rows(4), source=Source("t", 1, "r"))
     )
     after = store.claim(partition, "another", "worker-2")
-    assert after == msgspec.structs.replace(done, token="another", member="worker-2", store_time=after.store_time)
+    assert after == msgspec.structs.replace(
+        done, token="another", member="worker-2", previous=done.token, store_time=after.store_time
+    )
 
 
 def test_a_commit_under_an_older_claim_changes_nothing(store: Store, partition: Partition) -> None:

@@ -1,4 +1,4 @@
-"""Records the features that `recorded/` lacks."""
+"""Records the features that `recorded/` lacks, and those whose state this build writes in another form."""
 
 import json
 from pathlib import Path
@@ -6,12 +6,21 @@ from tempfile import TemporaryDirectory
 
 from tests.golden.features import FEATURES
 from tests.golden.play import recording
+from tests.golden.test_golden import RECORDED, recordings
 
-RECORDED = Path(__file__).parent / "recorded"
+
+def newest(name: str) -> Path | None:
+    files = [file for file in recordings(name) if file.exists()]
+    return files[-1] if files else None
+
 
 for name, feature in FEATURES.items():
-    file = RECORDED / f"{name.replace(' ', '-')}.json"
-    if not file.exists():
-        with TemporaryDirectory() as folder:
-            file.write_text(json.dumps(recording(feature, Path(folder)), indent=1) + "\n", "utf-8")
-        print(f"recorded {name}")
+    with TemporaryDirectory() as folder:
+        text = json.dumps(recording(feature, Path(folder)), indent=1) + "\n"
+    before = newest(name)
+    if before is None or before.read_text("utf-8") != text:
+        number = len(recordings(name)) + 1
+        stem = name.replace(" ", "-")
+        file = RECORDED / (f"{stem}.json" if before is None else f"{stem}.{number}.json")
+        file.write_text(text, "utf-8")
+        print(f"recorded {file.stem}")

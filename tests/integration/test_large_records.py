@@ -20,6 +20,9 @@ from tests.waiting import wait_until
 LARGE = 40_000_000
 STORES = ("sqlite", "redis_url", "postgres_url", "mariadb_url", "mongodb_url")
 
+# a broker that is slow refuses last what the producer's queue, the rows in memory, and the records of one batch hold
+UNDER_WAY = (32 + 8 + 16) * 1024 * 1024
+
 
 def sent(bootstrap: str, topic: str, values: list[bytes], number: int = 0) -> None:
     """In one compressed batch."""
@@ -115,7 +118,7 @@ def test_letters_that_kafka_refuses_halt_the_partition_before_they_fill_the_stor
     tmp_path: Path, kafka: str, ns: str, make_topic: Callable[..., str], run: Any, url: str
 ) -> None:
     app = App(tmp_path, kafka, ns, make_topic, url, max_message_bytes=1_000)
-    sent(kafka, f"{ns}-in", [b"{" + b"x" * 900_000] * 60)
+    sent(kafka, f"{ns}-in", [b"{" + b"x" * 900_000] * 120)
     sent(kafka, f"{ns}-in", [b'{"a":1}'], 1)
     worker = run(app)
     (event,) = worker.wait("partition.halted", timeout=120)
@@ -124,5 +127,5 @@ def test_letters_that_kafka_refuses_halt_the_partition_before_they_fill_the_stor
     halted = f"halted {ns}-in/0: produce-stopped"
     wait_until(lambda: halted in json.dumps(worker.get("/readyz")[1]), 30, "/readyz names the halt")
     assert worker.get("/readyz")[0] == 503
-    assert relay.MOST_DEAD - 1_000_000 < app.kept() < 3 * relay.MOST_DEAD
+    assert relay.MOST_DEAD - 1_000_000 < app.kept() < relay.MOST_DEAD + UNDER_WAY
     assert app.results() == 1

@@ -145,7 +145,7 @@ def test_after_so_many_failures_each_is_tried_alone_and_nothing_of_that_stays(
     whole = [1, 2, 3, 4]
     assert handlers.calls == [whole, whole, [1], [2], [3], [4], [1, 2, 4]]
     assert outputs(log) == [{"sum": 7, "of": [1, 2, 4]}]
-    said = "the handler raised ValueError: one of them (tests/unit/engine/handlers.py:198 in blunt)"
+    said = "the handler raised ValueError: one of them (tests/unit/engine/handlers.py:203 in blunt)"
     assert letters(log) == [(b'{"amount": 3}', "2", said)]
     assert store.values.get("sum", 0) == (7 if how.get("session") else 0)
 
