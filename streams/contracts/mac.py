@@ -1,8 +1,8 @@
 """The message authentication code (MAC) of a record: it proves that a process with a key of the app wrote the record.
 
-The header `sluicegate-mac` covers the topic, the partition, the key, and the id, shard and number of the row. Of a
-record with a header that steers a reader it covers the value and every header of Sluicegate. So a MAC that was copied
-to another topic, another partition or another content proves nothing. A copy of the whole record is a repeat.
+The header `sluicegate-mac` covers the topic, the partition, the key, the value, and the id, shard and number of the
+row. Of a record with a header that steers a reader it covers every header of Sluicegate. So a MAC that was copied to
+another topic, another partition or another content proves nothing. A copy of the whole record is a repeat.
 """
 
 from collections.abc import Sequence
@@ -75,6 +75,6 @@ def covered(
 ) -> bytes:
     """What the MAC of a record with these headers covers."""
     if STEERING.isdisjoint(named):
-        return _encode((topic, partition, key, named.get(ID), named.get(SHARD), named.get(NUMBER)))
+        return _encode((topic, partition, key, value, named.get(ID), named.get(SHARD), named.get(NUMBER)))
     ours = [header for header in told if header[0].startswith(OURS) and header[0] != MAC]
     return _encode((topic, partition, key, value, ours))

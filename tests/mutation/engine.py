@@ -713,17 +713,17 @@ GUARDS = (
         MAC,
     ),
     Guard(
-        "a MAC covers the value of a record that steers",
+        "a MAC covers the value",
         "streams/contracts/mac.py",
-        "_encode((topic, partition, key, value, ours))",
-        "_encode((topic, partition, key, ours))",
+        "_encode((topic, partition, key, value, named",
+        "_encode((topic, partition, key, named",
         MAC,
     ),
     Guard(
         "a MAC covers topic and partition",
         "streams/contracts/mac.py",
-        "_encode((topic, partition, key, named",
-        "_encode((key, named",
+        "_encode((topic, partition, key, value, named",
+        "_encode((key, value, named",
         MAC,
     ),
     Guard(
