@@ -7,7 +7,7 @@ cost almost nothing.
 
 from collections.abc import Callable
 from functools import partial
-from math import inf
+from math import inf, isfinite
 from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
@@ -84,8 +84,8 @@ class ReducerKind(NamedTuple):
     with the field or function as {}, and `alone` the same without one, if the reducer can be without.
 
     `result` is the type of the result: an integer, a double, the number type of the field, its type, a list of it, or
-    any. `until` names the expressions that may ask for the value of an open group. `total`: a result beyond the range
-    of doubles is an error. `keeps_values`: a group holds values of records as they are. `others` are words of other
+    any. `until` names the expressions that may ask for the value of an open group. `total`: a result that is
+    `unwritable` is an error. `keeps_values`: a group holds values of records as they are. `others` are words of other
     products for it."""
 
     name: str
@@ -104,6 +104,11 @@ class ReducerKind(NamedTuple):
 
 
 # -- numbers -----------------------------------------------------------------------------------------------------------
+
+MOST_DIGITS = 4_300
+"""Of an integer. Python writes and reads no text of more, and the decoder of JSON takes no more either."""
+BEYOND = f"beyond the range of a double or of {MOST_DIGITS:,} digits"
+_MOST = 10**MOST_DIGITS
 
 
 def plus(total: Any, value: Any) -> float:
@@ -208,6 +213,11 @@ def _mean(total: Any, many: int) -> float:
         return float(total / many)
     except OverflowError:
         return _as_float(total)
+
+
+def unwritable(value: Any) -> bool:
+    """Whether it is a number that no result can hold."""
+    return not isfinite(value) if isinstance(value, float) else isinstance(value, int) and not -_MOST < value < _MOST
 
 
 NUMBERS = Accumulator(

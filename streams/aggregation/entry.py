@@ -83,7 +83,7 @@ class ChangelogEntry(msgspec.Struct, array_like=True):
 
 
 def _ext(code: int, data: memoryview) -> Any:
-    return int(bytes(data)) if code == BIG_INT else None
+    return int(bytes(data), 0) if code == BIG_INT else None
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -212,11 +212,12 @@ def _sealed_apart(entry: ChangelogEntry) -> list[ChangelogEntry]:
 
 
 def _with_big_ints(value: Any) -> Any:
-    """Encode integers beyond the 64 bits of msgpack, such as large sums."""
+    """Encode integers beyond the 64 bits of msgpack, such as large sums. They are hexadecimal, because Python writes no
+    decimal text of more than 4,300 digits; older entries have decimal ones."""
     if isinstance(value, dict):
         return {key: _with_big_ints(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_with_big_ints(item) for item in value]
     if isinstance(value, int) and not -(2**63) <= value < 2**64:
-        return msgspec.msgpack.Ext(BIG_INT, str(value).encode())
+        return msgspec.msgpack.Ext(BIG_INT, hex(value).encode())
     return value

@@ -27,6 +27,7 @@ from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.causes import cause
 from sluicegate.streams.contracts.record import Record, headers
 from sluicegate.streams.errors import BufferFull, SluicegateError
+from sluicegate.streams.reducers import BEYOND
 
 LONGEST_KEY = 256 * 1024  # bytes; it stands twice in a result
 LONGEST_TRACE = 256  # bytes; the standard's has 55
@@ -193,11 +194,11 @@ class Groups:
         self.fire(key, "manual", now)
 
     def emit(self, fire: Fire) -> None:
-        """Let the result out, as the file's clauses say. A result with a number that no double holds is a dead
+        """Let the result out, as the file's clauses say. A result with a number that it cannot hold is a dead
         letter."""
         results = self.rule.results
         if names := self.rule.overflowed(fire.values):
-            text = f"the records of the group give {' and '.join(names)} beyond the range of a double"
+            text = f"the records of the group give {' and '.join(names)} {BEYOND}"
             self.events.append(Unhandled(fire, text, 1, "overflow", stage="aggregate"))
         else:
             self.events += [fire] if results is None else results.events(fire, self.outcomes)

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
-from math import isfinite
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -16,6 +15,7 @@ from sluicegate.streams.aggregation.clauses import Clause, ClauseFailed, answere
 from sluicegate.streams.aggregation.events import Fire, Unhandled
 from sluicegate.streams.errors import ExpressionStopped
 from sluicegate.streams.expressions.scope import NamePath, path_of
+from sluicegate.streams.reducers import unwritable
 
 FIXED = ("key", "key_base64", "count", "reason", "opened_at", "closed_at")
 """The fields of every result."""
@@ -207,9 +207,10 @@ def _field(name: str) -> Callable[[ResultFields], Any]:
 
 
 def plain(value: Any) -> Any:
-    """As a reader of the result finds it: what only the encoder understands is written and read."""
-    if isinstance(value, str | bool | int) or value is None:
+    """As a reader of the result finds it: what only the encoder understands is written and read. A number that no
+    result can hold is None."""
+    if isinstance(value, str) or value is None:
         return value
-    if isinstance(value, float):
-        return value if isfinite(value) else None
+    if isinstance(value, float | int):
+        return None if unwritable(value) else value
     return decode_any(encode(value))

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from math import isfinite
 from typing import Any, Literal
 
 from sluicegate.schemas import Codec, codec
@@ -29,7 +28,7 @@ from sluicegate.streams.aggregation.results import results
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.expressions.words import normal
-from sluicegate.streams.reducers import ENTRIES, NUMBERS, kind_of, reads_messages
+from sluicegate.streams.reducers import ENTRIES, NUMBERS, kind_of, reads_messages, unwritable
 
 
 class Rule:
@@ -126,6 +125,10 @@ class Rule:
         """The computed fields of a result."""
         return {name: read(state, bags) for name, read in self.plan.reads}
 
+    def shown(self, state: GroupState, bags: Bags) -> dict[str, Any]:
+        """As `values`, for people: None for a number that no result can hold."""
+        return {name: None if unwritable(value) else value for name, value in self.values(state, bags).items()}
+
     def computable(self, state: GroupState, bags: Bags) -> dict[str, Any]:
         """As `values`, without the fields that raise an error."""
         values = dict[str, Any]()
@@ -135,9 +138,9 @@ class Rule:
         return values
 
     def overflowed(self, values: Mapping[str, Any]) -> list[str]:
-        """The sums and means of these computed fields that no double holds."""
+        """The sums and means of these computed fields that no result can hold."""
         totals = (each.name for each in self.aggregation.compute if kind_of(each).total)
-        return [name for name in totals if type(value := values.get(name)) is float and not isfinite(value)]
+        return [name for name in totals if unwritable(values.get(name))]
 
 
 def _legs(aggregation: Aggregation, lenient: bool) -> Mapping[str, int] | None:

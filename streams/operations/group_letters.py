@@ -30,6 +30,7 @@ from sluicegate.streams.operations.explaining import GroupHistory
 from sluicegate.streams.operations.rebuild import UnendingGroups, unending
 from sluicegate.streams.outbox.rows import letters_codec
 from sluicegate.streams.outbox.sizes import CUT
+from sluicegate.streams.reducers import BEYOND
 
 REPLAY = "`sluicegate replay` computes its result from its topic"
 ReadRange = Callable[[Mapping[TopicPartition, tuple[int, int]]], Iterable[Record]]
@@ -150,7 +151,7 @@ def _counted(app: str, agent: Agent, letter: Letter, fire: Fire, read: ReadRange
         )
     values = groups.rule.values(groups.states[fire.key], groups.bags.get(fire.key, []))
     if names := groups.rule.overflowed(values):
-        raise Unrepairable(f"its messages still give {' and '.join(names)} beyond the range of a double")
+        raise Unrepairable(f"its messages still give {' and '.join(names)} {BEYOND}")
     return values
 
 

@@ -160,7 +160,7 @@ def _seen(
         state[BYTES],
         max(0.0, now - state[OPENED]),
         None if due == inf else due - now,
-        within.rule.values(state, bags),
+        within.rule.shown(state, bags),
         within.generation,
         None if within.groups is found.groups else within.rule.aggregation,
         unread(state) if again else None,

@@ -55,7 +55,7 @@ def _seen(rule: Rule, app: str, agent: Agent, records: list[SharedRecord], now: 
             state[BYTES],
             max(0.0, now - first.taken_at),
             None if due == inf else due - now,
-            rule.values(state, groups.bags.get(key, [])),
+            rule.shown(state, groups.bags.get(key, [])),
         )
 
 

@@ -14,6 +14,7 @@ import pytest
 from sluicegate.connectors.sql.state import SqlStore
 from sluicegate.streams.cli import letters, progress
 from sluicegate.streams.errors import PersistenceError
+from sluicegate.streams.reducers import BEYOND
 from tests.unit.cli.dead_scene import Scene, without_tracebacks
 from tests.unit.cli.log_topics import LogTopics
 from tests.unit.engine.driver import distinct, header
@@ -224,7 +225,7 @@ def test_what_cannot_be_repaired_is_named_with_its_reason(scene: Callable[[str],
     lacks = "it is a completed group: its letter holds no document, and in/0 from 3 to 5 has 2 of its 3 messages"
     assert said[large].startswith(lacks)
     assert "in/0 from 0 to 2 has 0 of its 3 messages" in said[overflow]
-    assert said[another] == "it is a completed group: its messages still give total beyond the range of a double"
+    assert said[another] == f"it is a completed group: its messages still give total {BEYOND}"
     made.later()
     assert len(made.listed()) == 3
 

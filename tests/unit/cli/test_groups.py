@@ -90,6 +90,14 @@ def test_it_lists_shows_and_explains_what_is_open(file: str, groups: Callable[..
     assert "12" in groups("show", "x").stdout
 
 
+def test_a_sum_of_more_digits_than_text_may_have_is_shown_as_null(file: str, groups: Callable[..., Result]) -> None:
+    log = a_log("in", "out", "app.dead")
+    feed(log, ("x", int("9" * 4_300)), ("x", int("9" * 4_300)))
+    driver(file, log).turns()
+    assert json.loads(groups("show", "x", "--json").stdout)["groups"][0]["values"] == {"n": 2, "total": None}
+    assert [groups("show", "x").exit_code, groups("why", "x").exit_code] == [0, 0]
+
+
 def test_it_says_how_far_a_group_is_from_an_until_expression(file: str, groups: Callable[..., Result]) -> None:
     until = "      until: group.total >= 500 || group.count > 9\n      timeout:"
     Path(file).write_text(FILE.replace("      count: 3\n      timeout:", until))
