@@ -8,12 +8,13 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import IO, NamedTuple
+from typing import IO, Literal, NamedTuple
 
 import msgspec
 
 from sluicegate.connectors.kafka import settings
 from sluicegate.connectors.kafka.apart import ApartJob, ApartReport, SentRecord
+from sluicegate.schemas.json import UNREADABLE
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.contracts.values import Fetchable
 
@@ -30,7 +31,7 @@ class ApartEnd(NamedTuple):
     why: str = ""
 
 
-Run = Callable[[str, int], ApartEnd | None]
+Run = Callable[[Literal["answer", "batches"], int], ApartEnd | None]
 """Does this from this offset on. None: the process could not even begin, which shows nothing."""
 
 
@@ -60,13 +61,10 @@ class ApartSource:
     place: TopicPartition
     memory: int = 0
 
-    def job(self, does: str, offset: int, until: int = -1) -> bytes:
-        kafka = dict(self.kafka)
-        about = {"kafka": kafka, "group": self.group, "topic": self.place[0], "number": self.place[1]}
-        wanted = msgspec.convert(
-            {**about, "does": does, "offset": offset, "until": until, "memory": self.memory}, ApartJob
-        )
-        return msgspec.json.encode(wanted) + b"\n"
+    def job(self, does: Literal["answer", "batches", "records"], offset: int, until: int = -1) -> bytes:
+        topic, number = self.place
+        job = ApartJob(dict(self.kafka), self.group, topic, number, offset, does, until, self.memory)
+        return msgspec.json.encode(job) + b"\n"
 
 
 class ApartProcess:
@@ -115,12 +113,14 @@ class KafkaProbe:
             self._process.kill()
 
     def _run(self) -> None:
+        found = Fetchable()
         try:
-            self._found = judged(self._once, self._offset)
-        except OSError:  # no process can be started
-            self._found = Fetchable()
+            with contextlib.suppress(OSError):  # no process can be started
+                found = judged(self._once, self._offset)
+        finally:
+            self._found = found  # the owner waits for it, whatever happened
 
-    def _once(self, does: str, offset: int) -> ApartEnd | None:
+    def _once(self, does: Literal["answer", "batches"], offset: int) -> ApartEnd | None:
         if self._closed:
             return None
         process = self._process = ApartProcess(self._source.job(does, offset))
@@ -129,7 +129,7 @@ class KafkaProbe:
         timer.start()
         last: ApartReport | None = None
         for line in process.stdout:
-            with contextlib.suppress(msgspec.DecodeError):
+            with contextlib.suppress(*UNREADABLE):
                 last = msgspec.json.decode(line, type=ApartReport)
         code = process.ended()
         late = not timer.is_alive()
@@ -219,7 +219,7 @@ class ApartRecords:
             data = stdout.read(int.from_bytes(head, "big"))
             try:
                 self._put(ApartRecord(self._place, msgspec.msgpack.decode(data, type=SentRecord)))
-            except (msgspec.DecodeError, UnicodeDecodeError):
+            except UNREADABLE:
                 break  # it ended within a record
         self._process.ended()
         self._put(None)

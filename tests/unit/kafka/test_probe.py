@@ -1,13 +1,16 @@
 """What the ends of processes that fetch a partition show, and how much memory they may take."""
 
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from sluicegate.connectors.kafka import probe
 from sluicegate.connectors.kafka.apart import free
-from sluicegate.connectors.kafka.probe import DEATHS, ApartEnd, judged
+from sluicegate.connectors.kafka.probe import DEATHS, ApartEnd, ApartSource, KafkaProbe, judged
 from sluicegate.streams.contracts.values import Fetchable
+from tests.waiting import wait_until
 
 DIED = "signal 9"
 
@@ -67,3 +70,14 @@ def test_the_memory_that_is_free_is_that_of_the_container_or_else_of_the_machine
     assert free(tmp_path, meminfo) == 40 << 10
     (tmp_path / "memory.max").write_text("1000\n")
     assert free(tmp_path, meminfo) == 700
+
+
+@pytest.mark.parametrize("error", [OSError("no more processes"), RuntimeError("a defect")], ids=str)
+def test_a_probe_that_fails_itself_shows_nothing_and_ends(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def process(job: bytes) -> None:
+        raise error
+
+    monkeypatch.setattr(probe, "ApartProcess", process)
+    monkeypatch.setattr(threading, "excepthook", lambda error: None)
+    running = KafkaProbe(ApartSource({}, "g", ("in", 0)), 0)
+    assert wait_until(running.result, 10, "the end of the probe") == Fetchable()
