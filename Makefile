@@ -28,7 +28,7 @@ demo: setup
 test: setup setup-servers
 	$(RUN) -m tests.stages core
 
-# A third of all other tests, another third each day.
+# A quarter of all other tests, another quarter each day.
 test-rest: setup setup-servers
 	$(RUN) -m tests.stages rest
 

@@ -1,8 +1,8 @@
 """Which tests a run takes.
 
-`make test` takes the core: the same tests every day. `make test-rest` takes a third of all other tests, another third
-each day. `make test-all` takes all stages of tests/stages.py whole. `SLUICEGATE_DAY=<number>` repeats the part of that
-day.
+`make test` takes the core: the same tests every day. `make test-rest` takes a quarter of all other tests, another
+quarter each day. `make test-all` takes all stages of tests/stages.py whole. `SLUICEGATE_DAY=<number>` repeats the part
+of that day.
 """
 
 import os
@@ -14,11 +14,12 @@ import pytest
 
 RUN = "SLUICEGATE_TESTS"  # "core" or "rest"; every test where it is not set
 DAY = "SLUICEGATE_DAY"  # the ordinal of a date; set for all processes of a run, so that midnight does not divide them
-DAYS = 3  # the rest is run once in so many days
+DAYS = 4  # the rest is run once in so many days
 
 CORE = (
     "tests/unit/",
     "tests/golden/",
+    "tests/pairs/",
     "tests/model/",
     "tests/expressions/",
     "tests/contracts/",

@@ -28,6 +28,7 @@ STAGES = {
         *(
             "tests/unit",
             "tests/golden",
+            "tests/pairs",
             "tests/contracts",
             "tests/model",
             "tests/expressions",
