@@ -96,6 +96,24 @@ def lane_batch(store: Any, name: str) -> Any:
     return store.outbox.claim(0, name, 10, lease=LEASE)
 
 
+def any_batch(store: Any, name: str) -> Any:
+    store.outbox.add(None, [message(name, "sent")], require_transaction=False)
+    return store.outbox.claim_any(10, lease=LEASE)
+
+
+def open_group(store: Any, name: str) -> None:
+    store.buffer.insert_and_seal(name, entries(0, 1, correlation_id="c"), of(after_first=timedelta(hours=1)))
+
+
+def snapshot(store: Any, name: str) -> Any:
+    open_group(store, name)
+    return store.buffer.get_snapshot(name, lease=LEASE)
+
+
+def locked(store: Any, _: str) -> Any:
+    return store.timeouts.get_batch(100)
+
+
 def partition_of(name: str) -> Partition:
     return Partition(name, "agent", "topic", 0)
 
@@ -138,11 +156,29 @@ STEPS: dict[str, Step] = {
     "renew": after(sealed, lambda store, name, batch: store.buffer.renew(name, batch.token, LEASE)),
     "renew all": after(sealed, lambda store, name, batch: store.buffer.renew_all(name, [batch.token], LEASE)),
     "release": after(sealed, lambda store, name, batch: store.buffer.release(name, batch)),
-    "emit": after(lambda store, _: store.timeouts.get_batch(100), lambda store, _, batch: store.timeouts.emit(batch)),
-    "timeouts": after(lambda store, _: store.timeouts.count(), lambda store, *_: store.timeouts.get_batch(100)),
+    "seal": after(open_group, lambda store, name, _: store.buffer.seal(name, "", of(2, lease=LEASE))),
+    "snapshot": after(open_group, lambda store, name, _: store.buffer.get_snapshot(name, lease=LEASE)),
+    "renew snapshot": after(snapshot, lambda store, name, held: store.buffer.renew(name, held.token, LEASE)),
+    "remove snapshot": after(
+        snapshot, lambda store, name, held: store.buffer.remove_snapshot(name, held, [message(name, "removed")])
+    ),
+    "release snapshot": after(snapshot, lambda store, name, held: store.buffer.release_snapshot(name, held)),
+    "remove one": after(open_group, lambda store, name, _: store.buffer.remove_one(name, "c", force=True)),
+    "remove all": after(open_group, lambda store, name, _: store.buffer.remove_all(name)),
+    "emit": after(locked, lambda store, _, batch: store.timeouts.emit(batch)),
+    "timeouts": after(lambda store, _: store.timeouts.count(), lambda store, name, _: locked(store, name)),
+    "release timeout": after(locked, lambda store, _, batch: store.timeouts.release(batch[0].id, batch.owner)),
+    "remove timeout": after(locked, lambda store, _, batch: store.timeouts.remove(batch[0].id, batch.owner)),
+    "move timeout": after(locked, lambda store, _, batch: store.timeouts.reschedule(batch[0].id, batch[0].due_at)),
+    "cancel timeout": after(locked, lambda store, _, batch: store.timeouts.cancel(batch[0].id)),
+    "clear locks": after(locked, lambda store, *_: store.timeouts.reap_stale_leases()),
     "lanes": after(lambda store, _: store.outbox.lanes(), lambda store, *_: store.outbox.set_lanes(1)),
     "lane": after(lane_batch, lambda store, name, _: store.outbox.claim(0, name, 10, lease=LEASE)),
     "mark": after(lane_batch, lambda store, _, batch: store.outbox.mark(batch, None)),
+    "release lane": after(lane_batch, lambda store, _, batch: store.outbox.release(batch)),
+    "claim any": after(any_batch, lambda store, *_: store.outbox.claim_any(10, LEASE)),
+    "mark any": after(any_batch, lambda store, _, batch: store.outbox.mark(batch, None)),
+    "release any": after(any_batch, lambda store, _, batch: store.outbox.release(batch)),
     "transaction": transaction,
     "commit": lambda store, name, arm: commit(store, name, False, arm),
     "commit apart": lambda store, name, arm: commit(store, name, True, arm),

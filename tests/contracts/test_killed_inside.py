@@ -65,8 +65,9 @@ def soon(killed_at: float, condition: Callable[[], bool], what: str) -> None:
 
 
 def inserted(store: Any, ns: str) -> bool:
+    gate = of(2, after_first=timedelta(seconds=1), lease=LEASE)
     with suppress(PersistenceError):
-        store.buffer.insert_and_seal(ns, entries(2, 3, correlation_id="c"), of(2, lease=LEASE))
+        store.buffer.insert_and_seal(ns, entries(2, 3, correlation_id="c"), gate)
         return True
     return False
 
