@@ -55,6 +55,7 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 # A number in a list that the repository does not hold, such as a weak point or a clause of a design.
 NUMBER_ELSEWHERE = re.compile(r"\b[ABSX]\d{1,2}\b|\bcontracts? \d+|\bdesign/")
 
+HEADERS = "streams/contracts/headers.py"
 COMMON = "(files)"  # the files beside the rooms: streams/errors.py, streams/agent.py and so on
 DOOR = "streams"  # streams/__init__.py
 # Which room of streams/ may import which. Every room may import COMMON, which imports no room.
@@ -66,7 +67,7 @@ ARROWS: dict[str, set[str]] = {
     "contracts": set(),
     "calling": set(),
     "asyncapi": set(),
-    "demo": set(),
+    "demo": {"contracts"},
     "scaffold": set(),
     "expressions": set(),
     "aggregation": {"contracts", "expressions"},
@@ -86,7 +87,7 @@ ARROWS: dict[str, set[str]] = {
     "engine": _BELOW_HANDLERS | {"handlers", "lookups", "shared", "ownership", "versions", "windows"},
     "operations": _BELOW_HANDLERS | {"handlers", "shadow", "shared", "ownership", "engine", "versions", "windows"},
     "console": _BELOW_HANDLERS | {"handlers", "operations", "versions", "windows"},
-    "config": {"aggregation", "expressions", "handlers", "observe"},
+    "config": {"aggregation", "contracts", "expressions", "handlers", "observe"},
     "processes": {"calling", "config", "observe"},
     "testing": _BELOW_HANDLERS
     | {"handlers", "shared", "ownership", "engine", "config", "operations", "versions", "windows"},
@@ -202,6 +203,32 @@ def _dangers(tree: ast.Module) -> Iterator[tuple[int, str]]:
                     for each in imported
                     if (module, each.name) in FORBIDDEN_ATTRIBUTES
                 )
+
+
+def headers(root: Path) -> list[str]:
+    """Names of Sluicegate's headers that are written elsewhere than in the file that holds them. Docstrings may name
+    them."""
+    holder = root / HEADERS
+    texts = [text for _, text in _texts(_parsed(holder.read_text(), str(holder)))] if holder.exists() else []
+    named = sorted(
+        {name for text in texts for name in re.findall(r"\bsluicegate-[a-z-]*", text)}, key=len, reverse=True
+    )
+    name = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, named))})(?![\w])") if named else None
+    return [
+        f"{path}:{line}: {HEADERS} holds the names of headers, such as {found.group()}"
+        for path, tree in sources(root)
+        if name is not None and path.split("/")[0] == "streams" and path != HEADERS
+        for line, text in _texts(tree)
+        if (found := name.search(text))
+    ]
+
+
+def _texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """The texts of a file but for its docstrings."""
+    said = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said:
+            yield node.lineno, node.value
 
 
 def switches(root: Path) -> list[str]:

@@ -148,13 +148,14 @@ class DemoStage:
             raise SystemNotReady(f"{text}; the run's log ends so:\n{self.run.log_end()}")
 
     def _take(self, wait: float) -> None:
+        from sluicegate.streams.contracts.headers import COUNT, ID
         from sluicegate.streams.demo.recount import OutputRecord
 
         for read in self._tail.take(wait):
             message = OutputRecord(read.key, read.value, dict(read.headers))
             is_dead = read.topic == self._dead_topic
             (self.dead if is_dead else self.results).append(message)
-            name = message.header("sluicegate-id")
+            name = message.header(ID)
             if name not in self._seen:
                 self._seen.add(name)
-                self._done += 1 if is_dead else int(message.header("sluicegate-count"))
+                self._done += 1 if is_dead else int(message.header(COUNT))

@@ -27,6 +27,7 @@ from sluicegate.streams.config.fields import Duration, Text, TopicField, refused
 from sluicegate.streams.config.models_agent import FunctionsField
 from sluicegate.streams.config.problems import FileFinding, Path
 from sluicegate.streams.config.scalars import Decimal, Integer, Unknown
+from sluicegate.streams.contracts.headers import DEAD_STAGE
 from sluicegate.streams.hints import did_you_mean
 from sluicegate.streams.units import DURATION, TIME, duration, moment
 
@@ -132,9 +133,7 @@ class ExpectStep(BaseModel):
     )
     reason: Text | None = Field(default=None, description="The reason of a dead letter.", examples=["missing-field"])
     headers: HeadersField = Field(
-        default_factory=dict,
-        description="Headers that the output has.",
-        examples=[{"sluicegate-dead-stage": "aggregate"}],
+        default_factory=dict, description="Headers that the output has.", examples=[{DEAD_STAGE: "aggregate"}]
     )
 
 

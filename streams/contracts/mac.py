@@ -12,16 +12,24 @@ from hmac import compare_digest
 import msgspec
 from msgspec.structs import astuple
 
+from sluicegate.streams.contracts.headers import (
+    DEAD_REASON,
+    ID,
+    MAC,
+    NUMBER,
+    ORIGIN,
+    OWN,
+    RETRIED_FOR,
+    SHARD,
+    STATE,
+    TIME,
+    MessageHeaders,
+    by_name,
+)
 from sluicegate.streams.contracts.record import Header, Record, headers
 from sluicegate.streams.contracts.values import OutboxRow
 
-MAC = "sluicegate-mac"
-ID, SHARD, NUMBER = "sluicegate-id", "sluicegate-shard", "sluicegate-seq"
-STATE = "sluicegate-state"
-OURS = "sluicegate-"
-STEERING = frozenset(
-    ("sluicegate-retried-for", "sluicegate-origin", "sluicegate-time", STATE, "sluicegate-dead-reason")
-)
+STEERING = frozenset((RETRIED_FOR, ORIGIN, TIME, STATE, DEAD_REASON))
 """Headers that say how a reader treats the record, and not only what it is."""
 DIGEST_SIZE = 16
 _encode = msgspec.msgpack.encode
@@ -60,21 +68,11 @@ class Mac:
         return blake2b(content, digest_size=DIGEST_SIZE, key=key).hexdigest().encode()
 
 
-def by_name(told: Sequence[Header]) -> dict[str, bytes | None]:
-    """The headers by name. The first header of a name is the writer's."""
-    return dict(reversed(told))
-
-
 def covered(
-    topic: str,
-    partition: int,
-    key: bytes | None,
-    value: bytes | None,
-    told: Sequence[Header],
-    named: dict[str, bytes | None],
+    topic: str, partition: int, key: bytes | None, value: bytes | None, told: Sequence[Header], named: MessageHeaders
 ) -> bytes:
     """What the MAC of a record with these headers covers."""
     if STEERING.isdisjoint(named):
         return _encode((topic, partition, key, value, named.get(ID), named.get(SHARD), named.get(NUMBER)))
-    ours = [header for header in told if header[0].startswith(OURS) and header[0] != MAC]
+    ours = [header for header in told if header[0].startswith(OWN) and header[0] != MAC]
     return _encode((topic, partition, key, value, ours))

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Literal, NamedTuple
 from uuid import NAMESPACE_OID, uuid4, uuid5
 
+from sluicegate.streams.contracts.headers import TIMEOUT_ID
 from sluicegate.streams.contracts.leased_values import Timeout
 from sluicegate.streams.contracts.record import Header
 
@@ -43,9 +44,6 @@ def dispatch_id(source: str, version: int, index: int) -> str:
     """The id of message number `index` that version `version` of `source` causes. The same arguments give the same
     id."""
     return str(uuid5(NAMESPACE_OID, f"{source}/{version}/{index}"))
-
-
-TIMEOUT_ID = "sluicegate-timeout-id"
 
 
 def emitted(timeout: Timeout) -> OutboxMessage:

@@ -2,11 +2,9 @@
 
 from dataclasses import dataclass
 
-from sluicegate.streams.contracts.record import Header, KeptRecord, Record, headers, passed_on
+from sluicegate.streams.contracts.headers import AGENT, ORIGIN, ORIGIN_KEY, ORIGIN_TIME, ORIGIN_VALUE, passed_on
+from sluicegate.streams.contracts.record import Header, KeptRecord, Record, headers
 
-ORIGIN, KEY, VALUE = "sluicegate-origin", "sluicegate-origin-key", "sluicegate-origin-value"
-TIME = "sluicegate-origin-time"
-AGENT = "sluicegate-agent"
 _LONGEST = 18  # digits of a number in a header
 
 
@@ -23,11 +21,11 @@ def of_record(record: Record, key: bytes | None, apart: bool) -> list[Header]:
     told: list[Header] = []
     kind, milliseconds = record.timestamp()
     if kind:
-        told.append((TIME, b"%d" % milliseconds))
+        told.append((ORIGIN_TIME, b"%d" % milliseconds))
     if (own := record.key()) != key:
-        told.append((KEY, own))
+        told.append((ORIGIN_KEY, own))
     if apart:
-        told.append((VALUE, record.value()))
+        told.append((ORIGIN_VALUE, record.value()))
     return told
 
 
@@ -44,13 +42,13 @@ def original(record: Record, agent: str, wrapped: bool) -> OriginalRecord | None
         return None
     try:
         topic, number, offset = place.decode("utf-8", "replace").rsplit("/", 2)
-        time = int((told.get(TIME) or b"0")[:_LONGEST])
+        time = int((told.get(ORIGIN_TIME) or b"0")[:_LONGEST])
         found = topic, int(number[:_LONGEST]), int(offset[:_LONGEST])
     except ValueError:
         return None
-    value = told[VALUE] if VALUE in told else _message(record.value()) if wrapped else record.value()
-    key = told[KEY] if KEY in told else record.key()
-    return OriginalRecord(found, key, value, passed_on(record), (int(TIME in told), time), writer)
+    value = told[ORIGIN_VALUE] if ORIGIN_VALUE in told else _message(record.value()) if wrapped else record.value()
+    key = told[ORIGIN_KEY] if ORIGIN_KEY in told else record.key()
+    return OriginalRecord(found, key, value, passed_on(record), (int(ORIGIN_TIME in told), time), writer)
 
 
 def _message(value: bytes | None) -> bytes | None:

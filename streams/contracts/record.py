@@ -21,12 +21,6 @@ class Record(Protocol):
     def error(self) -> object | None: ...
 
 
-def passed_on(record: Record) -> Headers:
-    """The headers that go on with the record. Those of Sluicegate tell what the record itself was: an output of another
-    agent, a dead letter, a record that was retried for one agent. The row of the new output has its own."""
-    return [(name, value) for name, value in headers(record) if not name.startswith("sluicegate-")]
-
-
 def headers(record: Record) -> Headers:
     """The headers; none when their names are no text: confluent_kafka cannot read such a record's headers at all."""
     try:

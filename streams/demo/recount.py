@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from sluicegate.streams.contracts.headers import DEAD_OFFSET, DEAD_PARTITION, DEAD_TOPIC, FIRST, ID, LAST
 from sluicegate.streams.demo.flights import PARTITIONS, Flight
 
 RecordPosition = tuple[int, int]
@@ -81,7 +82,7 @@ class Book:
         equal."""
         seen: dict[str, OutputRecord] = {}
         for message in messages:
-            name = message.header("sluicegate-id")
+            name = message.header(ID)
             if name in seen:
                 if seen[name] == message:
                     account.copies += 1
@@ -99,7 +100,7 @@ class Book:
     def _of_result(self, message: OutputRecord) -> Sequence[RecordPosition] | None:
         """The places of its flights, or None when it does not agree with them."""
         document = json.loads(message.value or b"null")
-        first, last = self._place(message.header("sluicegate-first")), self._place(message.header("sluicegate-last"))
+        first, last = self._place(message.header(FIRST)), self._place(message.header(LAST))
         if first is None or last is None or first[0] != last[0] or message.key is None:
             return None
         partition, carrier = first[0], message.key.decode()
@@ -115,7 +116,7 @@ class Book:
 
     def _of_dead_letter(self, message: OutputRecord) -> Sequence[RecordPosition] | None:
         """The place of its flight, or None unless it equals a flight without a delay, byte for byte."""
-        where = (message.header(f"sluicegate-dead-{part}") for part in ("topic", "partition", "offset"))
+        where = (message.header(name) for name in (DEAD_TOPIC, DEAD_PARTITION, DEAD_OFFSET))
         place = self._place("/".join(where))
         if place is None:
             return None

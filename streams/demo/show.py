@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from sluicegate.streams.contracts.headers import ID
 from sluicegate.streams.demo.recount import OutputRecord
 
 ShowAdvance = Callable[[int, str], None]
@@ -48,7 +49,7 @@ def carriers(results: Sequence[OutputRecord], dead: Sequence[OutputRecord]) -> l
 
 
 def _unique(messages: Sequence[OutputRecord]) -> Iterable[OutputRecord]:
-    return {message.header("sluicegate-id"): message for message in messages}.values()
+    return {message.header(ID): message for message in messages}.values()
 
 
 def rows(found: Sequence[Carrier]) -> list[list[str]]:

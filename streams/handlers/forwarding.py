@@ -18,8 +18,9 @@ from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.results import Route, clauses, route, taking
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.causes import cause
+from sluicegate.streams.contracts.headers import passed_on
 from sluicegate.streams.contracts.ids import Identify
-from sluicegate.streams.contracts.record import Headers, Record, passed_on
+from sluicegate.streams.contracts.record import Headers, Record
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.errors import ProduceStopped
 from sluicegate.streams.handlers.processor import Item, RecordProcessor

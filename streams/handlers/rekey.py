@@ -12,9 +12,10 @@ from sluicegate.streams.aggregation.accept import refuse
 from sluicegate.streams.aggregation.events import Event, Refused, Sent, TimeMark
 from sluicegate.streams.aggregation.groups import LONGEST_KEY, Groups
 from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.contracts.headers import passed_on
 from sluicegate.streams.contracts.ids import Identify
 from sluicegate.streams.contracts.origin import of_record, origin
-from sluicegate.streams.contracts.record import Record, passed_on
+from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.errors import ConfigurationError, ProduceStopped
 from sluicegate.streams.handlers.processor import Item, RecordProcessor

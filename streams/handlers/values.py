@@ -11,8 +11,8 @@ from structlog.typing import FilteringBoundLogger
 
 from sluicegate.schemas import json
 from sluicegate.streams.aggregation.events import Cancelled, Fire, Scheduled
+from sluicegate.streams.contracts.headers import OWN
 from sluicegate.streams.contracts.ids import named_timeout_id, timeout_id
-from sluicegate.streams.contracts.mac import OURS
 from sluicegate.streams.contracts.record import Headers, Record, headers
 
 OVERHEAD = 1024  # bytes that our own headers and the framing may add to a message
@@ -333,7 +333,7 @@ def _encoded(
         value = encode(value)
     size, packed = len(value or b"") + len(key or b""), []
     for name, text in headers.items() if isinstance(headers, Mapping) else headers:
-        if name.startswith(OURS):  # of the message that the handler received: it says what that message was
+        if name.startswith(OWN):  # of the message that the handler received: it says what that message was
             continue
         packed.append((name, text.encode() if isinstance(text, str) else text))
         size += len(name) + len(text or b"")

@@ -15,6 +15,31 @@ from typing import NamedTuple, Protocol
 
 from sluicegate.streams import failpoints
 from sluicegate.streams.aggregation.entry import Amendment
+from sluicegate.streams.contracts.headers import (
+    DEAD,
+    DEAD_AGENT,
+    DEAD_APP,
+    DEAD_ATTEMPTS,
+    DEAD_CUT,
+    DEAD_DIGEST,
+    DEAD_ERROR,
+    DEAD_ITEM,
+    DEAD_READ,
+    DEAD_REASON,
+    DEAD_REKEYED_BY,
+    DEAD_SIZE,
+    DEAD_STAGE,
+    FIRST,
+    ID,
+    LETTER_HEADERS,
+    NOT_RETRIED,
+    RETRIED_FOR,
+    RETRIED_FROM,
+    by_name,
+    others,
+    renamed,
+    restored,
+)
 from sluicegate.streams.contracts.ids import retry_id
 from sluicegate.streams.contracts.mac import Mac
 from sluicegate.streams.contracts.record import Headers, Record, headers
@@ -24,15 +49,11 @@ from sluicegate.streams.errors import Fenced, SystemNotReady
 from sluicegate.streams.journal import journal
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.outbox.rows import timestamp
-from sluicegate.streams.outbox.sizes import CUT, DIGEST, SIZE, digest
-from sluicegate.streams.reading.addressed import RETRIED_FOR, addressee
+from sluicegate.streams.outbox.sizes import digest
+from sluicegate.streams.reading.addressed import addressee
 from sluicegate.streams.versions import mac_keys
 
 ASKED, SENT = "dead retry", "dead retry sent"
-SAID = ("agent", "topic", "partition", "offset", "stage", "reason", "error", "attempts")
-RENAMED = "dead-sluicegate-"
-LOST = ("sluicegate-id", "sluicegate-shard", "sluicegate-seq", "sluicegate-retried-from", RETRIED_FOR)
-"""Headers that are not sent back: with the old shard and number a receiving agent would drop the record as a repeat."""
 
 
 class Letter(NamedTuple):
@@ -119,35 +140,31 @@ def letters(records: Iterable[Record], app: str, agents: Sequence[str], mac: Mac
 
 def _letter(record: Record, app: str, mac: Mac | None) -> Letter | None:
     """The letter; None: the record is no dead letter of this app."""
-    found = headers(record)
-    said = {name: (value or b"").decode("utf-8", "replace") for name, value in found if name.startswith("sluicegate-")}
-    item = said.get("sluicegate-dead-item", "")
-    try:
-        if said["sluicegate-dead-app"] != app:
-            return None
-        id, (agent, topic, *words) = said["sluicegate-id"], (said[f"sluicegate-dead-{name}"] for name in SAID)
-        number, offset, stage, reason, error, attempts = words
-        whole = not item and "sluicegate-first" in said
-        place = topic, int(number), int(offset), int(item) if item else None, whole
-        rekeyed = said.get("sluicegate-dead-read", ""), said.get("sluicegate-dead-rekeyed-by", "")
-        content = record.key(), record.value(), found
-        proven = mac is None or mac.proves(record)
-        return Letter(id, agent, *place, stage, reason, error, attempts, timestamp(record), *content, *rekeyed, proven)
-    except (KeyError, ValueError):
+    pairs = headers(record)
+    named = by_name(pairs)
+    place, item = named.dead_place(), named.get(DEAD_ITEM)
+    if place is None or not named.keys() >= LETTER_HEADERS or named.text(DEAD_APP) != app:
         return None
+    try:
+        index = None if item is None else int(item)
+    except ValueError:
+        return None
+    why = named.text(DEAD_STAGE), named.text(DEAD_REASON), named.text(DEAD_ERROR), named.text(DEAD_ATTEMPTS)
+    content = record.key(), record.value(), pairs
+    rekeyed = named.text(DEAD_READ), named.text(DEAD_REKEYED_BY)
+    proven = mac is None or mac.proves(record)
+    id, agent, whole = named.text(ID), named.text(DEAD_AGENT), index is None and FIRST in named
+    return Letter(id, agent, *place, index, whole, *why, timestamp(record), *content, *rekeyed, proven)
 
 
 def original(letter: Letter, app: str, number: int, partition: int) -> OutboxRow:
     """The original record as row `number` for this partition, with an id of its own, for its agent alone."""
     mine: Headers = [
-        ("sluicegate-id", retry_id(letter.id, number).encode()),
-        ("sluicegate-retried-from", letter.place.encode("utf-8")),
+        (ID, retry_id(letter.id, number).encode()),
+        (RETRIED_FROM, letter.place.encode("utf-8")),
         (RETRIED_FOR, addressee(app, letter.rekeyed_by or letter.agent)),
     ]
-    restored = (
-        (name.removeprefix("dead-") if name.startswith(RENAMED) else name, value) for name, value in _its_own(letter)
-    )
-    kept = [(name, value) for name, value in restored if name not in LOST]
+    kept = [header for header in restored(_its_own(letter)) if header[0] not in NOT_RETRIED]
     return OutboxRow(
         number, "", retry_id(letter.id, number), letter.topic, partition, letter.key, letter.value, [*kept, *mine]
     )
@@ -158,23 +175,22 @@ def _its_own(letter: Letter) -> Headers:
     carries the group's headers, and its own are unknown."""
     if letter.item is not None:
         return []
-    before = takewhile(lambda header: not header[0].startswith("sluicegate-dead-"), letter.headers)
-    return [each for each in before if not each[0].startswith("sluicegate-")]
+    before = takewhile(lambda header: not header[0].startswith(DEAD), letter.headers)
+    return others(list(before))
 
 
 def completed(letter: Letter, source: RetryTopics) -> Letter:
     """The letter with the whole record, which is read from its topic where the letter has only its beginning. Raises
     RecordGone and SystemNotReady."""
-    told = dict(letter.headers)
-    if CUT not in told:
+    named = by_name(letter.headers)
+    if DEAD_CUT not in named:
         return letter
     place = letter.topic, letter.partition
     record = next(iter(source.since({place: letter.offset})), None)
-    if record is None or record.offset() != letter.offset or digest(record.value()) != told.get(DIGEST):
-        what = f"the letter has only the beginning of the record ({(told.get(SIZE) or b'').decode()} bytes)"
+    if record is None or record.offset() != letter.offset or digest(record.value()) != named.get(DEAD_DIGEST):
+        what = f"the letter has only the beginning of the record ({named.text(DEAD_SIZE)} bytes)"
         raise RecordGone(f"{what}, and the record is gone from its topic: it cannot be sent")
-    its = [(f"dead-{name}" if name.startswith("sluicegate-") else name, value) for name, value in headers(record)]
-    return letter._replace(key=record.key(), value=record.value(), headers=its)
+    return letter._replace(key=record.key(), value=record.value(), headers=renamed(headers(record)))
 
 
 class Retried(NamedTuple):
@@ -366,6 +382,6 @@ def _arrived(
         value.decode("ascii", "replace")
         for record in source.since(starts)
         for name, value in headers(record)
-        if name == "sluicegate-id" and value
+        if name == ID and value
     )
     return ids.intersection(came)

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from sluicegate.streams.agent import App
+from sluicegate.streams.contracts.headers import DEAD_CUT, DEAD_DIGEST, by_name, renamed
 from sluicegate.streams.contracts.record import Record, headers
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.operations.dead_letters import LeftOut, Letter, RetryTopics
-from sluicegate.streams.outbox.sizes import CUT, DIGEST, digest
+from sluicegate.streams.outbox.sizes import digest
 
 GAP = 1_000  # records that are read on the way to the next letter; behind more of them reading begins anew
 UNPROVEN = (
@@ -119,13 +120,12 @@ def _of_partition(source: RetryTopics, where: TopicPartition, offsets: deque[int
 
 def same(letter: Letter, record: Record) -> bool:
     """Whether the letter is about this record. A letter that was cut holds its digest."""
-    told = dict(letter.headers)
-    if CUT in told:
-        return digest(record.value()) == told.get(DIGEST)
+    named = by_name(letter.headers)
+    if DEAD_CUT in named:
+        return digest(record.value()) == named.get(DEAD_DIGEST)
     return (letter.key, letter.value) == (record.key(), record.value())
 
 
 def whole(letter: Letter, record: Record) -> Letter:
     """The letter with key, value and headers of the record."""
-    its = [(f"dead-{name}" if name.startswith("sluicegate-") else name, value) for name, value in headers(record)]
-    return letter._replace(key=record.key(), value=record.value(), headers=its)
+    return letter._replace(key=record.key(), value=record.value(), headers=renamed(headers(record)))

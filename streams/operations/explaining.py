@@ -3,17 +3,32 @@
 Pure: the caller reads the topics. Nothing is claimed or written.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from sluicegate.streams.agent import Agent
+from sluicegate.streams.aggregation import layout
 from sluicegate.streams.aggregation.accept import accept
 from sluicegate.streams.aggregation.events import GroupEnded
 from sluicegate.streams.aggregation.events_read import as_read
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.layout import FIRST, LAST
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.aggregation.taking import taken
+from sluicegate.streams.contracts.headers import (
+    AGENT,
+    COUNT,
+    DEAD_AGENT,
+    DEAD_OFFSET,
+    FIRE,
+    FIRST,
+    ID,
+    LAST,
+    REASON,
+    WINDOW,
+    MessageHeaders,
+    UnreadableHeader,
+    by_name,
+)
 from sluicegate.streams.contracts.ids import fire_ids
 from sluicegate.streams.contracts.record import Record, headers
 from sluicegate.streams.contracts.stores import TopicPartition
@@ -23,7 +38,6 @@ from sluicegate.streams.outbox.rows import timestamp
 from sluicegate.streams.reading.addressed import for_us
 from sluicegate.streams.reading.dedupe import DuplicateFilter, IdRule
 from sluicegate.streams.reading.receive import ReceivedShards
-from sluicegate.streams.units import moment
 from sluicegate.streams.windows.opening import window_of
 
 
@@ -64,13 +78,12 @@ class Explained(NamedTuple):
 def output(records: Iterable[Record], id: str) -> ExplainedOutput | None:
     """The first record that has this output id, or, when none has, this fire id."""
     found = None
-    wanted = id.encode()
     for record in records:
-        said = dict(headers(record))
-        if said.get("sluicegate-id") == wanted:
-            return _output(record, said)
-        if found is None and said.get("sluicegate-fire") == wanted:
-            found = _output(record, said)
+        named = by_name(headers(record))
+        if named.text(ID) == id:
+            return _output(record, named)
+        if found is None and named.text(FIRE) == id:
+            found = _output(record, named)
     return found
 
 
@@ -84,44 +97,23 @@ def told(sent: ExplainedOutput, history: Iterable[Record]) -> ExplainedOutput:
     )
 
 
-def _output(record: Record, said: Mapping[str, bytes | None]) -> ExplainedOutput:
-    text = {
-        name: (value or b"").decode("utf-8", "replace")
-        for name, value in said.items()
-        if name.startswith("sluicegate-")
-    }
+def _output(record: Record, named: MessageHeaders) -> ExplainedOutput:
     place = f"{record.topic()}/{record.partition()}/{record.offset()}"
-    known = text.get("sluicegate-id", ""), text.get("sluicegate-fire", "")
-    first, last = _place(text.get("sluicegate-first", "")), _place(text.get("sluicegate-last", ""))
-    if first is None and "sluicegate-dead-offset" in text:
-        dead = _place("/".join(text.get(f"sluicegate-dead-{name}", "") for name in ("topic", "partition", "offset")))
-        return ExplainedOutput(
-            place, *known, text.get("sluicegate-dead-agent", ""), "dead-letter", 1, record.key(), dead
-        )
-    count = text.get("sluicegate-count", "")
-    span = OffsetSpan(first.source, first.first, last.last) if first and last else None
-    number = int(count) if count.isdigit() else None
+    known = named.text(ID), named.text(FIRE)
+    first, last = named.place(FIRST), named.place(LAST)
+    if first is None and DEAD_OFFSET in named:
+        dead = named.dead_place()
+        span = None if dead is None else OffsetSpan(dead[:2], dead[2], dead[2])
+        return ExplainedOutput(place, *known, named.text(DEAD_AGENT), "dead-letter", 1, record.key(), span)
+    span = OffsetSpan(first[:2], first[2], last[2]) if first and last else None
+    try:
+        number = named.integer(COUNT) if COUNT in named else None
+        window = named.window() if WINDOW in named else None
+    except UnreadableHeader:
+        number = window = None
     return ExplainedOutput(
-        place,
-        *known,
-        text.get("sluicegate-agent", ""),
-        text.get("sluicegate-reason", "sent"),
-        number,
-        record.key(),
-        span,
-        _window(text.get("sluicegate-window", "")),
+        place, *known, named.text(AGENT), named.text(REASON) or "sent", number, record.key(), span, window
     )
-
-
-def _window(text: str) -> tuple[int, int] | None:
-    start, end = (moment(each) for each in (*text.split("/"), "")[:2])
-    return None if start is None or end is None else (round(1000 * start), round(1000 * end))
-
-
-def _place(text: str) -> OffsetSpan | None:
-    topic, _, rest = text.partition("/")
-    number, _, offset = rest.partition("/")
-    return OffsetSpan((topic, int(number)), int(offset), int(offset)) if number.isdigit() and offset.isdigit() else None
 
 
 def first_of(fire: str, partition: Partition, topic_id: str, low: int, high: int) -> int | None:
@@ -220,7 +212,7 @@ class GroupHistory:
         fired = [event.fire for event in self._groups.drain() if isinstance(event, GroupEnded)]
         state = self._groups.states.get(key)
         ends = [(fire.first, fire.last) for fire in fired] + (
-            [(state[FIRST], state[LAST])] if state is not None else []
+            [(state[layout.FIRST], state[layout.LAST])] if state is not None else []
         )
         return any(last == record.offset() and (first == self._first or not self._opens) for first, last in ends)
 

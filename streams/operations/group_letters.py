@@ -21,6 +21,21 @@ from sluicegate.streams.aggregation.events import WHOLE, Closing, Fire
 from sluicegate.streams.aggregation.events_read import as_read
 from sluicegate.streams.aggregation.results import WINDOWED
 from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.contracts.headers import (
+    COUNT,
+    DEAD_CUT,
+    DEAD_RETRIES,
+    DEAD_TIMESTAMP,
+    FIRE,
+    FIRST,
+    LAST,
+    REASON,
+    REVISION,
+    WINDOW,
+    MessageHeaders,
+    UnreadableHeader,
+    by_name,
+)
 from sluicegate.streams.contracts.ids import output_id, retry_id
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import TopicPartition
@@ -29,7 +44,6 @@ from sluicegate.streams.operations.dead_letters import Letter
 from sluicegate.streams.operations.explaining import GroupHistory
 from sluicegate.streams.operations.rebuild import UnendingGroups, unending
 from sluicegate.streams.outbox.rows import letters_codec
-from sluicegate.streams.outbox.sizes import CUT
 from sluicegate.streams.reducers import BEYOND
 
 REPLAY = "`sluicegate replay` computes its result from its topic"
@@ -45,16 +59,16 @@ class Unrepairable(Exception):
 def group(app: str, agent: Agent, letter: Letter, read: ReadRange) -> Fire:
     """The completed group, with what a retry has to decide about it. Raises Unrepairable and SystemNotReady."""
     again = _again(agent, letter)
-    headers = {name: (value or b"").decode() for name, value in letter.headers}
+    headers = by_name(letter.headers)
     try:
         fire = _without_values(agent, letter, headers, again)
-        if letter.value is None or letter.reason == "overflow" or CUT in headers:
+        if letter.value is None or letter.reason == "overflow" or DEAD_CUT in headers:
             return msgspec.structs.replace(fire, values=_counted(app, agent, letter, fire, read))
         known = _of_document(agent, letter.value)
         if letter.stage == "crash" and not known["values"].keys() >= _computed(agent):
             known["values"] = _counted(app, agent, letter, fire, read)
         return msgspec.structs.replace(fire, **known)
-    except (msgspec.MsgspecError, LookupError, ValueError, TypeError) as error:
+    except (msgspec.MsgspecError, LookupError, ValueError, TypeError, UnreadableHeader) as error:
         raise Unrepairable(f"its letter does not hold the group ({type(error).__name__}); {REPLAY}") from error
 
 
@@ -71,8 +85,8 @@ def _again(agent: Agent, letter: Letter) -> int | None:
 
 def _index(agent: Agent, letter: Letter) -> int:
     """The index of the output that could not be written: the others of the group were sent. Raises Unrepairable."""
-    headers = dict(letter.headers)
-    fire, retries = (headers.get("sluicegate-fire") or b"").decode(), _retries(headers.get("sluicegate-dead-retries"))
+    headers = by_name(letter.headers)
+    fire, retries = headers.text(FIRE), _retries(headers)
     for index in range(max(1, len(agent.outputs))):
         identity = output_id(fire, index)
         if letter.id == (retry_id(identity, retries) if retries else identity):
@@ -80,26 +94,25 @@ def _index(agent: Agent, letter: Letter) -> int:
     raise Unrepairable("it is about a message of the history, or about an output that the file lacks now")
 
 
-def _retries(text: bytes | None) -> int:
-    return int(text or 0)
+def _retries(headers: MessageHeaders) -> int:
+    return headers.integer(DEAD_RETRIES) if DEAD_RETRIES in headers else 0
 
 
-def _without_values(agent: Agent, letter: Letter, headers: dict[str, str], again: int | None) -> Fire:
-    first, last = (int(headers[f"sluicegate-{which}"].rpartition("/")[2]) for which in ("first", "last"))
-    opened = _seconds(headers["sluicegate-dead-timestamp"])
+def _without_values(agent: Agent, letter: Letter, headers: MessageHeaders, again: int | None) -> Fire:
+    opened = _seconds(headers.text(DEAD_TIMESTAMP))
     return Fire(
         letter.key or b"",
-        int(headers["sluicegate-count"]),
-        headers["sluicegate-reason"],
-        first,
-        last,
+        headers.integer(COUNT),
+        headers.text(REASON),
+        headers.offset(FIRST),
+        headers.offset(LAST),
         opened,
         max(opened, letter.at),
-        headers.get("traceparent"),
+        headers.text("traceparent") or None,
         {},
-        tuple(int(each) for each in headers.get("sluicegate-removed", "").split(",") if each),
+        headers.removed(),
         window=_window(agent, headers),
-        retries=int(headers.get("sluicegate-dead-retries", 0)) + 1,
+        retries=_retries(headers) + 1,
         again=again,
     )
 
@@ -117,15 +130,15 @@ def _computed(agent: Agent) -> set[str]:
     return {reducer.name for reducer in (agent.aggregation.compute if agent.aggregation is not None else ())}
 
 
-def _window(agent: Agent, headers: dict[str, str]) -> Closing | None:
-    if "sluicegate-window" not in headers:
+def _window(agent: Agent, headers: MessageHeaders) -> Closing | None:
+    if WINDOW not in headers:
         return None
-    start, end = (round(_seconds(each) * 1000) for each in headers["sluicegate-window"].split("/"))
-    by, *rests = headers.get("sluicegate-closed", "").split("/")
-    following, watermark = (int(each) for each in (*rests, *("-1", "0")[len(rests) :]))
+    start, end = headers.window()
+    by, rests = headers.closed()
+    following, watermark = (*rests, *(-1, 0)[len(rests) :])
     window = agent.aggregation.window if agent.aggregation is not None else None
     shared = window is not None and window.kind == "hopping"
-    return Closing(start, end, by, watermark, int(headers["sluicegate-revision"]), following, shared)
+    return Closing(start, end, by, watermark, headers.integer(REVISION), following, shared)
 
 
 def _seconds(text: str) -> float:

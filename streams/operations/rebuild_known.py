@@ -8,15 +8,31 @@ name are recognized.
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
+from sluicegate.streams.contracts.headers import (
+    CLOSED,
+    COUNT,
+    DEAD_OFFSET,
+    DEAD_STAGE,
+    DEAD_TOPIC,
+    FIRE,
+    FIRST,
+    ID,
+    LAST,
+    NUMBER,
+    REASON,
+    SHARD,
+    WINDOW,
+    MessageHeaders,
+    UnreadableHeader,
+    by_name,
+)
 from sluicegate.streams.contracts.ids import dead_ids, fire_ids
 from sluicegate.streams.contracts.record import Record, headers
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.errors import ConfigurationError
-from sluicegate.streams.units import moment
 from sluicegate.streams.windows.tumbling import name
 
-OurHeaders = dict[str, bytes | None]
-AT_ITS_LAST = (b"count", b"until")
+AT_ITS_LAST = ("count", "until")
 """Reasons of results that were completed by their last record."""
 AFTER_ITS_TIME = (b"limit", b"too-large", b"reducer")
 """Reasons of the stage `aggregate` by which a record is refused after its event time was read."""
@@ -79,50 +95,46 @@ class KnownOutputs:
         self.end = -1
         self.number = 0  # the highest of the outbox
 
-    def take(self, record: Record, said: OurHeaders, rekeys: bool, handled: bool = False) -> None:
+    def take(self, record: Record, named: MessageHeaders, rekeys: bool, handled: bool = False) -> None:
         """Note a message about this partition. With `handled`, a handler sends messages as well. Raises
-        ConfigurationError when its headers cannot be read."""
-        self.number = max(self.number, _integer(record, said, "sluicegate-seq"))
-        if said.get("sluicegate-dead-stage") == b"handler" and "sluicegate-first" in said:
+        UnreadableHeader, and ConfigurationError for a result that contradicts another one."""
+        self.number = max(self.number, named.integer(NUMBER))
+        if named.text(DEAD_STAGE) == "handler" and FIRST in named:
             return  # the history tells of the group
-        if "sluicegate-first" in said:
-            self._result(record, said)
-        elif "sluicegate-dead-offset" in said:
-            offset = (
-                _offset(record, said, "sluicegate-dead-read")
-                if "sluicegate-dead-read" in said
-                else _integer(record, said, "sluicegate-dead-offset")
-            )
-            if said.get("sluicegate-id") == self._dead_id(offset).encode():
+        if FIRST in named:
+            self._result(record, named)
+        elif DEAD_OFFSET in named:
+            offset = named.dead_offset()
+            if named.text(ID) == self._dead_id(offset):
                 self.end = max(self.end, offset + 1)
                 self.dead.add(offset)
-                if _moved_the_watermark(said):
+                if _moved_the_watermark(named):
                     self.timed.add(offset)
                 self.letters[record.partition()] = min(self.letters.get(record.partition(), offset), offset)
-        elif rekeys and (fire := said.get("sluicegate-fire")):
-            self.sent[fire.decode("ascii", "replace")] = record.partition()
+        elif rekeys and (fire := named.text(FIRE)):
+            self.sent[fire] = record.partition()
         elif not handled:
-            raise _unsaid(record, "sluicegate-first")
+            raise UnreadableHeader(FIRST)
 
-    def _result(self, record: Record, said: OurHeaders) -> None:
-        first, last = (_offset(record, said, name) for name in ("sluicegate-first", "sluicegate-last"))
-        if said.get("sluicegate-fire") != self._fire_id(first).encode():
+    def _result(self, record: Record, named: MessageHeaders) -> None:
+        first, last = named.offset(FIRST), named.offset(LAST)
+        if named.text(FIRE) != self._fire_id(first):
             return  # about an earlier topic with the same name
         self.end = max(self.end, last + 1)
-        of_results = "sluicegate-dead-topic" not in said and record.topic() != self.history
-        if of_results and said.get("sluicegate-reason") in AT_ITS_LAST:
+        of_results = DEAD_TOPIC not in named and record.topic() != self.history
+        if of_results and named.text(REASON) in AT_ITS_LAST:
             self._decided(record.partition(), last)
         group = record.key() or b""
-        if said.get("sluicegate-window"):
-            start, end = _window(record, said)
+        if WINDOW in named:
+            start, end = named.window()
             group = name(start, group)
-            self._closed(record, said, of_results, (end, first))
+            self._closed(record, named, of_results, (end, first))
         if last < self.begin:
             return
         if first < self.begin:
             self.crossing[group] = max(self.crossing.get(group, -1), last)
             return
-        result = Result(last, _integer(record, said, "sluicegate-count"))
+        result = Result(last, named.integer(COUNT))
         if self.results.setdefault(first, result) != result:
             raise ConfigurationError(
                 f"{_place(record)}: two results begin with record {first} of "
@@ -130,16 +142,16 @@ class KnownOutputs:
                 "the store had lost acknowledged writes before; what is true cannot be told from the topic"
             )
 
-    def _closed(self, record: Record, said: OurHeaders, of_results: bool, window: tuple[int, int]) -> None:
+    def _closed(self, record: Record, named: MessageHeaders, of_results: bool, window: tuple[int, int]) -> None:
         """Note what closed a window."""
-        by, *rests = (said.get("sluicegate-closed") or b"").split(b"/")
-        if not all(each.isdigit() and len(each) <= 18 for each in rests):
-            raise _unsaid(record, "sluicegate-closed")
+        by, rests = named.closed()
+        if any(number < 0 for number in rests):
+            raise UnreadableHeader(CLOSED)
         if rests:
-            self.end = max(self.end, int(rests[0]))
-        if by == b"idle" and len(rests) == 2:
-            self.silences.add((int(rests[0]), int(rests[1])))
-        if of_results and by in (b"event", b"idle"):
+            self.end = max(self.end, rests[0])
+        if by == "idle" and len(rests) == 2:
+            self.silences.add((rests[0], rests[1]))
+        if of_results and by in ("event", "idle"):
             place = record.partition()
             self.closed[place] = max(self.closed.get(place, window), window)
 
@@ -172,49 +184,25 @@ class Messages:
 
     def take(self, record: Record) -> None:
         """Raises ConfigurationError."""
-        said: OurHeaders = dict(headers(record))
-        shard = said.get("sluicegate-shard") or b""
-        if not shard and record.topic() in self._results:
-            raise _unsaid(record, "sluicegate-shard")
+        named = by_name(headers(record))
+        shard = named.raw(SHARD)
         known = self._known.get(shard.rpartition(b">")[0])
-        if known is not None:
-            known.take(record, said, self._rekeys, self._handled)
+        try:
+            if not shard and record.topic() in self._results:
+                raise UnreadableHeader(SHARD)
+            if known is not None:
+                known.take(record, named, self._rekeys, self._handled)
+        except UnreadableHeader as error:
+            raise ConfigurationError(
+                f"{_place(record)}: the message has no header {error.name} that can be read, so the topic does not "
+                "tell which input is done; restore the store, or start the agent under another name"
+            ) from None
 
 
-def _moved_the_watermark(said: OurHeaders) -> bool:
+def _moved_the_watermark(named: MessageHeaders) -> bool:
     """Whether a dead letter was refused after its event time was read."""
-    stage, reason, clause = (said.get(f"sluicegate-dead-{each}") for each in ("stage", "reason", "clause"))
+    stage, reason, clause = named.failure()
     return (stage == b"aggregate" and reason in AFTER_ITS_TIME) or (stage == b"expression" and clause == b"until")
-
-
-def _window(record: Record, said: OurHeaders) -> tuple[int, int]:
-    """Its start and end, in milliseconds since 1970."""
-    texts = (said.get("sluicegate-window") or b"").decode("ascii", "replace").split("/")
-    times = [round(at * 1000) for each in texts if (at := moment(each)) is not None]
-    if len(times) != 2 or len(texts) != 2:
-        raise _unsaid(record, "sluicegate-window")
-    return times[0], times[1]
-
-
-def _integer(record: Record, said: OurHeaders, name: str) -> int:
-    text = said.get(name) or b""
-    if not text.isdigit() or len(text) > 18:
-        raise _unsaid(record, name)
-    return int(text)
-
-
-def _offset(record: Record, said: OurHeaders, name: str) -> int:
-    """Of `topic/partition/offset`."""
-    number = (said.get(name) or b"").rpartition(b"/")[2]
-    return _integer(record, {name: number}, name)
-
-
-def _unsaid(record: Record, name: str) -> ConfigurationError:
-    return ConfigurationError(
-        f"{_place(record)}: the message has no header {name} that can be read, so the topic does not tell which "
-        "input is done; "
-        "restore the store, or start the agent under another name"
-    )
 
 
 def _place(record: Record) -> str:

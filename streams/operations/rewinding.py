@@ -15,6 +15,7 @@ import msgspec
 
 from sluicegate.streams import failpoints, formats
 from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.contracts.headers import NUMBER, REPLACES, SHARD, by_name
 from sluicegate.streams.contracts.record import Record, headers
 from sluicegate.streams.contracts.stores import BatchReports, OutputFacts, Store
 from sluicegate.streams.contracts.values import NOBODY, Changes, Claim, OutboxRow, Partition, Source
@@ -258,9 +259,9 @@ class Rewinding:
         prefix, sent = "{}/{}/{}/{}>".format(*claim.partition).encode(), set[int]()
         for number, (low, high) in enumerate(self._history.spans(into)):
             for records in self._history.read(into, number, low, high):
-                for said in map(dict, map(headers, records)):
-                    if (said.get("sluicegate-shard") or b"").startswith(prefix):
-                        sent.add(int(said.get("sluicegate-seq") or b"0"))
+                for named in map(by_name, map(headers, records)):
+                    if named.raw(SHARD).startswith(prefix):
+                        sent.add(named.integer(NUMBER))
         return waiting & sent
 
 
@@ -349,8 +350,8 @@ _NO_OUTPUTS = hashlib.sha256().hexdigest()
 
 
 def _content(row: OutboxRow) -> bytes:
-    said = dict(row.headers)
-    return msgspec.msgpack.encode((row.id, row.topic, row.key, row.value, said.get("sluicegate-replaces")))
+    replaces = by_name(row.headers).get(REPLACES)
+    return msgspec.msgpack.encode((row.id, row.topic, row.key, row.value, replaces))
 
 
 def _changed(partition: Partition) -> ConfigurationError:

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.aggregation.entry import unpacked
 from sluicegate.streams.aggregation.layout import COUNT, FIRST, LAST, OPENED
+from sluicegate.streams.contracts.headers import SHARD, by_name
 from sluicegate.streams.contracts.record import Record, headers
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Partition, PartitionView, TopicFacts
@@ -185,16 +186,16 @@ class Shadowing:
         for topic, number, (low, high) in spans:
             for records in self._history.read(topic, number, low, high):
                 for record in records:
-                    said = dict(headers(record))
-                    shard = said.get("sluicegate-shard") or b""
+                    named = by_name(headers(record))
+                    shard = named.raw(SHARD)
                     place = f"{topic}/{number}/{record.offset()}"
                     if not shard and topic in outputs:
                         raise ConfigurationError(
-                            f"{place}: the message has no header sluicegate-shard: another program writes to the "
+                            f"{place}: the message has no header {SHARD}: another program writes to the "
                             "topic, so what the agent published cannot be compared"
                         )
                     if about := known.get(shard.rpartition(b">")[0]):
-                        about.take(topic, number, place, record.key(), record.value(), said)
+                        about.take(topic, number, place, record.key(), record.value(), named)
                 self._watch.read(len(records))
         return {(topic, number) for topic, number, (low, _) in spans if low > 0}
 

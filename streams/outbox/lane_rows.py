@@ -4,6 +4,7 @@ import zlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from sluicegate.streams.contracts.headers import ID, NUMBER, OF_ROW, SHARD
 from sluicegate.streams.contracts.lane_row import LaneRow
 from sluicegate.streams.contracts.lanes import MOST_LANES
 from sluicegate.streams.contracts.mac import Mac
@@ -12,15 +13,14 @@ from sluicegate.streams.contracts.stores import OutputFacts
 from sluicegate.streams.contracts.values import OutboxRow
 from sluicegate.streams.errors import SystemNotReady, TopicMissing
 
-OURS = frozenset(("sluicegate-id", "sluicegate-shard", "sluicegate-seq"))
-SHARD = b"outbox/"
+OUTBOX = b"outbox/"
 KEYS = 50_000  # whose partitions are remembered
 
 
 def lane_of(row: OutboxRow) -> int:
     """The lane of a row that was made here; -1: rows without order."""
-    shard = next((value for name, value in row.headers if name == "sluicegate-shard" and value is not None), b"")
-    return int(shard[len(SHARD) : shard.index(b">")]) if shard else -1
+    shard = next((value for name, value in row.headers if name == SHARD and value is not None), b"")
+    return int(shard[len(OUTBOX) : shard.index(b">")]) if shard else -1
 
 
 class Sendable(NamedTuple):
@@ -92,13 +92,9 @@ class LaneRows:
             place = places.get(key, -1) if key is not None else zlib.crc32(identity) % count
             if place < 0 and key is not None:
                 place = self._place(key, count)
-            headers: list[tuple[str, bytes | None]] = [
-                ("sluicegate-id", identity),
-                shard,
-                ("sluicegate-seq", b"%d" % number),
-            ]
+            headers: list[tuple[str, bytes | None]] = [(ID, identity), shard, (NUMBER, b"%d" % number)]
             if row.headers:
-                headers += [header for header in row.headers if header[0] not in OURS]
+                headers += [header for header in row.headers if header[0] not in OF_ROW]
             rows.append(OutboxRow(number, "", row.id, topic, place, key, row.value, headers))
         return rows
 
@@ -121,11 +117,11 @@ class LaneRows:
     def _made(self, number: int, row: LaneRow, lane: int, count: int) -> OutboxRow:
         key, topic, identity = row.key, row.topic, row.id.encode()
         place = self._place(key, count) if key is not None else zlib.crc32(identity) % count
-        headers: list[tuple[str, bytes | None]] = [("sluicegate-id", identity)]
+        headers: list[tuple[str, bytes | None]] = [(ID, identity)]
         if lane >= 0:
-            headers = [("sluicegate-id", identity), self._shard(lane, topic), ("sluicegate-seq", b"%d" % number)]
+            headers = [(ID, identity), self._shard(lane, topic), (NUMBER, b"%d" % number)]
         if row.headers:
-            headers += [header for header in row.headers if header[0] not in OURS]
+            headers += [header for header in row.headers if header[0] not in OF_ROW]
         return OutboxRow(number, "", row.id, topic, place, key, row.value, headers)
 
     def _place(self, key: bytes, count: int) -> int:
@@ -141,5 +137,5 @@ class LaneRows:
     def _shard(self, lane: int, topic: str) -> tuple[str, bytes]:
         shard = self._shards.get((lane, topic))
         if shard is None:
-            shard = self._shards[lane, topic] = "sluicegate-shard", SHARD + f"{lane}>{topic}#{self._source}".encode()
+            shard = self._shards[lane, topic] = SHARD, OUTBOX + f"{lane}>{topic}#{self._source}".encode()
         return shard

@@ -26,6 +26,27 @@ from sluicegate.streams.aggregation.events import (
 from sluicegate.streams.aggregation.group_faults import fault
 from sluicegate.streams.aggregation.results import document, rfc3339
 from sluicegate.streams.causes import cause
+from sluicegate.streams.contracts.headers import (
+    AGENT,
+    COUNT,
+    DEAD,
+    DEAD_ERROR,
+    DEAD_ITEM,
+    DEAD_READ,
+    DEAD_REKEYED_BY,
+    DEAD_RETRIES,
+    FIRE,
+    FIRST,
+    ID,
+    LAST,
+    NUMBER,
+    REASON,
+    REMOVED,
+    RULE,
+    SHARD,
+    renamed,
+    window_headers,
+)
 from sluicegate.streams.contracts.ids import Identify, dead_ids, fire_ids, history_id, output_id, retry_id
 from sluicegate.streams.contracts.origin import OriginalRecord, original
 from sluicegate.streams.contracts.record import Header, Record
@@ -43,7 +64,7 @@ from sluicegate.streams.windows.marks import of_mark
 LONGEST_WHERE = 300  # characters of a position in the user's code
 LONGEST_ERROR = 1000  # characters of an error text
 OVERHEAD = 1024  # bytes that headers and framing may add to a message
-ERROR, OF_CONNECT = "sluicegate-dead-error", "__connect.errors.exception.message"
+OF_CONNECT = "__connect.errors.exception.message"
 WhyDead = tuple[str, str, str, int, str, str]
 """Stage, reason, error, attempts, the place in the user's code, and the clause."""
 NO_DESTINATION: WhyDead = ("produce", "no-destination", "the agent has no `to`", 1, "", "")
@@ -107,7 +128,7 @@ class Rows:
         self._to = target(agent.to.topic, codec, agent.to.envelope) if agent.to else None
         self._name = agent.name.encode()
         self._place = b"%s/%d/" % (partition.topic.encode(), partition.number)
-        self._rule: Header = ("sluicegate-rule", rule_of(agent).short.encode())
+        self._rule: Header = (RULE, rule_of(agent).short.encode())
         self.under_rule = True
         self.begin("", 0, "")
 
@@ -156,11 +177,7 @@ class Rows:
         return rows
 
     def _sent(self, sent: Sent) -> OutboxRow:
-        headers: list[Header] = [
-            *sent.headers,
-            ("sluicegate-fire", sent.fire.encode()),
-            ("sluicegate-agent", self._name),
-        ]
+        headers: list[Header] = [*sent.headers, (FIRE, sent.fire.encode()), (AGENT, self._name)]
         if sent.trace is not None and not any(name == "traceparent" for name, _ in headers):
             headers.append(("traceparent", sent.trace.encode("ascii", "replace")))
         identity, value = output_id(sent.fire, sent.index), sent.value
@@ -229,12 +246,12 @@ class Rows:
         """`rule` is as in GroupEnded."""
         where = self._place
         headers: list[Header] = [
-            ("sluicegate-fire", self.fire_id(fire.number).encode()),
-            ("sluicegate-reason", fire.reason.encode()),
-            ("sluicegate-count", b"%d" % fire.count),
-            ("sluicegate-first", b"%s%d" % (where, fire.first)),
-            ("sluicegate-last", b"%s%d" % (where, fire.last)),
-            ("sluicegate-agent", self._name),
+            (FIRE, self.fire_id(fire.number).encode()),
+            (REASON, fire.reason.encode()),
+            (COUNT, b"%d" % fire.count),
+            (FIRST, b"%s%d" % (where, fire.first)),
+            (LAST, b"%s%d" % (where, fire.last)),
+            (AGENT, self._name),
         ]
         if rule is None and self.under_rule:
             headers.append(self._rule)
@@ -249,7 +266,7 @@ class Rows:
     def _marks(self, mark: TimeMark) -> list[OutboxRow]:
         """One for each partition of the topic."""
         topic, identify = self._agent.outputs[0].topic, self.fire_id
-        headers: list[Header] = [*of_mark(mark, *self._partition[2:]), ("sluicegate-agent", self._name)]
+        headers: list[Header] = [*of_mark(mark, *self._partition[2:]), (AGENT, self._name)]
         return [
             self._row(output_id(identify(mark.offset), -1 - self.number), topic, None, None, headers, place)
             for place in range(self._facts.partitions(topic))
@@ -260,7 +277,7 @@ class Rows:
         index of the message."""
         fire, stage = bad.fire, "handler" if bad.reason == "bad-item" else "decode"
         headers = self._of_group(fire) + self._explained(stage, bad.reason, bad.error, fire.first, fire.opened)
-        headers.append(("sluicegate-dead-item", b"%d" % bad.index))
+        headers.append((DEAD_ITEM, b"%d" % bad.index))
         identity = output_id(self.fire_id(fire.number), -1 - bad.index)  # outputs of the fire count from 0
         return self._row(identity, self._agent.dead_letters, *cut(fire.key, bad.value, (), headers, self._most))
 
@@ -280,8 +297,10 @@ class Rows:
             records = f"its records are {fire.first} to {fire.last}, and on_error.produce is stop"
             raise ProduceStopped(f"{self._partition.topic}/{self._partition.number}: {shown or why}; {records}")
         error = f"{why}; its records are {fire.first} to {fire.last}"
-        if ERROR in dict(headers):  # a dead letter already, whose reason stays
-            headers = [(name, _and(text, error) if name in (ERROR, OF_CONNECT) else text) for name, text in headers]
+        if DEAD_ERROR in dict(headers):  # a dead letter already, whose reason stays
+            headers = [
+                (name, _and(text, error) if name in (DEAD_ERROR, OF_CONNECT) else text) for name, text in headers
+            ]
         else:
             headers += self._explained("produce", reason, error, fire.first, fire.opened, where=raised_at) + _mended(
                 fire
@@ -292,9 +311,7 @@ class Rows:
     def _dead(self, refused: Refused) -> OutboxRow:
         read, rekeyed = refused.record, self._original(refused.record)
         record: Record = rekeyed or read
-        its: list[Header] = [
-            (f"dead-{name}" if name.startswith("sluicegate-") else name, value) for name, value in headers_of(record)
-        ]
+        its = renamed(headers_of(record))
         ours = self._explained(
             refused.stage,
             refused.reason,
@@ -307,10 +324,7 @@ class Rows:
             rekeyed,
         )
         if rekeyed is not None:
-            ours += [
-                ("sluicegate-dead-rekeyed-by", rekeyed.agent.encode()),
-                ("sluicegate-dead-read", b"%s%d" % (self._place, read.offset())),
-            ]
+            ours += [(DEAD_REKEYED_BY, rekeyed.agent.encode()), (DEAD_READ, b"%s%d" % (self._place, read.offset()))]
         letter = cut(record.key(), record.value(), its, ours, self._most)
         return self._row(self._dead_id(read.offset()), self._agent.dead_letters, *letter)
 
@@ -349,9 +363,7 @@ class Rows:
             "agent": self._partition.agent,
             "version": version(),
         }
-        ours: list[Header] = [
-            (f"sluicegate-dead-{name}", text.encode("ascii", "replace")) for name, text in says.items()
-        ]
+        ours: list[Header] = [(f"{DEAD}{name}", text.encode("ascii", "replace")) for name, text in says.items()]
         if self._agent.dead_headers == "connect":
             texts = error[:LONGEST_ERROR], where[:LONGEST_WHERE]
             ours += connect_headers(place, offset, stage, reason, *texts)
@@ -373,11 +385,7 @@ class Rows:
             count = self._facts.partitions(topic)
             alone = zlib.crc32(shard.partition(b">")[0]) % count
             place = alone if key is None else self._facts.partition_of(key, count)
-        ours: list[Header] = [
-            ("sluicegate-id", identity.encode()),
-            ("sluicegate-shard", shard),
-            ("sluicegate-seq", b"%d" % self.number),
-        ]
+        ours: list[Header] = [(ID, identity.encode()), (SHARD, shard), (NUMBER, b"%d" % self.number)]
         return OutboxRow(self.number, self._lineage, identity, topic, place, key, value, ours + headers)
 
     def _shard(self, topic: str) -> bytes:
@@ -408,7 +416,7 @@ def shard_name(partition: Partition, topic: str, lineage: str) -> bytes:
 
 def renumbered(row: OutboxRow, partition: Partition, number: int, lineage: str) -> OutboxRow:
     """The same output as a new row, written under the claim `lineage`."""
-    ours = {"sluicegate-shard": shard_name(partition, row.topic, lineage), "sluicegate-seq": b"%d" % number}
+    ours = {SHARD: shard_name(partition, row.topic, lineage), NUMBER: b"%d" % number}
     headers = [(name, ours.get(name, value)) for name, value in row.headers]
     return OutboxRow(number, lineage, row.id, row.topic, row.partition, row.key, row.value, headers)
 
@@ -426,8 +434,8 @@ def contents(fire: Fire) -> Iterator[object]:
 def _mended(fire: Fire) -> list[Header]:
     """What a dead letter says of a group that lost messages, or that was retried: `dead retry` makes the group of it
     again."""
-    removed = [("sluicegate-removed", ",".join(map(str, fire.removed)).encode())] if fire.removed else []
-    retries = [("sluicegate-dead-retries", b"%d" % fire.retries)] if fire.retries else []
+    removed = [(REMOVED, ",".join(map(str, fire.removed)).encode())] if fire.removed else []
+    retries = [(DEAD_RETRIES, b"%d" % fire.retries)] if fire.retries else []
     return [*removed, *retries]
 
 
@@ -435,11 +443,8 @@ def _of_window(window: Closing) -> Iterator[Header]:
     """What the closing of the window rests on: for one that the owner's clock closed, also the offset of the next
     record, and for silence the watermark."""
     start, end = rfc3339(window.start / 1000), rfc3339(window.end / 1000)
-    yield "sluicegate-window", f"{start}/{end}".encode()
-    yield "sluicegate-revision", b"%d" % window.revision
-    rests = {"idle": f"/{window.next}/{window.watermark}", "at_most": f"/{window.next}"}
-    if window.by:
-        yield "sluicegate-closed", f"{window.by}{rests.get(window.by, '')}".encode()
+    rests = {"idle": (window.next, window.watermark), "at_most": (window.next,)}
+    return window_headers(f"{start}/{end}", window.revision, window.by, rests.get(window.by, ()))
 
 
 def _attribute(key: bytes | None) -> str:

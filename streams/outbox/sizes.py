@@ -4,13 +4,13 @@ import hashlib
 from collections.abc import Sequence
 
 from sluicegate.streams.agent import App
+from sluicegate.streams.contracts.headers import DEAD_CUT, DEAD_DIGEST, DEAD_SIZE
 from sluicegate.streams.contracts.record import Header
 
 MESSAGE_BYTES = 1_000_000  # librdkafka's default of message.max.bytes
 LARGEST = 4 * 1024 * 1024
 """The largest row of any store. MariaDB escapes the bytes of a value, which may double it, and takes 10 MiB; a document
 of MongoDB has 16 MiB."""
-SIZE, DIGEST, CUT = "sluicegate-dead-size", "sluicegate-dead-digest", "sluicegate-dead-cut"
 LONGEST_HEAD = 64 * 1024
 OF_ROWS = 512  # bytes of the headers that every row gets, and of framing
 PER_HEADER = 12  # bytes of framing
@@ -41,10 +41,10 @@ def cut(
         return key, value, [*its, *ours]
     head = max(0, min(LONGEST_HEAD, (most - size(None, None, ours)) // 4))
     parts = ["value"] if len(value or b"") > head else []
-    told: list[Header] = [(SIZE, b"%d" % len(value or b"")), (DIGEST, digest(value))]
+    told: list[Header] = [(DEAD_SIZE, b"%d" % len(value or b"")), (DEAD_DIGEST, digest(value))]
     if len(key or b"") > head:
         key, parts = None, [*parts, "key"]
     if size(None, None, its) - OF_ROWS > head:
         its, parts = (), [*parts, "headers"]
-    told.append((CUT, " ".join(parts).encode()))
+    told.append((DEAD_CUT, " ".join(parts).encode()))
     return key, None if value is None else value[:head], [*its, *ours, *told]

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from itertools import chain
 from operator import itemgetter
 
+from sluicegate.streams.contracts.headers import RETRIED_FOR
 from sluicegate.streams.contracts.record import Record, headers
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.reading.proof import HeaderProof
 
-RETRIED_FOR = "sluicegate-retried-for"
 TRUSTING = HeaderProof()
 
 

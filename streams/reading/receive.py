@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
-from sluicegate.streams.contracts.mac import NUMBER, SHARD, STATE
+from sluicegate.streams.contracts.headers import NUMBER, SHARD, STATE
 from sluicegate.streams.contracts.record import Record, headers
 from sluicegate.streams.reading.proof import HeaderProof
 

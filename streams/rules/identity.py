@@ -40,7 +40,7 @@ class AgentRule(NamedTuple):
 
     @property
     def short(self) -> str:
-        """The digest as users see it, and as the header `sluicegate-rule` carries it."""
+        """The digest as users see it, and as the header of a result carries it."""
         return self.digest[:SHOWN]
 
 

@@ -16,6 +16,7 @@ import msgspec
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.aggregation.events import Event, Fire, Refused
 from sluicegate.streams.aggregation.results import document, results
+from sluicegate.streams.contracts.headers import ID, REPLACES, REPLAY, RULE
 from sluicegate.streams.contracts.ids import output_id
 from sluicegate.streams.contracts.stores import OutputFacts
 from sluicegate.streams.contracts.values import OutboxRow
@@ -90,10 +91,10 @@ class Corrections:
         fire = f"{self._rows.fire_id(first)}~{self._number}"
         replaces = ",".join(name for live in reversed(shared) for name in live.outputs).encode()
         for index, row in enumerate(rows):
-            own = {"sluicegate-id": output_id(fire, index).encode(), "sluicegate-rule": self._digest}
+            own = {ID: output_id(fire, index).encode(), RULE: self._digest}
             headers = [(name, own.get(name, value)) for name, value in row.headers]
-            headers += [("sluicegate-replay", b"%d" % self._number), ("sluicegate-replaces", replaces)]
-            self._made.append(msgspec.structs.replace(row, id=own["sluicegate-id"].decode(), headers=headers))
+            headers += [(REPLAY, b"%d" % self._number), (REPLACES, replaces)]
+            self._made.append(msgspec.structs.replace(row, id=own[ID].decode(), headers=headers))
 
     def early(self, _live: PublishedResult, _why: str) -> None:
         pass

@@ -10,11 +10,12 @@ from sluicegate.schemas.json import decode_any, encode
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.aggregation.events import Event, Fire, Refused, Sent
 from sluicegate.streams.aggregation.results import results
+from sluicegate.streams.contracts.headers import by_name
 from sluicegate.streams.contracts.ids import dead_ids, fire_ids
 from sluicegate.streams.contracts.values import OutboxRow
 from sluicegate.streams.outbox.history import is_silent, with_history
 from sluicegate.streams.outbox.rows import AnyPartition, Rows
-from sluicegate.streams.shadow.published import PublishedOutput, PublishedResult
+from sluicegate.streams.shadow.published import PublishedOutput, PublishedResult, published
 from sluicegate.streams.shadow.verdicts import Example, Extent, Figures, Shadowed
 from sluicegate.streams.shadow.witness import Codecs, Witness
 
@@ -191,9 +192,7 @@ def _of_letter(offset: int, letter: PublishedOutput) -> Extent:
 
 
 def _output(row: OutboxRow) -> PublishedOutput:
-    said = dict(row.headers)
-    stage, reason, clause = (said.get(f"sluicegate-dead-{name}") or b"" for name in ("stage", "reason", "clause"))
-    return PublishedOutput(row.topic, row.key, row.value, (stage, reason, clause) if reason else ())
+    return published(row.topic, row.key, row.value, by_name(row.headers))
 
 
 def _outputs_differing(new: Mapping[str, PublishedOutput], live: Mapping[str, PublishedOutput]) -> Iterator[str]:

@@ -5,12 +5,28 @@ times at which its owner opened and closed the group. A dead letter has the offs
 topic is part of each id, so messages about an earlier topic of the same name are recognized.
 """
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
 
 from sluicegate.schemas.json import UNREADABLE
+from sluicegate.streams.contracts.headers import (
+    COUNT,
+    DEAD_OFFSET,
+    DEAD_STAGE,
+    DEAD_TIMESTAMP,
+    DEAD_TOPIC,
+    FIRE,
+    FIRST,
+    ID,
+    LAST,
+    NUMBER,
+    REASON,
+    SHARD,
+    MessageHeaders,
+    UnreadableHeader,
+    by_name,
+)
 from sluicegate.streams.contracts.ids import dead_ids, fire_ids
 from sluicegate.streams.contracts.values import OutboxRow, Partition
 from sluicegate.streams.errors import ConfigurationError
@@ -19,7 +35,6 @@ from sluicegate.streams.units import moment
 NATURAL = ("count", "until")
 """Reasons of a group that its last record completed."""
 
-OutputHeaders = Mapping[str, bytes | None]
 OutputPartition = tuple[str, int]
 
 
@@ -91,82 +106,68 @@ class Published:
 
     def row(self, row: OutboxRow) -> None:
         """A row of the outbox that was not sent yet, or that the broker refused, counts as published."""
-        self.take(row.topic, row.partition, "the outbox", row.key, row.value, dict(row.headers))
+        self.take(row.topic, row.partition, "the outbox", row.key, row.value, by_name(row.headers))
 
     def take(
-        self, topic: str, number: int, place: str, key: bytes | None, value: bytes | None, said: OutputHeaders
+        self, topic: str, number: int, place: str, key: bytes | None, value: bytes | None, named: MessageHeaders
     ) -> None:
         """A message of another partition is ignored. Raises ConfigurationError when its headers cannot be read."""
-        if not (said.get("sluicegate-shard") or b"").startswith(self._prefix):
+        if not named.raw(SHARD).startswith(self._prefix):
             return
-        if _integer(place, said, "sluicegate-seq") > self.number:
-            return
-        stage, reason, clause = (said.get(f"sluicegate-dead-{name}") or b"" for name in ("stage", "reason", "clause"))
-        output = PublishedOutput(topic, key, value, (stage, reason, clause) if reason else ())
-        if stage == b"handler":  # the history tells of the group
-            self._sent(output, said)
-        elif "sluicegate-first" in said:
-            self._result(place, (topic, number), output, said)
-        elif "sluicegate-dead-offset" in said:
-            offset = (
-                _offset(place, said, "sluicegate-dead-read")
-                if "sluicegate-dead-read" in said
-                else _integer(place, said, "sluicegate-dead-offset")
-            )
-            if said.get("sluicegate-id") == self._dead_id(offset).encode() and offset < self._offset:
+        try:
+            if named.integer(NUMBER) <= self.number:
+                self._take((topic, number), published(topic, key, value, named), named)
+        except UnreadableHeader as error:
+            raise ConfigurationError(
+                f"{place}: the message has no header {error.name} that can be read, so what was published cannot be "
+                "compared"
+            ) from None
+
+    def _take(self, within: OutputPartition, output: PublishedOutput, named: MessageHeaders) -> None:
+        if named.text(DEAD_STAGE) == "handler":  # the history tells of the group
+            self._sent(output, named)
+        elif FIRST in named:
+            self._result(within, output, named)
+        elif DEAD_OFFSET in named:
+            offset = named.dead_offset()
+            if named.text(ID) == self._dead_id(offset) and offset < self._offset:
                 self.letters.setdefault(offset, output)
-                self.oldest_letter[topic, number] = min(self.oldest_letter.get((topic, number), offset), offset)
+                self.oldest_letter[within] = min(self.oldest_letter.get(within, offset), offset)
         elif self._handled:
-            self._sent(output, said)
+            self._sent(output, named)
         else:
-            raise _unsaid(place, "sluicegate-first")
+            raise UnreadableHeader(FIRST)
 
-    def _sent(self, output: PublishedOutput, said: OutputHeaders) -> None:
-        fire, id = ((said.get(f"sluicegate-{name}") or b"").decode("ascii", "replace") for name in ("fire", "id"))
-        self.sent.setdefault(fire, {}).setdefault(id, output)
+    def _sent(self, output: PublishedOutput, named: MessageHeaders) -> None:
+        self.sent.setdefault(named.text(FIRE), {}).setdefault(named.text(ID), output)
 
-    def _result(self, place: str, within: OutputPartition, output: PublishedOutput, said: OutputHeaders) -> None:
-        first, last = _offset(place, said, "sluicegate-first"), _offset(place, said, "sluicegate-last")
-        if said.get("sluicegate-fire") != self._fire_id(first).encode() or last >= self._offset:
+    def _result(self, within: OutputPartition, output: PublishedOutput, named: MessageHeaders) -> None:
+        first, last = named.offset(FIRST), named.offset(LAST)
+        if named.text(FIRE) != self._fire_id(first) or last >= self._offset:
             return
-        count, reason = (
-            _integer(place, said, "sluicegate-count"),
-            (said.get("sluicegate-reason") or b"").decode("ascii", "replace"),
-        )
+        count, reason = named.integer(COUNT), named.text(REASON)
         made = PublishedResult(output.key or b"", first, last, count, reason, {})
         known = self.results.setdefault(first, made)
-        if known.natural and "sluicegate-dead-topic" not in said:
+        if known.natural and DEAD_TOPIC not in named:
             self.oldest[within] = min(self.oldest.get(within, last), last)
         if known.opened is None:
-            self._note_times(known, output, said)
-        earlier = known.outputs.setdefault((said.get("sluicegate-id") or b"").decode("ascii", "replace"), output)
+            self._note_times(known, output, named)
+        earlier = known.outputs.setdefault(named.text(ID), output)
         if earlier != output or (known.last, known.count, known.reason) != (last, count, reason):
             known.differing = True
 
-    def _note_times(self, known: PublishedResult, output: PublishedOutput, said: OutputHeaders) -> None:
+    def _note_times(self, known: PublishedResult, output: PublishedOutput, named: MessageHeaders) -> None:
         if output.topic in self._timed and output.value is not None:
             try:
                 times = _times(output.value)
             except UNREADABLE:
                 return
             known.opened, known.closed = moment(times.opened_at or ""), moment(times.closed_at or "")
-        elif "sluicegate-dead-timestamp" in said:
-            known.opened = moment((said["sluicegate-dead-timestamp"] or b"").decode("ascii", "replace"))
+        elif DEAD_TIMESTAMP in named:
+            known.opened = moment(named.text(DEAD_TIMESTAMP))
 
 
-def _integer(place: str, said: OutputHeaders, name: str) -> int:
-    text = said.get(name) or b""
-    if not text.isdigit() or len(text) > 18:
-        raise _unsaid(place, name)
-    return int(text)
-
-
-def _offset(place: str, said: OutputHeaders, name: str) -> int:
-    """Of `topic/partition/offset`."""
-    return _integer(place, {name: (said.get(name) or b"").rpartition(b"/")[2]}, name)
-
-
-def _unsaid(place: str, name: str) -> ConfigurationError:
-    return ConfigurationError(
-        f"{place}: the message has no header {name} that can be read, so what was published cannot be compared"
-    )
+def published(topic: str, key: bytes | None, value: bytes | None, named: MessageHeaders) -> PublishedOutput:
+    """The message with these headers."""
+    failure = named.failure()
+    return PublishedOutput(topic, key, value, failure if failure[1] else ())

@@ -24,6 +24,7 @@ from sluicegate.streams.aggregation.events import (
 )
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.contracts.headers import LAST, OF_ROW
 from sluicegate.streams.contracts.leased_values import SealedBatch
 from sluicegate.streams.contracts.messages import OutboxMessage
 from sluicegate.streams.contracts.values import OutboxRow, Partition
@@ -31,7 +32,6 @@ from sluicegate.streams.errors import ConfigurationError, HandlerStopped, Sluice
 from sluicegate.streams.handlers.failures import Failures, ProcessEnded
 from sluicegate.streams.handlers.handling import Handling
 from sluicegate.streams.handlers.values import IsCancelled
-from sluicegate.streams.outbox.lane_rows import OURS
 from sluicegate.streams.outbox.rows import AnyPartition, Rows
 from sluicegate.streams.shared.shared_records import SharedRecord, unpacked
 
@@ -175,5 +175,5 @@ def _message(row: OutboxRow, last: SharedRecord) -> OutboxMessage:
     partition than the first."""
     origin = last.origin
     end = f"{origin.topic}/{origin.partition}/{origin.offset}".encode()
-    headers = [(name, end if name == "sluicegate-last" else value) for name, value in row.headers if name not in OURS]
+    headers = [(name, end if name == LAST else value) for name, value in row.headers if name not in OF_ROW]
     return OutboxMessage(row.topic, row.key, row.value, headers, row.id)

@@ -6,6 +6,7 @@ from typing import Any
 
 from sluicegate.schemas import json
 from sluicegate.streams.cases import ANYTHING, Expect
+from sluicegate.streams.contracts.headers import DEAD_ERROR, DEAD_WHERE
 from sluicegate.streams.testing.outputs import ReadOutput
 
 LONGEST = 300  # characters of a value that are shown
@@ -75,7 +76,7 @@ def described(output: ReadOutput) -> str:
     """The output in words, for the text of a failure."""
     reason = "" if output.reason is None else f", reason {output.reason}"
     key = output.key if isinstance(output.key, str) else repr(output.key)
-    error = [output.headers.get(f"sluicegate-dead-{name}") for name in ("error", "where")]
+    error = [output.headers.get(name) for name in (DEAD_ERROR, DEAD_WHERE)]
     why = " at ".join(each for each in error if isinstance(each, str))
     return f"key {key}{reason}{', error ' if why else ''}{why}, value {shown(output.value)}"
 

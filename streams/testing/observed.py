@@ -4,7 +4,16 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, groupby
 
 from sluicegate.streams.agent import Agent
-from sluicegate.streams.contracts.mac import STATE
+from sluicegate.streams.contracts.headers import (
+    DEAD_AGENT,
+    DEAD_CLAUSE,
+    DEAD_ERROR,
+    DEAD_OFFSET,
+    DEAD_PARTITION,
+    DEAD_TOPIC,
+    DEAD_WHERE,
+    STATE,
+)
 from sluicegate.streams.operations.answering import RecordClauses
 from sluicegate.streams.testing.driver import TestDriver
 from sluicegate.streams.testing.group import Group
@@ -61,7 +70,7 @@ def _letters(letters: Sequence[ReadOutput]) -> Iterator[str]:
     for letter in letters:
         causes.setdefault((letter.topic, *_cause(letter)), []).append(letter)
     for (topic, agent, reason, error), same in list(causes.items())[:MOST]:
-        of, number, offset = (_header(same[0], name) for name in ("topic", "partition", "offset"))
+        of, number, offset = (_header(same[0], name) for name in (DEAD_TOPIC, DEAD_PARTITION, DEAD_OFFSET))
         first = f"{'' if len(same) == 1 else 'the first '}at {of}/{number} offset {offset}"
         yield f"agent {agent}: {counted(len(same), 'dead letter')} on {topic}, {reason}: {error} ({first})"
     if len(causes) > MOST:
@@ -70,12 +79,13 @@ def _letters(letters: Sequence[ReadOutput]) -> Iterator[str]:
 
 def _cause(letter: ReadOutput) -> tuple[str, str, str]:
     """Agent, reason and error. The clause of an expression that failed belongs to the error."""
-    agent, clause, error, where = (_header(letter, name) for name in ("agent", "clause", "error", "where"))
+    names = DEAD_AGENT, DEAD_CLAUSE, DEAD_ERROR, DEAD_WHERE
+    agent, clause, error, where = (_header(letter, name) for name in names)
     return agent, str(letter.reason), f"{clause + ': ' if clause else ''}{error}{' at ' + where if where else ''}"
 
 
 def _header(letter: ReadOutput, name: str) -> str:
-    value = letter.headers.get(f"sluicegate-dead-{name}")
+    value = letter.headers.get(name)
     return value if isinstance(value, str) else ""
 
 

@@ -8,6 +8,7 @@ from sluicegate.schemas import codec
 from sluicegate.schemas.json import Decode
 from sluicegate.streams import formats
 from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.contracts.headers import DEAD_AGENT, DEAD_APP, DEAD_REASON, ID, NUMBER, REASON, SHARD
 from sluicegate.streams.contracts.record import headers as headers_of
 from sluicegate.streams.testing.log import LogRecord
 
@@ -28,7 +29,7 @@ class ReadOutput:
     @property
     def reason(self) -> str | None:
         """The reason of a dead letter, or the reason why a group ended."""
-        found = self.headers.get("sluicegate-dead-reason", self.headers.get("sluicegate-reason"))
+        found = self.headers.get(DEAD_REASON, self.headers.get(REASON))
         return None if found is None else str(found)
 
 
@@ -54,22 +55,22 @@ class OutputReader:
 
     def output(self, message: LogRecord) -> ReadOutput:
         headers = {name: None if value is None else text_of(value) for name, value in headers_of(message)}
-        writer = "/".join(str(headers.get(f"sluicegate-dead-{name}")) for name in ("app", "agent"))
+        writer = "/".join(str(headers.get(name)) for name in (DEAD_APP, DEAD_AGENT))
         decode = self._dead.get(message.t, {}).get(writer) or self._decode.get(message.t, text_of)
         value = None if message.v is None else _decoded(decode, message.v)
         key = None if message.k is None else text_of(message.k)
-        return ReadOutput(message.t, message.p, key, value, headers, str(headers.get("sluicegate-id")), message.v)
+        return ReadOutput(message.t, message.p, key, value, headers, str(headers.get(ID)), message.v)
 
 
 def sent_by_us(messages: Iterable[LogRecord]) -> list[LogRecord]:
     """The messages of agents, without those that the test sent."""
-    return [message for message in messages if any(name == "sluicegate-id" for name, _ in headers_of(message))]
+    return [message for message in messages if any(name == ID for name, _ in headers_of(message))]
 
 
 def sender(message: LogRecord) -> tuple[bytes | None, bytes | None]:
     """Shard and number, by which a receiver recognizes repeats."""
     found = dict(headers_of(message))
-    return found.get("sluicegate-shard"), found.get("sluicegate-seq")
+    return found.get(SHARD), found.get(NUMBER)
 
 
 def text_of(value: bytes) -> str | bytes:

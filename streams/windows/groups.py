@@ -20,6 +20,7 @@ from sluicegate.streams.aggregation.groups import LONGEST_KEY, SLICE_BYTES, STAL
 from sluicegate.streams.aggregation.layout import BYTES, FIRST, OPENED, GroupState
 from sluicegate.streams.aggregation.results import rfc3339
 from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.contracts.headers import TIME
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.errors import Halt
 from sluicegate.streams.windows.clock import NEVER, EventClock
@@ -209,9 +210,7 @@ class WindowGroups(Groups):
             return self._time(record) if self.rule.time_of is None else self._field(self.rule.time_of(read))
         found = stamp(record)
         if found is None or found.time == NEVER:
-            raise NoTime(
-                "no-time", "it has no sluicegate-time: the agent that re-keys for these windows did not write it"
-            )
+            raise NoTime("no-time", f"it has no {TIME}: the agent that re-keys for these windows did not write it")
         self.merged.reading = found.origin
         return found.time
 

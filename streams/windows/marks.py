@@ -11,13 +11,12 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from sluicegate.streams.aggregation.events import TimeMark
-from sluicegate.streams.contracts.mac import STATE
-from sluicegate.streams.contracts.origin import AGENT, ORIGIN, origin
+from sluicegate.streams.contracts.headers import AGENT, ORIGIN, STATE, TIME
+from sluicegate.streams.contracts.origin import origin
 from sluicegate.streams.contracts.record import Header, Headers, Record, headers
 from sluicegate.streams.contracts.values import OutboxRow
 from sluicegate.streams.windows.clock import NEVER
 
-TIME = "sluicegate-time"
 BEHIND = "behind"  # the state of a mark whose partition has records that were not read
 _STAMP = frozenset((AGENT, ORIGIN, TIME, STATE))
 _LONGEST = 18  # digits of a number in a header

@@ -6,6 +6,7 @@ from sluicegate.streams.agent import CORRELATION, Correlation
 from sluicegate.streams.aggregation.accept import accept
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.contracts.headers import TIME
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.correlation.groups import CorrelatedGroups
 from sluicegate.streams.windows.clock import NEVER
@@ -56,7 +57,7 @@ def _re_keyed(record: Record) -> int:
     """The time that the agent wrote which re-keyed the record. Raises ValueError."""
     found = stamp(record)
     if found is None or found.time == NEVER:
-        raise ValueError("it has no sluicegate-time")
+        raise ValueError(f"it has no {TIME}")
     return found.time
 
 

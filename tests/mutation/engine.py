@@ -759,7 +759,7 @@ GUARDS = (
     Guard(
         "what a handler sends has no header of Sluicegate of the message that it received",
         "streams/handlers/values.py",
-        "        if name.startswith(OURS):",
+        "        if name.startswith(OWN):",
         "        if False:",
         MAC,
     ),

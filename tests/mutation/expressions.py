@@ -52,9 +52,9 @@ GUARDS = (
     ),
     Guard(
         "a forwarded record loses the headers of the output that it was",
-        "streams/contracts/record.py",
-        'for name, value in headers(record) if not name.startswith("sluicegate-")]',
-        "for name, value in headers(record)]",
+        "streams/contracts/headers.py",
+        "    return others(headers(record))",
+        "    return headers(record)",
         FORWARDING,
     ),
     Guard(

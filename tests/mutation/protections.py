@@ -337,7 +337,7 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     "own-headers": (
         Edit(
             "streams/operations/dead_letters.py",
-            '    before = takewhile(lambda header: not header[0].startswith("sluicegate-dead-"), letter.headers)\n',
+            "    before = takewhile(lambda header: not header[0].startswith(DEAD), letter.headers)\n",
             "    before = letter.headers\n",
         ),
     ),

@@ -39,7 +39,7 @@ GUARDS = (
     Guard(
         "rebuild: a record that was refused before its time was read does not",
         KNOWN,
-        "                if _moved_the_watermark(said):",
+        "                if _moved_the_watermark(named):",
         "                if True:",
         TOLD,
     ),
@@ -74,7 +74,7 @@ GUARDS = (
     Guard(
         "rebuild: the offset at which the clock closed a window was read",
         KNOWN,
-        "            self.end = max(self.end, int(rests[0]))",
+        "            self.end = max(self.end, rests[0])",
         "            pass",
         TOLD,
     ),

@@ -20,6 +20,7 @@ RULES = [
     house.names,
     house.types,
     house.dangers,
+    house.headers,
     house.switches,
     house.references,
     house.links,
@@ -241,6 +242,21 @@ def test_a_file_or_folder_whose_name_says_nothing_is_found(tree, path):
 def test_words_that_only_contain_a_forbidden_one_are_let_through(tree):
     text = "class Baseline: ...\ndef utility(): ...\ndef managed(): ...\ndef base64_text(): ..."
     assert house.names(tree("streams/database.py", text)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "problems"),
+    [
+        ('ID = "sluicegate-id"', 1),
+        ('def made(headers):\n    return headers[f"sluicegate-dead-{1}"]', 1),
+        ('PREFIX = "sluicegate-"', 1),
+        ('FOLDER = "sluicegate-demo-"', 0),
+        ('"""The header `sluicegate-id`."""', 0),
+    ],
+)
+def test_the_name_of_a_header_stands_in_one_file(tree, text, problems):
+    tree(house.HEADERS, 'OWN, ID, DEAD = "sluicegate-", "sluicegate-id", "sluicegate-dead-"')
+    assert len(house.headers(tree("streams/a.py", text))) == problems
 
 
 @pytest.mark.parametrize(

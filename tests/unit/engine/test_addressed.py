@@ -4,6 +4,7 @@ import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Reducer
+from sluicegate.streams.contracts.headers import RETRIED_FOR
 from sluicegate.streams.contracts.record import Headers
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.journal.amending import Person
@@ -11,7 +12,7 @@ from sluicegate.streams.observe.metrics import METRICS
 from sluicegate.streams.operations import explaining, rebuild
 from sluicegate.streams.operations.dead_letters import Retried, letters, retry
 from sluicegate.streams.ownership import owner
-from sluicegate.streams.reading.addressed import RETRIED_FOR, addressee, for_us
+from sluicegate.streams.reading.addressed import addressee, for_us
 from tests.unit.engine.driver import Driver, Log, LogRecord, ManualClock, memory
 from tests.unit.engine.rebuilding import rebuild as rebuilt
 from tests.unit.engine.rebuilding import state

@@ -7,8 +7,8 @@ import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams import failpoints
+from sluicegate.streams.contracts.headers import MAC
 from sluicegate.streams.contracts.ids import retry_id
-from sluicegate.streams.contracts.mac import MAC
 from sluicegate.streams.contracts.record import Headers, Record
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.contracts.values import Claim, OutboxRow, Partition

@@ -6,13 +6,15 @@ from dataclasses import replace
 import pytest
 
 from sluicegate.streams.agent import App
+from sluicegate.streams.contracts.headers import DEAD_CUT as CUT
+from sluicegate.streams.contracts.headers import DEAD_DIGEST as DIGEST
 from sluicegate.streams.contracts.mac import Mac
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.contracts.values import OutboxRow
 from sluicegate.streams.operations import dead_records
 from sluicegate.streams.operations.dead_letters import Letter, letters
-from sluicegate.streams.outbox.sizes import CUT, DIGEST, digest
+from sluicegate.streams.outbox.sizes import digest
 from tests.unit.engine.driver import Log
 from tests.unit.engine.scene import an_agent
 from tests.unit.engine.test_dead_letters import InLog

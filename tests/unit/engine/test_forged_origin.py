@@ -2,7 +2,8 @@
 
 import pytest
 
-from sluicegate.streams.contracts.origin import AGENT, ORIGIN, TIME, original
+from sluicegate.streams.contracts.headers import AGENT, ORIGIN, ORIGIN_TIME
+from sluicegate.streams.contracts.origin import original
 from sluicegate.streams.contracts.record import Header
 from sluicegate.streams.testing.log import LogRecord
 
@@ -14,5 +15,5 @@ def test_a_place_that_is_none_makes_it_a_record_like_any_other(place: bytes) -> 
 
 
 def test_so_does_a_time_that_is_none() -> None:
-    told: list[Header] = [(AGENT, b"a.order"), (ORIGIN, b"in/0/1"), (TIME, b"now")]
+    told: list[Header] = [(AGENT, b"a.order"), (ORIGIN, b"in/0/1"), (ORIGIN_TIME, b"now")]
     assert original(LogRecord("legs", 0, 5, b"k", b"{}", told), "a", False) is None

@@ -11,7 +11,7 @@ from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.schemas import Avro, codec
 from sluicegate.streams import failpoints
 from sluicegate.streams.agent import Agent, Aggregation, Deduplication, Destination, Let, OnError, Reducer, Selected
-from sluicegate.streams.reading.addressed import RETRIED_FOR
+from sluicegate.streams.contracts.headers import RETRIED_FOR
 from tests.mutation.twins import without
 from tests.unit.engine.driver import Driver, Log, ManualClock, distinct, header
 from tests.unit.engine.scene import a_log, dead, shown

@@ -7,11 +7,11 @@ import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Agent, Destination, Handler
-from sluicegate.streams.contracts.mac import MAC, Mac
+from sluicegate.streams.contracts.headers import MAC, RETRIED_FOR
+from sluicegate.streams.contracts.mac import Mac
 from sluicegate.streams.contracts.record import Header
 from sluicegate.streams.contracts.values import OutboxRow, Partition
 from sluicegate.streams.reading import receive
-from sluicegate.streams.reading.addressed import RETRIED_FOR
 from sluicegate.streams.reading.proof import HeaderProof
 from sluicegate.streams.reading.receive import ReceivedShards
 from tests.unit.engine.driver import Driver, Log, LogRecord, ManualClock

@@ -14,7 +14,7 @@ from sluicegate.schemas import Avro, codec
 from sluicegate.schemas.avro_check import strict
 from sluicegate.streams.agent import Reducer, Until
 from sluicegate.streams.aggregation.events import COUNT_LOWERED, REASONS, WINDOW, Fire
-from sluicegate.streams.contracts.mac import MAC
+from sluicegate.streams.contracts.headers import MAC
 from tests.house import sources
 from tests.unit.engine.driver import Driver, Log, ManualClock, memory
 from tests.unit.engine.scene import a_log, an_agent, feed

@@ -1,0 +1,153 @@
+"""The headers that Sluicegate adds to messages: their names, how their values are written, and how they are read.
+
+No other file holds the name of such a header. The headers that explain a dead letter are described and written in
+sluicegate.streams.contracts.letter_headers.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from sluicegate.streams.contracts.record import Header, Headers, Record, headers
+from sluicegate.streams.units import moment
+
+OWN = "sluicegate-"
+"""Every header of Sluicegate begins so."""
+ID, SHARD, NUMBER, MAC = "sluicegate-id", "sluicegate-shard", "sluicegate-seq", "sluicegate-mac"
+OF_ROW = frozenset((ID, SHARD, NUMBER))
+"""Every row has them: its id, the sequence that it belongs to, and its number there."""
+FIRE, AGENT, RULE = "sluicegate-fire", "sluicegate-agent", "sluicegate-rule"
+REASON, COUNT, FIRST, LAST = "sluicegate-reason", "sluicegate-count", "sluicegate-first", "sluicegate-last"
+WINDOW, REVISION, CLOSED = "sluicegate-window", "sluicegate-revision", "sluicegate-closed"
+REPLAY, REPLACES = "sluicegate-replay", "sluicegate-replaces"  # of a correction
+ORIGIN, ORIGIN_KEY, ORIGIN_VALUE = "sluicegate-origin", "sluicegate-origin-key", "sluicegate-origin-value"
+ORIGIN_TIME, TIME, STATE = "sluicegate-origin-time", "sluicegate-time", "sluicegate-state"
+RETRIED_FOR, RETRIED_FROM = "sluicegate-retried-for", "sluicegate-retried-from"
+TIMEOUT_ID = "sluicegate-timeout-id"
+
+DEAD = "sluicegate-dead-"
+"""The headers begin so that explain a dead letter, but for REMOVED."""
+DEAD_STAGE, DEAD_REASON, DEAD_CLAUSE = f"{DEAD}stage", f"{DEAD}reason", f"{DEAD}clause"
+DEAD_ERROR, DEAD_WHERE, DEAD_ATTEMPTS = f"{DEAD}error", f"{DEAD}where", f"{DEAD}attempts"
+DEAD_TOPIC, DEAD_PARTITION, DEAD_OFFSET = f"{DEAD}topic", f"{DEAD}partition", f"{DEAD}offset"
+DEAD_TIMESTAMP, DEAD_APP, DEAD_AGENT = f"{DEAD}timestamp", f"{DEAD}app", f"{DEAD}agent"
+DEAD_VERSION, DEAD_ITEM, DEAD_RETRIES = f"{DEAD}version", f"{DEAD}item", f"{DEAD}retries"
+DEAD_READ, DEAD_REKEYED_BY = f"{DEAD}read", f"{DEAD}rekeyed-by"
+DEAD_SIZE, DEAD_DIGEST, DEAD_CUT = f"{DEAD}size", f"{DEAD}digest", f"{DEAD}cut"
+REMOVED = "sluicegate-removed"
+RENAMED = "dead-"  # before a name that the record of a dead letter had as a message of Sluicegate
+
+LETTER_HEADERS = frozenset((ID, DEAD_APP, DEAD_AGENT, DEAD_STAGE, DEAD_REASON, DEAD_ERROR, DEAD_ATTEMPTS))
+"""Every dead letter has them, and its place."""
+NOT_RETRIED = frozenset((*OF_ROW, RETRIED_FROM, RETRIED_FOR))
+"""Headers of a record that `dead retry` does not send back: with the old shard and number a receiving agent would drop
+the record as a repeat."""
+_LONGEST = 18  # digits of a number
+
+
+class UnreadableHeader(Exception):
+    """The message has no header of this name that can be read."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+class MessageHeaders(dict[str, bytes | None]):
+    """The headers of one message by name, as `by_name` makes them."""
+
+    def raw(self, name: str) -> bytes:
+        """Empty where the message has no such header."""
+        return self.get(name) or b""
+
+    def text(self, name: str) -> str:
+        return (self.get(name) or b"").decode("utf-8", "replace")
+
+    def integer(self, name: str) -> int:
+        """Raises UnreadableHeader."""
+        return _integer(name, self.raw(name))
+
+    def offset(self, name: str) -> int:
+        """The offset of a place. Raises UnreadableHeader."""
+        return _integer(name, self.raw(name).rpartition(b"/")[2])
+
+    def place(self, name: str) -> tuple[str, int, int] | None:
+        """Topic, partition and offset. None: the header is missing, or names no place."""
+        topic, _, rest = self.text(name).partition("/")
+        number, _, offset = rest.partition("/")
+        return (topic, int(number), int(offset)) if number.isdecimal() and offset.isdecimal() else None
+
+    def window(self) -> tuple[int, int]:
+        """Start and end of the window in milliseconds since 1970. Raises UnreadableHeader."""
+        times = [moment(text) for text in self.text(WINDOW).split("/")]
+        start, end = times if len(times) == 2 else (None, None)
+        if start is None or end is None:
+            raise UnreadableHeader(WINDOW)
+        return round(1000 * start), round(1000 * end)
+
+    def closed(self) -> tuple[str, tuple[int, ...]]:
+        """What closed the window, and what that rests on: the offset of the next record, and the watermark. Raises
+        UnreadableHeader."""
+        by, *rests = self.text(CLOSED).split("/")
+        signs = (-1 if text.startswith("-") else 1 for text in rests)
+        return by, tuple(
+            sign * _integer(CLOSED, text.encode().removeprefix(b"-")) for sign, text in zip(signs, rests, strict=True)
+        )
+
+    def removed(self) -> tuple[int, ...]:
+        """The indexes of the messages that a handler took out of its group. Raises UnreadableHeader."""
+        return tuple(_integer(REMOVED, text) for text in self.raw(REMOVED).split(b",") if text)
+
+    def failure(self) -> tuple[bytes, bytes, bytes]:
+        """Stage, reason and clause of a dead letter."""
+        return self.raw(DEAD_STAGE), self.raw(DEAD_REASON), self.raw(DEAD_CLAUSE)
+
+    def dead_place(self) -> tuple[str, int, int] | None:
+        """The place of the record of a dead letter, or of the first record of its group."""
+        number, offset = self.text(DEAD_PARTITION), self.text(DEAD_OFFSET)
+        known = number.isdecimal() and offset.isdecimal()
+        return (self.text(DEAD_TOPIC), int(number), int(offset)) if known else None
+
+    def dead_offset(self) -> int:
+        """The offset of what the agent read, in the partition that it read. Raises UnreadableHeader."""
+        return self.offset(DEAD_READ) if DEAD_READ in self else self.integer(DEAD_OFFSET)
+
+
+def by_name(pairs: Sequence[Header]) -> MessageHeaders:
+    """Of two headers with one name, the first is the writer's."""
+    return MessageHeaders(reversed(pairs))
+
+
+def _integer(name: str, text: bytes) -> int:
+    if not text.isdigit() or len(text) > _LONGEST:
+        raise UnreadableHeader(name)
+    return int(text)
+
+
+def window_headers(window: str, revision: int, by: str, rests: Sequence[int]) -> Iterator[Header]:
+    """`window` is START/END. `by` and `rests` are as in `MessageHeaders.closed`; without `by`, a record or a limit
+    ended the group."""
+    yield WINDOW, window.encode()
+    yield REVISION, b"%d" % revision
+    if by:
+        yield CLOSED, "/".join((by, *map(str, rests))).encode()
+
+
+def renamed(pairs: Sequence[Header]) -> Headers:
+    """The headers of a record as its dead letter carries them."""
+    return [(f"{RENAMED}{name}" if name.startswith(OWN) else name, value) for name, value in pairs]
+
+
+def restored(pairs: Sequence[Header]) -> Headers:
+    """What was renamed, as the record had it."""
+    mark = f"{RENAMED}{OWN}"
+    return [(name.removeprefix(RENAMED) if name.startswith(mark) else name, value) for name, value in pairs]
+
+
+def others(pairs: Sequence[Header]) -> Headers:
+    """The headers that are not Sluicegate's."""
+    return [header for header in pairs if not header[0].startswith(OWN)]
+
+
+def passed_on(record: Record) -> Headers:
+    """The headers that go on with the record. Those of Sluicegate tell what the record itself was: an output of another
+    agent, a dead letter, a record that was retried for one agent. The row of the new output has its own."""
+    return others(headers(record))
