@@ -1,7 +1,8 @@
 """Writes docs/reference/*.md from the descriptions in the code.
 
 `python -m tests.docs_reference` writes the pages again; do so after every change of a key, a command, a metric, an
-event of the log, a header, an error or an exit code.
+event of the log, a header, an error or an exit code. It also writes the documents of `schemas/documents` that describe
+the headers of dead letters.
 """
 
 import ast
@@ -19,6 +20,7 @@ import yaml
 from sluicegate.streams import errors
 from sluicegate.streams.cli import main, outcome
 from sluicegate.streams.config.reference import KeyReference, references
+from sluicegate.streams.contracts.headers import LETTER_HEADERS
 from sluicegate.streams.observe.collector import PREFIX
 from sluicegate.streams.observe.log_events import EVENTS
 from sluicegate.streams.observe.metrics import METRICS
@@ -166,10 +168,71 @@ def metrics() -> str:
     return f"# Metrics\n\n{MADE}\n" + table(["metric", "kind", "meaning", "labels of its own"], rows)
 
 
+def letter_schema() -> dict[str, Any]:
+    """The JSON Schema of the headers of dead letters."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "The headers that Sluicegate adds to a dead letter",
+        "description": "As an object of texts. Key and value of the message are those of the record; its own headers "
+        "are kept, those that begin with sluicegate- as dead-sluicegate-... A group that timed out or could not be "
+        "written carries the headers of a result, too.",
+        "type": "object",
+        "properties": {each.name: {"description": each.meaning, **each.schema} for each in LETTER_HEADERS},
+        "required": [each.name for each in LETTER_HEADERS if each.always],
+        "$defs": {
+            "uuid": {
+                "type": "string",
+                "pattern": "^[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$",
+            },
+            "name": {"type": "string", "pattern": "^[A-Za-z0-9._-]+$"},
+        },
+    }
+
+
+def letter_avro() -> dict[str, Any]:
+    """The Avro schema of the headers of dead letters."""
+    return {
+        "type": "record",
+        "name": "DeadLetter",
+        "namespace": "sluicegate",
+        "doc": "The headers that Sluicegate adds to a dead letter, as texts; `header` is the name that travels. Key "
+        "and value of the message are those of the record, byte for byte.",
+        "fields": [
+            {
+                "name": each.name.replace("-", "_"),
+                "header": each.name,
+                **({"type": "string"} if each.always else {"type": ["null", "string"], "default": None}),
+                "doc": each.meaning,
+            }
+            for each in LETTER_HEADERS
+        ],
+    }
+
+
+DOCUMENTS = {"dead-letter-headers.schema.json": letter_schema, "dead-letter.avsc": letter_avro}
+
+
+def written(document: dict[str, Any]) -> str:
+    """The document as JSON, each entry of its lists and objects on a line of its own."""
+    lines = []
+    for name, value in document.items():
+        entries = []
+        if isinstance(value, dict):
+            entries = [f"    {json.dumps(key)}: {json.dumps(each)}" for key, each in value.items()]
+        elif isinstance(value, list):
+            entries = [f"    {json.dumps(each)}" for each in value]
+        inside = ",\n".join(entries)
+        open_, close = "{}" if isinstance(value, dict) else "[]"
+        text = f"{open_}\n{inside}\n  {close}" if entries else json.dumps(value)
+        lines.append(f"  {json.dumps(name)}: {text}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
 def headers() -> str:
     text = f"# Headers\n\n{MADE}"
     for file, title in HEADERS.items():
-        made = json.loads((PROJECT / f"schemas/documents/{file}.schema.json").read_text(encoding="utf-8"))
+        path = PROJECT / f"schemas/documents/{file}.schema.json"
+        made = letter_schema() if file == "dead-letter-headers" else json.loads(path.read_text(encoding="utf-8"))
         rows = [
             (
                 code(name),
@@ -216,3 +279,5 @@ if __name__ == "__main__":
     PAGES.mkdir(exist_ok=True)
     for name, maker in MAKERS.items():
         (PAGES / f"{name}.md").write_text(maker(), encoding="utf-8")
+    for name, document in DOCUMENTS.items():
+        (PROJECT / "schemas" / "documents" / name).write_text(written(document()), encoding="utf-8")

@@ -1,10 +1,11 @@
 """The headers that Sluicegate adds to messages: their names, how their values are written, and how they are read.
 
-No other file holds the name of such a header. The headers that explain a dead letter are described and written in
-sluicegate.streams.contracts.letter_headers.
+No other file holds the name of such a header. A header that explains a dead letter is one entry of LETTER_HEADERS: from
+it come the header itself, its JSON Schema, its Avro schema and its line of the reference.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from sluicegate.streams.contracts.record import Header, Headers, Record, headers
 from sluicegate.streams.units import moment
@@ -35,7 +36,7 @@ DEAD_SIZE, DEAD_DIGEST, DEAD_CUT = f"{DEAD}size", f"{DEAD}digest", f"{DEAD}cut"
 REMOVED = "sluicegate-removed"
 RENAMED = "dead-"  # before a name that the record of a dead letter had as a message of Sluicegate
 
-LETTER_HEADERS = frozenset((ID, DEAD_APP, DEAD_AGENT, DEAD_STAGE, DEAD_REASON, DEAD_ERROR, DEAD_ATTEMPTS))
+NEEDED_OF_LETTERS = frozenset((ID, DEAD_APP, DEAD_AGENT, DEAD_STAGE, DEAD_REASON, DEAD_ERROR, DEAD_ATTEMPTS))
 """Every dead letter has them, and its place."""
 NOT_RETRIED = frozenset((*OF_ROW, RETRIED_FROM, RETRIED_FOR))
 """Headers of a record that `dead retry` does not send back: with the old shard and number a receiving agent would drop
@@ -151,3 +152,175 @@ def passed_on(record: Record) -> Headers:
     """The headers that go on with the record. Those of Sluicegate tell what the record itself was: an output of another
     agent, a dead letter, a record that was retried for one agent. The row of the new output has its own."""
     return others(headers(record))
+
+
+class DeadReason(NamedTuple):
+    """Why a record or a group is a dead letter, as texts. `topic`, `partition`, `offset` and `time` are those of the
+    record, or of the first record of the group. `where` is the place in the user's code that raised, or empty."""
+
+    reason: str
+    error: str
+    where: str
+    clause: str
+    stage: str
+    attempts: str
+    topic: str
+    partition: str
+    offset: str
+    time: str
+    app: str
+    agent: str
+    version: str
+
+
+class LetterHeader(NamedTuple):
+    """One header of dead letters. `schema` is the JSON Schema of its text. `always`: every letter has it. `text` makes
+    the text of the header, or None where the letter has none; without `text`, outbox.rows or outbox.sizes adds it."""
+
+    name: str
+    meaning: str
+    schema: Mapping[str, object]
+    always: bool = False
+    text: Callable[[DeadReason], str | None] | None = None
+
+
+def explaining(why: DeadReason) -> list[Header]:
+    """The headers that explain a dead letter, in ASCII."""
+    texts = ((entry.name, entry.text(why)) for entry in LETTER_HEADERS if entry.text is not None)
+    return [(name, text.encode("ascii", "replace")) for name, text in texts if text is not None]
+
+
+_TEXT = {"type": "string"}
+_INDEX = {"type": "string", "pattern": r"^\d+$"}
+_NUMBER = {"type": "string", "pattern": r"^[1-9]\d*$"}
+_NAME, _UUID = {"$ref": "#/$defs/name"}, {"$ref": "#/$defs/uuid"}
+_OF_RECORD = "null-value", "too-large", "missing-field", "wrong-type", "undecodable", "no-key", "no-id", "crash"
+_OF_GROUP = "limit", "reducer", "timeout", "overflow", "handler-failed", "bad-item", "lookup-missing"
+_OF_OUTPUT = "expression-failed", "unrouted", "unencodable", "no-destination"
+_OF_TIME = "late", "time-ahead", "bad-time", "no-time"
+LETTER_HEADERS: tuple[LetterHeader, ...] = (
+    LetterHeader(ID, "Of this dead letter. A copy has the same id.", _UUID, always=True),
+    LetterHeader(
+        SHARD,
+        "The writer of the dead letter. With sluicegate-seq it lets a reader drop repeats.",
+        {
+            "type": "string",
+            "pattern": r"^([A-Za-z0-9._-]+/[A-Za-z0-9._-]+(~\d+)?/[A-Za-z0-9._-]+/\d+|outbox/\d+)>[A-Za-z0-9._-]+#.*$",
+        },
+        always=True,
+    ),
+    LetterHeader(NUMBER, "The number of the dead letter within its shard. It grows.", _NUMBER, always=True),
+    LetterHeader(
+        MAC,
+        "The MAC that proves the writer, made with the key of the app. Other programs pass over it.",
+        {"type": "string", "pattern": "^[0-9a-f]{32}$"},
+    ),
+    LetterHeader(
+        DEAD_REASON,
+        "Why the record cannot be used.",
+        {"enum": [*_OF_RECORD, *_OF_GROUP, *_OF_OUTPUT, *_OF_TIME]},
+        always=True,
+        text=lambda why: why.reason,
+    ),
+    LetterHeader(
+        DEAD_ERROR,
+        "For people. Quotes the payload only where the message of an exception of the user's code does.",
+        {"type": "string", "maxLength": 1000},
+        always=True,
+        text=lambda why: why.error,
+    ),
+    LetterHeader(
+        DEAD_WHERE,
+        "The place in the user's code that raised: FILE:LINE in FUNCTION. Absent where no code of the user's raised.",
+        {"type": "string", "maxLength": 300},
+        text=lambda why: why.where or None,
+    ),
+    LetterHeader(
+        DEAD_CLAUSE,
+        "The expression of the file that has no answer: where, let.NAME, until, complete, having, to.TOPIC or "
+        "select.NAME. Absent for other reasons.",
+        _TEXT,
+        text=lambda why: why.clause or None,
+    ),
+    LetterHeader(
+        DEAD_STAGE,
+        "Where the record failed.",
+        {"enum": ["decode", "expression", "dedupe", "key", "aggregate", "lookup", "handler", "produce", "crash"]},
+        always=True,
+        text=lambda why: why.stage,
+    ),
+    LetterHeader(DEAD_ATTEMPTS, "The number of attempts.", _INDEX, always=True, text=lambda why: why.attempts),
+    LetterHeader(
+        DEAD_TOPIC,
+        "The topic of the record, or of the group's first record.",
+        _TEXT,
+        always=True,
+        text=lambda why: why.topic,
+    ),
+    LetterHeader(
+        DEAD_PARTITION,
+        "The partition of the record, or of the group's first record.",
+        _INDEX,
+        always=True,
+        text=lambda why: why.partition,
+    ),
+    LetterHeader(
+        DEAD_OFFSET, "Of the record, or of the group's first record.", _INDEX, always=True, text=lambda why: why.offset
+    ),
+    LetterHeader(
+        DEAD_TIMESTAMP,
+        "The record's own time; of a group, the time at which it was opened.",
+        {"type": "string", "pattern": "^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z$"},
+        always=True,
+        text=lambda why: why.time,
+    ),
+    LetterHeader(DEAD_APP, "The app that wrote the dead letter.", _NAME, always=True, text=lambda why: why.app),
+    LetterHeader(DEAD_AGENT, "The agent that wrote the dead letter.", _NAME, always=True, text=lambda why: why.agent),
+    LetterHeader(
+        DEAD_VERSION,
+        "The version of Sluicegate that wrote the dead letter.",
+        _TEXT,
+        always=True,
+        text=lambda why: why.version,
+    ),
+    LetterHeader(
+        DEAD_ITEM,
+        "Of a message that a handler could not use (bad-item), or that does not fit the type of its parameter "
+        "(undecodable): its index in the group as it was completed; key and offset are the group's.",
+        _INDEX,
+    ),
+    LetterHeader(
+        DEAD_SIZE,
+        "Only of a record that is larger than a message may be: the bytes of its value, of which the letter "
+        "has the beginning.",
+        _INDEX,
+    ),
+    LetterHeader(
+        DEAD_DIGEST,
+        "Only of a record that is larger than a message may be: of its whole value.",
+        {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"},
+    ),
+    LetterHeader(
+        DEAD_CUT,
+        "Only of a record that is larger than a message may be: what of it the letter has not, or not whole: "
+        "value, key, headers.",
+        _TEXT,
+    ),
+    LetterHeader(
+        DEAD_REKEYED_BY,
+        "Of a record that was re-keyed for the agent (repartition, correlate): the agent that re-keyed it. "
+        "The other headers name the record itself.",
+        _NAME,
+    ),
+    LetterHeader(
+        DEAD_READ,
+        "Of a record that was re-keyed for the agent: TOPIC/PARTITION/OFFSET of what the agent read.",
+        {"type": "string", "pattern": "^[A-Za-z0-9._-]+/\\d+/\\d+$"},
+    ),
+    LetterHeader(DEAD_RETRIES, "Of a group that failed again after `dead retry`: how often it was retried.", _NUMBER),
+    LetterHeader(
+        REMOVED,
+        "Of a group whose handler named bad messages: their indexes in the group as it was completed.",
+        {"type": "string", "pattern": "^\\d+(,\\d+)*$"},
+    ),
+)

@@ -31,7 +31,7 @@ from sluicegate.streams.contracts.headers import (
     DEAD_STAGE,
     FIRST,
     ID,
-    LETTER_HEADERS,
+    NEEDED_OF_LETTERS,
     NOT_RETRIED,
     RETRIED_FOR,
     RETRIED_FROM,
@@ -143,7 +143,7 @@ def _letter(record: Record, app: str, mac: Mac | None) -> Letter | None:
     pairs = headers(record)
     named = by_name(pairs)
     place, item = named.dead_place(), named.get(DEAD_ITEM)
-    if place is None or not named.keys() >= LETTER_HEADERS or named.text(DEAD_APP) != app:
+    if place is None or not named.keys() >= NEEDED_OF_LETTERS or named.text(DEAD_APP) != app:
         return None
     try:
         index = None if item is None else int(item)

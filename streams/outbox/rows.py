@@ -29,7 +29,6 @@ from sluicegate.streams.causes import cause
 from sluicegate.streams.contracts.headers import (
     AGENT,
     COUNT,
-    DEAD,
     DEAD_ERROR,
     DEAD_ITEM,
     DEAD_READ,
@@ -44,6 +43,8 @@ from sluicegate.streams.contracts.headers import (
     REMOVED,
     RULE,
     SHARD,
+    DeadReason,
+    explaining,
     renamed,
     window_headers,
 )
@@ -348,22 +349,10 @@ class Rows:
     ) -> list[Header]:
         """`rekeyed` is the record that was re-keyed, and that the letter names."""
         place = self._partition if rekeyed is None else Partition(*self._partition[:2], *rekeyed.place[:2])
-        says = {
-            "reason": reason,
-            "error": error[:LONGEST_ERROR].encode("ascii", "replace").decode().replace("\n", " "),
-            **({"where": where[:LONGEST_WHERE]} if where else {}),
-            **({"clause": clause} if clause else {}),
-            "stage": stage,
-            "attempts": "3" if reason == "crash" else str(attempts),
-            "topic": place.topic,
-            "partition": str(place.number),
-            "offset": str(offset),
-            "timestamp": rfc3339(at),
-            "app": self._partition.app,
-            "agent": self._partition.agent,
-            "version": version(),
-        }
-        ours: list[Header] = [(f"{DEAD}{name}", text.encode("ascii", "replace")) for name, text in says.items()]
+        tries = "3" if reason == "crash" else str(attempts)
+        what = reason, error[:LONGEST_ERROR].replace("\n", " "), where[:LONGEST_WHERE], clause, stage, tries
+        record = place.topic, str(place.number), str(offset), rfc3339(at)
+        ours = explaining(DeadReason(*what, *record, self._partition.app, self._partition.agent, version()))
         if self._agent.dead_headers == "connect":
             texts = error[:LONGEST_ERROR], where[:LONGEST_WHERE]
             ours += connect_headers(place, offset, stage, reason, *texts)

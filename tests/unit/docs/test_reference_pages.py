@@ -31,6 +31,12 @@ def test_a_page_is_current_and_describes_all_that_it_names(name):
     assert empty_meanings(made) == []
 
 
+@pytest.mark.parametrize("name", docs_reference.DOCUMENTS)
+def test_the_documents_of_dead_letters_are_current(name):
+    made = docs_reference.written(docs_reference.DOCUMENTS[name]())
+    assert (PROJECT / "schemas" / "documents" / name).read_text(encoding="utf-8") == made, COMMAND
+
+
 def test_there_are_no_other_pages():
     assert {page.stem for page in docs_reference.PAGES.iterdir()} == {*docs_reference.MAKERS}
 
