@@ -50,7 +50,7 @@ def untrusted(system: str, said: str, setting: str, why: str = "") -> NotAuthent
 
 def _unproven(system: str, said: str, setting: str) -> NotAuthenticated:
     return NotAuthenticated(
-        f"{system}: the server does not accept our certificate, or wants one: {said[:300]}; see {setting}"
+        f"{system}: the server does not accept our certificate, or requires one: {said[:300]}; see {setting}"
     )
 
 

@@ -116,7 +116,7 @@ def _raw(schema: Any, value: Any) -> Any:
     if kind in ("bytes", "fixed"):
         raw = _of_type(str, value).encode("latin-1")
         if kind == "fixed" and len(raw) != schema["size"]:
-            raise ValueError(f"it has not {schema['size']} bytes")
+            raise ValueError(f"it does not have {schema['size']} bytes")
         return raw
     if kind == "enum":
         if value not in schema["symbols"]:

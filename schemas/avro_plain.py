@@ -1,4 +1,4 @@
-"""What the native reader is told of an Avro schema: the kind of each datum, as nested tuples of a name and arguments.
+"""An Avro schema in the form of the native reader: the kind of each datum, as nested tuples of a name and arguments.
 
 Kinds: `null`, `boolean`, `int`, `long`, `float`, `double`, `string`; `bytes`, `decimal` and `fixed` (size), which are
 read and not written; `date`; `clock` (bits, units of a second); `moment` (units of a second, with a zone); `uuid`;

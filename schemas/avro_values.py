@@ -114,7 +114,7 @@ def _bytes(value: Any, path: str) -> bytes:
     try:
         return base64.b64decode(_text(value, path), validate=True)
     except (binascii.Error, ValueError):
-        raise Unwritable(f"{path or 'the value'}: base64 is wanted, the text is none") from None
+        raise Unwritable(f"{path or 'the value'}: the text is not base64") from None
 
 
 def _json(value: Any, path: str) -> str:
@@ -126,7 +126,7 @@ def _moment(kind: Any, wanted: str) -> Fit:
         try:
             return msgspec.convert(_text(value, path), kind)
         except (msgspec.ValidationError, OverflowError):
-            raise Unwritable(f"{path or 'the value'}: {wanted} is wanted, the text is none") from None
+            raise Unwritable(f"{path or 'the value'}: the text is not {wanted}") from None
 
     return fit
 
@@ -140,7 +140,7 @@ def _decimal(precision: int, scale: int) -> Fit:
         try:
             found = Decimal(value)
         except ArithmeticError:
-            raise Unwritable(f"{path or 'the value'}: a decimal is wanted, the text is none") from None
+            raise Unwritable(f"{path or 'the value'}: the text is not a decimal") from None
         if not found.is_finite():
             raise Unwritable(f"{path or 'the value'}: the decimal is not finite")
         _, digits, exponent = found.as_tuple()
@@ -210,7 +210,7 @@ def _enum(schema: Any, named: dict[str, Fit]) -> Fit:
 
     def fit(value: Any, path: str) -> str:
         if _text(value, path) not in symbols:
-            raise Unwritable(f"{path or 'the value'}: a symbol of {schema['name']} is wanted, the text is none")
+            raise Unwritable(f"{path or 'the value'}: the text is not a symbol of {schema['name']}")
         return str(value)
 
     named[schema["name"]] = fit
@@ -251,9 +251,9 @@ def _map(schema: Any, named: dict[str, Fit]) -> Fit:
 
 
 _text = _exactly(str, "text")
-_aware = _moment(Annotated[datetime, msgspec.Meta(tz=True)], "a time with its zone, as 2026-11-21T07:42:08Z,")
-_naive = _moment(Annotated[datetime, msgspec.Meta(tz=False)], "a time without a zone, as 2026-11-21T07:42:08,")
-_clock = _moment(Annotated[time, msgspec.Meta(tz=False)], "a time of day, as 07:42:08,")
+_aware = _moment(Annotated[datetime, msgspec.Meta(tz=True)], "a time with its zone, as 2026-11-21T07:42:08Z")
+_naive = _moment(Annotated[datetime, msgspec.Meta(tz=False)], "a time without a zone, as 2026-11-21T07:42:08")
+_clock = _moment(Annotated[time, msgspec.Meta(tz=False)], "a time of day, as 07:42:08")
 _PRIMITIVES: dict[str, Fit] = {
     "null": _null,
     "boolean": _exactly(bool, "a boolean"),
@@ -277,7 +277,7 @@ _LOGICAL: dict[tuple[str, str], Fit] = {
     ("long", "timestamp-micros"): _aware,
     ("long", "local-timestamp-millis"): _naive,
     ("long", "local-timestamp-micros"): _naive,
-    ("int", "date"): _moment(date, "a date, as 2026-11-21,"),
+    ("int", "date"): _moment(date, "a date, as 2026-11-21"),
     ("int", "time-millis"): _clock,
     ("long", "time-micros"): _clock,
     ("string", "uuid"): _moment(UUID, "a UUID"),

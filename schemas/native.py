@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 SWITCH = "SLUICEGATE_NATIVE"
 CONTRACT = 2
-"""The number of what the native reader is told and returns (`avro_plain.py`). It must have the same number."""
+"""The version of the interface to the native reader (`avro_plain.py`). The reader must have the same one."""
 
 PlainText = Callable[[bytes], bytes | None]
 """The JSON text of a message; None: the message is declined, and Python must read it."""

@@ -1,4 +1,4 @@
-"""Schemas of Protobuf: sets of file descriptors in base64, whose last file is the one that is meant, and the text of a
+"""Schemas of Protobuf: sets of file descriptors in base64, whose last file has the message, and the text of a
 `.proto` file, of which only the names of messages are read."""
 
 import re

@@ -1,4 +1,4 @@
-"""Schemas by the ids of a schema registry: what is known of them in this process, and whom to ask for others.
+"""Schemas by the ids of a schema registry: a table of the known ones, and the client that gets the others.
 
 A process has one table for each registry. `ask` is the registry's client; until a command opens one, a table answers
 from memory, as in the tests of a file.

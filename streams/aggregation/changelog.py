@@ -339,7 +339,9 @@ def _settle(groups: Groups) -> None:
     counted."""
     width = COLUMNS + len(groups.rule.plan.blank)
     if not all(_sound(state, width) for state in groups.states.values()):
-        raise ChangelogIncomplete("the state of a group is none: another program wrote it, or this rule did not")
+        raise ChangelogIncomplete(
+            "the state of a group does not have the fields of this rule: another program or another rule wrote it"
+        )
     groups.states = dict(sorted(groups.states.items(), key=lambda item: item[1][FIRST]))
     groups.bytes = sum(state[BYTES] for state in groups.states.values())
     everything = [each.bag for each in places(groups.rule.aggregation.compute, False) if keeps_messages(each.reducer)]

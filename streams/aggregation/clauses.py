@@ -1,4 +1,4 @@
-"""What the expressions of an agent say of a record: parsed and compiled once, asked for each record.
+"""The expressions of an agent, parsed and compiled once, and evaluated for each record.
 
 A clause is one expression of the file, named by its place in the agent: `where`, `let.total`.
 """

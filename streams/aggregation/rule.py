@@ -72,11 +72,10 @@ class Rule:
         self.completion: Completion = completion(aggregation)
         self.max_record_bytes, self.on_error = agent.max_record_bytes, agent.on_error
         self.times, self.grouped = agent.times, agent.aggregation is not None
-        # may records carry their schema id there?
-        self.header_ids = agent.avro is not None and bool(agent.avro.registry)
+        self.header_ids = agent.avro is not None and bool(agent.avro.registry)  # ids may be in headers
         self.events = frozenset(agent.events)
         self.message = codec.decode
-        self.valid = decode_any if codec.name == "json" else codec.decode  # can anything read it?
+        self.valid = decode_any if codec.name == "json" else codec.decode  # it fails for a value that no reader can use
         lenient = aggregation.on_missing == "ignore"
         fields, lets = _fields(aggregation, lenient), needed(agent)
         if any(field.path.partition(".")[0] not in lets for field in fields) and not codec.fields:

@@ -112,7 +112,7 @@ def _explained(app: App, topics: "BrokerTopics", found: Found) -> "Explained":
 
     span = found.output.span
     if span is None:
-        note = "it says nothing of its input, and it is the fire id of no record that the inputs still hold"
+        note = "its headers do not name its input, and its fire id belongs to no record that the inputs still have"
         return Explained([], [note])
     if span.last is None:
         note = "a handler of completed groups sent it, so only the group's first record can be told"

@@ -30,7 +30,7 @@ def ls(
     from sluicegate.streams.operations.stored_messages import message_document
 
     if state not in (None, "pending", "dispatched", "dead"):
-        raise ConfigurationError(f"--state {state}: is none; write pending, dispatched or dead")
+        raise ConfigurationError(f"--state {state}: no such state; write pending, dispatched or dead")
     with shared_store(loaded(file)) as store:
         found = [message_document(each) for each in store.outbox.find(state, topic, limit)]
     print_list(json, "rows", found, COLUMNS, [[each[field] for field in FIELDS] for each in found])

@@ -33,7 +33,7 @@ def _as_id(value: object) -> object:
     if not isinstance(value, dict):
         value = {"field": value}
     if len(value) != 1 or None in value.values() or not 0 < len(str(value.get("header", "-"))) <= LONGEST_HEADER:
-        raise refused("says not where the id is", _HINT)
+        raise refused("does not name the place of the id", _HINT)
     return value
 
 

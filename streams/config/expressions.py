@@ -259,7 +259,7 @@ def _routes(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
                 needs[0], f"cannot be written as {form} yet", "leave select out, or use format: json", needs
             )
         if agent.handler is not None and to.select is not None:
-            what = "is about results, but the handler sends what it wants"
+            what = "selects fields of a result, but a handler makes the messages of this agent"
             yield FileFinding((*place, "select"), what, "leave it out", ((*place, "select"), (*path, "handler")))
         if agent.aggregate is not None and to.select is not None:
             fixed = FIXED if agent.aggregate.window is None else WINDOWED

@@ -339,14 +339,14 @@ def _store(value: str) -> str:
 
 
 def _server(url: str) -> None:
-    """Raises for a URL that names no host, a port that is none, or a user and password whose end is not certain."""
+    """Raises for a URL that names no host, an invalid port, or a user and password whose end is not certain."""
     if urls.uncertain(url):
         raise refused("has an @ that does not end user and password", f"{urls.ENCODE}; {VARIABLES}")
     scheme, hosts = url.partition("://")[0], urls.hosts_of(url)
     if not (_hosts(hosts) if hosts else HOST_ELSEWHERE.search(url)):
         example = "redis://host:6379/0" if scheme in REDIS else f"{scheme}://host/database"
         raise refused(
-            "names no server, or a port that is none",
+            "names no server, or an invalid port",
             f"write a host, or host:port with a port of 1 to 65535, as in {example}",
         )
 

@@ -1,4 +1,4 @@
-"""Keys that change nothing beside the other keys of their agent: who writes one expects something of it."""
+"""Keys that have no effect beside the other keys of their agent: a warning, because their author expects an effect."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""`format: json-schema`: schemas that are none, and results that lack what they require."""
+"""`format: json-schema`: invalid schemas, and results that lack fields which their schema requires."""
 
 from collections.abc import Iterator
 from importlib.util import find_spec

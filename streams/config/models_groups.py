@@ -56,7 +56,7 @@ class TimeoutModel(BaseModel):
     def _one_form(self) -> Self:
         both = self.first is not None or self.last is not None
         if (self.after is None) != both or (both and self.since is not None):
-            raise refused("is neither form of a timeout", "write {after: 30s, since: first}, or {first: 30s, last: 5s}")
+            raise refused("mixes the forms of a timeout", "write {after: 30s, since: first}, or {first: 30s, last: 5s}")
         return self
 
 

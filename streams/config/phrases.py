@@ -1,4 +1,4 @@
-"""What the expressions of an agent mean, in words: one sentence each."""
+"""The meaning of an agent's expressions, a sentence for each."""
 
 import re
 from collections.abc import Sequence

@@ -98,10 +98,12 @@ def _of_output(to: DestinationModel, path: Path, asked: bool) -> Iterator[FileFi
 
 
 def _of_registry(agent: ReadModel, path: Path) -> Iterator[FileFinding]:
-    """What a registry does not serve."""
+    """Keys that cannot be combined with a registry."""
     if agent.writer_schema is not None:
         at = (*path, "writer_schema")
-        yield FileFinding(at, "excludes schema_registry, which knows it", "leave it out", (at, registry.AT))
+        yield FileFinding(
+            at, "excludes schema_registry, which has the writer's schema", "leave it out", (at, registry.AT)
+        )
     if isinstance(agent, AgentModel) and agent.scope == "shared":
         at = (*path, "scope")
         what = "cannot be shared with a schema registry: another worker could lack the schema of a record"

@@ -164,7 +164,7 @@ def _named(agent: Agent, path: Path, record: RecordType) -> Iterator[Judged]:
         wanted += [(place, each.name) for each in to.select if not each.expression]
     for at, field in wanted:
         if field.partition(".")[0] not in known:
-            what = f"wants {field}, but {record.source} has no such field"
+            what = f"needs {field}, but {record.source} has no such field"
             yield Judged(FileFinding(at, what, did_you_mean(field, known)), False)
 
 

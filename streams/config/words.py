@@ -22,7 +22,7 @@ from sluicegate.streams.units import spoken_duration
 
 
 def meaning(agent: Agent) -> list[str]:
-    """One sentence each: when it fires, what happens to late groups, what it writes, where what cannot be used goes."""
+    """Sentences about an agent: what it reads, when a group ends, what it writes, and where unusable records go."""
     rule = agent.aggregation
     if agent.rekeys and rule is not None and agent.to is not None:
         return [
@@ -100,7 +100,7 @@ def changing(app: App) -> str | None:
 
 
 def dispatching(app: App) -> list[str]:
-    """One sentence each: what `run` does besides the agents. Nothing of it when the file neither uses nor sets it."""
+    """Sentences about what `run` does besides the agents. None where the file neither uses nor sets any of it."""
     sentences: list[str] = []
     if not _dispatches(app):
         return sentences

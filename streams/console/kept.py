@@ -1,4 +1,4 @@
-"""A value that takes time to read, kept between the questions for it."""
+"""Caches a value that takes time to read."""
 
 import threading
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What a re-keyed record says, in its headers, of the record that it was: place, time, key and bytes."""
+"""The headers of a re-keyed record that describe the original record: its place, time, key and bytes."""
 
 from dataclasses import dataclass
 

@@ -20,6 +20,7 @@ from sluicegate.streams.expressions.values import (
     is_map,
     refused,
 )
+from sluicegate.streams.wording import counted
 
 Compute = Callable[..., Any]
 
@@ -50,7 +51,9 @@ def find(node: FunctionCall) -> Compute:
     count = len(node.arguments) + (node.target is not None)
     allowed = form.function if node.target is None else form.method
     if count not in allowed and not (form.unbounded and node.target is None and count):
-        raise ExpressionError(node.column, f"{node.function} is not called so")
+        form_of_call = "function" if node.target is None else "method"
+        arguments = counted(len(node.arguments), "argument")
+        raise ExpressionError(node.column, f"{node.function} does not take {arguments} as a {form_of_call}")
     return _matching(node) if node.function == "matches" else form.call
 
 

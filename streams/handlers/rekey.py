@@ -50,7 +50,7 @@ def _refused(groups: Groups) -> list[Item]:
 
 
 def _stands_last(item: object) -> bool:
-    """A time mark speaks of all records of its commit, so no record may come behind it."""
+    """A time mark covers all records of its commit, so it is the last row of the commit."""
     return isinstance(item, TimeMark)
 
 

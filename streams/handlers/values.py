@@ -328,7 +328,7 @@ def _encoded(
 ) -> tuple[bytes | None, bytes | None, Headers]:
     """Key, value and headers. Raises ValueError for a bad topic, and when they are too large for a message."""
     if topic is not None and not (isinstance(topic, str) and re.fullmatch(r"[A-Za-z0-9._-]{1,249}", topic)):
-        raise ValueError(f"{call}(): the topic is none that Kafka takes: 1 to 249 of A-Z a-z 0-9 . _ -")
+        raise ValueError(f"{call}(): Kafka allows no such topic name: write 1 to 249 of A-Z a-z 0-9 . _ -")
     if value is not None and not isinstance(value, bytes):
         value = encode(value)
     size, packed = len(value or b"") + len(key or b""), []

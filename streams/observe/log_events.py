@@ -46,7 +46,7 @@ EVENTS: Mapping[str, str] = {
     "record.resolved": "A record that could not be decoded can be decoded now.",
     "record.unresolved": "A record cannot be decoded, and `on_error` says wait. It is tried again.",
     "headers.refused": "Headers that would have steered the agent were not believed. Another program may write to "
-    "the topic. `unproven` is told once for each claim: the records have no MAC of the app.",
+    "the topic. `unproven` is logged once for each claim: the records have no MAC of the app.",
     "senders.forgotten": "More shards of senders than a partition keeps: the longest silent were forgotten.",
     "records.late": "Records came too late to be known as seen or not. They were taken.",
     "relay.failed": "Rows of a partition could not be sent in a Kafka transaction. They are sent again.",
@@ -62,7 +62,7 @@ EVENTS: Mapping[str, str] = {
     "it. After the third time its records are dead letters.",
     "shared.not_completed": "The store did not answer. Batches of a shared buffer are completed again.",
     "shared.not_counted": "The records in a shared buffer could not be counted.",
-    "shared.store_unavailable": "The store cannot be asked for batches of a shared buffer. It is tried again.",
+    "shared.store_unavailable": "The store does not return the batches of a shared buffer. It is tried again.",
     "shared.suspected": "Processes died while they handled a batch. It runs alone.",
     "start.waiting": "The start waits for a system.",
     "store.ready": "The store answers, with this durability.",

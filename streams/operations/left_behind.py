@@ -1,4 +1,4 @@
-"""What the store holds of agents and topics that a file does not have. No worker of the file goes on with it."""
+"""State of agents and topics that the store has and the file does not. No worker of the file uses it."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -58,7 +58,7 @@ def texts(app: App, left: Sequence[LeftBehind]) -> dict[str, str]:
         topics = ", ".join(dict.fromkeys(each.partition.topic for each in mine))
         what = f"agent {name} no longer reads {topics}" if name in there else f"agent {name} is not in this file"
         contents = ", ".join(f"{each.contents} in {each.partition.topic}/{each.partition.number}" for each in mine)
-        held = f"nobody fires or sends what the store holds of it: {contents}"
+        held = f"no worker fires or sends what the store holds of it: {contents}"
         found[name] = f"{what}, and {held}; run the file that has it until they are gone"
     return found
 

@@ -255,7 +255,7 @@ def _why_after(after: After) -> Iterator[str]:
 def _held_back(origins: Sequence[Origin]) -> str:
     """Which input partitions have the least time, the first three of them."""
     said = [
-        f"{each.partition} ({each.agent} has said nothing of it)"
+        f"{each.partition} ({each.agent} has written no mark of it)"
         if not each.said and each.state == UNKNOWN
         else f"{each.partition} ({each.agent} said at {_time(each.said)} that it is {each.state})"
         for each in origins[:SHOWN_ORIGINS]

@@ -32,8 +32,8 @@ from sluicegate.streams.reading.receive import ReceivedShards
 
 class Reach(NamedTuple):
     """Offsets from which on the `results` of groups that begin there, and the dead `letters`, are still in their
-    topics, if they were sent. `mixed`: results lie in both topics, so that one does not tell that a later one is
-    there."""
+    topics, if they were sent. `mixed`: results are in both topics, so an early result does not prove that
+    the later ones are still there."""
 
     results: float = -inf
     letters: float = -inf
@@ -274,8 +274,8 @@ def unaccountable(agent: Agent) -> str | None:
     if agent.handler is not None and agent.handler.concurrency:
         return "its handler has concurrency: which of the groups that ended it has handled is lost with the store"
     if agent.handler is not None and agent.handler.then == "park":
-        told_by = "the history tells that they ended, and only the lost store told which of them waited for the handler"
-        return f"its handler parks groups (then: park): {told_by}; of then: dead-letter a topic tells it"
+        told_by = "the history has their ends, but only the lost store had those that waited for the handler"
+        return f"its handler parks groups (then: park): {told_by}; with then: dead-letter, a topic has them"
     if agent.forwards:
         return "it forwards records, and its outputs do not tell which records it left out"
     if agent.lookups:

@@ -86,7 +86,7 @@ class Owner:
         self.marks = CrashMarks(setting.process, faults)
         self._inbox: list[Item] = []  # messages for the handlers
         self.held = WaitingItems()
-        self._beat = 0.0  # the process' own time, as it was heard last: the store's may be set back
+        self._monotonic = 0.0  # the process' own time at the last turn: the store's clock may be set back
         self.place = partition.topic, partition.number
         self.sealed = released.sealed_of(setting, self.place)
         self.offset = self.epoch = -1
@@ -336,7 +336,7 @@ class Owner:
 
     def now(self, monotonic: float) -> float:
         """The owner's time: the store's time at the last commit plus the time passed since. It never goes back."""
-        self._beat = monotonic
+        self._monotonic = monotonic
         return self._clock.now(monotonic)
 
     def accept(self, records: Sequence[Record], monotonic: float) -> None:
@@ -448,19 +448,19 @@ class Owner:
     @property
     def items_ready(self) -> bool:
         """Whether there are items that a commit left and that can be handled now."""
-        return self.held.ready(self._beat)
+        return self.held.ready(self._monotonic)
 
     @property
     def waits_for(self) -> str:
         """The error that items wait for; empty when none wait."""
         topic, number = self.place
-        return f"waiting to handle {topic}/{number} again: {self.held.why}" if self.held.waits(self._beat) else ""
+        return f"waiting to handle {topic}/{number} again: {self.held.why}" if self.held.waits(self._monotonic) else ""
 
     def next_due(self) -> float:
         """The time, on the owner's clock, of the nearest deadline of a group or of a handler's next try."""
         now = self._clock.last
         due = min(self.groups.next_due(), self.older.next_due()) if self.older else self.groups.next_due()
-        return min(due, self.sealed.next_ready(now), now + self.held.due() - self._beat)
+        return min(due, self.sealed.next_ready(now), now + self.held.due() - self._monotonic)
 
     @property
     def full(self) -> bool:
@@ -483,7 +483,7 @@ class Owner:
         store, processor = self._setting.store, self._setting.processor
         waiting = self._inbox or self.groups.events or self.held.items
         self.now(monotonic)
-        if processor.session and waiting and not self.held.waits(self._beat):
+        if processor.session and waiting and not self.held.waits(self._monotonic):
             return self._commit_session(processor, monotonic)
         ready = self.prepare(monotonic)
         return None if ready is None else self.committed(store.commit(self.claim, ready.changes), ready, monotonic)
@@ -517,13 +517,13 @@ class Owner:
         if careful or not (processor.parts or processor.batches):
             raise error
         at = processor.failing(self.place, offset_of(items[0])) if processor.parts else None
-        self.held.put_back(items, self._beat + error.delay, at, str(error))
+        self.held.put_back(items, self._monotonic + error.delay, at, str(error))
 
     def prepare(self, monotonic: float) -> PreparedCommit | None:
         """Everything since the last commit as changes. What follows is `committed`, or the end of this owner. None: a
         handler failed, and nothing can be committed now."""
         self.now(monotonic)
-        if self.held.waits(self._beat):
+        if self.held.waits(self._monotonic):
             return self.reports()
         items = self._items()
         free, blocked = self._parted(items)

@@ -103,7 +103,7 @@ class TestDriver:
         name = key.encode() if isinstance(key, str) else key
         number = partition if partition is not None else partition_of(name, count) if name is not None else 0
         if not 0 <= number < count:
-            raise ConfigurationError(f"{topic} has {count} partitions, there is none numbered {number}")
+            raise ConfigurationError(f"{topic} has {count} partitions, so there is no partition {number}")
         written = formats.record_value(reader, value)
         at = int((self.clock.time() if timestamp is None else timestamp) * 1000)
         for _ in range(times):

@@ -1,4 +1,4 @@
-"""What came instead of an expected output: one line for each thing that may explain it."""
+"""The outputs and counts that may explain why an expected output is missing, a line for each."""
 
 from collections.abc import Iterator, Sequence
 from itertools import chain, groupby

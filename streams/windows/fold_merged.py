@@ -1,8 +1,9 @@
 """The hot loop of windows over a repartitioned topic.
 
 As fold.py. But the watermark is the least of the times of the origins, so a record's own time does not tell whether it
-closes a window. The clock hears of each record, and the windows that the watermark passes are closed here. `ends` is no
-later than the next close of an open window: while the watermark is below it, no record of an open group is late.
+closes a window. The clock gets the time of each record, and the windows that the watermark passes are closed here.
+`ends` is no later than the next close of an open window: while the watermark is below it, no record of an open group
+is late.
 """
 
 from collections.abc import Sequence

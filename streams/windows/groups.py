@@ -79,7 +79,7 @@ class WindowGroups(Groups):
         self.end_asked = self._now = -inf
         self._high, self._claimed, self._next_offset = -1, inf, -1
         self.counts |= {"late": 0, "marks_ahead": 0}
-        # A heap of (when it closes, first offset, name). A window that closes later by now stands where it was.
+        # A heap of (close, first offset, name). A window whose close moves keeps its place until that is due.
         self._order: list[tuple[int, int, bytes]] = []
         self._closing, self._revision = "", 1  # what closes the groups that are being fired, and their revision
         self._sent = 0  # bytes in the bags of all results

@@ -1,4 +1,4 @@
-"""What rows of a re-keying agent say about event time, in their headers.
+"""The headers of a re-keying agent's rows that are about event time.
 
 A re-keyed record says from which origin it is, and its time. An origin is an input partition as one agent reads it. A
 time mark is a record with neither key nor value: how far its origin is.

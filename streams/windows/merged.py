@@ -18,12 +18,12 @@ def beat(idle: float | None) -> float:
 
 
 class MergedClock(EventClock):
-    """An origin that has said nothing holds the watermark back. One that is idle lets it go to the time at which it
-    said so, as long as it repeats it: a worker that is down repeats nothing. Whether its word is fresh is judged by the
-    newest mark of any origin, so that the watermark is a function of the log.
+    """An origin without a mark stops the watermark. An idle origin does not stop it before the time of its last mark,
+    as long as its worker repeats the mark: a worker that is down writes no marks. The age of a mark is its distance
+    from the newest mark of any origin, so the watermark is a function of the log.
 
-    `origins` has, by name, the highest time, the state, and when the origin said it, in milliseconds. `reading` is the
-    origin of the record that is taken.
+    `origins` has, by name, the highest time, the state, and the time of the last mark, in milliseconds. `reading` is
+    the origin of the record that is taken.
     """
 
     __slots__ = ("_ended", "_fresh", "_quiet", "_topics", "_unsaved", "origins", "reading")
@@ -34,13 +34,13 @@ class MergedClock(EventClock):
         self.reading = ""
         self._fresh = round(1000 * FRESH * beat(idle))
         self._unsaved: set[str] = set()
-        self._ended: dict[str, int] = {}  # when it said under this claim that it is at its end
+        self._ended: dict[str, int] = {}  # by name: the time of the mark of this claim that said `end`
         self._quiet = False
         self._topics: Collection[str] | None = None  # those of the origins; None: any
 
     def expect(self, names: Collection[str], topics: Collection[str]) -> None:
-        """A claim begins: these origins must be heard. All others are gone. Records that wait do not bring an origin
-        back, unless it is a partition of `topics` (AGENT/TOPIC), which may have been added since."""
+        """A claim begins: each of these origins needs a mark. All others are removed. Records that wait do not bring an
+        origin back, unless it is a partition of `topics` (AGENT/TOPIC), which may have been added since."""
         self._topics = topics
         for name in [name for name in self.origins if name not in names]:
             del self.origins[name]

@@ -1,7 +1,7 @@
 """The groups of an agent that re-keys records for event time: none, but the clock of each input partition (an origin),
 and its time marks.
 
-A mark is the only thing that is ever due. It goes through the outbox behind the records that it speaks of, so no mark
+Only marks are ever due. A mark goes through the outbox behind the records that it covers, so no mark
 overtakes a record.
 """
 
@@ -83,7 +83,7 @@ class OriginGroups(Groups):
             self.event.saw(now)
 
     def saw(self, now: float) -> None:
-        """Records came. A mark that waits for its commit stands behind them, and speaks of them."""
+        """Records were taken. A mark that waits for its commit is written behind them, and covers them."""
         self._now, self._at_end = now, False
         self.event.saw(now)
 
@@ -155,7 +155,7 @@ class OriginGroups(Groups):
         return 1
 
     def drain(self) -> Iterator[Fire | Decided]:
-        """As in Groups, for a commit. The mark speaks of all records of the commit, and stands behind them."""
+        """As in Groups, for a commit. The mark covers all records of the commit, and is written behind them."""
         if (mark := self._mark) is not None:
             mark.state, mark.time = self._told = self._state(), self.event.watermark
             mark.offset, mark.said = self._offset, round(1000 * (self._asked if mark.state == IDLE else self._now))

@@ -37,7 +37,7 @@ ROTATING = ("redis", "postgresql", "mariadb")  # MongoDB leaves connections alon
 REFUSED = {
     "certificate": "is not trusted",
     "password": "refuses user or password",
-    "ours": "does not accept our certificate, or wants one",
+    "ours": "does not accept our certificate, or requires one",
 }
 
 

@@ -132,7 +132,8 @@ def test_an_agent_that_was_renamed_while_its_groups_are_open(tmp_path: Path, run
     code, text = command(tmp_path, "run", "carts.yaml")
     assert code == 2
     assert (
-        "agent baskets is not in this file, and nobody fires or sends what the store holds of it: 1 open group" in text
+        "agent baskets is not in this file, and no worker fires or sends what the store holds of it: 1 open group"
+        in text
     )
     assert "run the file that has it until they are gone, or add --leave baskets" in text
     one_screen(text)

@@ -362,6 +362,6 @@ def test_check_takes_a_protobuf_version_that_lacks_newer_fields(own_server: Call
     assert problems(versioned(server.url, "protobuf", "p-value:2", **protobuf)) == []
     assert problems(versioned(server.url, "protobuf", "p-value:1", **protobuf)) == [
         "agents.sums.where: no field flag in p-value:1",
-        "agents.sums.key: wants by, but p-value:1 has no such field",
+        "agents.sums.key: needs by, but p-value:1 has no such field",
         "subject p-value version 1 lacks by, flag, which agent sums uses",
     ]

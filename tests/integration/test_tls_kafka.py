@@ -120,7 +120,7 @@ WRONGS: dict[str, tuple[Callable[[Broker], dict[str, Any]], str]] = {
     ),
     "another host": (lambda b: b.settings("TLS", host="127.0.0.1"), "not trusted: IP address mismatch.*127.0.0.1"),
     "a certificate that ended": (lambda b: b.settings("ENDED"), "not trusted: certificate has expired"),
-    "no certificate of ours": (lambda b: b.settings("MUTUAL"), "does not accept our certificate, or wants one"),
+    "no certificate of ours": (lambda b: b.settings("MUTUAL"), "does not accept our certificate, or requires one"),
     "a wrong password": (lambda b: b.password("PLAIN", WRONG), "refuses user or password"),
     "a wrong password, SCRAM": (lambda b: b.password("SCRAM-SHA-256", WRONG), "refuses user or password"),
 }

@@ -18,7 +18,7 @@ from tests.servers.certificates import authority
 from tests.servers.shared import own_folder
 
 KEY = "k3y-canary"
-TURNED_AWAY = "does not accept our certificate, or wants one"
+TURNED_AWAY = "does not accept our certificate, or requires one"
 NOT_SHOWN = {"mariadb": "refuses user or password.*no ssl_cert"}  # it says no more to such a user
 UNUSABLE = "cannot be used|cannot be read"
 

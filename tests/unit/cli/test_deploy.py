@@ -159,7 +159,7 @@ def test_a_removed_agent_with_open_groups_is_refused(file: Path, store: Any, dep
     other = FILE.replace("  a:\n", "  b:\n")
     result = deploy(other)
     assert result.exit_code == 2
-    assert "agent a is not in this file, and nobody fires or sends what the store holds of it: 2 open groups" in (
+    assert "agent a is not in this file, and no worker fires or sends what the store holds of it: 2 open groups" in (
         result.stderr
     )
     assert "or add --leave" in result.stderr

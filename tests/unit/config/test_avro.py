@@ -219,8 +219,8 @@ WRONG = [
         f"{IN}\nschema: schemas/order.avsc\nkey: "
         f"custmer\n{COMPUTE % 'a: {sum: amout}, b: {mean: customer}, c: {sum: at}'}\n{TO}",
         [
-            "10:5: agents.a.key: wants custmer, but schemas/order.avsc has no such field; did you mean customer?",
-            "11:38: agents.a.aggregate.compute.a: wants amout, but schemas/order.avsc has no such field; did you mean "
+            "10:5: agents.a.key: needs custmer, but schemas/order.avsc has no such field; did you mean customer?",
+            "11:38: agents.a.aggregate.compute.a: needs amout, but schemas/order.avsc has no such field; did you mean "
             "amount?",
             f"11:55: agents.a.aggregate.compute.b: needs a number, but customer is text; {ELSE}",
             f"11:76: agents.a.aggregate.compute.c: needs a number, but at is text (a time); {ELSE}",

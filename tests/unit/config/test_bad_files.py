@@ -12,7 +12,7 @@ STORE_SCHEMES = (
 )
 STORE_SCHEMES += ", postgresql://, mysql://, mariadb://, mongodb://, mongodb+srv://"
 NO_SERVER = (
-    "f.yaml:3:1: store: names no server, or a port that is none; write a host, or host:port with a port of 1 "
+    "f.yaml:3:1: store: names no server, or an invalid port; write a host, or host:port with a port of 1 "
     "to 65535, as in "
 )
 
@@ -300,14 +300,14 @@ AGENT = [
     (
         f"{FROM}\ndedupe: {{id: 'header:', hroizon: 1h}}\n{COUNT}\n{TO}",
         [
-            "8:14: agents.a.dedupe.id: says not where the id is; write header:NAME, a field path, or key",
+            "8:14: agents.a.dedupe.id: does not name the place of the id; write header:NAME, a field path, or key",
             "8:29: agents.a.dedupe.hroizon: unknown key; did you mean horizon?",
         ],
     ),
     (
         f"{FROM}\ndedupe: {{id: {{header: a, field: b}}, on_missing: skip}}\n{COUNT}\n{TO}",
         [
-            "8:14: agents.a.dedupe.id: says not where the id is; write header:NAME, a field path, or key",
+            "8:14: agents.a.dedupe.id: does not name the place of the id; write header:NAME, a field path, or key",
             "8:41: agents.a.dedupe.on_missing: must be dead-letter or accept; write one of these words",
         ],
     ),
@@ -355,21 +355,21 @@ RULE = [
     (
         "timeout: {}",
         [
-            "8:17: agents.a.aggregate.timeout: is neither form of a timeout; write {after: 30s, since: first}, or "
+            "8:17: agents.a.aggregate.timeout: mixes the forms of a timeout; write {after: 30s, since: first}, or "
             "{first: 30s, last: 5s}"
         ],
     ),
     (
         "timeout: {after: 1s, last: 2s}",
         [
-            "8:17: agents.a.aggregate.timeout: is neither form of a timeout; write {after: 30s, since: first}, or "
+            "8:17: agents.a.aggregate.timeout: mixes the forms of a timeout; write {after: 30s, since: first}, or "
             "{first: 30s, last: 5s}"
         ],
     ),
     (
         "timeout: {first: 1s, since: last}",
         [
-            "8:17: agents.a.aggregate.timeout: is neither form of a timeout; write {after: 30s, since: first}, or "
+            "8:17: agents.a.aggregate.timeout: mixes the forms of a timeout; write {after: 30s, since: first}, or "
             "{first: 30s, last: 5s}"
         ],
     ),

@@ -91,7 +91,7 @@ def test_without_framing_no_registry_is_asked(folder: Path) -> None:
         (
             agent(IN + "writer_schema: order.avsc\nscope: shared\nto: {topic: totals}") + ONE,
             [
-                "12:5: agents.a.writer_schema: excludes schema_registry, which knows it; leave it out",
+                "12:5: agents.a.writer_schema: excludes schema_registry, which has the writer's schema; leave it out",
                 "13:5: agents.a.scope: cannot be shared with a schema registry: another worker could lack the schema "
                 "of a record; write scope: partition",
             ],

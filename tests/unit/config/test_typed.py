@@ -459,16 +459,16 @@ OF_FIELDS = [
     ("where: customer.teir == 'x'", "agents.a.where: no field teir in customer; did you mean tier?"),
     ("where: items.exists(i, i.prize > 1)", "agents.a.where: no field prize in i; did you mean price?"),
     ("let: {total: qty}", "10:11: agents.a.let.total: hides the field total of fields; "),
-    ("key: contry", "10:5: agents.a.key: wants contry, but fields has no such field; did you mean country?"),
-    ("dedupe: {id: order, horizon: 1h}", "agents.a.dedupe.id: wants order, but fields has no such field; "),
-    ("aggregate: {count: 9, compute: {s: {sum: totl}}}", "agents.a.aggregate.compute.s: wants totl, but fields "),
+    ("key: contry", "10:5: agents.a.key: needs contry, but fields has no such field; did you mean country?"),
+    ("dedupe: {id: order, horizon: 1h}", "agents.a.dedupe.id: needs order, but fields has no such field; "),
+    ("aggregate: {count: 9, compute: {s: {sum: totl}}}", "agents.a.aggregate.compute.s: needs totl, but fields "),
     (
         "aggregate: {count: 9, compute: {s: {sum: due}}}",
         "agents.a.aggregate.compute.s: needs a number, but due is text ",
     ),
     (
         "aggregate: {until: {field: pay, equals: 1}}",
-        "agents.a.aggregate.until.field: wants pay, but fields has no such field",
+        "agents.a.aggregate.until.field: needs pay, but fields has no such field",
     ),
 ]
 
@@ -484,7 +484,7 @@ def test_declared_fields_are_checked_like_those_of_a_schema(text: str, expected:
 
 
 FORWARDED = [
-    ("to: {topic: t, select: [countri]}", "agents.a.to.select: wants countri, but fields has no such field; did you "),
+    ("to: {topic: t, select: [countri]}", "agents.a.to.select: needs countri, but fields has no such field; did you "),
     ("to: {topic: t, select: {x: countri}}", "agents.a.to.select.x: no field countri in fields; did you mean country?"),
     ("to: [{topic: t, where: totl > 1}, drop]", "agents.a.to[0].where: no field totl in fields; did you mean total?"),
     ("to: [{topic: t, where: total}, drop]", "agents.a.to[0].where: must be boolean, total is number"),

@@ -126,7 +126,7 @@ def test_an_origin_that_said_nothing_holds_back_and_why_names_it(scene: Scene) -
     assert scene.results == []
     [group] = list(open_groups(scene.store, "app", SECOND, b"x"))
     text = why(group, SECOND)
-    assert "no record has moved the watermark yet, held back by in/1 (a.repartition has said nothing of it)" in text
+    assert "no record has moved the watermark yet, held back by in/1 (a.repartition has written no mark of it)" in text
 
 
 def test_why_names_the_origin_with_the_least_time(scene: Scene) -> None:
