@@ -11,6 +11,8 @@ from sluicegate.streams.errors import AggregationNotFound, ConcurrencyError, Wat
 
 End = tuple[SealedBatch, Sequence[OutboxMessage]]
 Complete = Callable[[str, Sequence[End]], Sequence[bool]]
+SET_BACK = 5_000
+"""Groups whose deadlines one call sets back."""
 
 
 class Decoded(NamedTuple):

@@ -63,7 +63,9 @@ class MemoryBuffer:
             if held.watermarks.get(place, 0) != progress.expected:
                 raise buffers.moved(name, progress, held.watermarks.get(place, 0))
             held.watermarks[place] = progress.next
+        held.keep = max(held.keep, length(keep_keys))
         held.forget(now)
+        held.set_keys_back(now)
         stored = 0
         for entry in entries:
             if not held.knows(entry.idempotency_key, now):
@@ -112,6 +114,7 @@ class MemoryBuffer:
         buffers.at_least_one(limit)
         with self._lock:
             now, held = self._now(), self._held(name)
+            held.set_leases_back(now)
             others = [row.expires for row in held.rows.values() if row.expires > now and not row.batch]
             others += [batch.expires for batch in held.batches.values() for _ in batch.rows]
             ends = [expires for expires in others if expires > now]
@@ -121,7 +124,7 @@ class MemoryBuffer:
                 return Snapshot((), (), 0, "", None, *elsewhere) if others else EMPTY
             token, expires = self._new_token(), now + length(lease)
             for row in rows:
-                row.token, row.expires = token, expires
+                row.token, row.leased_at, row.expires = token, now, expires
             return Snapshot(*self._decoded(rows), token, moment(expires), *elsewhere)
 
     def remove_snapshot(self, name: str, snapshot: Snapshot, outbox: Sequence[OutboxMessage] = ()) -> int:
@@ -144,6 +147,8 @@ class MemoryBuffer:
     def due(self, name: str, gate: Gate, limit: int = 100) -> Sequence[SealedBatch]:
         with self._lock:
             now, held = self._now(), self._held(name)
+            held.set_leases_back(now)
+            held.set_deadlines_back(gate, now)
             ids = [id for id, batch in sorted(held.batches.items(), key=_age) if batch.expires <= now][:limit]
             for group in sorted(held.deadlines, key=held.deadlines.__getitem__):
                 if len(ids) < limit and held.deadlines[group] <= now and (ready := held.ready(group, self._types, now)):
@@ -162,7 +167,8 @@ class MemoryBuffer:
 
     def _handed_out(self, held: Buffered, id: str, gate: Gate, now: int) -> SealedBatch:
         batch = held.batches[id]
-        batch.token, batch.expires, batch.attempts = self._new_token(), now + length(gate.lease), batch.attempts + 1
+        batch.token, batch.attempts = self._new_token(), batch.attempts + 1
+        batch.leased_at, batch.expires = now, now + length(gate.lease)
         content = self._decoded(batch.rows)
         return SealedBatch(id, batch.group, batch.reason, *content, batch.token, moment(batch.expires), batch.attempts)
 
@@ -202,7 +208,7 @@ class MemoryBuffer:
             if not ours:
                 raise buffers.taken(name, "lease")
             for each in ours:
-                each.expires = now + length(lease)
+                each.leased_at, each.expires = now, now + length(lease)
                 if isinstance(each, StoredBatch) and attempts is not None:
                     each.attempts = attempts
             return moment(now + length(lease))

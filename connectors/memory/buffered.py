@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import chain, takewhile
 
 from sluicegate.connectors import buffers
 from sluicegate.streams.contracts.leased_values import Entry, Gate, Types, batch_id
@@ -15,6 +15,7 @@ class BufferRow:
     at: int
     keep: int
     token: str = ""
+    leased_at: int = 0
     expires: int = 0
     batch: str = ""
     broken: bool = False
@@ -29,15 +30,18 @@ class StoredBatch:
     reason: str
     rows: list[BufferRow]
     token: str = ""
+    leased_at: int = 0
     expires: int = 0
     attempts: int = 0
 
 
 @dataclass(slots=True)
 class Buffered:
-    """`open` has the rows of each group that are in no batch and that no batch returned as undecodable."""
+    """`open` has the rows of each group that are in no batch and that no batch returned as undecodable. `keep` is the
+    longest time for which an insert asked to keep keys."""
 
     last: int = 0
+    keep: int = 0
     rows: dict[int, BufferRow] = field(default_factory=dict)
     keys: set[str] = field(default_factory=set)
     removed: dict[str, int] = field(default_factory=dict)
@@ -75,6 +79,27 @@ class Buffered:
         """Delete the expired keys. They are in the order of their removal, so most calls look at one."""
         for key, _ in list(takewhile(lambda each: each[1] <= now, self.removed.items())):
             del self.removed[key]
+
+    def set_keys_back(self, now: int) -> None:
+        """A key that is kept for longer than any insert asked was removed while the clock was ahead."""
+        latest = now + self.keep
+        self.removed |= {key: latest for key, until in self.removed.items() if until > latest}
+
+    def set_leases_back(self, now: int) -> None:
+        """A lease that begins later than now was given while the clock was ahead: it begins now."""
+        leases: Iterable[BufferRow | StoredBatch] = chain(self.rows.values(), self.batches.values())
+        for lease in leases:
+            if lease.leased_at > now:
+                lease.leased_at, lease.expires = now, now + lease.expires - lease.leased_at
+
+    def set_deadlines_back(self, gate: Gate, now: int) -> None:
+        """A deadline that is later than any that the gate sets now was set while the clock was ahead: rows that were
+        inserted later than now count as inserted now."""
+        latest = buffers.deadline(gate, now, now)
+        for group in [group for group, due_at in self.deadlines.items() if latest is not None and due_at > latest]:
+            for row in self.open[group].values():
+                row.at = min(row.at, now)
+            self.set_deadline(group, gate)
 
     def _close(self, row: BufferRow) -> None:
         group = self.open.get(row.entry.group, {})

@@ -23,13 +23,19 @@ class MessageRow:
     dispatched_at: float | None = None
     reason: str = ""
     holder: str = ""
+    held_at: float = 0.0
     held_until: float = 0.0
     history: list[Attempt] = field(default_factory=list)
 
 
-def blocked(row: MessageRow, now: float) -> float | None:
-    """When the row's back-off, or the claim of it alone, ends; None when it may be sent now."""
-    until = max(row.next_attempt_at or 0.0, row.held_until if row.holder else 0.0)
+def blocked(row: MessageRow, now: float, latest: float) -> float | None:
+    """When the row's back-off, or the claim of it alone, ends; None when it may be sent now. A row that waits until
+    after `latest` failed while the clock was ahead, and waits no more. A claim that begins later than now was made
+    then, too: it begins now."""
+    if row.held_at > now:
+        row.held_at, row.held_until = now, now + row.held_until - row.held_at
+    again = row.next_attempt_at or 0.0
+    until = max(again if again <= latest else 0.0, row.held_until if row.holder else 0.0)
     return until if until > now else None
 
 
@@ -39,10 +45,17 @@ class MemoryLane:
     one given."""
 
     token: str = ""
+    claimed_at: float = 0.0
     expires_at: float = 0.0
     number: int = 0
     given: dict[int, MessageRow] = field(default_factory=dict)
     waiting: dict[int, MessageRow] = field(default_factory=dict)
+
+    def is_free(self, token: str, now: float) -> bool:
+        """A lease that begins later than now was given while the clock was ahead: it begins now."""
+        if self.claimed_at > now:
+            self.claimed_at, self.expires_at = now, now + self.expires_at - self.claimed_at
+        return self.token in ("", token) or self.expires_at <= now
 
     def rows(self) -> Iterator[MessageRow]:
         return chain(self.given.values(), self.waiting.values())
@@ -51,19 +64,19 @@ class MemoryLane:
         self.given.pop(row.number, None)
         self.waiting.pop(row.seq, None)
 
-    def taken(self, limit: int, after: int, now: float) -> tuple[Sequence[MessageRow], float | None]:
+    def taken(self, limit: int, after: int, now: float, latest: float) -> tuple[Sequence[MessageRow], float | None]:
         """Give numbers to rows and return up to `limit` of them above `after`, none behind a blocked row; and when that
         one is free."""
         rows: list[MessageRow] = []
         for row in self.given.values():
-            if (until := blocked(row, now)) is not None:
+            if (until := blocked(row, now, latest)) is not None:
                 return rows, until
             if len(rows) == limit:
                 return rows, None
             if row.number > after:
                 rows.append(row)
         for row in list(islice(self.waiting.values(), limit - len(rows))):
-            if (until := blocked(row, now)) is not None:
+            if (until := blocked(row, now, latest)) is not None:
                 return rows, until
             self.number += 1
             row.number = self.number

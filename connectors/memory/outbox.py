@@ -2,7 +2,7 @@
 
 import threading
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import count, islice
 from typing import Any
@@ -85,10 +85,10 @@ class MemoryOutbox:
             place = lane - self._space.base
             check_claim(place, self._count, token, limit)
             held, now = self._lanes[place], self._clock()
-            if held.token not in ("", token) and held.expires_at > now:
+            if not held.is_free(token, now):
                 return None
-            held.token, held.expires_at = token, now + positive(lease).total_seconds()
-            rows, until = held.taken(limit, after, now)
+            held.token, held.claimed_at, held.expires_at = token, now, now + positive(lease).total_seconds()
+            rows, until = held.taken(limit, after, now, self._latest(now))
             given = [_lane_row(row, row.number) for row in rows]
             return LaneBatch(lane, token, at(held.expires_at), given, None if rows else _at(until))
 
@@ -97,11 +97,19 @@ class MemoryOutbox:
             check_claim(0, 1, token := self._new_token(), limit)
             now = self._clock()
             until = now + positive(lease).total_seconds()
-            free = (lane for lane in self._lanes.values() if not lane.token or lane.expires_at <= now)
-            rows = list(islice((row for lane in free for row in lane.rows() if blocked(row, now) is None), limit))
+            rows = list(islice(self._free(now), limit))
             for row in rows:
-                row.holder, row.held_until = token, until
+                row.holder, row.held_at, row.held_until = token, now, until
             return LaneBatch(ANY_LANE, token, at(until), [_lane_row(row, row.seq) for row in rows])
+
+    def _free(self, now: float) -> Iterator[MessageRow]:
+        for lane in self._lanes.values():
+            if lane.is_free("", now):
+                yield from (row for row in lane.rows() if blocked(row, now, self._latest(now)) is None)
+
+    def _latest(self, now: float) -> float:
+        """The latest time at which a failed row is tried again."""
+        return now + self._options.backoff_most.total_seconds()
 
     def mark(self, batch: LaneBatch, outcomes: Sequence[Outcome] | None) -> None:
         with self._lock:

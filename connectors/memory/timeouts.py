@@ -49,13 +49,19 @@ class MemoryTimeouts:
             scheduling.check_size(batch_size)
         with self._lock:
             now, owner = self._now(), self._new_owner()
-            self._set_back(now)
             until = now + times.length(self._options.lease)
+            self._set_locks_back(until)
+            self._set_back(now)
             found = list(islice(self._due(now), batch_size))
             for row in found:
                 row.locked_until, row.locked_by = until, owner
             expires = times.moment(until) if found else None
             return TimeoutBatch(tuple(row.timeout for row in found), owner, expires, self._next(now))
+
+    def _set_locks_back(self, latest: int) -> None:
+        """A lock that ends later than one of now was made while the clock was ahead."""
+        for row in self._rows.values():
+            row.locked_until = min(row.locked_until, latest)
 
     def _set_back(self, now: int) -> None:
         """What was scheduled later than now was written while the clock was ahead: `after` counts from now."""

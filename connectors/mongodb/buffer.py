@@ -16,6 +16,7 @@ from sluicegate.connectors.mongodb.migrations import BUFFER, SEALED, WATERMARK
 from sluicegate.connectors.mongodb.sealing import Sealing, complete
 from sluicegate.connectors.mongodb.steps import StepRunner, locked, until
 from sluicegate.connectors.outboxes import space_of
+from sluicegate.connectors.times import length
 from sluicegate.streams.contracts.leased import LEASE, NOT_KEPT
 from sluicegate.streams.contracts.leased_values import (
     EMPTY,
@@ -56,10 +57,12 @@ class MongoBuffer:
         self._steps, self._types, self._new_token = steps, types, new_token
         self._data, self._rows, self._sealed = steps.data, steps.data[BUFFER], steps.data[SEALED]
 
-    def _run(self, name: str, work: Callable[[Document, ClientSession], T], **counts: int) -> T:
-        """Runs `work` in a transaction that holds the buffer's lock. `work` gets the lock document (see `locked`)."""
+    def _run(self, name: str, work: Callable[[Document, ClientSession], T], last: int = 0, keep: int = 0) -> T:
+        """Runs `work` in a transaction that holds the buffer's lock. `work` gets the lock document (see `locked`):
+        `last` is the last row number given, `keep` the longest time for which an insert asked to keep keys."""
         key = _lock(name)
-        return self._steps.run(lambda session: work(locked(self._data, key, session, **counts), session), key)
+        counts = ({"$inc": {"last": last}} if last else {}) | ({"$max": {"keep": keep}} if keep else {})
+        return self._steps.run(lambda session: work(locked(self._data, key, session, counts), session), key)
 
     def insert(
         self,
@@ -84,9 +87,11 @@ class MongoBuffer:
         groups = list(dict.fromkeys(entry.group for entry in entries))
 
         def work(held: Document, session: ClientSession) -> Filled:
-            now, first = held["now"], held["last"] - len(wanted) + 1
+            now, first = held["now"], held.get("last", 0) - len(wanted) + 1
             if progress is not None:
                 self._advance(name, progress, session)
+            if "keep" in held:
+                buffered.set_keys_back(self._data, name, now, held["keep"], session)
             there = buffered.remembered(self._data, name, list(wanted), now, session) if wanted else set()
             new = [entry for key, entry in wanted.items() if key not in there]
             if new:
@@ -95,7 +100,7 @@ class MongoBuffer:
             result = InsertResult(len(new), len(entries) - len(new))
             return Filled(result, self._sealing(name, gate, now, session).full(groups) if gate and groups else [])
 
-        return self._run(name, work, last=len(wanted))
+        return self._run(name, work, len(wanted), length(keep_keys))
 
     def _advance(self, name: str, progress: WatermarkMove, session: ClientSession) -> None:
         place = {"_id": _place(name, progress.topic_id, progress.partition)}
@@ -133,6 +138,7 @@ class MongoBuffer:
 
         def work(held: Document, session: ClientSession) -> Snapshot:
             now = held["now"]
+            buffered.set_leases_back(self._data, name, now, session)
             elsewhere = self._leased_elsewhere(name, now, session)
             free = of(name) | {"batch": None} | unleased(now)
             rows = list(self._rows.find(free, session=session).sort("_id").limit(limit or 0))
@@ -140,7 +146,8 @@ class MongoBuffer:
                 return Snapshot((), (), 0, "", None, *elsewhere) if elsewhere[0] else EMPTY
             expires = until(now, lease)
             taken = {"_id": {"$in": [row["_id"] for row in rows]}}
-            self._rows.update_many(taken, {"$set": {"token": token, "expires_at": expires}}, session=session)
+            leased = {"token": token, "leased_at": now, "expires_at": expires}
+            self._rows.update_many(taken, {"$set": leased}, session=session)
             return Snapshot(*buffered.decoded(rows, self._types), token, expires, *elsewhere)
 
         return self._run(name, work)
@@ -204,7 +211,7 @@ class MongoBuffer:
         def work(held: Document, session: ClientSession) -> datetime:
             expires = until(held["now"], lease)
             mine = {"name": name, "expires_at": {"$gt": held["now"]}} | _leased_by(token)
-            of_rows = {"expires_at": expires}
+            of_rows = {"leased_at": held["now"], "expires_at": expires}
             of_batch = of_rows if attempts is None else of_rows | {"attempts": attempts}
             renewed = self._rows.update_many(mine, {"$set": of_rows}, session=session).matched_count
             renewed += self._sealed.update_many(mine, {"$set": of_batch}, session=session).matched_count
@@ -220,8 +227,8 @@ class MongoBuffer:
         def work(held: Document, session: ClientSession) -> set[str]:
             mine = {"name": name, "expires_at": {"$gt": held["now"]}, "token": {"$in": list(tokens)}}
             renewed = {row["token"] for row in self._sealed.find(mine, {"token": 1}, session=session)}
-            expires = until(held["now"], lease)
-            self._sealed.update_many(mine, {"$set": {"expires_at": expires}}, session=session)
+            lasting = {"leased_at": held["now"], "expires_at": until(held["now"], lease)}
+            self._sealed.update_many(mine, {"$set": lasting}, session=session)
             return renewed
 
         renewed = self._run(name, work)

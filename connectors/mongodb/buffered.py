@@ -19,7 +19,7 @@ from sluicegate.streams.contracts.record import Header
 HIGHEST = 2**63 - 1
 OPEN: Document = {"batch": None, "broken": None}
 """Rows in no batch. Rows that went back from a batch, because they did not decode, are not open."""
-FREED: Document = {"$unset": {"token": 1, "expires_at": 1}}
+FREED: Document = {"$unset": {"token": 1, "leased_at": 1, "expires_at": 1}}
 FOR_REMOVAL = {"key": 1, "keep": 1, "group": 1, "batch": 1}
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -67,6 +67,36 @@ def numbered(name: str, ids: Iterable[str]) -> Document:
 
 def unleased(now: datetime) -> Document:
     return {"expires_at": {"$not": {"$gt": now}}}
+
+
+def set_leases_back(data: MongoDatabase, name: str, now: datetime, session: ClientSession) -> None:
+    """A lease that begins later than now was given while the clock was ahead: it begins now."""
+    ahead = {"name": name, "token": {"$exists": True}, "expires_at": {"$gt": now}, "leased_at": {"$gt": now}}
+    expires = {"$add": [now, {"$subtract": ["$expires_at", "$leased_at"]}]}
+    for leases in (data[BUFFER], data[SEALED]):
+        leases.update_many(ahead, [{"$set": {"leased_at": now, "expires_at": expires}}], session=session)
+
+
+def set_keys_back(data: MongoDatabase, name: str, now: datetime, keep: int, session: ClientSession) -> None:
+    """A key that is kept for longer than `keep`, the longest time that an insert asked for, was removed while the clock
+    was ahead."""
+    latest = until(now, keep * times.MICROSECOND)
+    ahead = {"_id.name": name, "until": {"$gt": latest}}
+    data[KEY].update_many(ahead, {"$set": {"until": latest}}, session=session)
+
+
+def set_deadlines_back(data: MongoDatabase, name: str, gate: Gate, now: datetime, session: ClientSession) -> None:
+    """A deadline that is later than any that the gate sets now was set while the clock was ahead: rows that were
+    inserted later than now count as inserted now."""
+    if not _timed(gate):
+        return
+    beyond = {"name": name, "deadline": {"$gt": _deadline(gate, now, now)}}
+    found = data[GROUP].find(beyond, {"_id": 1}, session=session)
+    groups = [each["_id"]["group"] for each in found.sort("deadline").limit(buffers.SET_BACK)]
+    if groups:
+        ahead = {"name": name, "group": {"$in": groups}, "at": {"$gt": now}} | OPEN
+        data[BUFFER].update_many(ahead, {"$set": {"at": now}}, session=session)
+        set_deadlines(data, name, groups, gate, session)
 
 
 def known(types: Types | None) -> Document:
@@ -128,8 +158,7 @@ def spans(
 
 
 def set_deadlines(data: MongoDatabase, name: str, groups: Sequence[str], gate: Gate, session: ClientSession) -> None:
-    timed = gate.after_first is not None or gate.after_last is not None
-    rows = spans(data, name, groups, session) if timed else {}
+    rows = spans(data, name, groups, session) if _timed(gate) else {}
     writes: list[Any] = []
     for group in groups:
         its = {"_id": {"name": name, "group": group}}
@@ -140,6 +169,10 @@ def set_deadlines(data: MongoDatabase, name: str, groups: Sequence[str], gate: G
             writes.append(DeleteOne(its))
     if writes:
         data[GROUP].bulk_write(writes, ordered=False, session=session)
+
+
+def _timed(gate: Gate) -> bool:
+    return gate.after_first is not None or gate.after_last is not None
 
 
 def _deadline(gate: Gate, first: datetime, last: datetime) -> datetime:

@@ -31,7 +31,7 @@ from sluicegate.streams.contracts.options import OutboxOptions
 SMALL = 10
 """Documents with fewer rows are merged when they get their numbers. A merge writes the rows' ids into the index again:
 with documents of 62 rows it cost the server 53 us a row, and 19 us without a merge."""
-_FREE: Document = {"token": None, "held_until": None}
+_FREE: Document = {"token": None, "held_at": None, "held_until": None}
 _SIZES = {"first": 1, "count": 1, "next_at": 1}
 _LEAN = {"ids": 0}  # the rows hold their ids, too
 
@@ -44,18 +44,22 @@ def claim(
     limit: int,
     after: int,
     lease: timedelta,
+    pause: timedelta,
     session: ClientSession,
 ) -> LaneBatch | None:
+    """`pause` is the longest back-off of a row that failed."""
     held = locked(data, _key(lane), session)
     now: datetime = held["now"]
     if held.get("token", token) != token and held["expires_at"] > now:
+        if held.get("claimed_at", now) > now:
+            data[LOCK].update_one({"_id": _key(lane)}, _set_back("claimed_at", "expires_at", now), session=session)
         return None
     outbox = data[META].find_one({"_id": counts_id(space)}, session=session) or {"lanes": LANES}
     check_claim(lane - space.base, outbox["lanes"], token, limit)
     if outbox.get("changed"):
         move_lanes(data, outbox["lanes"], session, space)
     own = {"state": "pending", "lane": lane} | app_field(space)
-    chosen, some, waiting = _sent_next(data, own, after, limit, now, session)
+    chosen, some, waiting = _sent_next(data, own, after, limit, (now, now + pause), session)
     rows = _read(data, chosen, after, session)
     last = held.get("last", 0)
     if waiting is None and some < limit:
@@ -63,21 +67,32 @@ def claim(
         rows += given
         last = given[-1].number if given else last
     expires = until(now, lease)
-    data[LOCK].update_one(
-        {"_id": _key(lane)}, {"$set": {"token": token, "expires_at": expires, "last": last}}, session=session
-    )
+    claimed = {"token": token, "claimed_at": now, "expires_at": expires, "last": last}
+    data[LOCK].update_one({"_id": _key(lane)}, {"$set": claimed}, session=session)
     return LaneBatch(lane, token, expires, rows[:limit], None if rows else waiting)
 
 
+def _set_back(begin: str, end: str, now: datetime) -> list[Document]:
+    """The update of a lease that begins later than now: it was given while the clock was ahead, and begins now."""
+    return [{"$set": {begin: now, end: {"$add": [now, {"$subtract": [f"${end}", f"${begin}"]}]}}}]
+
+
 def _sent_next(
-    data: MongoDatabase, own: Document, after: int, limit: int, now: datetime, session: ClientSession
+    data: MongoDatabase,
+    own: Document,
+    after: int,
+    limit: int,
+    waiting: tuple[datetime, datetime],
+    session: ClientSession,
 ) -> tuple[list[object], int, datetime | None]:
     """The documents with the next numbered rows after that number, the count of these rows, and until when the document
-    after them waits."""
+    after them waits. One that waits until after the times `waiting` failed while the clock was ahead, and waits no
+    more."""
+    now, latest = waiting
     chosen: list[object] = []
     some = 0
     for found in data[MESSAGE].find(own | {"numbered": True}, _SIZES, session=session).sort("first"):
-        if found.get("next_at", now) > now:
+        if now < found.get("next_at", now) <= latest:
             return chosen, some, found["next_at"]
         above = min(found["count"], found["first"] + found["count"] - 1 - after)
         if above > 0:
@@ -141,20 +156,28 @@ def _plain(found: Document) -> bool:
 
 
 def claim_any(
-    data: MongoDatabase, space: Space, token: str, limit: int, lease: timedelta, session: ClientSession
+    data: MongoDatabase,
+    space: Space,
+    token: str,
+    limit: int,
+    lease: timedelta,
+    pause: timedelta,
+    session: ClientSession,
 ) -> LaneBatch:
-    now = locked(data, "any", session)["now"]
+    """`pause` is the longest back-off of a row that failed."""
+    now: datetime = locked(data, "any", session)["now"]
     expires = until(now, lease)
     rows: list[LaneRow] = []
-    free = {"state": "pending", "held_until": {"$not": {"$gt": now}}, "next_at": {"$not": {"$gt": now}}}
-    free |= of_app(space)
+    own = {"state": "pending"} | of_app(space)
+    free = own | {"$nor": [{"held_until": {"$gt": now}}, {"next_at": {"$gt": now, "$lte": now + pause}}]}
     for found in data[MESSAGE].find(free, batch_size=max(2, min(limit, 101)), session=session).sort("oldest"):
         taken = rows_of(found)[: limit - len(rows)]
-        taking: list[Document | None] = [{"token": token, "held_until": expires}] * len(taken)
+        taking: list[Document | None] = [{"token": token, "held_at": now, "held_until": expires}] * len(taken)
         settle(data, found, taking + [None] * (found["count"] - len(taken)), session)
         rows += [_lane_row(row.order, row, found["attempts"]) for row in taken]
         if len(rows) >= limit:
             break
+    data[MESSAGE].update_many(own | {"held_at": {"$gt": now}}, _set_back("held_at", "held_until", now), session=session)
     return LaneBatch(ANY_LANE, token, expires, sorted(rows, key=lambda row: row.number))
 
 
@@ -231,7 +254,7 @@ def release(data: MongoDatabase, batch: LaneBatch, session: ClientSession) -> No
         data[MESSAGE].update_many({"token": batch.token}, changing(_FREE), session=session)
     else:
         own = {"_id": _key(batch.lane), "token": batch.token}
-        data[LOCK].update_one(own, {"$unset": {"token": 1, "expires_at": 1}}, session=session)
+        data[LOCK].update_one(own, {"$unset": {"token": 1, "claimed_at": 1, "expires_at": 1}}, session=session)
 
 
 def _key(lane: int) -> str:

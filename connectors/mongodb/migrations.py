@@ -65,10 +65,15 @@ def _timeouts(data: MongoDatabase) -> None:
     _create(data, TIMEOUT, due, scheduled)
 
 
+def _kept_keys(data: MongoDatabase) -> None:
+    _create(data, KEY, IndexModel([("_id.name", 1), ("until", 1)]))
+
+
 STEPS: tuple[tuple[str, Callable[[MongoDatabase], None]], ...] = (
     ("collections for claims, changelog, outbox and dead rows", _collections),
     ("collections and indexes for buffers, timeouts and the outbox of applications", _leased),
     ("indexes for the app of a timeout, and for when it was scheduled", _timeouts),
+    ("index for how long the keys of a buffer are kept", _kept_keys),
 )
 
 

@@ -83,14 +83,18 @@ class MongoOutbox:
     ) -> LaneBatch | None:
         check_claim(0, 1, token, limit)
         positive(lease)
+        pause = self._options.backoff_most
         return self._steps.run(
-            lambda session: lanes.claim(self._data, self._space, lane, token, limit, after, lease, session)
+            lambda session: lanes.claim(self._data, self._space, lane, token, limit, after, lease, pause, session)
         )
 
     def claim_any(self, limit: int, lease: timedelta = LANE_LEASE) -> LaneBatch:
         check_claim(0, 1, token := self._new_token(), limit)
         positive(lease)
-        return self._steps.run(lambda session: lanes.claim_any(self._data, self._space, token, limit, lease, session))
+        pause = self._options.backoff_most
+        return self._steps.run(
+            lambda session: lanes.claim_any(self._data, self._space, token, limit, lease, pause, session)
+        )
 
     def mark(self, batch: LaneBatch, outcomes: Sequence[Outcome] | None) -> None:
         each = outcomes_of(batch, outcomes)

@@ -19,6 +19,8 @@ from sluicegate.connectors.mongodb.buffered import (
     known,
     number,
     set_deadlines,
+    set_deadlines_back,
+    set_leases_back,
     unleased,
 )
 from sluicegate.connectors.mongodb.connection import Document, MongoDatabase
@@ -76,6 +78,8 @@ class Sealing:
         return list(self.data[BUFFER].find(wanted, session=self.session).sort("_id").limit(limit))
 
     def due(self, limit: int) -> list[SealedBatch]:
+        set_leases_back(self.data, self.name, self.now, self.session)
+        set_deadlines_back(self.data, self.name, self.gate, self.now, self.session)
         free = {"name": self.name, "expires_at": {"$lte": self.now}}
         again = self._lease_again(list(self.data[SEALED].find(free, session=self.session).sort("first").limit(limit)))
         made: list[ChosenRows] = []
@@ -117,7 +121,7 @@ class Sealing:
         if not found:
             return []
         sealed = [self._leased(each) for each in found]
-        changed = ("token", "expires_at", "attempts")
+        changed = ("token", "leased_at", "expires_at", "attempts")
         writes = [UpdateOne({"_id": each["_id"]}, {"$set": {name: each[name] for name in changed}}) for each in sealed]
         self.data[SEALED].bulk_write(writes, session=self.session)
         groups, ids = list({each["group"] for each in sealed}), [each["_id"] for each in sealed]
@@ -128,7 +132,7 @@ class Sealing:
         return [self._batch(each, rows[each["_id"]]) for each in sealed]
 
     def _leased(self, found: Document) -> Document:
-        lease = {"token": self.new_token(), "expires_at": until(self.now, self.gate.lease)}
+        lease = {"token": self.new_token(), "leased_at": self.now, "expires_at": until(self.now, self.gate.lease)}
         return found | lease | {"attempts": found["attempts"] + 1}
 
     def _batch(self, found: Document, rows: Sequence[Document]) -> SealedBatch:

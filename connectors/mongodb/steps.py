@@ -77,10 +77,13 @@ class StepRunner:
             )
 
 
-def locked(data: MongoDatabase, key: str, session: ClientSession, **counts: int) -> Document:
-    """Locks this key and returns its document, with the server's time as `now` and its fields raised by `counts`. It is
-    a transaction's first step, so that a conflict comes early."""
-    update = {"$currentDate": {"now": True}} | ({"$inc": counts} if counts else {})
+NOTHING: Document = {}
+
+
+def locked(data: MongoDatabase, key: str, session: ClientSession, change: Document = NOTHING) -> Document:
+    """Locks this key and returns its document after the `change`, with the server's time as `now`. It is a
+    transaction's first step, so that a conflict comes early."""
+    update = {"$currentDate": {"now": True}} | change
     found = data[LOCK].find_one_and_update(
         {"_id": key}, update, upsert=True, return_document=ReturnDocument.AFTER, session=session
     )

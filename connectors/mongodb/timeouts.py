@@ -58,17 +58,31 @@ class MongoTimeouts:
 
     def _lock_due(self, owner: str, limit: int, session: ClientSession) -> TimeoutBatch:
         now: datetime = locked(self._data, "timeouts", session)["now"]
-        free = self._app | {"locked_until": {"$not": {"$gt": now}}}
-        self._set_back(micros(now), free, session)
-        due = free | {"due": {"$lte": micros(now)}}
-        rows = list(self._rows.find(due, session=session, batch_size=limit + 1).sort(_BY_TIME).limit(limit))
         expires = until(now, self._options.lease)
+        free = self._app | {"locked_until": {"$not": {"$gt": now}}}
+        late = self._app | {"locked_until": {"$gt": expires}}
+        self._set_locks_back(late | {"scheduled": {"$gt": micros(now)}}, expires, session)
+        self._set_back(micros(now), free, session)
+        rows = self._due(now, expires, limit, session)
         if rows:
             ids = {"_id": {"$in": [row["_id"] for row in rows]}}
             self._rows.update_many(ids, {"$set": {"locked_by": owner, "locked_until": expires}}, session=session)
         following = self._rows.find_one(free, {"due": 1}, sort=_BY_TIME, session=session)
         next_due = moment(following["due"]) if following else None
         return TimeoutBatch(tuple(map(_timeout, rows)), owner, expires if rows else None, next_due)
+
+    def _due(self, now: datetime, latest: datetime, limit: int, session: ClientSession) -> list[Document]:
+        """Due timeouts that are not locked. Locks of others that end later than one of now are set back."""
+        due = self._app | {"due": {"$lte": micros(now)}, "$nor": [{"locked_until": {"$gt": now, "$lte": latest}}]}
+        rows = list(self._rows.find(due, session=session, batch_size=limit + 1).sort(_BY_TIME).limit(limit))
+        late = [row["_id"] for row in rows if row.get("locked_until", now) > now]
+        if late:
+            self._set_locks_back({"_id": {"$in": late}}, latest, session)
+        return [row for row in rows if row.get("locked_until", now) <= now]
+
+    def _set_locks_back(self, late: Document, latest: datetime, session: ClientSession) -> None:
+        """A lock that ends later than one of now was made while the clock was ahead."""
+        self._rows.update_many(late, {"$set": {"locked_until": latest}}, session=session)
 
     def _set_back(self, now: int, free: Document, session: ClientSession) -> None:
         """What was scheduled later than now was written while the clock was ahead: `after` counts from now."""

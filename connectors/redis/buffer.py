@@ -72,7 +72,7 @@ class RedisBuffer:
     ) -> Filled:
         moves = ("", 0, 0) if progress is None else _moves(progress)
         rows = [part for entry in entries for part in _arguments(entry, length(keep_keys))]
-        arguments = [*self._gated(gate), *moves, int(gate is not None), *rows]
+        arguments = [*self._gated(gate), *moves, int(gate is not None), length(keep_keys), *rows]
         state, *answer = self._run(scripts.INSERT, name, *arguments)
         while state == b"packed":
             self._make_rows(name)

@@ -75,6 +75,7 @@ class RedisOutbox:
         self._run, self._prefix, self._space = script_runner(server, app), prefix_of(app), space_of(app)
         self._keys = self._prefix + "outbox:"
         self._pauses = [length(options.pause(number)) for number in range(1, _PAUSES + 1)]
+        self._pause = length(options.backoff_most)
         self._waiting = threading.local()
 
     def add(self, session: Any, messages: Sequence[OutboxMessage], require_transaction: bool = True) -> None:
@@ -106,7 +107,7 @@ class RedisOutbox:
     ) -> LaneBatch | None:
         place = lane - self._space.base
         check_claim(place, place + 1 if place >= 0 else self.lanes(), token, limit)
-        answer = self._run(scripts.CLAIM, place, token, limit, after, length(positive(lease)))
+        answer = self._run(scripts.CLAIM, place, token, limit, after, length(positive(lease)), self._pause)
         if isinstance(answer, int):
             check_claim(place, answer, token, limit)
         return None if answer is None else _batch(lane, token, answer)
@@ -114,7 +115,8 @@ class RedisOutbox:
     def claim_any(self, limit: int, lease: timedelta = LANE_LEASE) -> LaneBatch:
         token = self._new_token()
         check_claim(0, 1, token, limit)
-        return _batch(ANY_LANE, token, self._run(scripts.CLAIM_ANY, token, limit, length(positive(lease))))
+        arguments = token, limit, length(positive(lease)), self._pause
+        return _batch(ANY_LANE, token, self._run(scripts.CLAIM_ANY, *arguments))
 
     def mark(self, batch: LaneBatch, outcomes: Sequence[Outcome] | None) -> None:
         if not (self._mark_all(batch, outcomes) or self._mark(batch, outcomes_of(batch, outcomes))):

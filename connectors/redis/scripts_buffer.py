@@ -1,5 +1,6 @@
 """The Lua scripts of the aggregator buffer: inserting rows, sealing and completing batches. ARGV[1] is the name."""
 
+from sluicegate.connectors.buffers import SET_BACK
 from sluicegate.connectors.redis.scripts_leased import OUTBOX, script_with
 
 BUFFER = """
@@ -9,13 +10,15 @@ BUFFER = """
 -- leases: number -> token of a snapshot, or 'batch:' and the first row of the batch
 -- tokens: tokens of snapshots by the end of their lease; held:LENGTH:NAME:TOKEN: the rows of the snapshot
 -- batches: first row -> batch; sealed: first rows of batches by the end of their lease; holders: token -> first row
+-- begins: tokens of snapshots, and first rows of batches, by the begin of their lease; keep: the longest time for which
+-- an insert asked to remember keys
 -- watermarks: topic partition -> next offset
 -- packed, due, pack and pack-batch: see scripts_packs.py. `order` and `packed` never exist at the same time
 local name = ARGV[1]
 local B = P .. 'buffer:'
 local KINDS = {order = 'zset', rows = 'hash', keys = 'hash', gone = 'zset', types = 'hash', leases = 'hash',
   tokens = 'zset', sealed = 'zset', batches = 'hash', holders = 'hash', deadlines = 'zset', watermarks = 'hash',
-  sequence = 'string', packed = 'hash', due = 'zset'}
+  sequence = 'string', packed = 'hash', due = 'zset', begins = 'zset', keep = 'string'}
 local function key(kind) return B .. kind .. ':' .. name end
 local function group_key(group) return B .. 'group:' .. #name .. ':' .. name .. ':' .. group end
 local function pack_key(group) return B .. 'pack:' .. #name .. ':' .. name .. ':' .. group end
@@ -38,14 +41,31 @@ local function set_attempts(first, attempts)
   batch[3] = tonumber(attempts)
   redis.call('HSET', key('batches'), first, cmsgpack.pack(batch))
 end
+local function lend(kind, which, lease)  -- returns the end of the lease
+  redis.call('ZADD', key('begins'), text(now), which)
+  redis.call('ZADD', key(kind), text(now + lease), which)
+  return text(now + lease)
+end
+local function end_lease(kind, which)
+  redis.call('ZREM', key('begins'), which)
+  redis.call('ZREM', key(kind), which)
+end
+local function set_leases_back()  -- one that begins later than now was given while the clock was ahead: it begins now
+  local ahead = redis.call('ZRANGEBYSCORE', key('begins'), '(' .. text(now), '+inf', 'WITHSCORES')
+  for i = 1, #ahead, 2 do
+    local kind = redis.call('ZSCORE', key('sealed'), ahead[i]) and 'sealed' or 'tokens'
+    local ends = redis.call('ZSCORE', key(kind), ahead[i])
+    if ends then lend(kind, ahead[i], math.max(0, ends - ahead[i + 1])) end
+  end
+end
 local function end_batch(first, token)
   redis.call('HDEL', key('batches'), first)
   redis.call('HDEL', key('holders'), token)
-  redis.call('ZREM', key('sealed'), first)
+  end_lease('sealed', first)
 end
 local function leave_snapshot(token, rows)
   write('SREM', held_key(token), rows)
-  if redis.call('EXISTS', held_key(token)) == 0 then redis.call('ZREM', key('tokens'), token) end
+  if redis.call('EXISTS', held_key(token)) == 0 then end_lease('tokens', token) end
 end
 local function delete(rows, stored)
   local keys, gone, types, groups = {}, {}, {}, {}
@@ -120,7 +140,7 @@ local function hand_out(first, batch, packs)
   batch[3], batch[4] = batch[3] + 1, token .. ':' .. #batches
   redis.call('HSET', key('batches'), first, cmsgpack.pack(batch))
   redis.call('HSET', key('holders'), batch[4], first)
-  redis.call('ZADD', key('sealed'), text(now + lease), first)
+  local ends = lend('sealed', first, lease)
   local rows, stored = {}, {}
   if batch[6] then
     rows, stored = false, packs or redis.call('LRANGE', sealed_key(first), 0, -1)
@@ -128,7 +148,7 @@ local function hand_out(first, batch, packs)
   for i, each in ipairs(rows and ask('HMGET', key('rows'), batch[5]) or {}) do
     if each then rows[#rows + 1], stored[#stored + 1] = batch[5][i], each end
   end
-  batches[#batches + 1] = {first, batch[1], batch[2], batch[3], batch[4], text(now + lease), rows, stored}
+  batches[#batches + 1] = {first, batch[1], batch[2], batch[3], batch[4], ends, rows, stored}
 end
 local function forget_leases(rows)  -- removes the expired leases of snapshots
   for i, lease in ipairs(redis.call('EXISTS', key('tokens')) == 1 and ask('HMGET', key('leases'), rows) or {}) do
@@ -164,6 +184,25 @@ local function settle(groups)  -- writes their deadlines; a group without rows h
   write('ZADD', key('deadlines'), dues)
   if redis.call('EXISTS', key('deadlines')) == 1 then write('ZREM', key('deadlines'), none) end
 end
+-- A deadline that is later than any that the gate sets now was set while the clock was ahead
+local function beyond(kind)  -- its groups
+  local least = math.min(after_first or math.huge, after_last or math.huge)
+  if least == math.huge then return {} end
+  return redis.call('ZRANGEBYSCORE', key(kind), '(' .. text(now + least), '+inf', 'LIMIT', 0, SET_BACK)
+end
+local function set_deadlines_back()  -- rows that were inserted later than now count as inserted now
+  local groups = beyond('deadlines')
+  for _, group in ipairs(groups) do
+    local rows, written = redis.call('ZRANGE', group_key(group), 0, -1), {}
+    for i, stored in ipairs(ask('HMGET', key('rows'), rows)) do
+      if time_of(stored) > now then
+        written[#written + 1], written[#written + 2] = rows[i], struct.pack('>d', now) .. string.sub(stored, 9)
+      end
+    end
+    write('HSET', key('rows'), written)
+  end
+  settle(groups)
+end
 local function fill(group, count)  -- seals full batches of a group that has `count` rows
   if not wanted or count < wanted then return end
   local rows = ready(group)
@@ -176,11 +215,25 @@ local function finish(group, reason)
   seal(group, rows.take(most), reason)
   settle({group})
 end
+""".replace("SET_BACK", str(SET_BACK))
+
+_REMEMBER = """
+-- A key that is remembered for longer than any insert asked was removed while the clock was ahead
+local function remember(keep)
+  keep = math.max(keep, tonumber(redis.call('GET', key('keep')) or '0'))
+  if keep == 0 then return end
+  local latest, written = text(now + keep), {}
+  for _, each in ipairs(redis.call('ZRANGEBYSCORE', key('gone'), '(' .. latest, '+inf')) do
+    written[#written + 1], written[#written + 2] = latest, each
+  end
+  redis.call('SET', key('keep'), text(keep))
+  write('ZADD', key('gone'), written)
+end
 """
 
-INSERT = script_with(BUFFER, GATE)("""
+INSERT = script_with(BUFFER, GATE, _REMEMBER)("""
 -- further ARGV: topic partition of the watermark (or ''), its expected and its next offset, whether there is a gate
--- (1 or 0); then of each entry: idempotency key, group, type, head and rest
+-- (1 or 0), how long keys are remembered; then of each entry: idempotency key, group, type, head and rest
 if redis.call('EXISTS', key('packed')) == 1 then return {'packed'} end
 local topic = ARGV[at]
 if topic ~= '' then
@@ -188,7 +241,7 @@ if topic ~= '' then
   if tonumber(stands) ~= tonumber(ARGV[at + 1]) then return {'moved', stands} end
 end
 local keys, new, seen, groups, touched = {}, {}, {}, {}, {}
-for i = at + 4, #ARGV, 4 do
+for i = at + 5, #ARGV, 4 do
   keys[#keys + 1] = ARGV[i]
   if not groups[ARGV[i + 1]] then
     groups[ARGV[i + 1]] = {}
@@ -200,7 +253,7 @@ local gone = redis.call('EXISTS', key('gone')) == 1 and ask('ZMSCORE', key('gone
 for i, each in ipairs(keys) do
   if not held[i] and not seen[each] and not (gone and gone[i] and tonumber(gone[i]) > now) then
     seen[each] = true
-    new[#new + 1] = at + 4 * i
+    new[#new + 1] = at + 1 + 4 * i
   end
 end
 local counts = {}
@@ -210,6 +263,7 @@ for i, group in ipairs(touched) do
 end
 local number = redis.call('INCRBY', key('sequence'), #new) - #new
 redis.call('ZREMRANGEBYSCORE', key('gone'), '-inf', text(now))
+remember(tonumber(ARGV[at + 4]))
 if topic ~= '' then redis.call('HSET', key('watermarks'), topic, ARGV[at + 2]) end
 local order, rows, known, types = {}, {}, {}, {}
 local stamp = struct.pack('>d', now)
@@ -264,5 +318,6 @@ if not first then return 0 end
 set_attempts(first, ARGV[3])
 redis.call('HDEL', key('holders'), ARGV[2])
 redis.call('ZADD', key('sealed'), 0, first)
+redis.call('ZREM', key('begins'), first)
 return 1
 """)

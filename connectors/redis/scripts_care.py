@@ -70,6 +70,7 @@ outbox_sound(hashes(rows))
 for i, id in ipairs(waiting) do redis.call('ZREM', O .. lane_of(rows[i]), id) end
 write('ZREM', O .. 'requeued', waiting)
 write('ZREM', O .. 'leased', waiting)
+write('ZREM', O .. 'taken', waiting)
 write('ZREM', O .. 'dead', dead)
 delete(waiting)
 delete(dead)

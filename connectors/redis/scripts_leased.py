@@ -62,10 +62,11 @@ OUTBOX = """
 -- last: the last place; numbers: lane -> its last number; lane:N: pending ids of the lane, by number
 -- dispatched: ids by time; dead: ids by place; requeued: pending ids that were dead, by place
 -- failed: id -> attempts, time of the next attempt, reason of death; history: id -> list of attempts
--- holders, ends: lane -> token, end of the lane's lease; tokens, leased: the same of rows that are leased one by one
+-- holders, begins, ends: lane -> token, begin and end of the lane's lease
+-- tokens, taken, leased: the same of rows that are leased one by one
 local O = S .. 'outbox:'
 local KINDS = {rows = 'hash', requeued = 'zset', dispatched = 'zset', dead = 'zset', failed = 'hash', history = 'hash',
-  holders = 'hash', ends = 'hash', leased = 'zset', tokens = 'hash', numbers = 'hash',
+  holders = 'hash', begins = 'hash', ends = 'hash', taken = 'zset', leased = 'zset', tokens = 'hash', numbers = 'hash',
   last = 'string', lanes = 'string'}
 local total = tonumber(redis.call('GET', O .. 'lanes') or 'LANES')
 local function stored_as(hash, place, message)

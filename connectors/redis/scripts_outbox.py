@@ -30,19 +30,52 @@ end
 local function lasting(ends) return ends and tonumber(ends) > now end
 """
 
-CLAIM = script_with(OUTBOX, _READ)("""
--- ARGV: lane, token, limit, after, lease
+_CLAIM = (
+    _READ
+    + """
+local function claim(lane, lease)  -- returns the end of the lease
+  redis.call('HSET', O .. 'begins', lane, text(now))
+  redis.call('HSET', O .. 'ends', lane, text(now + lease))
+  return text(now + lease)
+end
+-- A lease that begins later than now was given while the clock was ahead: it begins now
+local function set_lane_back(lane)
+  local begin = redis.call('HGET', O .. 'begins', lane)
+  if not lasting(begin) then return end
+  claim(lane, redis.call('HGET', O .. 'ends', lane) - begin)
+end
+local function set_rows_back()
+  local ahead, begins, ends = redis.call('ZRANGEBYSCORE', O .. 'taken', '(' .. text(now), '+inf', 'WITHSCORES'), {}, {}
+  for i = 1, #ahead, 2 do
+    local till = redis.call('ZSCORE', O .. 'leased', ahead[i])
+    begins[i], begins[i + 1] = text(now), ahead[i]
+    ends[i], ends[i + 1] = text(now + (till or now) - ahead[i + 1]), ahead[i]
+  end
+  write('ZADD', O .. 'taken', begins)
+  write('ZADD', O .. 'leased', ends)
+end
+-- Until when a failed row waits. One that waits for longer than any pause failed while the clock was ahead
+local function rests(till, pause) return till > now + pause and 0 or till end
+"""
+)
+
+CLAIM = script_with(OUTBOX, _CLAIM)("""
+-- ARGV: lane, token, limit, after, lease, longest pause of a row that failed
 if tonumber(ARGV[1]) >= total then return total end
 local holder = redis.call('HGET', O .. 'holders', ARGV[1])
 local ends = redis.call('HGET', O .. 'ends', ARGV[1])
-if holder and holder ~= ARGV[2] and lasting(ends) then return false end
+if holder and holder ~= ARGV[2] and lasting(ends) then
+  set_lane_back(ARGV[1])
+  return false
+end
+set_rows_back()
 local function pending(...)  -- ids, their failures, and until when each waits: in back-off, or leased by itself
   local ids = redis.call('ZRANGEBYSCORE', O .. 'lane:' .. ARGV[1], ...)
   local tries = failed(ids)
   local taken = redis.call('EXISTS', O .. 'leased') == 1 and ask('ZMSCORE', O .. 'leased', ids)
   local waits = (tries or taken) and {}
   for i = 1, waits and #ids or 0 do
-    waits[i] = math.max(tries and tries[i][2] or 0, tonumber(taken and taken[i] or 0))
+    waits[i] = math.max(tries and rests(tries[i][2], ARGV[6]) or 0, tonumber(taken and taken[i] or 0))
   end
   return ids, tries, waits
 end
@@ -73,25 +106,30 @@ for i = #ids, first or #ids + 1, -1 do ids[i] = nil end
 local stored, attempts = ask('HMGET', O .. 'rows', ids), {}
 for i = 1, tries and #ids or 0 do attempts[i] = tries[i][1] end
 redis.call('HSET', O .. 'holders', ARGV[1], ARGV[2])
-redis.call('HSET', O .. 'ends', ARGV[1], text(now + ARGV[5]))
-return {text(now + ARGV[5]), #ids == 0 and blocked and text(blocked) or '', numbers_of(ids), attempts, array(stored)}
+local till = claim(ARGV[1], ARGV[5])
+return {till, #ids == 0 and blocked and text(blocked) or '', numbers_of(ids), attempts, array(stored)}
 """)
 
-CLAIM_ANY = script_with(OUTBOX, _READ)("""
--- ARGV: token, limit, lease
+CLAIM_ANY = script_with(OUTBOX, _CLAIM)("""
+-- ARGV: token, limit, lease, longest pause of a row that failed
 sound(KINDS, O)
+set_rows_back()
 local ends, held = redis.call('HGETALL', O .. 'ends'), {}
-for i = 1, #ends, 2 do held['lane:' .. ends[i]] = lasting(ends[i + 1]) end
-local rows, numbers, attempts, leases, tokens = {}, {}, {}, {}, {}
+for i = 1, #ends, 2 do
+  set_lane_back(ends[i])
+  held['lane:' .. ends[i]] = lasting(ends[i + 1])
+end
+local rows, numbers, attempts, leases, begins, tokens = {}, {}, {}, {}, {}, {}
 local limit, till = tonumber(ARGV[2]), text(now + ARGV[3])
 local function take(ids)
   local stored, tries, taken = ask('HMGET', O .. 'rows', ids), failed(ids), ask('ZMSCORE', O .. 'leased', ids)
   for i, id in ipairs(ids) do
     if #rows == limit then return end
     local tried = tries and tries[i] or NEVER
-    if tried[2] <= now and not lasting(taken[i]) then
+    if rests(tried[2], ARGV[4]) <= now and not lasting(taken[i]) then
       rows[#rows + 1], numbers[#numbers + 1], attempts[#attempts + 1] = stored[i], place_of(stored[i]), tried[1]
       leases[#leases + 1], leases[#leases + 2] = till, id
+      begins[#begins + 1], begins[#begins + 2] = text(now), id
       tokens[#tokens + 1], tokens[#tokens + 2] = id, ARGV[1]
     end
   end
@@ -106,6 +144,7 @@ for i = 1, total do
   end
 end
 write('ZADD', O .. 'leased', leases)
+write('ZADD', O .. 'taken', begins)
 write('HSET', O .. 'tokens', tokens)
 return {till, '', numbers, attempts, array(rows)}
 """)
@@ -209,6 +248,7 @@ write('HSET', O .. 'history', history)
 for name, rows in pairs(left) do write('ZREM', O .. name, rows) end
 if redis.call('EXISTS', O .. 'requeued') == 1 then write('ZREM', O .. 'requeued', gone) end
 write('ZREM', O .. 'leased', freed)
+write('ZREM', O .. 'taken', freed)
 write('HDEL', O .. 'tokens', freed)
 return 1
 """)
@@ -219,6 +259,7 @@ sound(KINDS, O)
 if tonumber(ARGV[1]) >= 0 then
   if redis.call('HGET', O .. 'holders', ARGV[1]) == ARGV[2] then
     redis.call('HDEL', O .. 'holders', ARGV[1])
+    redis.call('HDEL', O .. 'begins', ARGV[1])
     redis.call('HDEL', O .. 'ends', ARGV[1])
   end
   return
@@ -227,6 +268,7 @@ for i = 3, #ARGV do
   if redis.call('HGET', O .. 'tokens', ARGV[i]) == ARGV[2] then
     redis.call('HDEL', O .. 'tokens', ARGV[i])
     redis.call('ZREM', O .. 'leased', ARGV[i])
+    redis.call('ZREM', O .. 'taken', ARGV[i])
   end
 end
 """)

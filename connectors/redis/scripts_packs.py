@@ -88,6 +88,21 @@ local function settle_packs(groups, states, last)  -- `last`: time of the last r
   write('ZADD', key('due'), timed)
   write('ZREM', key('due'), untimed)
 end
+local function set_packs_back()  -- as set_deadlines_back
+  local groups, states, stamp = beyond('due'), {}, struct.pack('>d', now)
+  for i, group in ipairs(groups) do
+    local state, place = state_of(redis.call('HGET', key('packed'), group)), 0
+    repeat
+      local page = redis.call('LRANGE', pack_key(group), place, place + 999)
+      for n, pack in ipairs(page) do
+        if time_of(pack) > now then redis.call('LSET', pack_key(group), place + n - 1, stamp .. string.sub(pack, 9)) end
+      end
+      place = place + #page
+    until #page < 1000
+    state[2], states[i] = state[2] and math.min(state[2], now), state
+  end
+  settle_packs(groups, states)
+end
 local resolves = not resolving or resolving.pack
 local function finish_packs(group, reason)
   local state = state_of(redis.call('HGET', key('packed'), group))
@@ -140,6 +155,9 @@ return {'done', batches}
 
 DUE = _sealing_script("""
 -- further ARGV: limit
+set_leases_back()
+set_deadlines_back()
+set_packs_back()
 local most = tonumber(ARGV[at])
 for _, first in ipairs(redis.call('ZRANGEBYSCORE', key('sealed'), '-inf', text(now), 'LIMIT', 0, most)) do
   local batch = held_batch(first)
@@ -188,6 +206,7 @@ for _, first in ipairs(firsts) do redis.call('UNLINK', sealed_key(first)) end
 write('HDEL', key('batches'), firsts)
 write('HDEL', key('holders'), tokens)
 write('ZREM', key('sealed'), firsts)
+write('ZREM', key('begins'), firsts)
 if total > 0 and redis.call('HINCRBY', key('types'), 'pack', -total) < 1 then
   redis.call('HDEL', key('types'), 'pack')
 end

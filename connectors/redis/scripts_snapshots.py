@@ -8,6 +8,7 @@ _script = script_with(BUFFER)
 SNAPSHOT = _script("""
 -- further ARGV: token, lease, limit (or '')
 if redis.call('EXISTS', key('packed')) == 1 then return 'packed' end
+set_leases_back()
 local most, rows, moved, ends, after = tonumber(ARGV[4]) or math.huge, {}, {}, {}, '-inf'
 local function live(token)
   if ends[token] == nil then ends[token] = tonumber(redis.call('ZSCORE', key('tokens'), token) or 0) > now end
@@ -49,7 +50,7 @@ for token, those in pairs(moved) do leave_snapshot(token, those) end
 for _, row in ipairs(rows) do leases[#leases + 1], leases[#leases + 2] = row, ARGV[2] end
 write('HSET', key('leases'), leases)
 write('SADD', held_key(ARGV[2]), rows)
-if #rows > 0 then redis.call('ZADD', key('tokens'), till, ARGV[2]) end
+if #rows > 0 then lend('tokens', ARGV[2], ARGV[3]) end
 return {rows, stored, till, elsewhere, soonest and text(soonest) or false}
 """)
 
@@ -61,7 +62,7 @@ local function release(token)  -- returns how many rows the snapshot had
   end
   write('HDEL', key('leases'), rows)
   redis.call('DEL', held_key(token))
-  redis.call('ZREM', key('tokens'), token)
+  end_lease('tokens', token)
   return #rows
 end
 """
@@ -91,12 +92,11 @@ return release(ARGV[2])
 RENEW = _script("""
 -- further ARGV: token, lease, new number of attempts of a batch (or '')
 local first = redis.call('HGET', key('holders'), ARGV[2])
-local where, which = first and key('sealed') or key('tokens'), first or ARGV[2]
-local ends = redis.call('ZSCORE', where, which)
+local kind, which = first and 'sealed' or 'tokens', first or ARGV[2]
+local ends = redis.call('ZSCORE', key(kind), which)
 if not ends or tonumber(ends) <= now then return false end
-redis.call('ZADD', where, text(now + ARGV[3]), which)
 if first and ARGV[4] ~= '' then set_attempts(first, ARGV[4]) end
-return text(now + ARGV[3])
+return lend(kind, which, ARGV[3])
 """)
 
 REMOVE_ONE = _script("""
@@ -131,7 +131,7 @@ local packed = tonumber(redis.call('HGET', key('types'), 'pack') or '0')
 for _, token in ipairs(tokens) do redis.call('DEL', held_key(token)) end
 for _, group in ipairs(redis.call('HKEYS', key('packed'))) do redis.call('UNLINK', pack_key(group)) end
 for _, first in ipairs(redis.call('HKEYS', key('batches'))) do redis.call('UNLINK', sealed_key(first)) end
-for _, kind in ipairs({'tokens', 'leases', 'sealed', 'batches', 'holders', 'deadlines', 'packed', 'due', 'types'}) do
+for kind in string.gmatch('tokens begins leases sealed batches holders deadlines packed due types', '%a+') do
   redis.call('DEL', key(kind))
 end
 return #rows + packed

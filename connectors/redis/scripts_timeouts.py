@@ -46,6 +46,16 @@ local function soonest()  -- due_at (8 bytes) of the first timeout that is not l
 end
 """
 
+_SET_LOCKS_BACK = """
+do  -- a lock that ends later than one of now was made while the clock was ahead
+  local latest, locks = text(now + ARGV[3]), {}
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', T .. 'locked', '(' .. latest, '+inf')) do
+    locks[#locks + 1], locks[#locks + 2] = latest, id
+  end
+  write('ZADD', T .. 'locked', locks)
+end
+"""
+
 _SET_BACK = """
 do  -- what was scheduled later than now was written while the clock was ahead: `after` counts from now
   local payloads, dues, scheduled = {}, {}, {}
@@ -65,7 +75,7 @@ do  -- what was scheduled later than now was written while the clock was ahead: 
 end
 """
 
-BATCH = script_with(_TIMEOUTS, _FREE, "free(expired())\n", _SET_BACK, _SOONEST)("""
+BATCH = script_with(_TIMEOUTS, _FREE, "free(expired())\n", _SET_LOCKS_BACK, _SET_BACK, _SOONEST)("""
 -- ARGV: owner, limit, lease
 local ids = redis.call('ZRANGEBYSCORE', T .. 'free', '-inf', text(now), 'LIMIT', 0, ARGV[2])
 local payloads = ask('HMGET', T .. 'payloads', ids)

@@ -103,8 +103,8 @@ class SqlBuffer:
             at = buffer_rows.made(connection, lambda: self._now(connection), name, taking=gate is not None)
             if progress is not None:
                 buffer_rows.move(at, progress)
-            if keep_keys:
-                buffer_rows.forget(at)
+            if keep_keys or at.keep:
+                buffer_rows.forget(at, length(keep_keys))
             result = buffer_rows.add(at, entries, length(keep_keys))
             if gate is None:
                 return Filled(result, [])
@@ -145,6 +145,7 @@ class SqlBuffer:
         return self._changed(name, EMPTY, lambda at: self._snapshot(at, limit, lease))
 
     def _snapshot(self, at: Locked, limit: int | None, lease: timedelta) -> Snapshot:
+        buffer_rows.set_leases_back(at)
         free = at.rows(_ROW.holder.in_(at.free))
         rows = at.connection.execute(select(*READ).where(*free).order_by(_ROW.number).limit(limit)).all()
         others, following = _elsewhere(at)
@@ -153,7 +154,7 @@ class SqlBuffer:
             return Snapshot((), (), 0, "", None, *elsewhere) if others else EMPTY
         token, until = self._new_token(), at.now + length(lease)
         at.connection.execute(update(BUFFER_ROW).where(*free, _ROW.number <= rows[-1].number).values(holder=token))
-        buffer_rows.add_holds(at, [(token, SNAPSHOT, "", rows[0].number, token, until, 1)])
+        buffer_rows.add_holds(at, [(token, SNAPSHOT, "", rows[0].number, token, until, 1, at.now)])
         _end(at, at.free[1:])
         return Snapshot(*buffer_rows.decoded(rows, self._types), token, moment(until), *elsewhere)
 
@@ -182,6 +183,8 @@ class SqlBuffer:
 
     def due(self, name: str, gate: Gate, limit: int = 100) -> Sequence[SealedBatch]:
         def work(at: Locked) -> Sequence[SealedBatch]:
+            buffer_rows.set_leases_back(at)
+            buffer_seals.set_deadlines_back(at, gate)
             holds = buffer_seals.abandoned(at, limit)
             if len(holds) < limit:
                 holds += buffer_seals.seal_overdue(at, gate, self._types, limit - len(holds))
@@ -208,7 +211,9 @@ class SqlBuffer:
         def work(at: Locked) -> datetime | None:
             until = at.now + length(lease)
             ours = at.holds(_HOLD.token == token, _HOLD.leased_until > at.now)
-            changed = {"leased_until": until} | ({} if attempts is None else {"attempts": attempts})
+            changed = {"leased_at": at.now, "leased_until": until} | (
+                {} if attempts is None else {"attempts": attempts}
+            )
             renewed = at.connection.execute(update(BUFFER_HOLD).where(*ours).values(changed)).rowcount
             return moment(until) if renewed else None
 
@@ -223,7 +228,8 @@ class SqlBuffer:
         def work(at: Locked) -> set[str]:
             ours = at.holds(_HOLD.token.in_(tokens), _HOLD.leased_until > at.now)
             renewed = set(at.connection.execute(select(_HOLD.token).where(*ours)).scalars())
-            at.connection.execute(update(BUFFER_HOLD).where(*ours).values(leased_until=at.now + length(lease)))
+            lasting = {"leased_at": at.now, "leased_until": at.now + length(lease)}
+            at.connection.execute(update(BUFFER_HOLD).where(*ours).values(lasting))
             return renewed
 
         nothing: set[str] = set()

@@ -42,7 +42,7 @@ READ = [
 _NAME: BindParameter[str] = bindparam("name")
 _KEYS: BindParameter[Sequence[str]] = bindparam("keys", expanding=True)
 _OF_KEYS = (BUFFER_KEY.c.name == _NAME, BUFFER_KEY.c.idempotency_key.in_(_KEYS))
-_LOCK = select(BUFFER_NAME.c.last_row).where(BUFFER_NAME.c.name == _NAME).with_for_update()
+_LOCK = select(BUFFER_NAME.c.last_row, BUFFER_NAME.c.longest_keep).where(BUFFER_NAME.c.name == _NAME).with_for_update()
 _ADD_NAME = "insert into sluicegate_buffer (name, last_row) values (:name, 0) "
 # MySQL's locks an existing row exclusively: `insert ignore` would share the lock, and two writers would deadlock.
 _UNLESS_THERE = {"postgresql": "on conflict do nothing", "mysql": "on duplicate key update last_row = last_row"}
@@ -64,12 +64,14 @@ _SNAPSHOTS = select(BUFFER_HOLD.c.id, BUFFER_HOLD.c.leased_until).where(
 @dataclass(frozen=True, slots=True)
 class Locked:
     """A buffer's name, locked until the transaction ends. `free` are the holders whose rows may be taken (the empty one
-    means no holder), `open` those whose rows are in no batch."""
+    means no holder), `open` those whose rows are in no batch. `keep` is the longest time for which an insert asked to
+    keep keys."""
 
     connection: Connection
     name: str
     now: int
     last: int
+    keep: int
     free: Sequence[str]
     open: Sequence[str]
 
@@ -83,13 +85,14 @@ class Locked:
 def locked(connection: Connection, now: Callable[[], int], name: str, taking: bool = True) -> Locked | None:
     """Lock the name; None when nothing was ever inserted under it. Without `taking` the caller must not use `free` and
     `open`."""
-    last = connection.scalars(_LOCK, {"name": name}).first()
-    if last is None:
+    row = connection.execute(_LOCK, {"name": name}).first()
+    if row is None:
         return None
     until = now()
     snapshots = connection.execute(_SNAPSHOTS, {"name": name}).all() if taking else []
     over = [id for id, leased_until in snapshots if leased_until <= until]
-    return Locked(connection, name, until, last, ("", *over), ("", *(id for id, _ in snapshots)))
+    numbers = row.last_row, row.longest_keep or 0
+    return Locked(connection, name, until, *numbers, ("", *over), ("", *(id for id, _ in snapshots)))
 
 
 def made(connection: Connection, now: Callable[[], int], name: str, taking: bool) -> Locked:
@@ -144,8 +147,15 @@ def _known(at: Locked, keys: Sequence[str]) -> set[str]:
     return known
 
 
-def forget(at: Locked) -> None:
-    """Delete the expired ones of the kept keys."""
+def forget(at: Locked, keep: int) -> None:
+    """Delete the expired ones of the kept keys. A key that is kept for longer than any insert asked was removed while
+    the clock was ahead: it is kept for the longest time from now."""
+    longest = max(keep, at.keep)
+    if longest > at.keep:
+        at.connection.execute(update(BUFFER_NAME).where(BUFFER_NAME.c.name == at.name).values(longest_keep=longest))
+    latest = at.now + longest
+    ahead = BUFFER_KEY.c.name == at.name, BUFFER_KEY.c.kept_until > latest
+    at.connection.execute(update(BUFFER_KEY).where(*ahead).values(kept_until=latest))
     full = True
     while full:
         over = at.connection.scalars(_OVER, {"name": at.name, "now": at.now}).all()
@@ -186,7 +196,7 @@ def decoded(rows: Sequence[Sequence[Any]], types: Types | None) -> buffers.Decod
 
 
 def add_holds(at: Locked, holds: Sequence[Sequence[object]]) -> None:
-    """Each is an id, reason, group, first row, token, end of the lease, and attempts."""
+    """Each is an id, reason, group, first row, token, end of the lease, attempts, and begin of the lease."""
     columns = BUFFER_HOLD.c.keys()
     at.connection.execute(insert(BUFFER_HOLD), [dict(zip(columns, (at.name, *hold), strict=True)) for hold in holds])
 
@@ -200,6 +210,13 @@ def drop(at: Locked, *conditions: Condition) -> int:
     )
     at.connection.execute(insert(BUFFER_KEY).from_select(["name", "idempotency_key", "kept_until"], keys))
     return at.connection.execute(delete(BUFFER_ROW).where(*at.rows(*conditions))).rowcount
+
+
+def set_leases_back(at: Locked) -> None:
+    """A lease that begins later than now was given while the clock was ahead: it begins now."""
+    leased_at, leased_until = BUFFER_HOLD.c.leased_at, BUFFER_HOLD.c.leased_until
+    ahead = update(BUFFER_HOLD).where(*at.holds(leased_at > at.now, leased_until > at.now))
+    at.connection.execute(ahead.values(leased_until=leased_until - leased_at + at.now, leased_at=at.now))
 
 
 def groups(at: Locked, *conditions: Condition) -> Sequence[str]:

@@ -85,7 +85,7 @@ def _seal(at: Locked, holds: Sequence[Hold], types: Types | None) -> None:
     )
     members = [{"id": hold.id, "of_group": hold.group, "last": hold.rows[-1][0]} for hold in holds]
     at.connection.execute(oldest.values(holder=bindparam("id")), members)
-    add_holds(at, [(hold.id, hold.reason, hold.group, hold.rows[0][0], "", 0, 0) for hold in holds])
+    add_holds(at, [(hold.id, hold.reason, hold.group, hold.rows[0][0], "", 0, 0, None) for hold in holds])
 
 
 def set_deadlines(at: Locked, groups: Sequence[str], gate: Gate) -> None:
@@ -103,6 +103,20 @@ def set_deadlines(at: Locked, groups: Sequence[str], gate: Gate) -> None:
         ]
         if deadlines:
             at.connection.execute(insert(BUFFER_DEADLINE), deadlines)
+
+
+def set_deadlines_back(at: Locked, gate: Gate) -> None:
+    """A deadline that is later than any that the gate sets now was set while the clock was ahead: rows that were
+    inserted later than now count as inserted now."""
+    latest = buffers.deadline(gate, at.now, at.now)
+    if latest is None:
+        return
+    beyond = select(_DUE.group_name).where(_DUE.name == at.name, _DUE.due_at > latest).order_by(_DUE.due_at)
+    groups = at.connection.scalars(beyond.limit(buffers.SET_BACK)).all()
+    for page in pages(groups, PAGE):
+        ahead = *_open(at), _ROW.group_name.in_(page), _ROW.inserted_at > at.now
+        at.connection.execute(update(BUFFER_ROW).where(*ahead).values(inserted_at=at.now))
+    set_deadlines(at, groups, gate)
 
 
 def _open(at: Locked) -> Sequence[Condition]:
@@ -161,9 +175,9 @@ def handed_out(
         batches.append(SealedBatch(id, group, reason, *content, new_token(), moment(until), attempts + 1))
     if batches:
         lease = update(BUFFER_HOLD).where(*at.holds(_HOLD.id == bindparam("batch")))
-        values = {"token": bindparam("holder"), "leased_until": until, "attempts": bindparam("times")}
+        values = {"token": bindparam("holder"), "attempts": bindparam("times"), "leased_at": at.now}
         leased = [{"batch": batch.id, "holder": batch.token, "times": batch.attempts} for batch in batches]
-        at.connection.execute(lease.values(values), leased)
+        at.connection.execute(lease.values(values | {"leased_until": until}), leased)
     return batches
 
 

@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 from sluicegate.connectors.outboxes import ANY_LANE, check_claim, check_states, space_of
 from sluicegate.connectors.sessions import SqlSession, joined
 from sluicegate.connectors.sql import outbox_care, outbox_claims, outbox_lanes, outbox_marks, outbox_reading
+from sluicegate.connectors.sql.outbox_claims import ClaimTimes
 from sluicegate.connectors.sql.outbox_rows import lanes, write_rows
 from sluicegate.connectors.sql.transactions import TransactionRunner
 from sluicegate.streams.contracts.leased import LANE_LEASE
@@ -56,21 +57,26 @@ class SqlOutbox:
     def claim(
         self, lane: int, token: str, limit: int, after: int = 0, lease: timedelta = LANE_LEASE
     ) -> LaneBatch | None:
-        seconds = positive(lease).total_seconds()
+        positive(lease)
 
         def work(connection: Connection, now: float) -> LaneBatch | None:
             check_claim(lane - self._space.base, lanes(connection, self._space), token, limit)
-            until = now + seconds
-            return outbox_claims.claim_lane(connection, self._space, lane, token, limit, after, until, now)
+            times = self._times(now, lease)
+            return outbox_claims.claim_lane(connection, self._space, lane, token, limit, after, times)
 
         return self._run(work)
 
     def claim_any(self, limit: int, lease: timedelta = LANE_LEASE) -> LaneBatch:
         check_claim(0, 1, token := self._new_token(), limit)
-        seconds = positive(lease).total_seconds()
+        positive(lease)
         return self._run(
-            lambda connection, now: outbox_claims.claim_any(connection, self._space, token, limit, now + seconds, now)
+            lambda connection, now: outbox_claims.claim_any(
+                connection, self._space, token, limit, self._times(now, lease)
+            )
         )
+
+    def _times(self, now: float, lease: timedelta) -> ClaimTimes:
+        return ClaimTimes(now, now + lease.total_seconds(), now + self._options.backoff_most.total_seconds())
 
     def mark(self, batch: LaneBatch, outcomes: Sequence[Outcome] | None) -> None:
         def marked(connection: Connection, now: float, ask: bool = False) -> None:

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, text
 
 from sluicegate.connectors.outboxes import ANY_LANE, Space, at
 from sluicegate.connectors.sql.database import pages
-from sluicegate.connectors.sql.outbox_lanes import Given, LaneHold, locked, save
+from sluicegate.connectors.sql.outbox_lanes import Given, LaneHold, claimable, save
 from sluicegate.connectors.sql.outbox_rows import SEQS, among, fetched, fetched_among, headers_of, lanes, plain
 from sluicegate.streams.contracts.lane_row import LaneRow
 from sluicegate.streams.contracts.messages import LaneBatch, OutboxMessage
@@ -31,24 +31,44 @@ _EARLIER = (
 )
 _FREE = """
 select seq from sluicegate_message_pending
-where lane = {lane:d} and coalesce(held_until, 0) <= {now!r} and coalesce(next_attempt_at, 0) <= {now!r}
+where lane = {lane:d} and coalesce(held_until, 0) <= {now!r}
+    and (coalesce(next_attempt_at, 0) <= {now!r} or next_attempt_at > {latest!r})
 order by seq limit {limit:d}"""
-_HOLD = "update sluicegate_message_pending set holder = :holder, held_until = :until where lane = :lane and seq {among}"
+_HOLD = """
+update sluicegate_message_pending set holder = :holder, held_at = :now, held_until = :until
+where lane = :lane and seq {among}"""
+# In this order: MySQL assigns one after the other.
+_SET_BACK = """
+update sluicegate_message_pending set held_until = held_until - held_at + :now, held_at = :now
+where lane = :lane and held_at > :now"""
 
 # Rows of one transaction have one time.
 _created = lru_cache(maxsize=256)(at)
 
 
+class ClaimTimes(NamedTuple):
+    """In seconds since 1970: the begin and the end of the lease, and the latest time at which a failed row is tried
+    again. A row that waits for longer failed while the clock was ahead, and waits no more."""
+
+    now: float
+    until: float
+    latest: float
+
+    def waits(self, until: float | None) -> bool:
+        return until is not None and self.now < until <= self.latest
+
+
 def claim_lane(
-    connection: Connection, space: Space, lane: int, token: str, limit: int, after: int, expires_at: float, now: float
+    connection: Connection, space: Space, lane: int, token: str, limit: int, after: int, times: ClaimTimes
 ) -> LaneBatch | None:
-    held = locked(connection, lane)
+    now, expires_at, _ = times
+    held = claimable(connection, lane, now)
     if held is None or not held.is_free(token, now):
         return None
     if connection.dialect.name == "postgresql":
         # It would scan the whole table rather than look up a few thousand of its rows.
         connection.execute(text(_BY_INDEX)).all()
-    waits = next((each for each in held.given if each.until is not None and each.until > now), None)
+    waits = next((each for each in held.given if times.waits(each.until)), None)
     above = [each for each in held.given if each.number > after and (waits is None or each.number < waits.number)]
     ready = above[:limit]
     stored = _of_seqs(connection, lane, [each.seq for each in ready])
@@ -61,11 +81,13 @@ def claim_lane(
         numbers = range(held.next_number, held.next_number + len(fresh))
         rows += _lane_rows(numbers, fresh, space)
         given += map(Given, numbers, [row[0] for row in fresh])
+        if until is not None:
+            _set_back(connection, lane, now)
     if not given and not held.given and held.token == token and held.expires_at - now > (expires_at - now) / 2:
         # Nothing to send, and more than half of the lease is left: a holder that polls writes nothing.
         return LaneBatch(lane, token, at(held.expires_at), rows, None if until is None else at(until))
     following = max(held.next_number, given[-1].number + 1 if given else 0)
-    save(connection, LaneHold(lane, token, expires_at, following, given))
+    save(connection, LaneHold(lane, token, now, expires_at, following, given))
     return LaneBatch(lane, token, at(expires_at), rows, None if rows or until is None else at(until))
 
 
@@ -95,26 +117,33 @@ def _unheld(rows: Sequence[SelectedRow], now: float) -> tuple[Sequence[SelectedR
     return rows, None
 
 
-def claim_any(connection: Connection, space: Space, token: str, limit: int, until: float, now: float) -> LaneBatch:
+def _set_back(connection: Connection, lane: int, now: float) -> None:
+    """A row whose claim begins later than now was claimed while the clock was ahead: its claim begins now."""
+    connection.execute(text(_SET_BACK), {"lane": lane, "now": now})
+
+
+def claim_any(connection: Connection, space: Space, token: str, limit: int, times: ClaimTimes) -> LaneBatch:
     """`token` is hexadecimal: it chooses the first lane, so that concurrent callers begin with different ones."""
     rows: list[LaneRow] = []
     count = lanes(connection, space)
     for turn in range(count):
         lane = space.base + (int(token[:8], 16) + turn) % count
-        held = locked(connection, lane, wait=False)
-        if held is not None and held.is_free("", now):
-            rows += _claim_free(connection, space, lane, token, limit - len(rows), until, now)
+        held = claimable(connection, lane, times.now, wait=False)
+        if held is not None and held.is_free("", times.now):
+            rows += _claim_free(connection, space, lane, token, limit - len(rows), times)
+            _set_back(connection, lane, times.now)
         if len(rows) == limit:
             break
-    return LaneBatch(ANY_LANE, token, at(until), rows)
+    return LaneBatch(ANY_LANE, token, at(times.until), rows)
 
 
 def _claim_free(
-    connection: Connection, space: Space, lane: int, token: str, limit: int, until: float, now: float
+    connection: Connection, space: Space, lane: int, token: str, limit: int, times: ClaimTimes
 ) -> Sequence[LaneRow]:
     """Choose the rows, then lease and read them; the locked row of the lane keeps others away in between."""
-    seqs = [seq for (seq,) in fetched(connection, _FREE.format(lane=lane, now=now, limit=limit))]
-    values = {"holder": token, "until": until, "lane": lane}
+    free = _FREE.format(lane=lane, now=times.now, latest=times.latest, limit=limit)
+    seqs = [seq for (seq,) in fetched(connection, free)]
+    values = {"holder": token, "now": times.now, "until": times.until, "lane": lane}
     for page in pages(seqs, SEQS):
         connection.execute(text(_HOLD.format(among=among(connection, page))), values)
     found = _of_seqs(connection, lane, seqs)

@@ -9,11 +9,12 @@ from sqlalchemy import Connection, text
 from sluicegate.connectors.outboxes import lane_lost
 from sluicegate.connectors.sql.outbox_rows import locking, plain
 
-_SELECT = "select token, expires_at, next_number, given from sluicegate_lane where lane = :lane"
+_SELECT = "select token, claimed_at, expires_at, next_number, given from sluicegate_lane where lane = :lane"
 _EXISTS = "select 1 from sluicegate_lane where lane = :lane"
 _ADD = "insert into sluicegate_lane (lane, token, expires_at, next_number, given) values (:lane, '', 0, 1, :given)"
 _SET = """
-update sluicegate_lane set token = :token, expires_at = :expires_at, next_number = :next_number, given = :given
+update sluicegate_lane set token = :token, claimed_at = :claimed_at, expires_at = :expires_at,
+    next_number = :next_number, given = :given
 where lane = :lane"""
 
 _RELEASE = "update sluicegate_lane set token = '', expires_at = 0 where lane = :lane and token = :token"
@@ -28,10 +29,11 @@ class Given(NamedTuple):
 
 
 class LaneHold(NamedTuple):
-    """`given` ascends by number; `expires_at` is in seconds since 1970."""
+    """`given` ascends by number; the lease lasts from `claimed_at` to `expires_at`, in seconds since 1970."""
 
     lane: int
     token: str
+    claimed_at: float
     expires_at: float
     next_number: int
     given: Sequence[Given]
@@ -57,7 +59,17 @@ def locked(connection: Connection, lane: int, wait: bool = True) -> LaneHold | N
         found = row()
     if found is None:
         return None
-    return LaneHold(lane, plain(found.token), found.expires_at, found.next_number, _decode(found.given))
+    times = found.claimed_at or 0.0, found.expires_at
+    return LaneHold(lane, plain(found.token), *times, found.next_number, _decode(found.given))
+
+
+def claimable(connection: Connection, lane: int, now: float, wait: bool = True) -> LaneHold | None:
+    """As `locked`. A lease that begins later than now was given while the clock was ahead: it begins now."""
+    row = locked(connection, lane, wait)
+    if row is not None and row.claimed_at > now:
+        row = row._replace(claimed_at=now, expires_at=now + row.expires_at - row.claimed_at)
+        save(connection, row)
+    return row
 
 
 def _exists(connection: Connection, lane: int) -> bool:

@@ -96,8 +96,9 @@ _OF_APP = Addition(
 )
 TIMEOUT = _TIMEOUT._replace(columns=[*_TIMEOUT.columns, *_OF_APP.columns])
 
-# A writer locks the row of the buffer's name first; `last_row` is the last row number given.
-BUFFER_NAME = _table("buffer", "name name, last_row count", ["name"], by_key=True)
+# A writer locks the row of the buffer's name first; `last_row` is the last row number given, `longest_keep` the longest
+# time for which an insert asked to keep keys.
+_BUFFER_NAME = _table("buffer", "name name, last_row count", ["name"], by_key=True)
 # `holder` is the id of the snapshot or batch that has the row, else empty; a batch returned `broken` rows as
 # undecodable.
 BUFFER_ROW = _table(
@@ -110,7 +111,7 @@ BUFFER_ROW = _table(
     unique=["name", "idempotency_key"],
 )
 # A snapshot (its token is its id, too) or a sealed batch; `reason` is snapshot, count or timeout.
-BUFFER_HOLD = _table(
+_BUFFER_HOLD = _table(
     "buffer_hold",
     "name name, id name, reason name, group_name name, first_row count, token name, leased_until count, attempts count",
     ["name", "id"],
@@ -146,8 +147,8 @@ MESSAGE = _table(
     ["seq"],
     unique=["id"],
 )
-# `holder` has claimed the single row until `held_until` (order: none).
-PENDING = _table(
+# `holder` has claimed the single row from `held_at` until `held_until` (order: none).
+_PENDING = _table(
     "message_pending",
     "lane count, seq count, attempts count, next_attempt_at time null, holder name null, held_until time null",
     ["lane", "seq"],
@@ -167,10 +168,22 @@ ATTEMPT = _table(
     by_key=True,
 )
 # `given` are the pending rows that have numbers, as (number, seq, until).
-LANE = _table("lane", "lane count, token name, expires_at time, next_number count, given bytes", ["lane"])
+_LANE = _table("lane", "lane count, token name, expires_at time, next_number count, given bytes", ["lane"])
 
-_BUFFERS = (BUFFER_NAME, BUFFER_ROW, BUFFER_HOLD, BUFFER_DEADLINE, BUFFER_KEY, BUFFER_WATERMARK)
-LEASED = (*_BUFFERS, _TIMEOUT, MESSAGE, PENDING, SENT, DEAD_MESSAGE, ATTEMPT, LANE)
+# When each lease began. It is null in rows of an earlier version.
+_BEGINS = (
+    Addition(_BUFFER_NAME.name, [Column("longest_keep", "count", True)], []),
+    Addition(_BUFFER_HOLD.name, [Column("leased_at", "count", True)], []),
+    Addition(_PENDING.name, [Column("held_at", "time", True)], []),
+    Addition(_LANE.name, [Column("claimed_at", "time", True)], []),
+)
+BUFFER_NAME, BUFFER_HOLD, PENDING, LANE = (
+    table._replace(columns=[*table.columns, *addition.columns])
+    for table, addition in zip((_BUFFER_NAME, _BUFFER_HOLD, _PENDING, _LANE), _BEGINS, strict=True)
+)
+
+_BUFFERS = (_BUFFER_NAME, BUFFER_ROW, _BUFFER_HOLD, BUFFER_DEADLINE, BUFFER_KEY, BUFFER_WATERMARK)
+LEASED = (*_BUFFERS, _TIMEOUT, MESSAGE, _PENDING, SENT, DEAD_MESSAGE, ATTEMPT, _LANE)
 
 # Entries are compressed already. Free space in a page lets the claim row be updated without its index.
 _POSTGRESQL = (
@@ -193,6 +206,7 @@ STEPS: tuple[Step, ...] = (
     ),
     Step("tables for buffers, timeouts and messages of applications", LEASED, _LEASED),
     Step("the app of a timeout, and when it was scheduled", (), {}, [_OF_APP]),
+    Step("when a lease began, and how long a buffer keeps keys", (), {}, _BEGINS),
 )
 
 

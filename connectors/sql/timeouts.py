@@ -42,9 +42,11 @@ _FREE = TIMEOUT.c.locked_until <= bindparam("now")
 _OURS = (TIMEOUT.c.locked_by == bindparam("holder"), TIMEOUT.c.locked_until > bindparam("now"))
 _UNLOCKED = {"locked_until": 0, "locked_by": ""}
 
+# A lock that ends later than one of now was made while the clock was ahead.
+_LATE = TIMEOUT.c.locked_until > bindparam("latest")
 _DUE = (
-    select(*_ROW)
-    .where(_APP, TIMEOUT.c.due_at <= bindparam("now"), _FREE)
+    select(*_ROW, TIMEOUT.c.locked_until)
+    .where(_APP, TIMEOUT.c.due_at <= bindparam("now"), _FREE | _LATE)
     .order_by(TIMEOUT.c.due_at, TIMEOUT.c.id)
     .limit(bindparam("most"))
     .with_for_update(skip_locked=True)
@@ -57,6 +59,11 @@ _AHEAD = (
     .order_by(TIMEOUT.c.scheduled_at, TIMEOUT.c.id)
     .limit(PAGE)
     .with_for_update(skip_locked=True)
+)
+_AHEAD_LOCKED = (
+    update(TIMEOUT)
+    .where(_APP, TIMEOUT.c.scheduled_at > bindparam("now"), _LATE)
+    .values(locked_until=bindparam("latest"))
 )
 _SET_BACK = update(TIMEOUT).values(
     due_at=TIMEOUT.c.due_at - TIMEOUT.c.scheduled_at + bindparam("now"), scheduled_at=bindparam("now")
@@ -96,12 +103,15 @@ class SqlTimeouts:
 
     def _lock(self, connection: Connection, owner: str, most: int) -> TimeoutBatch:
         now = self._now(connection)
-        self._set_back(connection, now)
-        found = [
-            timeout_rows.timeout(row)
-            for row in connection.execute(_DUE, {"now": now, "most": most, "of_app": self._app})
-        ]
         until = now + length(self._options.lease)
+        times = {"now": now, "latest": until, "of_app": self._app}
+        connection.execute(_AHEAD_LOCKED, times)
+        self._set_back(connection, now)
+        due = connection.execute(_DUE, {**times, "most": most}).all()
+        found = [timeout_rows.timeout(row) for *row, locked_until in due if locked_until <= now]
+        late = [row.id for row in due if row.locked_until > now]
+        for page in pages(late, PAGE):
+            connection.execute(update(TIMEOUT).values(locked_until=until).where(_among(connection, page)))
         lock = update(TIMEOUT).values(locked_until=until, locked_by=owner)
         for page in _id_pages(found):
             connection.execute(lock.where(_among(connection, page)))

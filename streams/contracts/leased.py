@@ -1,8 +1,10 @@
 """The leased contracts, as Protocols of at most three methods: AggregatorBuffer, TimeoutStore, Outbox.
 
 The caller need not be a worker. Every call is a transaction of its own unless it is given a session. All times are
-times of the store's clock. Every lease has a random token that each later write compares. All calls raise
-PersistenceError (the driver's error is its cause; the result is unknown), and SystemNotReady before `migrate`.
+times of the store's clock. If that clock was ahead and is set right, nothing waits for the time that it showed: leases,
+deadlines and kept keys last as long as they were asked for. Every lease has a random token that each later write
+compares. All calls raise PersistenceError (the driver's error is its cause; the result is unknown), and SystemNotReady
+before `migrate`.
 """
 
 from collections.abc import Iterator, Sequence

@@ -3,6 +3,7 @@
 import sqlite3
 import threading
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -12,6 +13,7 @@ import redis
 
 from sluicegate.connectors import open_store
 from sluicegate.connectors.sql import tables
+from sluicegate.streams.contracts.leased_values import Entry, Gate
 from sluicegate.streams.contracts.messages import OutboxMessage
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Changes, Partition
@@ -154,6 +156,42 @@ def test_an_unmigrated_sqlite_file_is_named_with_what_to_do(tmp_path: Path, part
         claimed(store, partition)
 
 
+OLD_LEASES = (
+    "insert into sluicegate_buffer (name, last_row) values ('b', 1)",
+    "insert into sluicegate_buffer_row values ('b', 1, 'm1', 'c1', 'g', 't', {data}, {data}, 1, 3600000000, 'id', 0)",
+    "insert into sluicegate_buffer_hold values ('b', 'id', 'count', 'g', 1, 'token', 1, 1)",
+    "insert into sluicegate_buffer_key values ('b', 'm0', 9000000000000000)",
+    "insert into sluicegate_lane values (13, 'dead', 1, 1, {given})",
+)
+"""As the version before step 4 wrote them. They do not say when the leases began."""
+
+
+@pytest.mark.parametrize("fresh_url", ["sqlite", "postgres", "mariadb"], indirect=True)
+def test_leases_from_before_they_had_a_begin_end_as_they_did(fresh_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(tables, "STEPS", tables.STEPS[:3])
+        open_store(fresh_url).migrate()
+    data, given = ("''", "'\\x90'") if fresh_url.startswith("postgresql") else ("x''", "x'90'")
+    for statement in OLD_LEASES:
+        done(fresh_url, statement.format(data=data, given=given))
+    store: Any = open_store(fresh_url)
+    assert len(store.migrate()) == len(tables.STEPS) - 3
+    gate, keep = Gate(1, after_first=timedelta(hours=1)), timedelta(hours=1)
+    [batch] = store.buffer.due("b", gate)
+    assert (batch.id, batch.attempts, store.buffer.complete("b", batch)) == ("id", 2, 1)
+    assert store.buffer.insert("b", [Entry("m0", "c"), Entry("m1", "c"), Entry("m2", "c")], keep_keys=keep) == (1, 2)
+    claimed_lane = store.outbox.claim(13, "mine", 10)
+    assert claimed_lane.token == "mine"
+
+
+def done(url: str, statement: str) -> None:
+    if url.startswith("sqlite:"):
+        with sqlite3.connect(url.removeprefix("sqlite:///")) as db:
+            db.execute(statement)
+    else:
+        execute(url, statement)
+
+
 OLD_TIMEOUT = (
     "insert into sluicegate_timeout (id, destination, due_at, message_key, payload, headers, owner, locked_until, "
     "locked_by) values ('{id}', 't', 1000000, null, null, {headers}, null, 0, '')"
@@ -172,12 +210,7 @@ def test_open_rows_from_before_they_had_an_app_are_found_and_sent(
         before.migrate()
         before.outbox.add(None, [OutboxMessage("t", b"k", id="m1")], require_transaction=False)
     headers = "'\\x90'" if fresh_url.startswith("postgresql") else "x'90'"
-    statement = OLD_TIMEOUT.format(id=id.hex, headers=headers)
-    if fresh_url.startswith("sqlite:"):
-        with sqlite3.connect(fresh_url.removeprefix("sqlite:///")) as db:
-            db.execute(statement)
-    else:
-        execute(fresh_url, statement)
+    done(fresh_url, OLD_TIMEOUT.format(id=id.hex, headers=headers))
     store: Any = open_store(fresh_url, app="one")
     assert len(store.migrate()) == len(tables.STEPS) - 2
     assert [(each.id, each.after) for each in store.timeouts.find()] == [(id, None)]

@@ -149,8 +149,63 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     "timeout-set-back": (
         Edit("connectors/memory/timeouts.py", "            self._set_back(now)\n", ""),
         Edit("connectors/sql/timeouts.py", "        self._set_back(connection, now)\n", ""),
-        Edit("connectors/redis/scripts_timeouts.py", '"free(expired())\\n", _SET_BACK, ', '"free(expired())\\n", '),
+        Edit("connectors/redis/scripts_timeouts.py", "_SET_LOCKS_BACK, _SET_BACK, ", "_SET_LOCKS_BACK, "),
         Edit("connectors/mongodb/timeouts.py", "        self._set_back(micros(now), free, session)\n", ""),
+    ),
+    "timeout-lock-set-back": (
+        Edit("connectors/memory/timeouts.py", "            self._set_locks_back(until)\n", ""),
+        Edit("connectors/sql/timeouts.py", "[row.id for row in due if row.locked_until > now]", "[]"),
+        Edit("connectors/redis/scripts_timeouts.py", "_SET_LOCKS_BACK, _SET_BACK", "_SET_BACK"),
+        Edit("connectors/mongodb/timeouts.py", '{"$gt": now, "$lte": latest}', '{"$gt": now}'),
+    ),
+    "timeout-scheduled-lock-set-back": (
+        Edit("connectors/sql/timeouts.py", "        connection.execute(_AHEAD_LOCKED, times)\n", ""),
+        Edit("connectors/mongodb/timeouts.py", 'late | {"scheduled": {"$gt": micros(now)}}', 'late | {"_id": None}'),
+    ),
+    "buffer-set-back": (
+        Edit("connectors/memory/buffered.py", "self.removed |= {", "{"),
+        Edit("connectors/memory/buffered.py", "            if lease.leased_at > now:", "            if False:"),
+        Edit("connectors/memory/buffered.py", "row.at = min(row.at, now)", "row.at = row.at"),
+        Edit(
+            "connectors/sql/buffer_rows.py", "values(kept_until=latest)", "values(kept_until=BUFFER_KEY.c.kept_until)"
+        ),
+        Edit("connectors/sql/buffer_rows.py", "at.holds(leased_at > at.now, ", "at.holds(leased_at < 0, "),
+        Edit("connectors/sql/buffer_seals.py", "_ROW.inserted_at > at.now\n", "_ROW.inserted_at < 0\n"),
+        Edit("connectors/redis/scripts_buffer.py", "  write('ZADD', key('gone'), written)\n", ""),
+        Edit("connectors/redis/scripts_buffer.py", "    if ends then lend(", "    if false then lend("),
+        Edit("connectors/redis/scripts_buffer.py", "      if time_of(stored) > now then", "      if false then"),
+        Edit("connectors/redis/scripts_snapshots.py", "set_leases_back()\n", ""),
+        Edit("connectors/redis/scripts_packs.py", "state[2] and math.min(state[2], now)", "state[2]"),
+        Edit("connectors/redis/scripts_packs.py", "        if time_of(pack) > now then", "        if false then"),
+        Edit("connectors/mongodb/buffered.py", '{"$set": {"until": latest}}', '{"$set": {}}'),
+        Edit("connectors/mongodb/buffered.py", '"leased_at": {"$gt": now}}', '"leased_at": {"$lt": 0}}'),
+        Edit("connectors/mongodb/buffered.py", '"at": {"$gt": now}} | OPEN', '"at": {"$lt": 0}} | OPEN'),
+    ),
+    "outbox-set-back": (
+        Edit("connectors/memory/messages.py", "    if row.held_at > now:", "    if False:"),
+        Edit("connectors/memory/messages.py", "        if self.claimed_at > now:", "        if False:"),
+        Edit("connectors/memory/messages.py", "again if again <= latest else 0.0", "again"),
+        Edit("connectors/sql/outbox_lanes.py", "row is not None and row.claimed_at > now", "False"),
+        Edit(
+            "connectors/sql/outbox_claims.py",
+            "where lane = :lane and held_at > :now",
+            "where lane = :lane and held_at < 0",
+        ),
+        Edit("connectors/sql/outbox_claims.py", "self.now < until <= self.latest", "self.now < until"),
+        Edit(
+            "connectors/sql/outbox_claims.py",
+            "or next_attempt_at > {latest!r})",
+            "or next_attempt_at > 9 + 9 * {latest!r})",
+        ),
+        Edit(
+            "connectors/redis/scripts_outbox.py", "  if not lasting(begin) then return end", "  if true then return end"
+        ),
+        Edit("connectors/redis/scripts_outbox.py", "  write('ZADD', O .. 'leased', ends)", ""),
+        Edit("connectors/redis/scripts_outbox.py", "return till > now + pause and 0 or till", "return till"),
+        Edit("connectors/mongodb/lanes.py", 'held.get("claimed_at", now) > now', "False"),
+        Edit("connectors/mongodb/lanes.py", 'own | {"held_at": {"$gt": now}}', 'own | {"held_at": {"$lt": 0}}'),
+        Edit("connectors/mongodb/lanes.py", 'found.get("next_at", now) <= latest', 'found.get("next_at", now)'),
+        Edit("connectors/mongodb/lanes.py", ', "$lte": now + pause}', "}"),
     ),
     "of-its-app": (
         Edit("connectors/apps.py", 'return AppTimeouts(made(app), made("")) if app else made("")', 'return made("")'),

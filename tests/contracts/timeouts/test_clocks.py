@@ -10,7 +10,8 @@ from sluicegate.streams.contracts.leased import TimeoutStore
 from sluicegate.streams.contracts.leased_values import Timeout
 from sluicegate.streams.contracts.values import Changes, Partition
 from tests.contracts.given import claimed
-from tests.contracts.timeouts.given import SHORT, Place, ids
+from tests.contracts.stepping import Stepped
+from tests.contracts.timeouts.given import MINUTES, SHORT, Place, ids
 from tests.contracts.timeouts.test_commits import ATOMIC
 from tests.mutation.twins import without
 
@@ -53,6 +54,43 @@ def test_without_the_cut_it_waits_for_the_clock_of_then(place: Place) -> None:
         timeouts.insert(timeout := ahead(place))
         with pytest.raises(AssertionError):
             is_due_in_time(place, timeouts, timeout)
+
+
+@pytest.fixture
+def stepped(monkeypatch: pytest.MonkeyPatch) -> Stepped:
+    made = Stepped()
+    made.take_over(monkeypatch)
+    return made
+
+
+def lock_ends_in_time(place: Place, timeouts: TimeoutStore, stepped: Stepped) -> None:
+    """The process that locked two timeouts died while the clock was ahead. One of them was scheduled then."""
+    due = place.due(), place.due(-HOUR.total_seconds() + 1, after=SHORT)
+    stepped.later(HOUR)
+    timeouts.insert(*due)
+    assert len(timeouts.get_batch()) == 2
+    stepped.later(-HOUR)
+    assert not timeouts.get_batch()
+    stepped.later(MINUTES - timedelta(seconds=5))
+    assert not timeouts.get_batch()
+    stepped.later(timedelta(seconds=5))
+    assert ids(timeouts.get_batch()) == [due[0].id]
+    stepped.later(SHORT)
+    assert ids(timeouts.get_batch()) == [due[1].id]
+
+
+def test_a_lock_of_a_clock_that_was_ahead_ends_after_its_own_time(stepped: Stepped, place: Place) -> None:
+    lock_ends_in_time(place, place.timeouts(), stepped)
+
+
+@pytest.mark.parametrize("name", ["timeout-lock-set-back", "timeout-scheduled-lock-set-back"])
+def test_without_the_cut_of_locks_it_waits(stepped: Stepped, place: Place, backend: str, name: str) -> None:
+    if name == "timeout-scheduled-lock-set-back" and backend not in ("sqlite", "postgresql", "mariadb", "mongodb"):
+        pytest.skip("one search finds both")
+    with without(name):
+        timeouts = place.timeouts()
+        with pytest.raises(AssertionError):
+            lock_ends_in_time(place, timeouts, stepped)
 
 
 def test_many_are_set_back_at_once(place: Place, timeouts: TimeoutStore) -> None:

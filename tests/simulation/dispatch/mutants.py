@@ -61,8 +61,8 @@ def numbers_anew(patch: Patch) -> None:
     """Each claim numbers what it gives."""
     taken = MemoryLane.taken
 
-    def again(self: Any, limit: int, after: int, now: float) -> Any:
-        rows, until = taken(self, limit, after, now)
+    def again(self: Any, limit: int, after: int, now: float, latest: float) -> Any:
+        rows, until = taken(self, limit, after, now, latest)
         for row in rows if not after else ():
             self.given.pop(row.number, None)
             self.number += 1
@@ -76,9 +76,9 @@ def numbers_anew(patch: Patch) -> None:
 def numbers_of_what_is_left(patch: Patch) -> None:
     taken = MemoryLane.taken
 
-    def lower(self: Any, limit: int, after: int, now: float) -> Any:
+    def lower(self: Any, limit: int, after: int, now: float, latest: float) -> Any:
         self.number = max(self.given, default=0)
-        return taken(self, limit, after, now)
+        return taken(self, limit, after, now, latest)
 
     patch.setattr(MemoryLane, "taken", lower)
 
@@ -86,7 +86,7 @@ def numbers_of_what_is_left(patch: Patch) -> None:
 def passes_what_waits(patch: Patch) -> None:
     """A row whose back-off is not over lets others pass."""
 
-    def past(self: Any, limit: int, after: int, now: float) -> Any:
+    def past(self: Any, limit: int, after: int, now: float, latest: float) -> Any:
         rows = [row for row in self.given.values() if row.number > after and (row.next_attempt_at or 0.0) <= now][
             :limit
         ]
