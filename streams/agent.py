@@ -3,12 +3,16 @@
 `sluicegate.streams.config` loads a YAML file into these values; an application may also build them. All of them can be
 written as JSON and read back: the supervisor passes them to its child processes as JSON. Durations are in seconds,
 sizes in bytes.
+
+Classes whose names end with Settings, and OnError, Http and Timeouts, are tables of the keys of the file
+(sluicegate.streams.keys). A new key that the file and the code have in one form is one entry there.
 """
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
 from sluicegate.schemas.options import SchemaOptions
+from sluicegate.streams.keys import DUPLICATES, END, INPUT, OUTPUT, REVISION, TAKEN, FileKey
 
 Scalar = str | int | float | bool | None
 CORRELATION: Literal["correlation"] = "correlation"
@@ -100,31 +104,53 @@ class Correlation:
     since: Literal["first", "last"] = "first"
 
 
+@dataclass(frozen=True, init=False, repr=False, eq=False, kw_only=True)
+class GroupSettings:
+    """Keys of `aggregate`."""
+
+    count: Annotated[int | None, FileKey("The number of records that completes a group.", 100, END)] = None
+    on_timeout: Annotated[
+        Literal["fire", "discard", "dead-letter"],
+        FileKey("What happens to a group when its timeout has passed.", "discard", END, after="compute"),
+    ] = "fire"
+    on_missing: Annotated[
+        Literal["dead-letter", "skip", "ignore"],
+        FileKey("What happens to a record without a field that the group needs.", "skip", END),
+    ] = "dead-letter"
+    on_null: Annotated[
+        Literal["dead-letter", "skip"], FileKey("What happens to a record without a value.", "skip", END)
+    ] = "dead-letter"
+    on_full: Annotated[
+        Literal["fire-oldest", "dead-letter", "stop"],
+        FileKey(
+            "What happens when the groups of a partition have reached `max_groups` or `max_buffered_bytes`.",
+            "stop",
+            END,
+        ),
+    ] = "fire-oldest"
+    max_bytes: Annotated[int, FileKey("The largest group.", "900kB", END, "size", after="max_items")] = 900_000
+    max_groups: Annotated[int, FileKey("The most open groups of a partition.", 1_000_000, END)] = 1_000_000
+    max_buffered_bytes: Annotated[
+        int, FileKey("The most bytes of open groups of a partition.", "512MiB", END, "size")
+    ] = 512 * 1024 * 1024
+
+
 @dataclass(frozen=True, slots=True)
-class Aggregation:
+class Aggregation(GroupSettings):
     """The conditions that complete a group, and the fields of its result. At one record, count precedes until, and
     until precedes timeout.
 
     `key` is a field path; None means the message key. `until` is a field's value, or an expression. `since_first` and
     `since_last` are timeouts in seconds; both may be set. `max_items` and `max_bytes` limit one group; the bytes are
-    those of the collected values. `max_groups` and `max_buffered_bytes` limit one partition, and `on_full` is the
-    action at these limits.
+    those of the collected values.
     """
 
     key: str | None = None
-    count: int | None = None
     since_first: float | None = None
     since_last: float | None = None
     until: Until | str | None = None
     compute: tuple[Reducer, ...] = ()
-    on_timeout: Literal["fire", "discard", "dead-letter"] = "fire"
-    on_missing: Literal["dead-letter", "skip", "ignore"] = "dead-letter"
-    on_null: Literal["dead-letter", "skip"] = "dead-letter"
-    on_full: Literal["fire-oldest", "dead-letter", "stop"] = "fire-oldest"
     max_items: int = 100_000
-    max_bytes: int = 900_000
-    max_groups: int = 1_000_000
-    max_buffered_bytes: int = 512 * 1024 * 1024
     window: Window | None = None
     correlation: Correlation | None = None
 
@@ -166,8 +192,50 @@ class Destination:
     envelope: EventEnvelope | None = None
 
 
+@dataclass(frozen=True, init=False, repr=False, eq=False, kw_only=True)
+class HandlerSettings:
+    """Keys of an agent with a handler."""
+
+    session: Annotated[
+        bool,
+        FileKey(
+            "Whether the handler gets the transaction of the store, in which it may write rows of its own.",
+            True,
+            after="handler",
+        ),
+    ] = False
+    concurrency: Annotated[
+        int,
+        FileKey(
+            "With 1 or more, so many calls of the handler run at a time, outside of the commit. 0: within the commit.",
+            8,
+            least=0,
+            most=1000,
+        ),
+    ] = 0
+    then: Annotated[
+        Literal["dead-letter", "stop", "park"],
+        FileKey(
+            "What happens after the last attempt: `dead-letter`, `stop` halts the partition, `park` sets the record "
+            "aside for `parked retry`.",
+            "park",
+            after="retry",
+        ),
+    ] = "dead-letter"
+
+
+@dataclass(frozen=True, init=False, repr=False, eq=False, kw_only=True)
+class RetrySettings:
+    """Keys of `retry`."""
+
+    attempts: Annotated[int, FileKey("How often the handler is called, with the first attempt.", 5)] = 5
+    isolate_after: Annotated[
+        int, FileKey("After so many failures the messages of a group are tried alone.", 2, after="backoff")
+    ] = 0
+
+
 @dataclass(frozen=True, slots=True)
-class Handler:
+class Handler(HandlerSettings, RetrySettings):
     """The application's own code. The `functions` (`module:function`) are called in order for each message, or for each
     completed group of an aggregation.
 
@@ -185,33 +253,35 @@ class Handler:
     """
 
     functions: tuple[str, ...]
-    session: bool = False
-    concurrency: int = 0
-    attempts: int = 5
     backoff_first: float = 1.0
     backoff_most: float = 60.0
-    then: Literal["dead-letter", "stop", "park"] = "dead-letter"
-    isolate_after: int = 0
     outages: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Deduplication:
-    """Drops records that a producer wrote twice: records of one partition with the same id.
+@dataclass(frozen=True, init=False, repr=False, eq=False, kw_only=True)
+class DedupeSettings:
+    """Keys of `dedupe`."""
 
-    The id is the header `name`, the field at the path `name`, or the key. An id is kept for `horizon` seconds after it
-    was first accepted. A partition keeps at most `max_ids` ids and forgets the oldest ones. `on_missing` is the action
-    for a record without an id.
-    """
+    horizon: Annotated[float, FileKey("How long an id is remembered.", "24h", DUPLICATES, after="id")] = 24 * 3600.0
+    on_missing: Annotated[
+        Literal["dead-letter", "accept"], FileKey("What happens to a record without an id.", "accept", DUPLICATES)
+    ] = "dead-letter"
+    max_ids: Annotated[int, FileKey("The most ids that are remembered for a partition.", 1_000_000, DUPLICATES)] = (
+        1_000_000
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Deduplication(DedupeSettings):
+    """Drops records that a producer wrote twice: records of one partition with the same id. The id is the header
+    `name`, the field at the path `name`, or the key. An id is kept for `horizon` after it was first accepted. A
+    partition with `max_ids` ids forgets the oldest ones."""
 
     by: Literal["header", "field", "key"]
     name: str | None = None
-    horizon: float = 24 * 3600.0
-    on_missing: Literal["dead-letter", "accept"] = "dead-letter"
-    max_ids: int = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OnError:
     """The actions for records and outputs that fail. `Handler.then` is the action for handlers that fail.
 
@@ -227,9 +297,24 @@ class OnError:
     compares a missing field. `stop` halts the partition.
     """
 
-    decode: Literal["dead-letter", "skip", "stop", "wait"] = "dead-letter"
-    produce: Literal["dead", "stop"] = "dead"
-    expression: Literal["dead-letter", "skip", "stop"] = "dead-letter"
+    decode: Annotated[
+        Literal["dead-letter", "skip", "stop", "wait"],
+        FileKey(
+            "What happens to a record that cannot be decoded. `wait` is for a schema registry that does not answer.",
+            "skip",
+        ),
+    ] = "dead-letter"
+    produce: Annotated[
+        Literal["dead", "stop"],
+        FileKey(
+            "What happens to an output that Kafka refuses for good: it becomes a dead row, or the partition halts.",
+            "stop",
+        ),
+    ] = "dead"
+    expression: Annotated[
+        Literal["dead-letter", "skip", "stop"],
+        FileKey("What happens to a record for which an expression has no answer.", "skip"),
+    ] = "dead-letter"
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,8 +353,69 @@ class Lookup:
     max_table_bytes: int = 256 * 1024 * 1024
 
 
+@dataclass(frozen=True, init=False, repr=False, eq=False, kw_only=True)
+class AgentSettings:
+    """Keys of an agent."""
+
+    where: Annotated[
+        str,
+        FileKey(
+            "An expression. The agent takes the records for which it is true.",
+            'status == "paid"',
+            TAKEN,
+            "expression",
+            after="fields",
+        ),
+    ] = ""
+    scope: Annotated[
+        Literal["partition", "shared"],
+        FileKey(
+            "`shared` makes groups over all partitions; `partition` makes them in each.",
+            "partition",
+            INPUT,
+            after="key",
+        ),
+    ] = "partition"
+    having: Annotated[
+        str,
+        FileKey(
+            "An expression. Only results for which it is true are sent or handled.",
+            "spent >= 100",
+            OUTPUT,
+            "expression",
+            after="repartition",
+        ),
+    ] = ""
+    max_record_bytes: Annotated[
+        int, FileKey("The largest record. Larger ones become dead letters.", "1MiB", kind="size", after="start")
+    ] = 1024 * 1024
+    delivery: Annotated[
+        Literal["at-least-once", "transactional"],
+        FileKey(
+            "How outputs are sent. `transactional` sends them in Kafka transactions.", "transactional", after="on_error"
+        ),
+    ] = "at-least-once"
+    revision: Annotated[
+        str, FileKey("The name of the handler's code. Another revision is another rule.", "2", REVISION)
+    ] = ""
+    on_change: Annotated[
+        Literal["", "finish", "convert", "flush", "drop", "refuse"],
+        FileKey(
+            "What `run` does about open groups under a rule that was never deployed. Without it, groups are "
+            "converted if the change permits it; otherwise `run` refuses.",
+            "finish",
+        ),
+    ] = ""
+    history: Annotated[
+        str,
+        FileKey(
+            "The topic for a message about each group that ends without a result.", "baskets.history", kind="topic"
+        ),
+    ] = ""
+
+
 @dataclass(frozen=True, slots=True)
-class Agent:
+class Agent(AgentSettings):
     """One consumer group and its processing: an aggregation, a handler, or both. With both, the handler gets the
     completed groups. With neither, the agent forwards each record to its outputs. With a handler and `to` None, the
     only outputs are those that the handler sends to topics that it names.
@@ -281,19 +427,10 @@ class Agent:
     - `times`: the windows for which this agent re-keys. It writes the time of each record, and time marks.
     - `leg`: the leg of a correlation that this agent re-keys. It writes each message as the field of this name.
     - `avro`: the schemas of a format that has them.
-    - `scope`: with `shared`, the groups of all partitions are in one buffer of the store. All workers fill and fire it.
-    - `delivery`: with `transactional`, rows are sent in Kafka transactions. Consumers with `read_committed` read each
-      row once.
-    - `where`: an expression; the agent takes the records for which it is true.
     - `let`: computed fields. An expression may use the record and the fields before it. `where`, key, `dedupe`,
       reducers and `until` may name them.
-    - `having`: an expression; only results for which it is true are sent or handled.
     - `routes`: replaces `to`. A result, or a forwarded record, goes to the first route that takes it; `unrouted` is the
       action if none does.
-    - `on_change`: what becomes of open groups when `run` finds a rule that was never deployed: finish, convert, flush,
-      drop or refuse. Empty: convert where the change permits it, else refuse.
-    - `history`: the topic of a message for each group that ends without a result. Empty: there is none.
-    - `revision`: names the code of the agent's functions. Another revision is another rule.
     - `lookups`: rows of the store that are added to messages that are forwarded or handled, or to results.
     - `events`: the input topics whose records are CloudEvents.
     - `dead_headers`: with `connect`, dead letters have the headers of Kafka Connect as well.
@@ -307,7 +444,6 @@ class Agent:
     format: str = "json"
     start: Literal["earliest", "latest"] | float = "earliest"
     receive: tuple[str, ...] = ()
-    max_record_bytes: int = 1024 * 1024
     handler: Handler | None = None
     rekeys: str = ""
     leg: str = ""
@@ -315,16 +451,9 @@ class Agent:
     dedupe: Deduplication | None = None
     on_error: OnError = OnError()
     avro: SchemaOptions | None = None
-    scope: Literal["partition", "shared"] = "partition"
-    delivery: Literal["at-least-once", "transactional"] = "at-least-once"
-    where: str = ""
     let: tuple[Let, ...] = ()
-    having: str = ""
     routes: tuple[Destination, ...] = ()
     unrouted: Literal["dead-letter", "drop"] = "dead-letter"
-    revision: str = ""
-    on_change: str = ""
-    history: str = ""
     lookups: tuple[Lookup, ...] = ()
     dead_headers: Literal["sluicegate", "connect"] = "sluicegate"
     events: tuple[str, ...] = ()
@@ -376,15 +505,20 @@ class Agent:
         return self.forwards and not to.select
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Http:
-    """The HTTP port of the supervisor. With `port` 0, the system chooses a free port. With `console` it also serves the
-    console, which shows keys and payloads and makes changes."""
+    """The HTTP port of the supervisor."""
 
-    port: int = 9464
-    host: str = "127.0.0.1"
-    token: str | None = field(default=None, repr=False)
-    console: bool = False
+    port: Annotated[int, FileKey("The TCP port. 0 lets the system choose one.", 9464, least=0, most=65535)] = 9464
+    host: Annotated[str, FileKey("The address to listen on. Any other than loopback needs a `token`.", "127.0.0.1")] = (
+        "127.0.0.1"
+    )
+    token: Annotated[
+        str | None, FileKey("The bearer token that `/status` asks for, of at least 16 characters.", "${STATUS_TOKEN}")
+    ] = field(default=None, repr=False)
+    console: Annotated[
+        bool, FileKey("Whether `/` serves the console, a page to look at and to act on groups.", True)
+    ] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,36 +529,51 @@ class Threshold:
     dead: int
 
 
+@dataclass(frozen=True, init=False, repr=False, eq=False, kw_only=True)
+class OutboxSettings:
+    """Keys of `outbox`."""
+
+    lanes: Annotated[
+        int | None,
+        FileKey(
+            "The number of lanes that rows are spread over. Unless it is written, the number that the store has "
+            "(16 in a new one).",
+            16,
+            most=1024,
+        ),
+    ] = None
+    order: Annotated[
+        Literal["key", "none"],
+        FileKey("`key` sends the rows of a key in the order of their commits; `none` promises no order.", "key"),
+    ] = "key"
+    attempts: Annotated[int, FileKey("How often a row is sent before it is dead, with the first attempt.", 10)] = 10
+    retention: Annotated[float, FileKey("How long rows that were sent are kept.", "1h", after="backoff")] = 3600.0
+    poll: Annotated[float, FileKey("How often an idle dispatcher looks for rows.", "1s")] = 1.0
+    lease: Annotated[float, FileKey("How long a dispatcher owns a lane without renewing it.", "30s")] = 30.0
+
+
 @dataclass(frozen=True, slots=True)
-class Outbox:
-    """Settings of the dispatcher, which sends the rows that applications and the leased contracts write.
+class Outbox(OutboxSettings):
+    """Settings of the dispatcher, which sends the rows that applications and the leased contracts write. Between the
+    attempts to send a row is a back-off. At the threshold `degraded`, health reports it; at `unhealthy`, the worker is
+    not ready."""
 
-    With `lanes` None, the store's number of lanes holds. With `order` none, rows have no order and no lanes. A row is
-    dead after `attempts` failed attempts, with a back-off between them. Sent rows are kept for `retention` seconds. The
-    store is polled every `poll` seconds unless it notifies. A lane's lease lasts `lease` seconds and is renewed. At the
-    threshold `degraded`, health reports it; at `unhealthy`, the worker is not ready.
-    """
-
-    lanes: int | None = None
-    order: Literal["key", "none"] = "key"
-    attempts: int = 10
     backoff_first: float = 1.0
     backoff_most: float = 60.0
-    retention: float = 3600.0
-    poll: float = 1.0
-    lease: float = 30.0
     degraded: Threshold = Threshold(60.0, 1)
     unhealthy: Threshold = Threshold(600.0, 1000)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Timeouts:
-    """Settings for due timeouts: `batch` timeouts are locked together for `lease` seconds and sent. The store is polled
-    at least every `poll` seconds."""
+    """Settings for due timeouts: a batch of them is locked and sent."""
 
-    lease: float = 300.0
-    batch: int = 500
-    poll: float = 1.0
+    lease: Annotated[
+        float,
+        FileKey("How long a dispatcher may take to send a batch of due timeouts before another takes them.", "5m"),
+    ] = 300.0
+    batch: Annotated[int, FileKey("The most timeouts in a batch.", 500, most=10_000)] = 500
+    poll: Annotated[float, FileKey("How often an idle dispatcher looks for due timeouts.", "1s")] = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -457,23 +606,38 @@ class Registry:
     oauth: OAuthClient | None = None
 
 
+@dataclass(frozen=True, init=False, repr=False, eq=False, kw_only=True)
+class AppSettings:
+    """Keys at the top of the file."""
+
+    accept_level: Annotated[
+        Literal["durable", "lossy", "volatile"],
+        FileKey("The weakest durability of the store that `run` accepts.", "durable", after="dead_letters"),
+    ] = "durable"
+    auto_migrate: Annotated[
+        bool | None,
+        FileKey(
+            "Whether `run` makes and upgrades the schema of the store. Unless it is written, it does in SQLite, Redis "
+            "and memory, and `sluicegate migrate` does in the others.",
+            True,
+        ),
+    ] = None
+    allow_plaintext: Annotated[bool, FileKey("Permits connections to other machines without TLS.", True)] = False
+    start_timeout: Annotated[float, FileKey("How long `run` waits for the store and the brokers.", "30s")] = 30.0
+
+
 @dataclass(frozen=True, slots=True)
-class App:
+class App(AppSettings):
     """A whole file. `kafka` holds librdkafka settings; `bootstrap.servers` may be `embedded`. Relative SQLite paths
     start at `folder`. With `outbox` None, `run` sends no rows of the outbox; with `timeouts` None, no timeouts.
-    `allow_plaintext` permits connections to other machines without TLS. `repr` leaves out the fields that may hold
-    secrets."""
+    `repr` leaves out the fields that may hold secrets."""
 
     name: str
     store: str = field(repr=False)
     agents: tuple[Agent, ...]
     kafka: dict[str, str | int | float | bool] = field(default_factory=dict, repr=False)
-    accept_level: Literal["durable", "lossy", "volatile"] = "durable"
-    auto_migrate: bool | None = None
-    start_timeout: float = 30.0
     http: Http | None = field(default_factory=Http)
     folder: str = "."
     outbox: Outbox | None = None
     timeouts: Timeouts | None = None
-    allow_plaintext: bool = False
     registry: Registry | None = None

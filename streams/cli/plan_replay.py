@@ -83,7 +83,7 @@ def replayed(
 
 def _another_input(classes: set[Any]) -> str:
     """Why the results of two rules cannot be compared at all; empty: they can."""
-    from sluicegate.streams.rules.classes import ELSEWHERE, TOPICS
+    from sluicegate.streams.keys import ELSEWHERE, TOPICS
 
     if ELSEWHERE in classes:
         return "app or store changed, so nothing is carried over"

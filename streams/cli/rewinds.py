@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def rewinds(app: App, store: "Reader", policy: str | None) -> Iterator["RewindCheck | None"]:
     """None for other policies, and with the embedded broker, whose topics end with its run."""
     from sluicegate.streams.config.kafka import EMBEDDED
-    from sluicegate.streams.rules.classes import REWIND
+    from sluicegate.streams.keys import REWIND
 
     if policy != REWIND or app.kafka["bootstrap.servers"] == EMBEDDED:
         yield None

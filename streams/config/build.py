@@ -6,11 +6,11 @@ from functools import partial
 from pathlib import Path
 
 from sluicegate.streams import agent as run
-from sluicegate.streams.config import correlating, envelopes, kafka, late, lookups, registry, schemas, windows
+from sluicegate.streams.config import correlating, entries, envelopes, kafka, late, lookups, registry, schemas, windows
 from sluicegate.streams.config.checks import dead_letters, letters, rekeying
 from sluicegate.streams.config.dedupe import DeduplicationModel
 from sluicegate.streams.config.leased import OutboxModel
-from sluicegate.streams.config.models import FileModel, HttpModel
+from sluicegate.streams.config.models import FileModel
 from sluicegate.streams.config.models_agent import AgentModel
 from sluicegate.streams.config.models_groups import Aggregate, ReducerModel, UntilModel
 from sluicegate.streams.config.models_topics import DROP, DestinationModel
@@ -31,28 +31,19 @@ def app(file: FileModel, folder: str) -> run.App:
             tuple(made for name, agent in file.agents.items() for made in _agents(file, name, agent, written, here))
         ),
         kafka=_kafka(file.kafka),
-        accept_level=file.accept_level,
-        auto_migrate=file.auto_migrate,
-        start_timeout=file.start_timeout,
-        http=_http(file.http) if file.http else None,
+        **entries.values(run.AppSettings, file),
+        http=run.Http(**entries.values(run.Http, file.http)) if file.http else None,
         folder=folder,
         outbox=_outbox(file.outbox) if file.outbox else None,
-        timeouts=run.Timeouts(file.timeouts.lease, file.timeouts.batch, file.timeouts.poll) if file.timeouts else None,
-        allow_plaintext=file.allow_plaintext,
+        timeouts=run.Timeouts(**entries.values(run.Timeouts, file.timeouts)) if file.timeouts else None,
         registry=registry.built(file.schema_registry, here),
     )
-
-
-def _http(http: HttpModel) -> run.Http:
-    return run.Http(http.port, http.host, http.token or None, http.console)
 
 
 def _outbox(outbox: OutboxModel) -> run.Outbox:
     (first, most), low, high = outbox.backoff, outbox.degraded, outbox.unhealthy
     limits = run.Threshold(low.age, low.dead), run.Threshold(high.age, high.dead)
-    return run.Outbox(
-        outbox.lanes, outbox.order, outbox.attempts, first, most, outbox.retention, outbox.poll, outbox.lease, *limits
-    )
+    return run.Outbox(first, most, *limits, **entries.values(run.OutboxSettings, outbox))
 
 
 def _kafka(settings: Mapping[str, object]) -> dict[str, kafka.KafkaSetting]:
@@ -116,21 +107,14 @@ def _agent(file: FileModel, name: str, agent: AgentModel, written: set[str], fol
         format=agent.format,
         start=agent.start if isinstance(agent.start, float) else "latest" if agent.start == "latest" else "earliest",
         receive=tuple(s.topic for s in agent.from_ if s.dedupe or s.topic in written),
-        max_record_bytes=agent.max_record_bytes,
         handler=_handler(agent, agent.handler) if agent.handler else None,
         dedupe=_dedupe(agent.dedupe) if agent.dedupe else None,
-        on_error=run.OnError(agent.on_error.decode, agent.on_error.produce, agent.on_error.expression),
+        on_error=run.OnError(**entries.values(run.OnError, agent.on_error)),
         avro=schemas.given(agent, folder, asked),
-        scope=agent.scope,
-        delivery=agent.delivery,
-        where=agent.where or "",
-        having=agent.having or "",
+        **entries.values(run.AgentSettings, agent),
         routes=tuple(_destination(agent, each, folder, asked) for each in agent.routes if each is not DROP),
         unrouted="drop" if DROP in agent.routes else "dead-letter",
         let=tuple(run.Let(each, expression) for each, expression in (agent.let or {}).items()),
-        revision=agent.revision or "",
-        on_change=agent.on_change or "",
-        history=agent.history or "",
         lookups=lookups.built(agent.lookup),
         events=tuple(s.topic for s in agent.from_ if s.envelope),
     )
@@ -148,26 +132,14 @@ def _dedupe(dedupe: DeduplicationModel) -> run.Deduplication:
     return run.Deduplication(
         by="header" if header else "field" if field else "key",
         name=header or field,
-        horizon=dedupe.horizon,
-        on_missing=dedupe.on_missing,
-        max_ids=dedupe.max_ids,
+        **entries.values(run.DedupeSettings, dedupe),
     )
 
 
 def _handler(agent: AgentModel, functions: list[str]) -> run.Handler:
-    retry, (first, most) = agent.retry, agent.retry.backoff
-    isolate_after = retry.isolate_after or 0
-    return run.Handler(
-        tuple(functions),
-        agent.session,
-        agent.concurrency,
-        retry.attempts,
-        first,
-        most,
-        agent.then,
-        isolate_after,
-        tuple(agent.outage),
-    )
+    first, most = agent.retry.backoff
+    keys = entries.values(run.HandlerSettings, agent) | entries.values(run.RetrySettings, agent.retry)
+    return run.Handler(tuple(functions), first, most, tuple(agent.outage), **keys)
 
 
 def _aggregation(key: str | None, rule: Aggregate) -> run.Aggregation:
@@ -176,19 +148,12 @@ def _aggregation(key: str | None, rule: Aggregate) -> run.Aggregation:
     idle = timeout is not None and timeout.since == "last"
     return run.Aggregation(
         key=key,
-        count=rule.count,
         since_first=None if timeout is None else timeout.first if after is None else None if idle else after,
         since_last=None if timeout is None else timeout.last if after is None else after if idle else None,
         until=run.Until(rule.until.field, rule.until.equals) if isinstance(rule.until, UntilModel) else rule.until,
         compute=tuple(_reducer(name, reducer) for name, reducer in rule.compute.items()),
-        on_timeout=rule.on_timeout,
-        on_missing=rule.on_missing,
-        on_null=rule.on_null,
-        on_full=late.on_full(rule),
         max_items=rule.max_items or max(DEFAULT_MAX_ITEMS, rule.count or 0),
-        max_bytes=rule.max_bytes,
-        max_groups=rule.max_groups,
-        max_buffered_bytes=rule.max_buffered_bytes,
+        **entries.values(run.GroupSettings, rule) | {"on_full": late.on_full(rule)},
         window=windows.built(rule.window) if rule.window else None,
     )
 

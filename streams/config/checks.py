@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from sluicegate.streams.agent import HandlerSettings
 from sluicegate.streams.config import cases, correlating, envelopes, forwarding, idle, windows
 from sluicegate.streams.config.dead_letters import DeadLettersModel
 from sluicegate.streams.config.fields import LONGEST_NAME, NAME
@@ -12,6 +13,7 @@ from sluicegate.streams.config.models_agent import AgentModel
 from sluicegate.streams.config.models_groups import RESERVED, Aggregate, UntilModel
 from sluicegate.streams.config.problems import FileFinding, Path
 from sluicegate.streams.config.scalars import Unknown
+from sluicegate.streams.keys import keys_of
 from sluicegate.streams.observe.report import DISPATCHER
 from sluicegate.streams.reducers import keeps_messages
 from sluicegate.streams.urls import loopback
@@ -102,9 +104,8 @@ def _parts(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
             yield FileFinding(path, "does nothing: it has no aggregate, no handler and no to", hint, (path,))
         elif not agent.outputs:
             yield FileFinding((*path, "to"), "is missing", "write {topic: NAME}", (path,))
-        for name in [
-            name for name in ("session", "concurrency", "retry", "then", "outage") if name in agent.model_fields_set
-        ]:
+        handled = ("retry", "outage", *(key.name for key in keys_of(HandlerSettings)))
+        for name in [name for name in handled if name in agent.model_fields_set]:
             yield FileFinding(
                 (*path, name), "belongs to a handler, but there is none", "add a handler, or leave it out", (path,)
             )
@@ -120,7 +121,7 @@ def _parts(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
 def _isolation(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
     retry, compute = (*path, "retry"), (*path, "aggregate", "compute")
     at = (*retry, "isolate_after")
-    if agent.retry.isolate_after is None or agent.handler is None:
+    if not agent.retry.isolate_after or agent.handler is None:
         return
     kept = agent.aggregate is not None and any(map(keeps_messages, agent.aggregate.compute.values()))
     if not kept:
@@ -283,7 +284,7 @@ def _topics(file: FileModel, agent: AgentModel, path: Path) -> Iterator[FileFind
 
 def _history(file: FileModel, agent: AgentModel, path: Path) -> Iterator[FileFinding]:
     """The topic of the history is no other topic of the agent, so that its messages are never taken for others."""
-    if agent.history is None:
+    if not agent.history:
         return
     at = (*path, "history")
     if agent.aggregate is None:

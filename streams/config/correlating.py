@@ -66,7 +66,7 @@ _TOPICS_SCHEMA = {
 Topics = Annotated[list[TopicField], BeforeValidator(_as_topics), WithJsonSchema(_TOPICS_SCHEMA)]
 
 
-class LegModel(ReadModel):
+class LegModel(ReadModel, frozen=True):
     """One leg: its topics, and what is kept of its records in a group. Without `key` it is the key of the record."""
 
     from_: Topics = Field(alias="from", description="A topic, or a list of topics.", examples=["payments"])
@@ -276,7 +276,7 @@ def findings(agent: "AgentModel", path: Path, names: Mapping[str, object]) -> It
     at: Path = (*path, CORRELATE)
     for attribute, field in type(agent).model_fields.items():
         name = field.alias or attribute
-        if name in REFUSED and attribute in agent.model_fields_set and getattr(agent, attribute) is not None:
+        if name in REFUSED and attribute in agent.model_fields_set and getattr(agent, attribute) not in (None, ""):
             what = "does not go together with correlate"
             yield FileFinding((*path, name), what, "leave one out", ((*path, name), at))
     for name, wrong in (("scope", agent.scope == "shared"), ("format", agent.format != "json")):

@@ -1,25 +1,23 @@
 """The `dedupe` of an agent as the file writes it."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
+from sluicegate.streams.agent import DedupeSettings
 from sluicegate.streams.config.described import described
-from sluicegate.streams.config.fields import FIELD, Count, Duration, FieldPath, Text, refused, unless_unknown
+from sluicegate.streams.config.entries import FilePart
+from sluicegate.streams.config.fields import FIELD, FieldPath, Text, refused, unless_unknown
 from sluicegate.streams.config.scalars import Unknown
 
-_CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
 HEADER = "header:"
 LONGEST_HEADER = 1000
 _HINT = "write header:NAME, a field path, or key"
 
-OnMissingId = Annotated[Literal["dead-letter", "accept"], unless_unknown("dead-letter")]
 
-
-class IdSource(BaseModel):
+class IdSource(FilePart, frozen=True):
     """A header's name, a field's path, or neither: the key."""
 
-    model_config = _CLOSED
     header: Text | None = Field(default=None, description="The header that holds the id.", examples=["event-id"])
     field: FieldPath | None = Field(default=None, description="The field that holds the id.", examples=["event.id"])
 
@@ -48,18 +46,10 @@ _ID_SCHEMA = {
 }
 
 
-class DeduplicationModel(BaseModel):
-    model_config = _CLOSED
+class DeduplicationModel(FilePart, DedupeSettings, frozen=True):
     id: Annotated[IdSource, BeforeValidator(_as_id), WithJsonSchema(_ID_SCHEMA)] = Field(
         description="Where the id is: `header:NAME`, a field path, `key`, or `{field: PATH}` and `{header: NAME}`.",
         examples=["header:event-id"],
-    )
-    horizon: Duration = Field(default=24 * 3600.0, description="How long an id is remembered.", examples=["24h"])
-    on_missing: OnMissingId = Field(
-        default="dead-letter", description="What happens to a record without an id.", examples=["accept"]
-    )
-    max_ids: Count = Field(
-        default=1_000_000, description="The most ids that are remembered for a partition.", examples=[1000000]
     )
 
 

@@ -60,7 +60,7 @@ def findings(file: FileModel) -> Iterator[FileFinding]:
     for name, agent in file.agents.items():
         path: Path = ("agents", name)
         texts = {(*path, "let", each): text for each, text in (agent.let or {}).items()}
-        if agent.where is not None:
+        if agent.where:
             texts[*path, "where"] = agent.where
         made = agent.correlate is not None  # then `until` is made of `complete`, which has findings of its own
         if agent.aggregate is not None and isinstance(agent.aggregate.until, str) and not made:
@@ -197,14 +197,14 @@ def _elsewhere(agent: AgentModel, path: Path, lets: LetClauses) -> Iterator[File
 def _of_results(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
     """Expressions of a group's result."""
     at, aggregate = (*path, "having"), (*path, "aggregate")
-    if agent.having is not None and agent.aggregate is None:
+    if agent.having and agent.aggregate is None:
         hint = "write where: it asks each record"
         yield FileFinding(at, "asks the result of a group, but there is no aggregate", hint, (at, aggregate))
     if agent.aggregate is None:
         return
     texts = dict(_of_outputs(agent, path))
     names = result_type(agent.aggregate, agent.aggregate.compute) | row_types(built(agent.lookup))
-    if agent.having is not None:
+    if agent.having:
         texts[at] = agent.having
     for place, text in texts.items():
         found = _parsed(place, text)

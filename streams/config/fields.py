@@ -156,6 +156,15 @@ Expression = Annotated[
     WithJsonSchema({"type": "string", "minLength": 1, "maxLength": LONGEST_EXPRESSION}),
 ]
 
+
+def _written(value: object) -> object:
+    if value is None:
+        raise refused("is empty", "write an expression, such as amount > 100, or leave it out")
+    return value
+
+
+ClauseField = Annotated[Expression | None, BeforeValidator(_written)]
+
 T = TypeVar("T")
 
 

@@ -24,7 +24,7 @@ def findings(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
         yield FileFinding(decode, what, "leave it out, or write validate: true with a JSON Schema", (path, decode))
     if agent.on_error.expression != "dead-letter" and not _has_expressions(agent):
         yield FileFinding(expression, "has no meaning: the agent has no expression", "leave it out", (path, expression))
-    if agent.on_change is not None and agent.aggregate is None:
+    if agent.on_change and agent.aggregate is None:
         what, at = "has no meaning without an aggregation: no group is open", (*path, "on_change")
         yield FileFinding(at, what, "leave it out", (path, at, (*path, "aggregate")))
 
@@ -42,7 +42,7 @@ def _decodes(agent: AgentModel) -> bool:
     by_field = agent.dedupe is not None and agent.dedupe.id.field is not None
     if by_field or any(to.select for to in agent.outputs.values()):
         return True
-    return any(_reads(text) for text in (agent.where, *(to.where for to in agent.outputs.values())) if text is not None)
+    return any(_reads(text) for text in (agent.where, *(to.where for to in agent.outputs.values())) if text)
 
 
 def _reads(text: str) -> bool:

@@ -29,23 +29,11 @@ from sluicegate.streams.config import (
     typed,
     words,
 )
-from sluicegate.streams.config.cases import ExpectRowsStep, ExpectStep, RowStep, SendStep, StepModel
-from sluicegate.streams.config.correlating import CorrelateModel, LegModel
-from sluicegate.streams.config.correlating_time import CorrelationTimeout
-from sluicegate.streams.config.dead_letters import DeadLettersModel
-from sluicegate.streams.config.dedupe import DeduplicationModel, IdSource
 from sluicegate.streams.config.document import FileDocument, LineColumn, Unreadable
-from sluicegate.streams.config.envelopes import EnvelopeModel
-from sluicegate.streams.config.leased import Degraded, OutboxModel, TimeoutsModel, Unhealthy
-from sluicegate.streams.config.lookups import LookupModel
-from sluicegate.streams.config.models import FileModel, HttpModel
-from sluicegate.streams.config.models_agent import AgentModel, KeyModel, OnErrorModel, Retry
-from sluicegate.streams.config.models_groups import Aggregate, TimeoutModel, UntilModel
-from sluicegate.streams.config.models_topics import DestinationModel, SourceModel
+from sluicegate.streams.config.models import FileModel
 from sluicegate.streams.config.problems import FileFinding, Path, Problem, dotted, sort
-from sluicegate.streams.config.registry import RegistryAuth, RegistryModel
+from sluicegate.streams.config.reference import references
 from sluicegate.streams.config.scalars import Unknown
-from sluicegate.streams.config.windows import TimeModel, WindowModel
 
 MOST_PASSES = 12
 
@@ -210,41 +198,9 @@ def _place(found: FileDocument, path: Path) -> LineColumn:
 
 @cache
 def _keys() -> Mapping[str, list[str]]:
-    agent = "agents.*"
-    models: dict[str, type[Any]] = {
-        "": FileModel,
-        "http": HttpModel,
-        "outbox": OutboxModel,
-        "outbox.degraded": Degraded,
-        "outbox.unhealthy": Unhealthy,
-        "timeouts": TimeoutsModel,
-        "schema_registry": RegistryModel,
-        "schema_registry.auth": RegistryAuth,
-        agent: AgentModel,
-        f"{agent}.from": SourceModel,
-        f"{agent}.key": KeyModel,
-        f"{agent}.to": DestinationModel,
-        f"{agent}.to.envelope": EnvelopeModel,
-        "dead_letters": DeadLettersModel,
-        f"{agent}.dead_letters": DeadLettersModel,
-        f"{agent}.dedupe": DeduplicationModel,
-        f"{agent}.dedupe.id": IdSource,
-        f"{agent}.retry": Retry,
-        f"{agent}.lookup.*": LookupModel,
-        f"{agent}.on_error": OnErrorModel,
-        f"{agent}.aggregate": Aggregate,
-        f"{agent}.aggregate.timeout": TimeoutModel,
-        f"{agent}.aggregate.until": UntilModel,
-        f"{agent}.correlate": CorrelateModel,
-        f"{agent}.correlate.legs.*": LegModel,
-        f"{agent}.correlate.legs.*.time": TimeModel,
-        f"{agent}.correlate.timeout": CorrelationTimeout,
-        f"{agent}.aggregate.window": WindowModel,
-        f"{agent}.aggregate.window.time": TimeModel,
-        "tests.*": StepModel,
-        "tests.*.row": RowStep,
-        "tests.*.send": SendStep,
-        "tests.*.expect": ExpectStep,
-        "tests.*.expect_rows": ExpectRowsStep,
-    }
-    return {place: [f.alias or name for name, f in model.model_fields.items()] for place, model in models.items()}
+    """The names of the keys of each place, without those of reducers."""
+    found: dict[str, list[str]] = {}
+    for key in references().values():
+        if "compute" not in key.path[:-1]:
+            found.setdefault(".".join(key.path[:-1]), []).append(key.path[-1])
+    return found

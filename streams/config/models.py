@@ -1,50 +1,22 @@
 """The declarative file as pydantic models: its keys, their kinds and defaults. What is not built yet is absent."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
+from sluicegate.streams.agent import AppSettings, Http
 from sluicegate.streams.config.cases import Tests
 from sluicegate.streams.config.dead_letters import DeadLettersField
-from sluicegate.streams.config.fields import (
-    NAME,
-    Duration,
-    FlagField,
-    NameField,
-    PortField,
-    StoreUrl,
-    Text,
-    refused,
-    unless_unknown,
-)
+from sluicegate.streams.config.entries import FilePart
+from sluicegate.streams.config.fields import NAME, NameField, StoreUrl, refused, unless_unknown
 from sluicegate.streams.config.leased import OutboxModel, OutboxOrOff, TimeoutsModel, TimeoutsOrOff
 from sluicegate.streams.config.models_agent import AgentModel
 from sluicegate.streams.config.registry import RegistryModel
 from sluicegate.streams.config.scalars import Unknown
 
-_CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
-AcceptLevel = Annotated[Literal["durable", "lossy", "volatile"], unless_unknown("durable")]
 
-
-class HttpModel(BaseModel):
-    model_config = _CLOSED
-    port: PortField = Field(default=9464, description="The TCP port. 0 lets the system choose one.", examples=[9464])
-    host: Text = Field(
-        default="127.0.0.1",
-        description="The address to listen on. Any other than loopback needs a `token`.",
-        examples=["127.0.0.1"],
-    )
-    token: Text | None = Field(
-        default=None,
-        repr=False,
-        description="The bearer token that `/status` asks for, of at least 16 characters.",
-        examples=["${STATUS_TOKEN}"],
-    )
-    console: FlagField = Field(
-        default=False,
-        description="Whether `/` serves the console, a page to look at and to act on groups.",
-        examples=[True],
-    )
+class HttpModel(FilePart, Http, frozen=True):
+    """The HTTP port of the supervisor."""
 
 
 def _as_http(value: object) -> object:
@@ -60,10 +32,9 @@ def _agents(value: object) -> object:
     return value
 
 
-class FileModel(BaseModel):
+class FileModel(FilePart, AppSettings, frozen=True):
     """`kafka` is checked apart, setting by setting (sluicegate.streams.config.kafka)."""
 
-    model_config = _CLOSED
     app: NameField = Field(
         description=(
             "The name of the app. Consumer groups are called `APP.AGENT`, and the store keeps state under this name."
@@ -86,23 +57,6 @@ class FileModel(BaseModel):
         default=None,
         description="The topic of the dead letters of all agents that name none themselves.",
         examples=["shop.dead"],
-    )
-    accept_level: AcceptLevel = Field(
-        default="durable", description="The weakest durability of the store that `run` accepts.", examples=["durable"]
-    )
-    auto_migrate: FlagField | None = Field(
-        default=None,
-        description=(
-            "Whether `run` makes and upgrades the schema of the store. Unless it is written, it does in SQLite, "
-            "Redis and memory, and `sluicegate migrate` does in the others."
-        ),
-        examples=[True],
-    )
-    allow_plaintext: FlagField = Field(
-        default=False, description="Permits connections to other machines without TLS.", examples=[True]
-    )
-    start_timeout: Duration = Field(
-        default=30.0, description="How long `run` waits for the store and the brokers.", examples=["30s"]
     )
     http: Annotated[HttpModel | None, BeforeValidator(_as_http), WithJsonSchema(_HTTP_SCHEMA)] = Field(
         default_factory=HttpModel,

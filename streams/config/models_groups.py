@@ -2,9 +2,11 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
 
 from sluicegate.streams import units
+from sluicegate.streams.agent import GroupSettings
+from sluicegate.streams.config.entries import FilePart
 from sluicegate.streams.config.fields import (
     FIELD,
     FUNCTION,
@@ -14,7 +16,6 @@ from sluicegate.streams.config.fields import (
     Expression,
     FieldPath,
     Function,
-    SizeField,
     ValueField,
     refused,
     unless_unknown,
@@ -25,22 +26,16 @@ from sluicegate.streams.hints import did_you_mean
 from sluicegate.streams.reducers import ENTRIES, REDUCERS
 
 _EXPRESSION_SCHEMA = {"type": "string", "minLength": 1, "maxLength": LONGEST_EXPRESSION}
-_CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
 RESERVED = ("key", "key_base64", "count", "reason", "opened_at", "closed_at")
 _ALONE = [each.name for each in ENTRIES if each.alone]
 _ARGUMENTS = {"number": "field", "field": "field", "function": "function"}
 
 Since = Annotated[Literal["first", "last"], unless_unknown("first")]
-OnTimeout = Annotated[Literal["fire", "discard", "dead-letter"], unless_unknown("fire")]
-OnMissing = Annotated[Literal["dead-letter", "skip", "ignore"], unless_unknown("dead-letter")]
-OnNull = Annotated[Literal["dead-letter", "skip"], unless_unknown("dead-letter")]
-OnFull = Annotated[Literal["fire-oldest", "dead-letter", "stop"], unless_unknown("fire-oldest")]
 
 
-class TimeoutModel(BaseModel):
+class TimeoutModel(FilePart, frozen=True):
     """`{after, since}`, or `{first, last}` with either or both."""
 
-    model_config = _CLOSED
     after: Duration | None = Field(
         default=None, description="The time after which the group is complete.", examples=["30s"]
     )
@@ -74,8 +69,7 @@ GroupTimeoutField = Annotated[
 ]
 
 
-class UntilModel(BaseModel):
-    model_config = _CLOSED
+class UntilModel(FilePart, frozen=True):
     field: FieldPath = Field(description="The field that is compared.", examples=["status"])
     equals: ValueField = Field(description="The value of the field that completes the group.", examples=["closed"])
 
@@ -89,10 +83,9 @@ UntilField = Annotated[
 ]
 
 
-class ReducerModel(BaseModel):
+class ReducerModel(FilePart, frozen=True):
     """One computed field: `kind` is the name of an entry in streams/reducers.py."""
 
-    model_config = _CLOSED
     kind: str
     field: FieldPath | None = None
     function: Function | None = None
@@ -138,11 +131,7 @@ _REDUCER_SCHEMA = {
 ReducerSpec = Annotated[ReducerModel, BeforeValidator(_as_reducer), WithJsonSchema(_REDUCER_SCHEMA)]
 
 
-class Aggregate(BaseModel):
-    model_config = _CLOSED
-    count: Count | None = Field(
-        default=None, description="The number of records that completes a group.", examples=[100]
-    )
+class Aggregate(FilePart, GroupSettings, frozen=True):
     timeout: GroupTimeoutField | None = Field(
         default=None,
         description="The age at which a group is complete: one time since its first record, `{after, since}`, or "
@@ -159,28 +148,7 @@ class Aggregate(BaseModel):
         description="The fields of the result by name, each with a reducer.",
         examples=[{"spent": {"sum": "amount"}, "orders": "count"}],
     )
-    on_timeout: OnTimeout = Field(
-        default="fire", description="What happens to a group when its timeout has passed.", examples=["discard"]
-    )
-    on_missing: OnMissing = Field(
-        default="dead-letter",
-        description="What happens to a record without a field that the group needs.",
-        examples=["skip"],
-    )
-    on_null: OnNull = Field(
-        default="dead-letter", description="What happens to a record without a value.", examples=["skip"]
-    )
-    on_full: OnFull = Field(
-        default="fire-oldest",
-        description="What happens when the groups of a partition have reached `max_groups` or `max_buffered_bytes`.",
-        examples=["stop"],
-    )
     max_items: Count | None = Field(default=None, description="The most records of a group.", examples=[1000])
-    max_bytes: SizeField = Field(default=900_000, description="The largest group.", examples=["900kB"])
-    max_groups: Count = Field(default=1_000_000, description="The most open groups of a partition.", examples=[1000000])
-    max_buffered_bytes: SizeField = Field(
-        default=512 * 1024 * 1024, description="The most bytes of open groups of a partition.", examples=["512MiB"]
-    )
     window: WindowField | None = Field(
         default=None,
         description="Windows of event time. Each key has one group for each window.",

@@ -9,6 +9,7 @@ from sluicegate.streams.config.envelopes import EnvelopeField, SourceEnvelope
 from sluicegate.streams.config.fields import (
     LONGEST_EXPRESSION,
     TOPIC,
+    ClauseField,
     Expression,
     FlagField,
     Format,
@@ -67,15 +68,6 @@ _SOURCE_SCHEMA = {
 _ONE_SOURCE = {"anyOf": [_TOPIC_SCHEMA, _SOURCE_SCHEMA]}
 _SOURCES_SCHEMA = {"anyOf": [_TOPIC_SCHEMA, _SOURCE_SCHEMA, {"type": "array", "minItems": 1, "items": _ONE_SOURCE}]}
 Sources = Annotated[list[SourceModel], BeforeValidator(_as_sources), WithJsonSchema(_SOURCES_SCHEMA)]
-
-
-def _written(value: object) -> object:
-    if value is None:
-        raise refused("is empty", "write an expression, such as amount > 100, or leave it out")
-    return value
-
-
-ClauseField = Annotated[Expression | None, BeforeValidator(_written)]
 
 
 def _as_selected(value: object) -> object:

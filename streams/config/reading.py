@@ -2,17 +2,17 @@
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from sluicegate.streams.config.entries import FilePart
 from sluicegate.streams.config.fields import Format, SchemaId, Text
 from sluicegate.streams.config.models_topics import Framing
 from sluicegate.streams.config.registry import RegisterField
 
 
-class ReadModel(BaseModel):
+class ReadModel(FilePart, frozen=True):
     """What an agent and a leg of a correlation have in common."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
     from_: Any = Field(alias="from")
     format: Format = Field(
         default="json",

@@ -12,7 +12,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from sluicegate.schemas.options import SchemaOptions
 from sluicegate.streams import agent as run
-from sluicegate.streams.config import correlating, envelopes, loading, registry, rules, typed, windows
+from sluicegate.streams.config import correlating, entries, envelopes, loading, registry, rules, typed, windows
 from sluicegate.streams.config.document import FileDocument
 from sluicegate.streams.config.problems import FileFinding, Path, dotted
 from sluicegate.streams.config.scalars import Native
@@ -127,18 +127,14 @@ def _orphans(app: run.App) -> Iterator[FileFinding]:
 
 def _tree(app: run.App) -> Tree:
     rekeying = {each.rekeys: each for each in app.agents if each.rekeys and not each.leg}
-    http = app.http
     return _given(
         app=app.name,
         store=app.store,
         kafka={str(name): value if isinstance(value, bool) else _text(value) for name, value in app.kafka.items()},
-        accept_level=app.accept_level,
-        auto_migrate=app.auto_migrate,
-        allow_plaintext=app.allow_plaintext,
-        start_timeout=Native(app.start_timeout),
-        http=False if http is None else _given(port=http.port, host=http.host, token=http.token),
+        **entries.written(run.AppSettings, app),
+        http=False if app.http is None else entries.written(run.Http, app.http),
         outbox=False if app.outbox is None else _outbox(app.outbox),
-        timeouts=False if app.timeouts is None else _timeouts(app.timeouts),
+        timeouts=False if app.timeouts is None else entries.written(run.Timeouts, app.timeouts),
         schema_registry=None if app.registry is None else _registry(app.registry),
         agents={each.name: _agent_of(app, each, rekeying) for each in app.agents if not each.rekeys},
     )
@@ -154,21 +150,12 @@ def _text(value: object) -> object:
 
 
 def _outbox(outbox: run.Outbox) -> Tree:
-    return _given(
-        lanes=outbox.lanes,
-        order=outbox.order,
-        attempts=outbox.attempts,
-        backoff=Native((outbox.backoff_first, outbox.backoff_most)),
-        retention=Native(outbox.retention),
-        poll=Native(outbox.poll),
-        lease=Native(outbox.lease),
-        degraded={"age": Native(outbox.degraded.age), "dead": outbox.degraded.dead},
-        unhealthy={"age": Native(outbox.unhealthy.age), "dead": outbox.unhealthy.dead},
-    )
-
-
-def _timeouts(timeouts: run.Timeouts) -> Tree:
-    return {"lease": Native(timeouts.lease), "batch": timeouts.batch, "poll": Native(timeouts.poll)}
+    limits = {"degraded": outbox.degraded, "unhealthy": outbox.unhealthy}
+    return {
+        **entries.written(run.OutboxSettings, outbox),
+        "backoff": Native((outbox.backoff_first, outbox.backoff_most)),
+        **{name: {"age": Native(limit.age), "dead": limit.dead} for name, limit in limits.items()},
+    }
 
 
 def _registry(registry: run.Registry) -> Tree:
@@ -200,26 +187,14 @@ def _agent(agent: run.Agent, first: run.Agent | None) -> Tree:
     found = _given(
         format=source.format,
         key=None if rule is None or rule.key is None else {"field": rule.key},
-        scope=agent.scope,
         repartition=first.to.topic if first is not None and first.to is not None else None,
         aggregate=None if agent.aggregation is None else _aggregate(agent.aggregation),
         to=_to(agent),
         dead_letters=_dead_letters(agent),
         start=Native(source.start),
-        max_record_bytes=Native(agent.max_record_bytes),
         dedupe=None if agent.dedupe is None else _dedupe(agent.dedupe),
-        on_error={
-            "decode": agent.on_error.decode,
-            "produce": agent.on_error.produce,
-            "expression": agent.on_error.expression,
-        },
-        where=source.where or None,
-        having=agent.having or None,
+        on_error=entries.written(run.OnError, agent.on_error),
         let={each.name: each.expression for each in source.let} or None,
-        delivery=agent.delivery,
-        revision=agent.revision or None,
-        on_change=agent.on_change or None,
-        history=agent.history or None,
         lookup={each.name: _lookup(each) for each in agent.lookups} or None,
     )
     found["from"] = [
@@ -230,7 +205,8 @@ def _agent(agent: run.Agent, first: run.Agent | None) -> Tree:
         )
         for topic in source.topics
     ]
-    return found | _schema(source.avro) | (_handler(agent.handler) if agent.handler else {})
+    found |= entries.written(run.AgentSettings, replace(agent, where=source.where)) | _schema(source.avro)
+    return found | (_handler(agent.handler) if agent.handler else {})
 
 
 def _dead_letters(agent: run.Agent) -> object:
@@ -283,24 +259,15 @@ def _schema(avro: SchemaOptions | None) -> Tree:
 
 def _dedupe(dedupe: run.Deduplication) -> Tree:
     identity = "key" if dedupe.by == "key" else {str(dedupe.by): dedupe.name}
-    return {
-        "id": identity,
-        "horizon": Native(dedupe.horizon),
-        "on_missing": dedupe.on_missing,
-        "max_ids": dedupe.max_ids,
-    }
+    return {"id": identity, **entries.written(run.DedupeSettings, dedupe)}
 
 
 def _handler(handler: run.Handler) -> Tree:
-    retry = _given(attempts=handler.attempts, backoff=Native((handler.backoff_first, handler.backoff_most)))
-    if handler.isolate_after != 0:
-        retry["isolate_after"] = handler.isolate_after
+    backoff = Native((handler.backoff_first, handler.backoff_most))
     return {
         "handler": list(handler.functions),
-        "session": handler.session,
-        "concurrency": handler.concurrency,
-        "retry": retry,
-        "then": handler.then,
+        **entries.written(run.HandlerSettings, handler),
+        "retry": {"backoff": backoff, **entries.written(run.RetrySettings, handler)},
         "outage": list(handler.outages),
     }
 
@@ -309,18 +276,11 @@ def _aggregate(rule: run.Aggregation) -> Tree:
     until = rule.until
     times = _given(first=rule.since_first, last=rule.since_last)
     return _given(
-        count=rule.count,
         timeout={name: Native(each) for name, each in times.items()} or None,
         until={"field": until.field, "equals": until.equals} if isinstance(until, run.Until) else until,
         compute={each.name: _reducer(each) for each in rule.compute},
-        on_timeout=rule.on_timeout,
-        on_missing=rule.on_missing,
-        on_null=rule.on_null,
-        on_full=rule.on_full,
         max_items=rule.max_items,
-        max_bytes=Native(rule.max_bytes),
-        max_groups=rule.max_groups,
-        max_buffered_bytes=Native(rule.max_buffered_bytes),
+        **entries.written(run.GroupSettings, rule),
         window=None if rule.window is None else windows.written(rule.window),
     )
 

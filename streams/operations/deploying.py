@@ -13,11 +13,11 @@ from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.errors import ConfigurationError, Fenced
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.journal.journal import ATTEMPTS, back_off
+from sluicegate.streams.keys import CONVERT, DROP, FINISH, FLUSH, REWIND
 from sluicegate.streams.operations.left_behind import left_behind, texts
 from sluicegate.streams.operations.planning import planned
 from sluicegate.streams.operations.rewind_check import RewindCheck
 from sluicegate.streams.rules import rule_of
-from sluicegate.streams.rules.classes import CONVERT, DROP, FINISH, FLUSH, REWIND
 from sluicegate.streams.rules.versions import REFUSE, UNVERSIONED, Deployed, RuleVersion, settled
 from sluicegate.streams.versions import catalogue
 from sluicegate.streams.versions.catalogue import Catalogue

@@ -21,13 +21,13 @@ from sluicegate.streams.contracts.values import Claim, OutboxRow, Partition, Par
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.handlers.sealed import Sealed
 from sluicegate.streams.journal.amending import Person, amend
+from sluicegate.streams.keys import REWIND
 from sluicegate.streams.outbox.rows import Rows
 from sluicegate.streams.outbox.sizes import MESSAGE_BYTES
 from sluicegate.streams.ownership.beginning import idle_since
 from sluicegate.streams.ownership.generations import Older
 from sluicegate.streams.ownership.rereading import unread
 from sluicegate.streams.reading.receive import ReceivedShards
-from sluicegate.streams.rules.classes import REWIND
 from sluicegate.streams.rules.identity import SHOWN
 from sluicegate.streams.versions import catalogue
 from sluicegate.streams.windows.merged import UNKNOWN

@@ -11,12 +11,12 @@ from sluicegate.streams.aggregation.converting import Conversion
 from sluicegate.streams.aggregation.rule import Rule, fingerprint
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.keys import CONVERT, DROP, ELSEWHERE, FINISH, FLUSH, REWIND, TOPICS, ChangeClass
 from sluicegate.streams.operations.open_groups import PartitionContents, held
 from sluicegate.streams.operations.shared_groups import shared_groups
 from sluicegate.streams.ownership.beginning import idle_since
 from sluicegate.streams.rules import AgentRule, rule_of
 from sluicegate.streams.rules.changes import Change, changes, kind_of, policies_of
-from sluicegate.streams.rules.classes import CONVERT, DROP, ELSEWHERE, FINISH, FLUSH, REWIND, TOPICS, ChangeClass
 from sluicegate.streams.rules.document import document
 from sluicegate.streams.rules.rewindable import why_not_rewound
 from sluicegate.streams.windows.opening import groups_of

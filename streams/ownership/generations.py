@@ -23,13 +23,13 @@ from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.values import Claim, Generation, OutboxRow, Source
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.handlers.processor import Item
+from sluicegate.streams.keys import CONVERT, DROP, FINISH, REWIND
 from sluicegate.streams.outbox.rows import Rows
 from sluicegate.streams.ownership.beginning import endings, in_slices
 from sluicegate.streams.ownership.rereading import lowest, read_again
 from sluicegate.streams.ownership.setting import AgentRuntime
 from sluicegate.streams.reading.dedupe import DuplicateFilter
 from sluicegate.streams.rules import rule_of as rule_digest
-from sluicegate.streams.rules.classes import CONVERT, DROP, FINISH, REWIND
 from sluicegate.streams.rules.versions import with_rule
 from sluicegate.streams.windows.opening import groups_of
 

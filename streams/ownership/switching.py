@@ -14,8 +14,8 @@ from sluicegate.streams.agent import Agent
 from sluicegate.streams.aggregation.rule import earlier_agent
 from sluicegate.streams.contracts.values import Generation, Partition, Source
 from sluicegate.streams.errors import ConfigurationError, RuleBehind
+from sluicegate.streams.keys import CONVERT, FINISH, REWIND
 from sluicegate.streams.ownership.setting import AgentRuntime
-from sluicegate.streams.rules.classes import CONVERT, FINISH, REWIND
 from sluicegate.streams.rules.versions import REFUSE, policy_of
 
 

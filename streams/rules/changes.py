@@ -5,21 +5,9 @@ from typing import Any, NamedTuple
 
 from sluicegate.streams.expressions.parse import parse
 from sluicegate.streams.expressions.scope import roots
+from sluicegate.streams.keys import COMPUTED, CONVERT, DROP, ENDS, FILE, INPUT, KEPT, POLICIES, TOPICS, ChangeClass
 from sluicegate.streams.reducers import REDUCERS
-from sluicegate.streams.rules.classes import (
-    COMPUTED,
-    CONVERT,
-    DROP,
-    ENDS,
-    FILE,
-    INPUT,
-    KEPT,
-    OF_AN_AGENT,
-    POLICIES,
-    TOPICS,
-    ChangeClass,
-    severity,
-)
+from sluicegate.streams.rules.classes import OF_AN_AGENT, severity
 from sluicegate.streams.rules.document import AgentDocument
 
 

@@ -13,37 +13,38 @@ from sluicegate.streams import formats
 from sluicegate.streams.agent import (
     CORRELATION,
     Agent,
+    AgentSettings,
     Aggregation,
     Correlation,
+    DedupeSettings,
     Deduplication,
     Destination,
+    GroupSettings,
     Handler,
+    HandlerSettings,
     Lookup,
     OnError,
     Reducer,
+    RetrySettings,
     Selected,
     Until,
     Window,
 )
 from sluicegate.streams.expressions.parse import parse
 from sluicegate.streams.expressions.words import normal
+from sluicegate.streams.keys import keys_of
 
 AgentDocument = dict[str, Any]
-
-_AGENT = ("format", "scope", "delivery", "start", "max_record_bytes", "revision", "on_change", "history")
-_GROUP = ("count", "on_timeout", "on_missing", "on_null", "on_full", "max_bytes", "max_groups", "max_buffered_bytes")
-_DEDUPE = ("horizon", "on_missing", "max_ids")
-_ON_ERROR = ("decode", "produce", "expression")
+_USUAL = Agent("", (), None, None, "")
 
 
 def document(agent: Agent) -> AgentDocument:
     """All keys of the agent in the file. Raises ExpressionError."""
     rule = agent.aggregation
-    found = _besides_defaults(agent, Agent(agent.name, (), None, None, ""), _AGENT)
+    found = _of_table(AgentSettings, agent) | _besides_defaults(agent, _USUAL, ("format", "start"))
     found["from"] = [_source(each, agent) for each in agent.topics]
     letters = {"topic": agent.dead_letters, "headers": agent.dead_headers}
     found["dead_letters"] = agent.dead_letters if agent.dead_headers == "sluicegate" else letters
-    found |= {name: _normal(text) for name, text in (("where", agent.where), ("having", agent.having)) if text}
     if agent.let:
         found["let"] = [{each.name: _normal(each.expression)} for each in agent.let]
     if rule is not None:
@@ -58,7 +59,7 @@ def document(agent: Agent) -> AgentDocument:
         found["lookup"] = {each.name: _lookup(each) for each in agent.lookups}
     if agent.dedupe is not None:
         found["dedupe"] = _dedupe(agent.dedupe)
-    if on_error := _besides_defaults(agent.on_error, OnError(), _ON_ERROR):
+    if on_error := _of_table(OnError, agent.on_error):
         found["on_error"] = on_error
     return found | _options(agent.avro) | (_handler(agent.handler) if agent.handler else {})
 
@@ -70,7 +71,7 @@ def _source(topic: str, agent: Agent) -> object:
 
 
 def _aggregate(rule: Aggregation) -> AgentDocument:
-    found = _besides_defaults(rule, Aggregation(), _GROUP)
+    found = _of_table(GroupSettings, rule)
     times = {"first": rule.since_first, "last": rule.since_last}
     if any(each is not None for each in times.values()):
         found["timeout"] = {name: _number(each) for name, each in times.items() if each is not None}
@@ -202,19 +203,28 @@ def _without_texts(schema: Any) -> Any:
 
 def _dedupe(dedupe: Deduplication) -> AgentDocument:
     identity = "key" if dedupe.by == "key" else {str(dedupe.by): dedupe.name}
-    return {"id": identity, **_besides_defaults(dedupe, Deduplication("key"), _DEDUPE)}
+    return {"id": identity, **_of_table(DedupeSettings, dedupe)}
 
 
 def _handler(handler: Handler) -> AgentDocument:
     usual = Handler(handler.functions)
     found: AgentDocument = {"handler": list(handler.functions)}
-    found |= _besides_defaults(handler, usual, ("session", "concurrency", "then"))
+    found |= _of_table(HandlerSettings, handler)
     found |= {"outage": list(handler.outages)} if handler.outages else {}
-    retry = _besides_defaults(handler, usual, ("attempts", "isolate_after"))
+    retry = _of_table(RetrySettings, handler)
     backoff = handler.backoff_first, handler.backoff_most
     if backoff != (usual.backoff_first, usual.backoff_most):
         retry["backoff"] = [_number(each) for each in backoff]
     return found | ({"retry": retry} if retry else {})
+
+
+def _of_table(table: type, value: Any) -> AgentDocument:
+    """The keys of the table whose values differ from the defaults."""
+    return {
+        key.name: _normal(found) if key.entry.kind == "expression" else _number(found)
+        for key in keys_of(table)
+        if (found := getattr(value, key.name)) != key.default
+    }
 
 
 def _besides_defaults(value: Any, usual: Any, names: Iterable[str]) -> AgentDocument:

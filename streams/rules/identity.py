@@ -4,7 +4,8 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from sluicegate.schemas.json import canonical
-from sluicegate.streams.agent import Agent
+from sluicegate.streams.agent import Agent, AgentSettings
+from sluicegate.streams.keys import FILE, keys_of
 from sluicegate.streams.rules.document import AgentDocument, document
 
 SHOWN = 8  # hex digits of the digest that a result carries
@@ -19,14 +20,11 @@ KEYS = (
     "schema_id",
     "message",
     "validate",
-    "where",
     "let",
     "lookup",
-    "having",
     "to",
     "dedupe",
-    "scope",
-    "revision",
+    *(name for name, entry, *_ in keys_of(AgentSettings) if entry.change != FILE),
 )
 """The keys of an agent that are its rule. A change of any other key holds from the restart on and is no other rule."""
 

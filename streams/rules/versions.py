@@ -7,8 +7,8 @@ from typing import NamedTuple
 import msgspec
 
 from sluicegate.schemas.options import Avro
-from sluicegate.streams.agent import Agent, Destination
-from sluicegate.streams.rules.classes import CONVERT, DROP, FINISH, FLUSH, REWIND
+from sluicegate.streams.agent import Agent, AgentSettings, Destination
+from sluicegate.streams.keys import CONVERT, DROP, FILE, FINISH, FLUSH, REWIND, keys_of
 
 REFUSE = "refuse"
 """The policy of a version that no group of another layout may meet: the partition is not claimed while one is open."""
@@ -81,18 +81,15 @@ FIELDS = (
     "aggregation",
     "format",
     "avro",
-    "where",
     "let",
-    "having",
     "to",
     "routes",
     "unrouted",
     "lookups",
     "dedupe",
-    "scope",
     "events",
-    "revision",
     "times",
+    *(name for name, entry, *_ in keys_of(AgentSettings) if entry.change != FILE),
 )
 """The attributes of an agent that are its rule (identity.KEYS)."""
 

@@ -11,11 +11,11 @@ from random import Random
 from typing import Any
 
 from sluicegate.streams.agent import Agent, Aggregation, Reducer
+from sluicegate.streams.keys import DROP, FLUSH, REWIND
 from sluicegate.streams.operations.deploying import MOST_OLDER
 from sluicegate.streams.operations.rewind_check import RewindCheck
 from sluicegate.streams.rules import rule_of
 from sluicegate.streams.rules.changes import changes, policies_of
-from sluicegate.streams.rules.classes import DROP, FLUSH, REWIND
 from sluicegate.streams.rules.document import document
 from sluicegate.streams.rules.versions import Deployed, RuleVersion
 from sluicegate.streams.testing.log import LogHistory, LogRecord

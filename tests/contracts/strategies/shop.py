@@ -16,7 +16,7 @@ from tests.contracts.given import seen
 from tests.unit.engine.driver import Driver, ManualClock, distinct, header
 from tests.unit.engine.scene import a_log
 
-BY_HEADER = Deduplication("header", "message-id", 3600.0)
+BY_HEADER = Deduplication("header", "message-id", horizon=3600.0)
 
 
 class Shop:

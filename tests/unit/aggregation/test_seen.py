@@ -115,7 +115,7 @@ def came(partition: Turned) -> tuple[list[int], list[tuple[int, str]]]:
 def test_the_same_records_are_dropped_whatever_the_batches_and_the_crashes(
     by: str, name: str | None, written: list[tuple[int, str]], steps: list[Step]
 ) -> None:
-    partition, times = turned(messages(written, by), steps, Deduplication(by, name, HORIZON))  # type: ignore[arg-type]
+    partition, times = turned(messages(written, by), steps, Deduplication(by, name, horizon=HORIZON))  # type: ignore[arg-type]
     assert came(partition) == judged(written, times, by)
 
 
@@ -125,7 +125,9 @@ MANY = [(number * 7 % 23 if number % 3 else number % 10, "good") for number in r
 
 def many(dedupe: Deduplication | None = None) -> tuple[Turned, bool]:
     """A long run with many cycles; and whether it ended as the oracle says."""
-    partition, times = turned(messages(MANY, "header"), LONG, dedupe or Deduplication("header", "message-id", HORIZON))
+    partition, times = turned(
+        messages(MANY, "header"), LONG, dedupe or Deduplication("header", "message-id", horizon=HORIZON)
+    )
     return partition, came(partition) == judged(MANY, times, "header")
 
 
@@ -162,7 +164,7 @@ def test_over_the_limit_the_newest_ids_are_known_and_only_older_ones_forgotten(
     most = 8
     calm = [step._replace(later=0.5) for step in steps]
     records = messages([(number, "good") for number in written], "header")
-    taken = set(came(turned(records, calm, Deduplication("header", "message-id", HORIZON, max_ids=most))[0])[0])
+    taken = set(came(turned(records, calm, Deduplication("header", "message-id", horizon=HORIZON, max_ids=most))[0])[0])
     order: list[int] = []
     for offset, number in enumerate(written):
         assert offset in taken or number in order, "a new id was dropped"

@@ -106,6 +106,11 @@ DELAYS = Aggregation(
 )
 
 
+OUTBOX = Outbox(
+    2.0, 30.0, Threshold(30.0, 2), Threshold(300.0, 20), lanes=4, attempts=3, retention=7200.0, poll=0.25, lease=10.0
+)
+
+
 def test_every_key_of_the_file_arrives_where_it_belongs(tmp_path):
     text = EVERYTHING.replace(', format: "json:loads"', "")
     found = loaded(tmp_path, text, {"TOKEN": "0123456789abcdef"})
@@ -122,7 +127,7 @@ def test_every_key_of_the_file_arrives_where_it_belongs(tmp_path):
                 "flights.dead",
                 start=1769857200.0,
                 max_record_bytes=65536,
-                dedupe=Deduplication("header", "message-id", 3600.0, "accept", 500),
+                dedupe=Deduplication("header", "message-id", horizon=3600.0, on_missing="accept", max_ids=500),
             ),
             Agent(
                 "worst",
@@ -139,7 +144,7 @@ def test_every_key_of_the_file_arrives_where_it_belongs(tmp_path):
         start_timeout=90.0,
         http=Http(0, "::1", "0123456789abcdef"),
         folder=str(tmp_path),
-        outbox=Outbox(4, "key", 3, 2.0, 30.0, 7200.0, 0.25, 10.0, Threshold(30.0, 2), Threshold(300.0, 20)),
+        outbox=OUTBOX,
         timeouts=Timeouts(60.0, 100, 0.5),
     )
 
@@ -300,7 +305,7 @@ def test_a_handler_needs_neither_an_aggregation_nor_an_output(tmp_path):
     )
     [agent] = loaded(tmp_path, text.replace("    to: {topic: totals}\n", "")).app.agents
     assert (agent.aggregation, agent.to) == (None, None)
-    assert agent.handler == Handler(("builtins:len",), True, 0, 3, 0.1, 5.0, "stop")
+    assert agent.handler == Handler(("builtins:len",), 0.1, 5.0, session=True, attempts=3, then="stop")
 
 
 def test_one_word_is_the_topic_of_results_and_the_time_since_the_first_record(tmp_path):

@@ -8,7 +8,7 @@ from sluicegate.streams.agent import Agent, Deduplication
 from tests.unit.engine.driver import Driver, Log
 from tests.unit.engine.scene import an_agent
 
-BY_HEADER = Deduplication("header", "message-id", 3600.0)
+BY_HEADER = Deduplication("header", "message-id", horizon=3600.0)
 
 
 def sums(dedupe: Deduplication | None = BY_HEADER, **wanted: Any) -> Agent:

@@ -202,7 +202,7 @@ def test_raw_records_have_no_field_to_be_an_id() -> None:
 def test_218_an_id_is_known_for_its_horizon_from_its_first_acceptance(
     store: MemoryStore, log: Log, clock: ManualClock
 ) -> None:
-    driver = Driver(sums(Deduplication("header", "message-id", 60.0), count=1), store, log, clock).give(0)
+    driver = Driver(sums(Deduplication("header", "message-id", horizon=60.0), count=1), store, log, clock).give(0)
     for later in (0.0, 59.0, 2.0, 58.0):
         write(log, "1")
         driver.later(later).turns(2)

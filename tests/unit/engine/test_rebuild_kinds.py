@@ -15,7 +15,9 @@ COMPUTE = (Reducer("total", "sum", "amount"), Reducer("all", "collect", "amount"
 def test_what_a_producer_wrote_twice_is_dropped_again_and_later(
     log: Log, store: MemoryStore, clock: ManualClock
 ) -> None:
-    agent = an_agent(count=5, since_first=None, compute=COMPUTE, dedupe=Deduplication("field", "amount", 3600.0))
+    agent = an_agent(
+        count=5, since_first=None, compute=COMPUTE, dedupe=Deduplication("field", "amount", horizon=3600.0)
+    )
     amounts(log, clock, "aaa")
     amounts(log, clock, "aaa")
     amounts(log, clock, "aaaa", first=3)

@@ -12,8 +12,7 @@ from sluicegate.streams import formats
 from sluicegate.streams.aggregation.rule import Rule, fingerprint
 from sluicegate.streams.config.models import FileModel
 from sluicegate.streams.config.models_agent import AgentModel
-from sluicegate.streams.rules.changes import Change, changes, kind_of, policies_of
-from sluicegate.streams.rules.classes import (
+from sluicegate.streams.keys import (
     CLASSES,
     COMPUTED,
     DUPLICATES,
@@ -21,15 +20,14 @@ from sluicegate.streams.rules.classes import (
     FILE,
     INPUT,
     KEPT,
-    OF_AN_AGENT,
-    OF_THE_FILE,
     OUTPUT,
     POLICIES,
     REVISION,
     TAKEN,
     TOPICS,
-    severity,
 )
+from sluicegate.streams.rules.changes import Change, changes, kind_of, policies_of
+from sluicegate.streams.rules.classes import OF_AN_AGENT, OF_THE_FILE, severity
 from sluicegate.streams.rules.document import document
 from sluicegate.streams.rules.identity import KEYS, rule_of
 from tests.unit.config.files import agent as file_of
