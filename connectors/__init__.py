@@ -71,12 +71,12 @@ def topic_ids(kafka: Mapping[str, str | int | float | bool]) -> Callable[[str], 
     admin = open_admin(kafka)
 
     def topic_id(topic: str) -> str:
-        found = described(admin, [topic])[topic]
-        if found is None:
+        description = described(admin, [topic])[topic]
+        if description is None:
             raise TopicMissing(f"there is no topic {topic}")
-        if not found.id:
+        if not description.id:
             raise SystemNotReady(f"the brokers return no id of topic {topic}: use Kafka 2.8 or later")
-        return found.id
+        return description.id
 
     return topic_id
 

@@ -35,28 +35,28 @@ class Files(NamedTuple):
     password: str = ""
 
 
-def untrusted(system: str, said: str, setting: str, why: str = "") -> NotAuthenticated | None:
-    """The error for a connection that failed with the text `said`, when a certificate is the reason. `setting` names
+def untrusted(system: str, text: str, setting: str, why: str = "") -> NotAuthenticated | None:
+    """The error for a connection that failed with the text `text`, when a certificate is the reason. `setting` names
     the setting of trusted authorities, `why` is OpenSSL's reason when the driver's text lacks it."""
-    if UNTRUSTED.search(said):
-        found = REASON.search(said)
-        reason = why or (found["why"] if found else said[:300])
+    if UNTRUSTED.search(text):
+        match = REASON.search(text)
+        reason = why or (match["why"] if match else text[:300])
         hint = f"the server needs one that is valid now, for the name in its address, from an authority in {setting}"
         return NotAuthenticated(f"{system}: the server's certificate is not trusted: {reason}; {hint}")
-    if UNPROVEN.search(said):
-        return _unproven(system, said, setting)
+    if UNPROVEN.search(text):
+        return _unproven(system, text, setting)
     return None
 
 
-def _unproven(system: str, said: str, setting: str) -> NotAuthenticated:
+def _unproven(system: str, text: str, setting: str) -> NotAuthenticated:
     return NotAuthenticated(
-        f"{system}: the server does not accept our certificate, or requires one: {said[:300]}; see {setting}"
+        f"{system}: the server does not accept our certificate, or requires one: {text[:300]}; see {setting}"
     )
 
 
-def refused(system: str, said: str, where: str) -> NotAuthenticated:
+def refused(system: str, text: str, where: str) -> NotAuthenticated:
     """The error for a user or password that the server refused; `where` names the place of both."""
-    return NotAuthenticated(f"{system}: the server refuses user or password: {said[:300]}; correct them in {where}")
+    return NotAuthenticated(f"{system}: the server refuses user or password: {text[:300]}; correct them in {where}")
 
 
 def reason(places: Sequence[tuple[str, int]], authorities: str | None, greet: Greet = lambda _: None) -> str:
@@ -128,10 +128,10 @@ def _admitted(system: str, link: socket.socket, host: str, made: ssl.SSLContext,
     with shaken:
         try:
             shaken.sendall(hello)
-            said = "" if shaken.recv(1) else "it closes the connection after the handshake"
+            text = "" if shaken.recv(1) else "it closes the connection after the handshake"
         except TimeoutError:
             raise
         except OSError as error:
-            said = str(error)
-    if said:
-        raise _unproven(system, said, setting)
+            text = str(error)
+    if text:
+        raise _unproven(system, text, setting)

@@ -80,8 +80,8 @@ class AppTimeouts:
     def find(
         self, destination: str | None = None, owner: str | None = None, key: bytes | None = None, limit: int = 1000
     ) -> Sequence[Timeout]:
-        found = [*self._own.find(destination, owner, key, limit), *self._common.find(destination, owner, key, limit)]
-        return sorted(found, key=lambda each: (each.due_at, each.id))[:limit]
+        rows = [*self._own.find(destination, owner, key, limit), *self._common.find(destination, owner, key, limit)]
+        return sorted(rows, key=lambda each: (each.due_at, each.id))[:limit]
 
     def count(self) -> int:
         return self._own.count() + self._common.count()
@@ -147,8 +147,8 @@ class AppOutbox:
         return swept + (self._common.sweep(older_than, limit - swept) if swept < limit else 0)
 
     def find(self, state: str | None = None, topic: str | None = None, limit: int = 1000) -> Sequence[StoredMessage]:
-        found = [*self._own.find(state, topic, limit), *self._common.find(state, topic, limit)]
-        return sorted(found, key=lambda row: row.created_at)[:limit]
+        rows = [*self._own.find(state, topic, limit), *self._common.find(state, topic, limit)]
+        return sorted(rows, key=lambda row: row.created_at)[:limit]
 
     def get(self, id: str) -> StoredMessage | None:
         return self._own.get(id) or self._common.get(id)

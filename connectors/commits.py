@@ -69,21 +69,21 @@ def following(claim: Claim, changes: Changes, store_time: float) -> Claim:
 
 def remaining(trying: CrashMark | None, processes: Sequence[str]) -> CrashMark | None:
     """The crash mark without these processes; None when none is left."""
-    left = tuple(name for name in trying.processes if name not in processes) if trying else ()
-    return CrashMark(trying.offset, left) if trying and left else None
+    rest = tuple(name for name in trying.processes if name not in processes) if trying else ()
+    return CrashMark(trying.offset, rest) if trying and rest else None
 
 
 def runs(numbers: Sequence[int]) -> list[tuple[int, int]]:
     """Consecutive numbers as (first, last), both inclusive: [1, 2, 3, 7] is [(1, 3), (7, 7)]."""
-    found: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     first = last = None
     for number in numbers:
         if last is not None and number == last + 1:
             last = number
             continue
         if first is not None and last is not None:
-            found.append((first, last))
+            spans.append((first, last))
         first = last = number
     if first is not None and last is not None:
-        found.append((first, last))
-    return found
+        spans.append((first, last))
+    return spans

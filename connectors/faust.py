@@ -42,9 +42,9 @@ def entry_of(event: Any, id_header: str = "", type: str = "") -> Entry:
     message = event.message
     place = entry_key(message.topic, message.partition, message.offset)
     headers = list(_headers(message.headers))
-    found = [value for name, value in headers if name == id_header and value]
+    ids = [value for name, value in headers if name == id_header and value]
     key = (message.key or b"").decode(errors="backslashreplace")
-    identity = found[-1].decode(errors="backslashreplace") if found else place
+    identity = ids[-1].decode(errors="backslashreplace") if ids else place
     return Entry(identity, key if key.strip() else place, type or message.topic, message.value or b"", headers, key)
 
 

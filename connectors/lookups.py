@@ -54,16 +54,16 @@ def by_key(
 ) -> Mapping[LookupKey, RowFields]:
     """The rows by the keys that asked for them. `rows` are pairs of a row's own key and its fields. Raises LookupFailed
     for two rows with one key."""
-    found: dict[str, RowFields] = {}
+    by_name: dict[str, RowFields] = {}
     fields = lookup.fields
     for key, values in rows:
         name = key if type(key) is str else name_of(key)
-        if name in found:
+        if name in by_name:
             raise failed(lookup, f"two rows have the same {lookup.column}; look up by a column that is unique")
-        found[name] = {
+        by_name[name] = {
             field: value if type(value) in _PLAIN else shown(value) for field, value in zip(fields, values, strict=True)
         }
-    return {key: found[name] for key in keys if (name := key if type(key) is str else name_of(key)) in found}
+    return {key: by_name[name] for key in keys if (name := key if type(key) is str else name_of(key)) in by_name}
 
 
 def failed(lookup: Lookup, why: str) -> LookupFailed:

@@ -53,13 +53,13 @@ def compiled(avro: SchemaOptions) -> Codec:
 def parsed(text: str) -> Schema:
     """The schema in the form that fastavro takes. Raises ValueError."""
     try:
-        found = fastavro.parse_schema(standard.loads(text))
-        size_of(found, {})
+        schema = fastavro.parse_schema(standard.loads(text))
+        size_of(schema, {})
     except ValueError as error:
         raise ValueError(f"is no Avro schema ({_said(error)})") from None
     except Exception as error:
         raise ValueError(f"is no Avro schema ({type(error).__name__}: {_said(error)})") from None
-    return found
+    return schema
 
 
 def _said(error: Exception) -> str:
@@ -104,10 +104,10 @@ def _in_python(avro: SchemaOptions, writer: Any, reader: Any, names: frozenset[s
         stream = BytesIO(value)
         stream.seek(begin)
         try:
-            found: Any = read(stream, first, second)
+            datum: Any = read(stream, first, second)
         except Exception as error:
             raise msgspec.DecodeError(_why(value, begin, first, error, not same)) from None
-        return encode(found if known is None else {name: found[name] for name in known})
+        return encode(datum if known is None else {name: datum[name] for name in known})
 
     return text
 

@@ -22,10 +22,10 @@ def incompatible(reader: str, writer: str) -> Sequence[str]:
     """Why data written with `writer` cannot be read with `reader`; empty: it can. Raises avro.errors for a text
     that is no schema."""
     checker = avro.compatibility.ReaderWriterCompatibilityChecker()  # type: ignore[no-untyped-call]
-    found = checker.get_compatibility(_parsed(reader), _parsed(writer))
-    if found.compatibility is avro.compatibility.SchemaCompatibilityType.compatible:
+    compatibility = checker.get_compatibility(_parsed(reader), _parsed(writer))
+    if compatibility.compatibility is avro.compatibility.SchemaCompatibilityType.compatible:
         return ()
-    return [f"{', '.join(sorted(found.messages))} (at {', '.join(sorted(found.locations))})"]
+    return [f"{', '.join(sorted(compatibility.messages))} (at {', '.join(sorted(compatibility.locations))})"]
 
 
 def _parsed(text: str) -> Any:

@@ -39,8 +39,8 @@ def kind_of(schema: Any, names: frozenset[str] | None) -> DatumKind | None:
     every message would be declined."""
     known: dict[str, Any] = {}
     if not is_record(schema):
-        found = _kind(schema, known, True)
-        return None if _is_declined(found, written=True) else found
+        plain = _kind(schema, known, True)
+        return None if _is_declined(plain, written=True) else plain
     fields = []
     for field in schema["fields"]:
         wanted = names is None or field["name"] in names

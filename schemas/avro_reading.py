@@ -64,8 +64,8 @@ class Marking:
     def _target(self, written: Any, read: Any) -> Any:
         """The type that a type is read as: the first branch of a union that takes it."""
         branches = read if isinstance(read, list) else [read]
-        found = next((branch for branch in branches if branch is not None and self._fits(written, branch)), None)
-        return None if found is None else self._definition(found)
+        target = next((branch for branch in branches if branch is not None and self._fits(written, branch)), None)
+        return None if target is None else self._definition(target)
 
     def _definition(self, schema: Any) -> Any:
         if isinstance(schema, str):

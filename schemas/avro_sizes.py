@@ -76,7 +76,7 @@ class _Sizes:
         if schema["type"] == "fixed":
             return Size(int(schema["size"]), 1)
         fields = [self.of(field["type"], (*inside, schema["name"])) for field in schema["fields"]]
-        return Size(sum(each.bytes for each in fields), 1 + sum(each.types for each in fields))
+        return Size(sum(field.bytes for field in fields), 1 + sum(field.types for field in fields))
 
 
 def _check_decimal(schema: Any) -> None:

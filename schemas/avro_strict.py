@@ -48,22 +48,22 @@ def fields(schema: Any) -> Mapping[str, Walk]:
 
 def _varint(value: bytes, at: int, bits: int) -> tuple[int, int]:
     """The number at `at` and the offset behind it."""
-    found = value[at]
-    if found < 0x80:
-        return (found >> 1) ^ -(found & 1), at + 1
-    found = shift = 0
+    octet = value[at]
+    if octet < 0x80:
+        return (octet >> 1) ^ -(octet & 1), at + 1
+    octet = shift = 0
     while True:
         byte = value[at]
         at += 1
-        found |= (byte & 0x7F) << shift
+        octet |= (byte & 0x7F) << shift
         if byte < 0x80:
             break
         shift += 7
         if shift >= bits:
             raise ValueError(f"has a number of more than {bits} bits")
-    if found >> bits:
+    if octet >> bits:
         raise ValueError(f"has a number of more than {bits} bits")
-    return (found >> 1) ^ -(found & 1), at
+    return (octet >> 1) ^ -(octet & 1), at
 
 
 def _number(bits: int) -> Walk:
@@ -102,8 +102,8 @@ def _clock(bits: int, day: int) -> Walk:
     """A time of day: its unit goes `day` times into a day."""
 
     def walk(value: bytes, at: int) -> int:
-        found, at = _varint(value, at, bits)
-        if not 0 <= found < day:
+        number, at = _varint(value, at, bits)
+        if not 0 <= number < day:
             raise ValueError("has a time that is not of one day")
         return at
 
@@ -144,8 +144,8 @@ def _union(branches: Sequence[Walk]) -> Walk:
 
 def _record(walks: Sequence[Walk]) -> Walk:
     def walk(value: bytes, at: int) -> int:
-        for each in walks:
-            at = each(value, at)
+        for step in walks:
+            at = step(value, at)
         return at
 
     return walk

@@ -93,21 +93,21 @@ def _double(value: Any, path: str) -> float:
     if type(value) is not int:
         raise _refused(path, "a number", value)
     try:
-        found = float(value)
+        number = float(value)
     except OverflowError:
-        found = 0.0
-    if int(found) != value:
+        number = 0.0
+    if int(number) != value:
         raise Unwritable(f"{path or 'the value'}: the number is too large to be exact as a double")
-    return found
+    return number
 
 
 def _float(value: Any, path: str) -> float:
-    found = _double(value, path)
+    number = _double(value, path)
     try:
-        struct.pack("<f", found)
+        struct.pack("<f", number)
     except OverflowError:
         raise Unwritable(f"{path or 'the value'}: the number is out of the range of a float") from None
-    return found
+    return number
 
 
 def _bytes(value: Any, path: str) -> bytes:
@@ -138,17 +138,17 @@ def _decimal(precision: int, scale: int) -> Fit:
         if type(value) not in (str, int):
             raise _refused(path, "a decimal as text", value)
         try:
-            found = Decimal(value)
+            number = Decimal(value)
         except ArithmeticError:
             raise Unwritable(f"{path or 'the value'}: the text is not a decimal") from None
-        if not found.is_finite():
+        if not number.is_finite():
             raise Unwritable(f"{path or 'the value'}: the decimal is not finite")
-        _, digits, exponent = found.as_tuple()
+        _, digits, exponent = number.as_tuple()
         if -int(exponent) > scale or len(digits) + int(exponent) + scale > precision:
             raise Unwritable(
                 f"{path or 'the value'}: the decimal has more digits than precision {precision} and scale {scale} allow"
             )
-        return found
+        return number
 
     return fit
 
@@ -162,12 +162,12 @@ def _union(branches: list[Any], named: dict[str, Fit]) -> Fit:
     def fit(value: Any, path: str) -> Any:
         for name, each in fits:
             try:
-                found = each(value, path)
+                fitted = each(value, path)
             except Unwritable:
                 if len(others) == 1 and each is others[0][1] and value is not None:
                     raise
                 continue
-            return found if name is None else (name, found)
+            return fitted if name is None else (name, fitted)
         raise _refused(path, "another type (one of the union)", value)
 
     return fit
@@ -189,15 +189,15 @@ def _record(schema: Any, named: dict[str, Fit]) -> Fit:
         inside = f"{path}." if path else ""
         for name in value.keys() - known.keys():
             raise Unwritable(f"{inside}{name}: the schema has no such field")
-        found = {}
+        fields = {}
         for name, each in known.items():
             if name in value:
-                found[name] = each(value[name], inside + name)
+                fields[name] = each(value[name], inside + name)
             elif name in defaults:
-                found[name] = defaults[name]
+                fields[name] = defaults[name]
             else:
                 raise Unwritable(f"{inside}{name}: is missing, and the schema has no default")
-        return found
+        return fields
 
     named[schema["name"]] = fit
     known |= {field["name"]: fitting(field["type"], named) for field in schema["fields"]}
@@ -219,10 +219,10 @@ def _enum(schema: Any, named: dict[str, Fit]) -> Fit:
 
 def _fixed(schema: Any, named: dict[str, Fit]) -> Fit:
     def fit(value: Any, path: str) -> bytes:
-        found = _bytes(value, path)
-        if len(found) != schema["size"]:
-            raise Unwritable(f"{path or 'the value'}: {schema['size']} bytes are wanted, there are {len(found)}")
-        return found
+        data = _bytes(value, path)
+        if len(data) != schema["size"]:
+            raise Unwritable(f"{path or 'the value'}: {schema['size']} bytes are wanted, there are {len(data)}")
+        return data
 
     named[schema["name"]] = fit
     return fit

@@ -39,28 +39,28 @@ _attributes = msgspec.json.Decoder(_Attributes).decode
 
 def document(value: bytes | None, headers: KafkaHeaders) -> bytes:
     """The event as a JSON document; `value` itself in structured mode. Raises msgspec.DecodeError."""
-    said = {name: content for name, content in headers if name == CONTENT_TYPE or name.startswith(PREFIX)}
-    form = _text(CONTENT_TYPE, said.pop(CONTENT_TYPE, None))
+    pairs = {name: content for name, content in headers if name == CONTENT_TYPE or name.startswith(PREFIX)}
+    form = _text(CONTENT_TYPE, pairs.pop(CONTENT_TYPE, None))
     if not form.lower().startswith(_ANY_EVENT):
-        return _from_binary(value, form, said)
+        return _from_binary(value, form, pairs)
     if form.partition(";")[0].strip().lower() != STRUCTURED:
         raise msgspec.DecodeError(f"is no CloudEvent that can be read: of the event formats only {STRUCTURED} is known")
     if value is None:
         raise msgspec.DecodeError("is no CloudEvent: it has the content-type of an event, and no value")
     try:
-        found = _attributes(value)
+        attributes = _attributes(value)
     except msgspec.ValidationError:
         raise msgspec.DecodeError("is no CloudEvent: its value is no JSON object") from None
-    check({name: getattr(found, name) for name in MANDATORY})
+    check({name: getattr(attributes, name) for name in MANDATORY})
     return value
 
 
 def check(attributes: Mapping[str, Any]) -> None:
     """Raises msgspec.DecodeError, whose text names the attribute."""
     for name in MANDATORY:
-        found = attributes.get(name)
-        if not isinstance(found, str) or not found:
-            wrong = "is missing or empty" if not found else "is no text"
+        content = attributes.get(name)
+        if not isinstance(content, str) or not content:
+            wrong = "is missing or empty" if not content else "is no text"
             raise msgspec.DecodeError(f"is no CloudEvent: the mandatory attribute {name} {wrong}")
     if attributes["specversion"] != "1.0":
         raise msgspec.DecodeError("is no CloudEvent of version 1.0: its specversion is another one")
@@ -110,7 +110,7 @@ def read_headers(headers: KafkaHeaders) -> list[tuple[str, bytes | None]]:
 
 def others(headers: KafkaHeaders) -> list[tuple[str, bytes | None]]:
     """The headers that do not belong to an event."""
-    return [each for each in headers if each[0] != CONTENT_TYPE and not each[0].startswith(PREFIX)]
+    return [header for header in headers if header[0] != CONTENT_TYPE and not header[0].startswith(PREFIX)]
 
 
 def written(

@@ -66,8 +66,8 @@ def codec(name: str, options: SchemaOptions | None = None) -> Codec:
             f"unknown format {name!r}; use json, {', '.join(SCHEMA_FORMATS)}, raw, or package.module:codec"
         )
     try:
-        found = getattr(importlib.import_module(module), attribute)
-        return Codec(name, found.decode, found.encode, found.decode)
+        made = getattr(importlib.import_module(module), attribute)
+        return Codec(name, made.decode, made.encode, made.decode)
     except (ImportError, AttributeError, ValueError) as e:
         raise ValueError(f"format {name}: cannot be imported, or lacks decode or encode ({type(e).__name__})") from e
 

@@ -20,8 +20,8 @@ def id_of(value: bytes) -> int:
     """Raises msgspec.DecodeError."""
     if len(value) < FRAME.size or value[0] != 0:
         raise msgspec.DecodeError("has no Confluent frame: a zero byte and four bytes of schema id")
-    found: int = FRAME.unpack_from(value)[1]
-    return found
+    id: int = FRAME.unpack_from(value)[1]
+    return id
 
 
 def opened(value: bytes, options: SchemaOptions) -> tuple[SchemaKey, int]:
@@ -32,10 +32,10 @@ def opened(value: bytes, options: SchemaOptions) -> tuple[SchemaKey, int]:
     return id_of(value), FRAME.size
 
 
-def check_id(found: SchemaKey, wanted: int | None) -> None:
+def check_id(id: SchemaKey, wanted: int | None) -> None:
     """Raises msgspec.DecodeError."""
-    if wanted is not None and found != wanted:
-        raise msgspec.DecodeError(f"was written with schema id {found}, not {wanted}")
+    if wanted is not None and id != wanted:
+        raise msgspec.DecodeError(f"was written with schema id {id}, not {wanted}")
 
 
 def written_with(options: SchemaOptions, id: SchemaKey, suffix: str) -> tuple[str, str]:

@@ -126,10 +126,10 @@ def _struct(tree: dict[str, Any], path: str, chain: str, names: dict[str, str]) 
 
 
 def _leaves(tree: dict[str, Any], path: str) -> list[tuple[str, Field]]:
-    found: list[tuple[str, Field]] = []
+    leaves: list[tuple[str, Field]] = []
     for name, child in tree.items():
-        found += _leaves(child, f"{path}{name}.") if isinstance(child, dict) else [(path + name, child)]
-    return found
+        leaves += _leaves(child, f"{path}{name}.") if isinstance(child, dict) else [(path + name, child)]
+    return leaves
 
 
 def _getter(name: str) -> Callable[[Any], Any]:
@@ -154,10 +154,10 @@ def bounded(decode: Decode) -> Decode:
     a document a second time only when there are more than DEEPEST of them."""
 
     def read(value: bytes) -> Any:
-        found = decode(value)
+        decoded = decode(value)
         if (value.find(b"{", 1) > 0 or value.find(b"[", 1) > 0) and _brackets(value) > DEEPEST and _deeper(value):
             raise msgspec.DecodeError(f"is nested deeper than {DEEPEST} levels")
-        return found
+        return decoded
 
     return read
 

@@ -136,8 +136,8 @@ def _searching(pattern: str) -> Callable[[str], Any]:
     try:
         search: Callable[[str], Any] = re2.compile(pattern, options=options).search
     except re2.error:
-        said = "RE2 does not take (it has no look-around and no back references, and bounds repetition)"
-        raise ValueError(f"has the pattern {pattern[:80]!r}, which {said}; write another one") from None
+        text = "RE2 does not take (it has no look-around and no back references, and bounds repetition)"
+        raise ValueError(f"has the pattern {pattern[:80]!r}, which {text}; write another one") from None
     return search
 
 

@@ -32,10 +32,10 @@ def compiled(options: SchemaOptions) -> Codec:
     opening, document, frame, encode = _opening(options, own), json.document, frames.frame(options), json.encode
 
     def valid(body: bytes, wrong: Wrong | None) -> Any:
-        found = document(body)
-        if wrong is not None and (why := wrong(found)):
+        schema = document(body)
+        if wrong is not None and (why := wrong(schema)):
             raise msgspec.DecodeError(why)
-        return found
+        return schema
 
     def decode(value: bytes) -> Any:
         return valid(*opening(value))
@@ -49,10 +49,10 @@ def compiled(options: SchemaOptions) -> Codec:
         return body
 
     def encoded(values: Any) -> bytes:
-        found = encode(values)
-        if own is not None and (why := own(json.decode_any(found))):
+        schema = encode(values)
+        if own is not None and (why := own(json.decode_any(schema))):
             raise Unwritable(why)
-        return frame() + found
+        return frame() + schema
 
     return Codec("json-schema", decode, encoded, msgspec.Raw, text=text, only=lambda names: text)
 
@@ -60,12 +60,12 @@ def compiled(options: SchemaOptions) -> Codec:
 def parsed(text: str) -> Any:
     """Raises ValueError."""
     try:
-        found = standard.loads(text)
+        schema = standard.loads(text)
     except ValueError as error:
         raise ValueError(f"is no JSON Schema ({error})") from None
-    if not isinstance(found, dict | bool):
+    if not isinstance(schema, dict | bool):
         raise ValueError("is no JSON Schema (it is neither an object nor true nor false)")
-    return found
+    return schema
 
 
 def validator(text: str) -> Wrong:

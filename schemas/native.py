@@ -31,10 +31,10 @@ class Kernel(NamedTuple):
         if self.module is None or kind is None:
             return None
         try:
-            found: PlainText = self.module.Reader(kind, framed, id).text
+            reader: PlainText = self.module.Reader(kind, framed, id).text
         except ValueError:  # nested too deeply
             return None
-        return found
+        return reader
 
 
 def kernel() -> Kernel:

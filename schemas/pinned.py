@@ -21,16 +21,16 @@ T = TypeVar("T")
 
 def later(name: str, options: SchemaOptions, suffix: str, compiled: Callable[[SchemaOptions], Codec]) -> Codec:
     """The codec of the format `name`, made when it is first used. All its functions raise Unavailable."""
-    found: list[Codec] = []
+    codecs: list[Codec] = []
 
     def made() -> Codec:
-        if not found:
+        if not codecs:
             schema = text(options, suffix)
             try:
-                found.append(compiled(replace(options, schema=schema, pinned="")))
+                codecs.append(compiled(replace(options, schema=schema, pinned="")))
             except ValueError as error:
                 raise Unavailable(f"the schema {options.pinned} {error}") from None
-        return found[0]
+        return codecs[0]
 
     def only(names: Iterable[str] | None) -> Callable[[bytes], bytes]:
         known: list[Callable[[bytes], bytes]] = []
@@ -54,9 +54,9 @@ def later(name: str, options: SchemaOptions, suffix: str, compiled: Callable[[Sc
 
 
 def _text(codec: Codec, names: frozenset[str] | None) -> Callable[[bytes], bytes]:
-    found = codec.text if names is None or codec.only is None else codec.only(names)
-    assert found is not None  # every format with a schema has it
-    return found
+    schema = codec.text if names is None or codec.only is None else codec.only(names)
+    assert schema is not None  # every format with a schema has it
+    return schema
 
 
 def text(options: SchemaOptions, suffix: str) -> str:

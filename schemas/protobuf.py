@@ -37,12 +37,12 @@ def compiled(options: SchemaOptions) -> Codec:
         read = reading(descriptor, None if wanted is None else frozenset(wanted))
 
         def text(value: bytes) -> bytes:
-            found = kind()
+            empty = kind()
             try:
-                found.ParseFromString(body(value))
-                if not found.IsInitialized():
-                    raise msgspec.DecodeError(f"lacks {', '.join(found.FindInitializationErrors())}")
-                return encode(read(found))
+                empty.ParseFromString(body(value))
+                if not empty.IsInitialized():
+                    raise msgspec.DecodeError(f"lacks {', '.join(empty.FindInitializationErrors())}")
+                return encode(read(empty))
             except (DecodeError, RecursionError):
                 raise msgspec.DecodeError(f"is no message {descriptor.full_name}{_hint(value, options)}") from None
             except msgspec.DecodeError:
@@ -65,8 +65,8 @@ def compiled(options: SchemaOptions) -> Codec:
 
 def _said(error: Exception) -> str:
     """A text of our own: the library's texts may quote the value."""
-    said = str(error)
-    return said if type(error) is ValueError and said.startswith("holds ") else type(error).__name__
+    text = str(error)
+    return text if type(error) is ValueError and text.startswith("holds ") else type(error).__name__
 
 
 def _hint(value: bytes, options: SchemaOptions) -> str:
@@ -87,13 +87,13 @@ def _body(options: SchemaOptions, descriptor: Descriptor) -> Callable[[bytes], b
         if not by_id:
             check_id(id, options.schema_id)
         if not by_id or id == (options.schema_id or 0):
-            found = descriptor.full_name if path == own else None
+            name = descriptor.full_name if path == own else None
         else:
             if id not in known:
                 known[id] = _names(options, id)
-            found = known[id].get(path)
-        if found != descriptor.full_name:
-            raise msgspec.DecodeError(f"is {found or f'the message at {[*path]}'}, not {descriptor.full_name}")
+            name = known[id].get(path)
+        if name != descriptor.full_name:
+            raise msgspec.DecodeError(f"is {name or f'the message at {[*path]}'}, not {descriptor.full_name}")
         return value[begin:]
 
     return body
@@ -113,19 +113,19 @@ def read_path(value: bytes, at: int) -> tuple[IndexPath, int]:
     count, at = _varint(value, at)
     if not 0 <= count <= DEEPEST_PATH:
         raise msgspec.DecodeError("has no message index in its frame")
-    found = []
+    indexes = []
     for _ in range(count):
         index, at = _varint(value, at)
-        found.append(index)
-    return tuple(found) or (0,), at
+        indexes.append(index)
+    return tuple(indexes) or (0,), at
 
 
 def _varint(value: bytes, at: int) -> tuple[int, int]:
-    found = shift = 0
+    number = shift = 0
     while at < len(value) and shift < 35:
-        found |= (value[at] & 0x7F) << shift
+        number |= (value[at] & 0x7F) << shift
         if value[at] < 0x80:
-            return (found >> 1) ^ -(found & 1), at + 1
+            return (number >> 1) ^ -(number & 1), at + 1
         at, shift = at + 1, shift + 7
     raise msgspec.DecodeError("has no message index in its frame")
 
@@ -138,11 +138,11 @@ def written_path(path: IndexPath) -> bytes:
 
 
 def _zigzag(number: int) -> bytes:
-    left, found = number << 1, bytearray()
-    while left > 0x7F:
-        found.append(left & 0x7F | 0x80)
-        left >>= 7
-    return bytes((*found, left))
+    rest, data = number << 1, bytearray()
+    while rest > 0x7F:
+        data.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    return bytes((*data, rest))
 
 
 def _encoder(options: SchemaOptions, descriptor: Descriptor) -> Callable[[Any], bytes]:
@@ -153,8 +153,8 @@ def _encoder(options: SchemaOptions, descriptor: Descriptor) -> Callable[[Any], 
     def encoded(values: Any) -> bytes:
         plain = decode_any(encode(values))
         try:
-            found = json_format.ParseDict(plain, kind(), descriptor_pool=pool)
-            written: bytes = found.SerializeToString(deterministic=True)
+            filled = json_format.ParseDict(plain, kind(), descriptor_pool=pool)
+            written: bytes = filled.SerializeToString(deterministic=True)
         except json_format.ParseError as error:
             raise Unwritable(_misfit(str(error), plain, descriptor)) from None
         except (EncodeError, ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
@@ -164,12 +164,12 @@ def _encoder(options: SchemaOptions, descriptor: Descriptor) -> Callable[[Any], 
     return encoded
 
 
-def _misfit(said: str, value: Any, descriptor: Descriptor) -> str:
+def _misfit(text: str, value: Any, descriptor: Descriptor) -> str:
     """The library's text quotes values, which it also takes for names of fields: only names that are known are safe."""
-    found = re.search(r'has no field named "([\w.]{1,200})"', said)
-    if found and isinstance(value, dict) and found[1] in value:
-        return f"has a field {found[1]}, which the message {descriptor.full_name} does not have"
-    found = re.match(r"Failed to parse (\w+)", said)
-    if found and found[1] in descriptor.fields_by_name:
-        return f"field {found[1]} does not fit the message {descriptor.full_name}"
+    match = re.search(r'has no field named "([\w.]{1,200})"', text)
+    if match and isinstance(value, dict) and match[1] in value:
+        return f"has a field {match[1]}, which the message {descriptor.full_name} does not have"
+    match = re.match(r"Failed to parse (\w+)", text)
+    if match and match[1] in descriptor.fields_by_name:
+        return f"field {match[1]} does not fit the message {descriptor.full_name}"
     return f"does not fit the message {descriptor.full_name}"

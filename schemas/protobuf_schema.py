@@ -42,17 +42,17 @@ IndexPath = tuple[int, ...]
 def files(text: str) -> Sequence[FileDescriptorProto]:
     """Raises ValueError."""
     try:
-        found = FileDescriptorSet.FromString(b64decode(text, validate=True)).file
+        files_ = FileDescriptorSet.FromString(b64decode(text, validate=True)).file
     except (Error, ValueError, DecodeError):
-        found = None
-    if not found or not found[-1].name:
+        files_ = None
+    if not files_ or not files_[-1].name:
         raise ValueError(f"is no set of file descriptors; {MAKE}")
-    files: Sequence[FileDescriptorProto] = found
+    files: Sequence[FileDescriptorProto] = files_
     return files
 
 
-def descriptor_set(found: Sequence[FileDescriptorProto]) -> str:
-    return b64encode(FileDescriptorSet(file=found).SerializeToString(deterministic=True)).decode()
+def descriptor_set(descriptors: Sequence[FileDescriptorProto]) -> str:
+    return b64encode(FileDescriptorSet(file=descriptors).SerializeToString(deterministic=True)).decode()
 
 
 @cache
@@ -72,7 +72,7 @@ def message(text: str, name: str) -> Descriptor:
 
 @cache
 def _pool(text: str) -> DescriptorPool:
-    pool, missing = DescriptorPool(), {each.name: each for each in files(text)}
+    pool, missing = DescriptorPool(), {file.name: file for file in files(text)}
 
     def add(name: str) -> None:
         file = missing.pop(name, None)
@@ -92,8 +92,8 @@ def _pool(text: str) -> DescriptorPool:
             add(name)
         pool.FindFileByName(files(text)[-1].name)
     except (TypeError, KeyError) as error:
-        said = " ".join(str(error).split())[:200]
-        raise ValueError(f"is no complete set of file descriptors ({said}); {MAKE}") from None
+        reason = " ".join(str(error).split())[:200]
+        raise ValueError(f"is no complete set of file descriptors ({reason}); {MAKE}") from None
     return pool
 
 
@@ -111,10 +111,10 @@ def names(text: str) -> dict[IndexPath, str]:
     try:
         last = files(text)[-1]
     except ValueError:
-        found = _declared(text)
-        if not found:
+        declared = _declared(text)
+        if not declared:
             raise ValueError("is neither a set of file descriptors nor a .proto file") from None
-        return found
+        return declared
     return dict(_of_messages(last.message_type, (), last.package))
 
 
@@ -128,7 +128,7 @@ def _of_messages(messages: Sequence[Any], inside: IndexPath, scope: str) -> Iter
 def _declared(text: str) -> dict[IndexPath, str]:
     """Braces nest; only a message or a group opens a scope of messages."""
     tokens = [each for each in _TOKENS.findall(text) if not each.startswith(("//", "/*"))]
-    found: dict[IndexPath, str] = {}
+    paths: dict[IndexPath, str] = {}
     package, name = "", ""
     inside: list[tuple[IndexPath, str] | None] = [((), "")]
     children: dict[IndexPath, int] = {}
@@ -145,11 +145,11 @@ def _declared(text: str) -> dict[IndexPath, str]:
                 index = children[outer[0]] = children.get(outer[0], -1) + 1
                 path = (*outer[0], index)
                 full = f"{outer[1]}.{name}" if outer[1] else name
-                found[path] = full
+                paths[path] = full
                 inside.append((path, full))
             else:
                 inside.append(None)
             name = ""
         elif token == "}" and len(inside) > 1:
             inside.pop()
-    return {path: f"{package}.{full}" if package else full for path, full in found.items()}
+    return {path: f"{package}.{full}" if package else full for path, full in paths.items()}

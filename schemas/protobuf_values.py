@@ -79,9 +79,9 @@ class Readers:
         if kind is not None and kind.GetOptions().map_entry:
             key, value = kind.fields_by_name["key"], self._of_one(kind.fields_by_name["value"])
             name = _boolean if key.type == key.TYPE_BOOL else str
-            return lambda items: {name(each): value(items[each]) for each in items}
+            return lambda items: {name(item): value(items[item]) for item in items}
         one = self._of_one(field)
-        return (lambda items: [one(each) for each in items]) if field.is_repeated else one
+        return (lambda items: [one(item) for item in items]) if field.is_repeated else one
 
     def _of_one(self, field: FieldDescriptor) -> Read:
         if field.message_type is not None:

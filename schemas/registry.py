@@ -55,8 +55,8 @@ class InMemory:
         self._ids: dict[str, int] = {}
 
     def schema(self, id: SchemaKey, kind: str) -> str:
-        for schema, given in self._ids.items():
-            if given == id:
+        for schema, known_id in self._ids.items():
+            if known_id == id:
                 return schema
         raise UnknownId
 
@@ -136,8 +136,8 @@ def _record(options: SchemaOptions) -> str:
         from sluicegate.schemas.protobuf_schema import message
 
         return str(message(options.schema, options.message).full_name)
-    found = loads(options.schema)
+    schema = loads(options.schema)
     if options.kind == "JSON":
-        return str(found.get("title", ""))
-    name, space = (str(found.get(each) or "") for each in ("name", "namespace"))
+        return str(schema.get("title", ""))
+    name, space = (str(schema.get(each) or "") for each in ("name", "namespace"))
     return name if "." in name or not space else f"{space}.{name}"

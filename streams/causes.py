@@ -69,9 +69,9 @@ class Cause:
     @property
     def shown(self) -> str:
         """The text for log lines, without parts of the payload."""
-        kind, separator, said = self.text.partition(": ")
+        kind, separator, text = self.text.partition(": ")
         try:
-            return kind + separator + masked(said, self.payload)
+            return kind + separator + masked(text, self.payload)
         except Exception:  # `repr` of a value of the user's type may raise
             return f"{kind}: {MASK}"
 
@@ -82,41 +82,41 @@ class Cause:
 
 def cause(error: BaseException, *payload: object) -> Cause:
     """Describe an exception that the user's code raised when it was called with this payload."""
-    kind, said = type(error).__name__, message(error)
+    kind, text = type(error).__name__, message(error)
     frames = users(error)
-    return Cause(error, f"{kind}: {said}" if said else kind, str(frames[-1]) if frames else "", payload)
+    return Cause(error, f"{kind}: {text}" if text else kind, str(frames[-1]) if frames else "", payload)
 
 
 def message(error: BaseException) -> str:
     """One line of at most LONGEST characters, without control characters."""
     try:
-        said = str(error)
+        text = str(error)
     except Exception:
         return ""
-    line = " ".join("".join(each if each.isprintable() else " " for each in said[:LONGEST_READ]).split())
+    line = " ".join("".join(each if each.isprintable() else " " for each in text[:LONGEST_READ]).split())
     return line if len(line) <= LONGEST else line[: LONGEST - 3] + "..."
 
 
-def masked(said: str, payload: tuple[object, ...]) -> str:
+def masked(whole: str, payload: tuple[object, ...]) -> str:
     """The message with each word that occurs in the payload as MASK."""
-    held = " ".join(text for value in payload for text in _texts(value))
-    words = {word for word in _WORD.findall(held) if len(word) < LONGEST_READ}
-    cut = len(said) == LONGEST and said.endswith("...")
+    content = " ".join(text for value in payload for text in _texts(value))
+    words = {word for word in _WORD.findall(content) if len(word) < LONGEST_READ}
+    cut = len(whole) == LONGEST and whole.endswith("...")
 
-    def shown(found: re.Match[str]) -> str:
-        partial = cut and found.end() == LONGEST - 3
-        return MASK if partial or _hidden(_same(found.group()), held, words) else found.group()
+    def shown(match: re.Match[str]) -> str:
+        partial = cut and match.end() == LONGEST - 3
+        return MASK if partial or _hidden(_same(match.group()), content, words) else match.group()
 
-    return _REPEATED.sub(MASK, _WORD.sub(shown, said))
+    return _REPEATED.sub(MASK, _WORD.sub(shown, whole))
 
 
-def _hidden(word: str, held: str, words: set[str]) -> bool:
+def _hidden(word: str, content: str, words: set[str]) -> bool:
     if word in _OF_DATABASES:
         return False
-    if "\\" in word or word in words or (len(word) > 3 and word in held):
+    if "\\" in word or word in words or (len(word) > 3 and word in content):
         return True
     if any(each.isnumeric() for each in word):
-        return not word.isdecimal() or len(word) > 3 or word in held
+        return not word.isdecimal() or len(word) > 3 or word in content
     parts = (word[begin:end] for begin in range(len(word)) for end in range(begin + 3, len(word) + 1))
     return any(part in words for part in parts)
 

@@ -74,8 +74,8 @@ def destination(agent: Agent) -> SchemaOptions | None:
         raise ValueError(
             "has no schema, and what a handler sends has none of its own; write schema: FILE.avsc beside the format"
         )
-    given = agent.to.avro or Avro("")
-    return replace(given, schema=result_schema(agent))
+    options = agent.to.avro or Avro("")
+    return replace(options, schema=result_schema(agent))
 
 
 def result_schema(agent: Agent) -> str:
@@ -130,11 +130,11 @@ class FieldTypes:
         )
 
     def _simple(self, path: str | None) -> Any:
-        found = None if path is None or self._input is None else field_type(self._input, path, self._named)
-        kind = found["type"] if isinstance(found, dict) else found
-        if isinstance(found, dict) and kind == "enum":
+        field = None if path is None or self._input is None else field_type(self._input, path, self._named)
+        kind = field["type"] if isinstance(field, dict) else field
+        if isinstance(field, dict) and kind == "enum":
             return "string"
-        return found if kind in _SIMPLE and isinstance(kind, str) else None
+        return field if kind in _SIMPLE and isinstance(kind, str) else None
 
 
 def field_type(schema: Any, path: str, named: dict[str, Any]) -> Any:

@@ -86,9 +86,11 @@ class TableKey(NamedTuple):
 def keys_of(table: type[Any]) -> tuple[TableKey, ...]:
     """The keys of a table, in its order."""
     hints = get_type_hints(table, include_extras=True)
-    found = []
+    table_keys = []
     for field in fields(table):
         for entry in getattr(hints[field.name], "__metadata__", ()):
             if isinstance(entry, FileKey):
-                found.append(TableKey(field.name, entry, hints[field.name].__origin__, field.default, not field.repr))
-    return tuple(found)
+                table_keys.append(
+                    TableKey(field.name, entry, hints[field.name].__origin__, field.default, not field.repr)
+                )
+    return tuple(table_keys)

@@ -15,8 +15,8 @@ _LONGEST = 32
 
 def duration(text: str) -> float | None:
     """Seconds, or None if `text` is not a duration."""
-    found = _split(DURATION, text)
-    return None if found is None else found[0] / 1000 if found[1] == "ms" else found[0] * _SECONDS[found[1]]
+    parts = _split(DURATION, text)
+    return None if parts is None else parts[0] / 1000 if parts[1] == "ms" else parts[0] * _SECONDS[parts[1]]
 
 
 def span(text: str) -> tuple[float, float] | None:
@@ -28,10 +28,10 @@ def span(text: str) -> tuple[float, float] | None:
 
 def size(text: str) -> int | None:
     """Bytes, or None if `text` is not a size or not a whole number of bytes."""
-    found = _split(SIZE, text)
-    if found is None:
+    parts = _split(SIZE, text)
+    if parts is None:
         return None
-    amount = found[0] * _BYTES[found[1]]
+    amount = parts[0] * _BYTES[parts[1]]
     return int(amount) if amount == int(amount) else None
 
 

@@ -26,7 +26,7 @@ class _Admin(AdminClient):  # type: ignore[misc]
 
     def turned_away(self) -> NotAuthenticated | None:
         self.poll(0)
-        return next((found for error in self._heard if (found := problems.turned_away(error, self._kafka))), None)
+        return next((refusal for error in self._heard if (refusal := problems.turned_away(error, self._kafka))), None)
 
 
 class TopicDescription(NamedTuple):
@@ -45,12 +45,12 @@ def open_admin(kafka: settings.Settings) -> Any:
 
 def described(admin: Any, names: Sequence[str], timeout: float = TIMEOUT) -> dict[str, TopicDescription | None]:
     """Each topic; None: it does not exist. Raises SystemNotReady within `timeout` seconds, and NotAuthenticated."""
-    found: dict[str, TopicDescription | None] = {}
+    topics: dict[str, TopicDescription | None] = {}
     for name, future in admin.describe_topics(TopicCollection(list(names)), request_timeout=timeout).items():
         doing = f"describing topic {name}"
         topic = problems.answer(future, timeout + 1, doing, admin.turned_away, problems.MISSING)
-        found[name] = None if topic is None else topic_of(topic)
-    return found
+        topics[name] = None if topic is None else topic_of(topic)
+    return topics
 
 
 def existing(kafka: settings.Settings, names: Sequence[str], timeout: float = TIMEOUT) -> dict[str, int | None]:
@@ -104,8 +104,8 @@ def assignments(kafka: settings.Settings, group: str, timeout: float = TIMEOUT) 
     if description is None or description.state != ConsumerGroupState.STABLE:
         return None
     return [
-        (each.client_id, [(place.topic, place.partition) for place in each.assignment.topic_partitions])
-        for each in description.members
+        (member.client_id, [(place.topic, place.partition) for place in member.assignment.topic_partitions])
+        for member in description.members
     ]
 
 
@@ -181,4 +181,6 @@ def topic_of(description: Any) -> TopicDescription:
     text = "" if description.topic_id is None else str(description.topic_id)
     known = "" if set(text) <= {"A"} else text  # 22 times A: the id of no topic
     partitions = description.partitions
-    return TopicDescription(known, len(partitions), min((len(each.replicas) for each in partitions), default=0))
+    return TopicDescription(
+        known, len(partitions), min((len(partition.replicas) for partition in partitions), default=0)
+    )

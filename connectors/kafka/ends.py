@@ -54,10 +54,10 @@ def _asked(
     if not partitions:
         return {}
     asked = {Position(topic, number): spec for topic, number in partitions}
-    found = {}
+    offsets = {}
     admin = open_admin(kafka)  # kept until the end: the futures of a client that was collected never end
     for partition, future in admin.list_offsets(asked, request_timeout=timeout, isolation_level=isolation).items():
         place = partition.topic, partition.partition
         doing = f"reading where {partition.topic}/{partition.partition} begins and ends"
-        found[place] = int(problems.answer(future, timeout + 1, doing).offset)
-    return found
+        offsets[place] = int(problems.answer(future, timeout + 1, doing).offset)
+    return offsets

@@ -16,12 +16,12 @@ T = TypeVar("T")
 
 def facts(admin: Any, consumer: Any, topic: str, number: int) -> TopicFacts:
     """Raises SystemNotReady, as every function of this file."""
-    found = described(admin, [topic])[topic]
-    if found is None:
+    description = described(admin, [topic])[topic]
+    if description is None:
         raise SystemNotReady(f"Kafka: there is no topic {topic}")
     low, high = span(consumer, topic, number)
     offset, metadata = committed(consumer, topic, number)
-    return TopicFacts(found.id, found.partitions, low, high, offset, metadata)
+    return TopicFacts(description.id, description.partitions, low, high, offset, metadata)
 
 
 def span(consumer: Any, topic: str, number: int) -> tuple[int, int]:

@@ -80,10 +80,10 @@ class KafkaHistory:
     # Topics
 
     def spans(self, topic: str) -> Sequence[tuple[int, int]]:
-        found = described(self._admin, [topic])[topic]
-        if found is None:
+        description = described(self._admin, [topic])[topic]
+        if description is None:
             raise SystemNotReady(f"Kafka: there is no topic {topic}")
-        places = [(topic, number) for number in range(found.partitions)]
+        places = [(topic, number) for number in range(description.partitions)]
         high = ends(self._kafka, places)  # the consumer would only know the offset of the first open transaction
         return [(facts.span(self._consumer, *place)[0], high[place]) for place in places]
 

@@ -178,8 +178,8 @@ def turned_away(error: Any, kafka: Mapping[str, Any]) -> NotAuthenticated | None
 
 
 def _places(kafka: Mapping[str, Any]) -> list[tuple[str, int]]:
-    found = re.findall(r"([^,:/\s\[\]]+|\[[0-9a-fA-F:]+\]):([0-9]+)", str(kafka.get("bootstrap.servers", "")))
-    return [(host.strip("[]"), int(port)) for host, port in found]
+    places = re.findall(r"([^,:/\s\[\]]+|\[[0-9a-fA-F:]+\]):([0-9]+)", str(kafka.get("bootstrap.servers", "")))
+    return [(host.strip("[]"), int(port)) for host, port in places]
 
 
 def answer(
@@ -209,8 +209,8 @@ def awaited(
         try:
             return future.result(max(0.0, min(LOOK, deadline - time.monotonic())))
         except TimeoutError as error:
-            if (found := turned_away()) is not None:
-                raise found from None
+            if (refusal := turned_away()) is not None:
+                raise refusal from None
             if time.monotonic() >= deadline:
                 raise SystemNotReady(f"Kafka: {doing}: no answer within {seconds:g} s") from error
 

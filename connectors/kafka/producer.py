@@ -134,17 +134,17 @@ class KafkaProducer:
         if self._admin is None:
             self._admin = open_admin(self._kafka)
         try:
-            found = described(self._admin, [topic])[topic]
+            description = described(self._admin, [topic])[topic]
         except SystemNotReady:
             if known is None:
                 raise
             # believed for another minute: each request would hold up the loop for seconds
             self._counts[topic] = now, known[1]
             return known[1]
-        if found is None:
+        if description is None:
             raise TopicMissing(f"Kafka: there is no topic {topic}")
-        self._counts[topic] = now, found.partitions
-        return found.partitions
+        self._counts[topic] = now, description.partitions
+        return description.partitions
 
     def partition_of(self, key: bytes, count: int) -> int:
         return int(murmur2(key, count))
@@ -196,9 +196,9 @@ class KafkaProducer:
         delivered, failed, refused = together.delivered[:], together.failed[:], together.refused[:]
         for known in (together.delivered, together.failed, together.refused):
             known.clear()
-        told = len(delivered) + len(failed) + len(refused)
-        self._out -= told
-        together.out -= told
+        reports_ = len(delivered) + len(failed) + len(refused)
+        self._out -= reports_
+        together.out -= reports_
         if not together.out:
             del self._together[reports]
         if delivered:

@@ -20,12 +20,12 @@ def readers(kafka: Settings, topics: Collection[str], timeout: float = TIMEOUT) 
     admin, deadline = open_admin(kafka), time.monotonic() + timeout
     future = admin.list_consumer_groups(request_timeout=timeout)
     listed = problems.answer(future, timeout + 1, "listing consumer groups", admin.turned_away)
-    found = {}
+    groups = {}
     for group in sorted(each.group_id for each in listed.valid):
         metadata = _commit(admin, group, topics, max(0.1, deadline - time.monotonic()))
         if metadata is not None:
-            found[group] = metadata
-    return found
+            groups[group] = metadata
+    return groups
 
 
 def _commit(admin: Any, group: str, topics: Collection[str], timeout: float) -> str | None:
@@ -35,4 +35,4 @@ def _commit(admin: Any, group: str, topics: Collection[str], timeout: float) -> 
         [ConsumerGroupTopicPartitions(group)], request_timeout=timeout
     ).values()
     offsets = problems.answer(future, timeout + 1, what, admin.turned_away).topic_partitions
-    return next((each.metadata or "" for each in offsets if each.topic in topics and each.offset >= 0), None)
+    return next((offset.metadata or "" for offset in offsets if offset.topic in topics and offset.offset >= 0), None)

@@ -20,38 +20,38 @@ def scan(
     """The records of each partition from the first offset up to, and without, the second, in order within a partition;
     without records that were compacted or belong to an aborted transaction. Raises SystemNotReady after `patience`
     seconds without a record, as behind an open transaction."""
-    left = {place: end for place, (first, end) in parts.items() if first < end}
-    if not left:
+    ends = {place: end for place, (first, end) in parts.items() if first < end}
+    if not ends:
         return
     wanted = {**settings.consumer(kafka, "sluicegate", "sluicegate", lambda _: None), "enable.partition.eof": True}
     consumer: Any = Consumer(wanted)
     try:
-        consumer.assign([Position(*place, parts[place][0]) for place in left])
+        consumer.assign([Position(*place, parts[place][0]) for place in ends])
         waited = 0.0
-        while left and waited < patience:
+        while ends and waited < patience:
             page = consumer.consume(PAGE, WAIT)
             waited = 0.0 if page else waited + WAIT
-            yield from _wanted(page, left)
-        if left:
-            behind = ", ".join(f"{topic}/{number}" for topic, number in sorted(left))
+            yield from _wanted(page, ends)
+        if ends:
+            behind = ", ".join(f"{topic}/{number}" for topic, number in sorted(ends))
             raise SystemNotReady(f"reading {behind}: nothing came for {patience:g} s (an open transaction?)")
     finally:
         consumer.close()
 
 
-def _wanted(page: list[Any], left: dict[TopicPartition, int]) -> Iterator[Record]:
-    """The records before the end of their partition. A partition that reached its end leaves `left`."""
+def _wanted(page: list[Any], ends: dict[TopicPartition, int]) -> Iterator[Record]:
+    """The records before the end of their partition. A partition that reached its end leaves `ends`."""
     for message in page:
         place, error = (message.topic(), message.partition()), message.error()
         if error is not None:
             if error.code() == KafkaError._PARTITION_EOF:
-                if message.offset() >= left.get(place, 0):
-                    left.pop(place, None)
+                if message.offset() >= ends.get(place, 0):
+                    ends.pop(place, None)
             elif not problems.passes(error) or error.code() == KafkaError._AUTO_OFFSET_RESET:
                 raise problems.not_ready(f"reading {message.topic()}/{message.partition()} failed", error)
             continue
-        end = left.get(place, -1)
+        end = ends.get(place, -1)
         if message.offset() + 1 >= end:
-            left.pop(place, None)
+            ends.pop(place, None)
         if message.offset() < end:
             yield cast(Record, message)

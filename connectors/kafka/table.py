@@ -23,11 +23,11 @@ class KafkaTable:
     def __init__(self, kafka: settings.Settings, topic: str, clock: Callable[[], float] = time.monotonic) -> None:
         """Raises SystemNotReady for a topic that does not exist, and ConfigurationError."""
         self._topic, self._clock, self._admin = topic, clock, open_admin(kafka)
-        found = described(self._admin, [topic])[topic]
-        if found is None:
+        description = described(self._admin, [topic])[topic]
+        if description is None:
             raise SystemNotReady(f"Kafka: there is no topic {topic}")
-        self._description: TopicDescription = found
-        self._next = dict.fromkeys(range(found.partitions), 0)
+        self._description: TopicDescription = description
+        self._next = dict.fromkeys(range(description.partitions), 0)
         self._unread = set(self._next)
         self._complaints = settings.Complaints()
         self._asked: Any = None
@@ -91,12 +91,12 @@ class KafkaTable:
             return
         asked, self._asked, self._look_at = self._asked, None, now + LOOK_EVERY
         try:
-            found = topic_of(asked.result())
+            row = topic_of(asked.result())
         except KafkaException as error:
             if error.args[0].code() in problems.MISSING:
                 raise problems.not_ready(f"reading {self._topic} failed", error) from error
             return
-        if (found.id, found.partitions) != (self._description.id, self._description.partitions):
+        if (row.id, row.partitions) != (self._description.id, self._description.partitions):
             raise SystemNotReady(f"Kafka: topic {self._topic} is another one, or has more partitions than before")
 
     def _on_error(self, error: Any) -> None:

@@ -56,11 +56,11 @@ class Cursors:
 
     def read(self, partition: Partition) -> Cursor:
         """The cursor; empty when there is none. Waits for a transaction that is being ended. Raises KafkaException."""
-        [found] = self._consumer.committed([TopicPartition(partition.topic, partition.number)], OPENING)
-        if found.error is not None:
-            raise KafkaException(found.error)
+        [committed] = self._consumer.committed([TopicPartition(partition.topic, partition.number)], OPENING)
+        if committed.error is not None:
+            raise KafkaException(committed.error)
         try:
-            return {str(lineage): int(number) for lineage, number in json.loads(found.metadata or "{}").items()}
+            return {str(lineage): int(number) for lineage, number in json.loads(committed.metadata or "{}").items()}
         except (ValueError, AttributeError, TypeError):
             return {}  # not our commit: all rows are sent
 
@@ -159,10 +159,10 @@ class KafkaTransactions:
             except RAISED as worse:
                 inner = _cause(worse).args[0]
         self.close()
-        said = problems.said(self._errors[0] if self._errors and not inner.fatal() else inner)
+        text = problems.said(self._errors[0] if self._errors and not inner.fatal() else inner)
         if inner.code() in problems.FENCED:
-            raise Fenced(f"Kafka: {self._identity}: {said}") from error
-        raise SystemNotReady(f"Kafka: a transaction of {self._identity} failed: {said}") from error
+            raise Fenced(f"Kafka: {self._identity}: {text}") from error
+        raise SystemNotReady(f"Kafka: a transaction of {self._identity} failed: {text}") from error
 
     def _made(self) -> Any:
         ours = {"on_delivery": self._on_delivery, "error_cb": self._on_error}

@@ -138,7 +138,7 @@ class MemoryStore:
         """A timeout of no app that is there is cancelled, or stays, as one of the app."""
         own, common = self._timeouts[self._app], self._timeouts[""]
         common.apply(changes.cancels, ())
-        own.apply(changes.cancels, [each for each in changes.timeouts if not common.has(each.id)])
+        own.apply(changes.cancels, [timeout for timeout in changes.timeouts if not common.has(timeout.id)])
 
     def commit_all(self, commits: Sequence[tuple[Claim, Changes]]) -> Sequence[Claim | SluicegateError]:
         return one_by_one(self.commit, commits)
@@ -161,9 +161,9 @@ class MemoryStore:
             row = self._rows.get(partition)
             if row is None:
                 return
-            left = remaining(row.claim.trying, processes)
-            if left != row.claim.trying or row.claim.token == token:
-                row.claim = msgspec.structs.replace(row.claim, trying=left, token="")
+            rest = remaining(row.claim.trying, processes)
+            if rest != row.claim.trying or row.claim.token == token:
+                row.claim = msgspec.structs.replace(row.claim, trying=rest, token="")
 
     def forget(self, claim: Claim) -> None:
         with self._lock:
@@ -234,8 +234,8 @@ def _unclaimed(partition: Partition, incarnation: str) -> Claim:
     )
 
 
-def _holds(held: Claim, claim: Claim) -> bool:
-    return held.token == claim.token and held.version == claim.version
+def _holds(current: Claim, claim: Claim) -> bool:
+    return current.token == claim.token and current.version == claim.version
 
 
 def _settle(row: PartitionRow, changes: Changes) -> None:

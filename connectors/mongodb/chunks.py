@@ -57,27 +57,30 @@ def settle(data: MongoDatabase, key: str, changes: Changes, session: ClientSessi
     if changes.dead:
         _bury(data, key, changes, session)
     if numbers := _leaving(changes):
-        held = _holding(key, numbers)
-        data[OUTBOX].update_many(held, {"$pull": {"unsent": {"$in": numbers}}}, session=session)
-        data[OUTBOX].delete_many(held | {"unsent": []}, session=session)
+        condition = _holding(key, numbers)
+        data[OUTBOX].update_many(condition, {"$pull": {"unsent": {"$in": numbers}}}, session=session)
+        data[OUTBOX].delete_many(condition | {"unsent": []}, session=session)
     if changes.revived:
         data[DEAD].delete_many({"_id": {"$in": [place(key, number) for number in changes.revived]}}, session=session)
 
 
 def unsent(data: MongoDatabase, key: str, after: int, limit: int) -> list[OutboxRow]:
-    found: list[OutboxRow] = []
+    rows: list[OutboxRow] = []
     with data[OUTBOX].find({"_id": between(key, after + 1)}, batch_size=4).sort("_id") as documents:
         for document in documents:
-            left = set(document["unsent"])
-            found += (row for row in map(_row, document["rows"]) if row.number in left and row.number > after)
-            if len(found) >= limit:
+            numbers = set(document["unsent"])
+            rows += (row for row in map(_row, document["rows"]) if row.number in numbers and row.number > after)
+            if len(rows) >= limit:
                 break
-    return found[:limit]
+    return rows[:limit]
 
 
 def dead(data: MongoDatabase, key: str, limit: int) -> list[tuple[OutboxRow, DeadRow]]:
-    found = data[DEAD].find({"_id": between(key)}).sort("_id").limit(limit)
-    return [(_row(each["message"]), DeadRow(each["_id"]["number"], each["reason"], each["attempts"])) for each in found]
+    documents = data[DEAD].find({"_id": between(key)}).sort("_id").limit(limit)
+    return [
+        (_row(document["message"]), DeadRow(document["_id"]["number"], document["reason"], document["attempts"]))
+        for document in documents
+    ]
 
 
 def count(data: MongoDatabase, key: str, session: ClientSession) -> int:
@@ -86,7 +89,7 @@ def count(data: MongoDatabase, key: str, session: ClientSession) -> int:
         {"$match": {"_id": between(key)}},
         {"$group": {"_id": None, "rows": {"$sum": {"$size": "$unsent"}}}},
     ]
-    return sum(found["rows"] for found in data[OUTBOX].aggregate(total, session=session))
+    return sum(group["rows"] for group in data[OUTBOX].aggregate(total, session=session))
 
 
 def _leaving(changes: Changes) -> list[int]:

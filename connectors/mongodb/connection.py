@@ -97,27 +97,29 @@ def _look(url: str) -> None:
     if not url.startswith("mongodb://"):
         return
     read = parse_uri(url)
-    given = {str(name).lower(): value for name, value in read["options"].items()}
-    if not given.get("tls"):
+    options = {str(name).lower(): value for name, value in read["options"].items()}
+    if not options.get("tls"):
         return
-    made = admission.context("mongodb", admission.Files(*(str(given.get(name) or "") for name in FILES)), CERTIFICATES)
-    if not {name for name in given if name.startswith("tls")} - {"tls", *FILES}:
+    made = admission.context(
+        "mongodb", admission.Files(*(str(options.get(name) or "") for name in FILES)), CERTIFICATES
+    )
+    if not {name for name in options if name.startswith("tls")} - {"tls", *FILES}:
         admission.knock("mongodb", read["nodelist"], made, CERTIFICATES, _hello())
 
 
 def reach(url: str) -> StoreAddress:
     """A name server has the hosts of mongodb+srv, which asks for TLS unless its options say otherwise. Raises
     ConfigurationError."""
-    found = url.startswith(SRV)
+    resolved = url.startswith(SRV)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            read = parse_uri(f"mongodb://{url.removeprefix(SRV)}" if found else url)
+            read = parse_uri(f"mongodb://{url.removeprefix(SRV)}" if resolved else url)
     except (PyMongoError, ValueError, TypeError, OSError):
         raise ConfigurationError(f"the MongoDB URL cannot be read: {_FORM}") from None
-    given = {str(name).lower(): value for name, value in read["options"].items()}
-    places = tuple((host, 0 if found else port) for host, port in read["nodelist"] if not host.endswith(".sock"))
-    return StoreAddress(places, bool(given.get("tls", found)))
+    options = {str(name).lower(): value for name, value in read["options"].items()}
+    places = tuple((host, 0 if resolved else port) for host, port in read["nodelist"] if not host.endswith(".sock"))
+    return StoreAddress(places, bool(options.get("tls", resolved)))
 
 
 def _hello() -> bytes:

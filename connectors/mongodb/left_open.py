@@ -46,12 +46,12 @@ def end(server: "pymongo.MongoClient[dict[str, Any]]", limit: float) -> int:
     return 0
 
 
-def _left_open(found: dict[str, Any], alive: set[str], limit: float) -> bool:
-    if found.get("type") != "idleSession" or "transaction" not in found or _MARK not in _mark_of(found):
+def _left_open(operation: dict[str, Any], alive: set[str], limit: float) -> bool:
+    if operation.get("type") != "idleSession" or "transaction" not in operation or _MARK not in _mark_of(operation):
         return False
-    late = _APPLICATION not in _mark_of(found) and found["transaction"]["timeOpenMicros"] >= limit * 1e6
-    return _mark_of(found) not in alive or late
+    late = _APPLICATION not in _mark_of(operation) and operation["transaction"]["timeOpenMicros"] >= limit * 1e6
+    return _mark_of(operation) not in alive or late
 
 
-def _mark_of(found: dict[str, Any]) -> str:
-    return str(found.get("clientMetadata", {}).get("driver", {}).get("version", ""))
+def _mark_of(operation: dict[str, Any]) -> str:
+    return str(operation.get("clientMetadata", {}).get("driver", {}).get("version", ""))

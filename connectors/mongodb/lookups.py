@@ -29,8 +29,8 @@ def look_up(session: MongoSession, lookup: Lookup, keys: Sequence[LookupKey]) ->
         if error.has_error_label("TransientTransactionError") or error.timeout:
             raise
         raise failed(lookup, f"{error.code} {(error.details or {}).get('codeName', '')}".strip()) from error
-    found = [(_plain(row[lookup.column]), [_plain(row.get(name)) for name in lookup.fields]) for row in rows]
-    return by_key(lookup, keys, found)
+    pairs = [(_plain(row[lookup.column]), [_plain(row.get(name)) for name in lookup.fields]) for row in rows]
+    return by_key(lookup, keys, pairs)
 
 
 def _reading_any_value(collection: Any) -> Any:

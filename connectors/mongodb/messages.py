@@ -58,8 +58,8 @@ def write_rows(data: MongoDatabase, messages: Sequence[OutboxMessage], session: 
     wanted: dict[str, OutboxMessage] = {}
     for message in messages:
         wanted.setdefault(space.prefix + message.id, message)
-    for found in data[MESSAGE].find({"ids": {"$in": list(wanted)}}, {"ids": 1}, session=session) if wanted else ():
-        for id in found["ids"]:
+    for entry in data[MESSAGE].find({"ids": {"$in": list(wanted)}}, {"ids": 1}, session=session) if wanted else ():
+        for id in entry["ids"]:
             wanted.pop(id, None)
     if wanted:
         numbers, lanes, now = reserve(data, len(wanted), space)
@@ -80,15 +80,15 @@ def of_app(space: Space) -> Document:
 def move_lanes(data: MongoDatabase, lanes: int, session: ClientSession, space: Space) -> None:
     """Moves rows whose transaction began before the number of lanes changed and ended after it to their new lanes."""
     moved = {"state": "pending", "lanes": {"$ne": lanes}} | of_app(space)
-    for found in data[MESSAGE].find(moved, session=session):
-        fates = [{"lane": space.lane_of(message_of(row), lanes), "lanes": lanes} for row in rows_of(found)]
-        settle(data, found, fates, session)
+    for entry in data[MESSAGE].find(moved, session=session):
+        fates = [{"lane": space.lane_of(message_of(row), lanes), "lanes": lanes} for row in rows_of(entry)]
+        settle(data, entry, fates, session)
 
 
 def reserve(data: MongoDatabase, count: int, space: Space) -> tuple[range, int, datetime]:
     """Returns so many unused numbers, the number of lanes, and the server's time."""
     counts = data[META].with_options(write_concern=_AT_ONCE)
-    found = outside(
+    taken = outside(
         data.client,
         lambda: counts.find_one_and_update(
             {"_id": counts_id(space)},
@@ -97,9 +97,9 @@ def reserve(data: MongoDatabase, count: int, space: Space) -> tuple[range, int, 
             return_document=ReturnDocument.AFTER,
         ),
     )
-    if found is None:
+    if taken is None:
         raise SystemNotReady("the store's data are gone: run `sluicegate migrate`")
-    return range(found["last"] - count + 1, found["last"] + 1), found["lanes"], found["now"]
+    return range(taken["last"] - count + 1, taken["last"] + 1), taken["lanes"], taken["now"]
 
 
 def _packed(
@@ -144,25 +144,25 @@ def document(rows: Sequence[OutboxDocument], fields: Document) -> Document:
     return fields | about | {"rows": _encode(rows)}
 
 
-def rows_of(found: Document) -> list[OutboxDocument]:
-    return _decode(found["rows"])
+def rows_of(entry: Document) -> list[OutboxDocument]:
+    return _decode(entry["rows"])
 
 
-def settle(data: MongoDatabase, found: Document, fates: Sequence[Document | None], session: ClientSession) -> None:
-    """Changes the fields of each row of the document `found`; None changes none. A field that becomes None is removed.
+def settle(data: MongoDatabase, entry: Document, fates: Sequence[Document | None], session: ClientSession) -> None:
+    """Changes the fields of each row of the document `entry`; None changes none. A field that becomes None is removed.
     Rows whose changes differ get documents of their own."""
     groups = [(fate, len(list(group))) for fate, group in groupby(fates)]
     if len(groups) == 1:
         if (fate := groups[0][0]) == GONE:
-            data[MESSAGE].delete_one({"_id": found["_id"]}, session=session)
+            data[MESSAGE].delete_one({"_id": entry["_id"]}, session=session)
         elif fate:
-            data[MESSAGE].update_one({"_id": found["_id"]}, changing(fate), session=session)
+            data[MESSAGE].update_one({"_id": entry["_id"]}, changing(fate), session=session)
         return
-    data[MESSAGE].delete_one({"_id": found["_id"]}, session=session)
-    rows, begin, made = rows_of(found), 0, []
+    data[MESSAGE].delete_one({"_id": entry["_id"]}, session=session)
+    rows, begin, made = rows_of(entry), 0, []
     for fate, size in groups:
         if fate != GONE:
-            fields = found | {"first": found["first"] + begin} | (fate or {}) | {"_id": None}
+            fields = entry | {"first": entry["first"] + begin} | (fate or {}) | {"_id": None}
             kept = {name: value for name, value in fields.items() if value is not None}
             made.append(document(rows[begin : begin + size], kept))
         begin += size
@@ -181,10 +181,10 @@ def message_of(row: OutboxDocument) -> OutboxMessage:
     return OutboxMessage(row.topic, row.key, row.value, row.headers, row.id, row.lane_key)
 
 
-def stored(found: Document, row: OutboxDocument) -> StoredMessage:
-    attempts = found.get("attempts", 0)
-    sent = found.get("dispatched_at")
-    waits = found.get("next_at")
-    reason = found.get("reason", "")
-    lane = found["lane"] - space_of(found.get("app", "")).base
-    return StoredMessage(message_of(row), found["state"], lane, attempts, row.created_at, sent, waits, reason)
+def stored(entry: Document, row: OutboxDocument) -> StoredMessage:
+    attempts = entry.get("attempts", 0)
+    sent = entry.get("dispatched_at")
+    waits = entry.get("next_at")
+    reason = entry.get("reason", "")
+    lane = entry["lane"] - space_of(entry.get("app", "")).base
+    return StoredMessage(message_of(row), entry["state"], lane, attempts, row.created_at, sent, waits, reason)

@@ -99,10 +99,10 @@ class MongoStore:
     def incarnation(self) -> str:
         """Raises SystemNotReady before the first `migrate`."""
         with connection.answering():
-            found = migrations.incarnation(self._data)
-        if found is None:
+            name = migrations.incarnation(self._data)
+        if name is None:
             raise SystemNotReady("the store's data have no name yet: run `sluicegate migrate`")
-        return found
+        return name
 
     def claim(self, partition: Partition, token: str, member: str) -> Claim:
         key = _key(partition)
@@ -188,10 +188,10 @@ class MongoStore:
                 if row is None:
                     return
                 trying = None if row["trying"] is None else _trying(row["trying"])
-                left = remaining(trying, processes)
-                if left == trying and row["token"] != token:
+                rest = remaining(trying, processes)
+                if rest == trying and row["token"] != token:
                     return
-                change = {"$set": {"trying": None if left is None else _encode(left), "token": ""}}
+                change = {"$set": {"trying": None if rest is None else _encode(rest), "token": ""}}
                 if self._set_row(row, change):
                     return
         raise PersistenceError(f"mongodb: {_key(partition)} changed too often to take a crash mark out")
@@ -268,14 +268,14 @@ class MongoStore:
     def _transact(self, work: Callable[[ClientSession], T], key: str, token: str = "") -> T:
         """Uses the session of our claim; a session of its own for anything else, or when two threads commit under one
         claim."""
-        held = self._sessions.pop(key, None) if token else None
-        if held is not None and held[0] == token:
+        session_ = self._sessions.pop(key, None) if token else None
+        if session_ is not None and session_[0] == token:
             try:
-                return connection.transact(held[1], self._data.write_concern, work)
+                return connection.transact(session_[1], self._data.write_concern, work)
             finally:
-                self._sessions.setdefault(key, held)
-        if held is not None:
-            self._sessions.setdefault(key, held)
+                self._sessions.setdefault(key, session_)
+        if session_ is not None:
+            self._sessions.setdefault(key, session_)
         with self._server.start_session() as session:
             return connection.transact(session, self._data.write_concern, work)
 

@@ -110,13 +110,15 @@ def _parsed(transport: str, kind: str, rest: str) -> Address:
     if kind == "" and len(nodes) > 1:
         raise ValueError("several hosts without sentinels or a cluster")
     user = "" if parts["user"] is None else f"{parts['user']}@"
-    given = driver.connection.parse_url(f"{transport}://{user}host/{database}?{parts['query'] or ''}")
+    settings = driver.connection.parse_url(f"{transport}://{user}host/{database}?{parts['query'] or ''}")
     for name in ("host", "port", "connection_class"):
-        given.pop(name, None)
-    login = {name: given.pop(f"sentinel_{name}") for name in ("username", "password") if f"sentinel_{name}" in given}
+        settings.pop(name, None)
+    login = {
+        name: settings.pop(f"sentinel_{name}") for name in ("username", "password") if f"sentinel_{name}" in settings
+    }
     if kind == "cluster":
-        _fits_cluster(given)
-    options = _bounded(CONNECT_SECONDS, REPLY_SECONDS) | ({"ssl": True} if transport == "rediss" else {}) | given
+        _fits_cluster(settings)
+    options = _bounded(CONNECT_SECONDS, REPLY_SECONDS) | ({"ssl": True} if transport == "rediss" else {}) | settings
     _pool("host", 1, options).make_connection()  # reads the options, does not connect
     return Address(kind, nodes, primary, options, login)
 
@@ -137,9 +139,9 @@ def _path(kind: str, path: str) -> tuple[str, str]:
     return unquote(primary), database
 
 
-def _fits_cluster(given: dict[str, Any]) -> None:
+def _fits_cluster(options: dict[str, Any]) -> None:
     """Raises ValueError for a database, which a cluster does not have, and for options that its client would ignore."""
-    if given.pop("db", 0) != 0 or driver.cluster.cleanup_kwargs(**given) != given:
+    if options.pop("db", 0) != 0 or driver.cluster.cleanup_kwargs(**options) != options:
         raise ValueError("not for a cluster")
 
 

@@ -109,11 +109,13 @@ def _weak(node: redis.Redis, failover: bool) -> Iterator[str]:
             {} if isinstance(answer, redis.ResponseError) else answer
             for answer in pipeline.execute(raise_on_error=False)
         ]
-    found = dict(zip(SETTINGS, (each.get(name) for name, each in zip(SETTINGS, settings, strict=True)), strict=True))
+    settings_ = dict(
+        zip(SETTINGS, (each.get(name) for name, each in zip(SETTINGS, settings, strict=True)), strict=True)
+    )
     yield from _weak_server(info)
-    yield from _weak_settings(found)
+    yield from _weak_settings(settings_)
     if failover or info.get("connected_slaves"):
-        yield from _weak_replication(found)
+        yield from _weak_replication(settings_)
 
 
 def _weak_server(info: dict[str, Any]) -> Iterator[str]:
@@ -129,23 +131,23 @@ def _weak_server(info: dict[str, Any]) -> Iterator[str]:
         yield "the last write of the append-only file failed"
 
 
-def _weak_settings(found: Mapping[str, Any]) -> Iterator[str]:
+def _weak_settings(values: Mapping[str, Any]) -> Iterator[str]:
     for name, good in WANTED.items():
-        if found[name] is None:
+        if values[name] is None:
             yield f"{name} cannot be read (CONFIG GET refused?)"
-        elif found[name] != good:
-            yield f"{name} is {found[name]}, not {good}"
-    memory, policy = found["maxmemory"], found["maxmemory-policy"]
+        elif values[name] != good:
+            yield f"{name} is {values[name]}, not {good}"
+    memory, policy = values["maxmemory"], values["maxmemory-policy"]
     if memory is None or policy is None:
         yield "maxmemory cannot be read (CONFIG GET refused?)"
     elif str(memory) != "0" and policy != "noeviction":
         yield f"maxmemory-policy is {policy}: keys may be evicted; set noeviction"
 
 
-def _weak_replication(found: Mapping[str, Any]) -> Iterator[str]:
+def _weak_replication(values: Mapping[str, Any]) -> Iterator[str]:
     """When a replica is promoted, writes that only the primary has are lost. WAIT does not decide which replica is
     promoted."""
-    least = found["min-replicas-to-write"]
+    least = values["min-replicas-to-write"]
     if least is None:
         yield "min-replicas-to-write cannot be read (CONFIG GET refused?)"
     elif int(least) < 1:

@@ -40,9 +40,9 @@ def text(data: bytes) -> str:
 
 def outbox_arguments(messages: Sequence[OutboxMessage]) -> Iterator[Any]:
     """Of each message: id, hash of its key (the script computes the lane from it), the message in msgpack."""
-    for each in messages:
-        packed = encode((each.id, each.topic, each.key, each.value, each.headers, each.lane_key))
-        yield from (each.id, lane_of(each, 2**32), packed)
+    for message in messages:
+        packed = encode((message.id, message.topic, message.key, message.value, message.headers, message.lane_key))
+        yield from (message.id, lane_of(message, 2**32), packed)
 
 
 def due(moment: datetime) -> bytes:
@@ -55,10 +55,12 @@ def moment(due: bytes) -> datetime:
 
 def timeout_arguments(timeouts: Sequence[Timeout]) -> Iterator[Any]:
     """Of each timeout: id, due_at followed by the rest, and the time from which `after` counts or an empty text."""
-    for each in timeouts:
-        yield str(each.id)
-        yield due(each.due_at) + encode((each.destination, each.key, each.value, each.headers, each.owner))
-        yield "" if each.scheduled_at is None else times.micros(each.scheduled_at)
+    for timeout in timeouts:
+        yield str(timeout.id)
+        yield due(timeout.due_at) + encode(
+            (timeout.destination, timeout.key, timeout.value, timeout.headers, timeout.owner)
+        )
+        yield "" if timeout.scheduled_at is None else times.micros(timeout.scheduled_at)
 
 
 def schedule_arguments(changes: Changes) -> list[Any]:

@@ -29,7 +29,7 @@ def look_up(session: RedisSession, lookup: Lookup, keys: Sequence[LookupKey]) ->
     """As `RowLookups.look_up`. A field that the hash does not have is null. A key of another kind is no row: the record
     chose its name."""
     pipe = session.pipeline.reading
-    found: list[tuple[Any, Sequence[Any]]] = []
+    answers: list[tuple[Any, Sequence[Any]]] = []
     with translated():
         for at in range(0, len(keys), KEYS_AT_ONCE):
             page = keys[at : at + KEYS_AT_ONCE]
@@ -41,8 +41,8 @@ def look_up(session: RedisSession, lookup: Lookup, keys: Sequence[LookupKey]) ->
                 if type(error) is not redis.ResponseError:
                     raise
                 raise failed(lookup, "a key may not be read") from error
-            found += [(key, [_text(value) for value in row]) for key, row in zip(page, rows, strict=True) if row]
-    return by_key(lookup, keys, found)
+            answers += [(key, [_text(value) for value in row]) for key, row in zip(page, rows, strict=True) if row]
+    return by_key(lookup, keys, answers)
 
 
 def _text(value: bytes | None) -> str | bytes | None:

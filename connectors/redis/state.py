@@ -65,10 +65,10 @@ class RedisStore:
     def incarnation(self) -> str:
         """Raises SystemNotReady before the first `migrate`."""
         with connection.translated():
-            found = self._server().get(INCARNATION)
-            if found is None:
+            name = self._server().get(INCARNATION)
+            if name is None:
                 raise SystemNotReady("the store's data have no name yet: run `sluicegate migrate`")
-            return str(found, "ascii")
+            return str(name, "ascii")
 
     def claim(self, partition: Partition, token: str, member: str) -> Claim:
         with connection.translated(), self._server().pipeline(transaction=False) as pipeline:
@@ -78,9 +78,9 @@ class RedisStore:
             pipeline.sadd(_index(partition.app), _member(partition))
             _, name, *_ = pipeline.execute()
         fields = [item for pair in NEW_ROW.items() for item in pair]
-        held, now, before = self._run(scripts.CLAIM, _keys(partition), [token, member, name, *fields])
+        stored, now, before = self._run(scripts.CLAIM, _keys(partition), [token, member, name, *fields])
         previous = str(before[0], "utf-8") if before[1] else ""
-        return msgspec.structs.replace(_claim(partition, held, now), previous=previous)
+        return msgspec.structs.replace(_claim(partition, stored, now), previous=previous)
 
     def restore(self, claim: Claim) -> Iterator[bytes]:
         for first in range(claim.first, claim.last + 1, _PAGE):
@@ -97,8 +97,8 @@ class RedisStore:
     def _commit_with(self, claim: Claim, work: Callable[[Any], Changes]) -> Claim:
         keys = _keys(claim.partition)
         with unit.transaction(self._server, keys[0]) as pipe:
-            held = (claim.token, claim.version, claim.last - claim.first + 1)
-            _check_answer(claim, unit.watched(pipe, keys, (scripts.CHECK, len(keys), *keys, *held)))
+            fence = (claim.token, claim.version, claim.last - claim.first + 1)
+            _check_answer(claim, unit.watched(pipe, keys, (scripts.CHECK, len(keys), *keys, *fence)))
             changes, queue = unit.worked(self._server, pipe, keys[0], work)
             after, keys, arguments = self._prepared(claim, changes)
             script = (scripts.COMMIT, len(keys), *keys, *arguments)
@@ -156,13 +156,13 @@ class RedisStore:
 
     def pending(self, partition: Partition, after: int, limit: int) -> Sequence[OutboxRow]:
         with connection.translated():
-            found = self._server().zrangebyscore(_keys(partition)[2], f"({after}", "+inf", start=0, num=limit)
-            return [_row(row) for row in found]
+            rows = self._server().zrangebyscore(_keys(partition)[2], f"({after}", "+inf", start=0, num=limit)
+            return [_row(row) for row in rows]
 
     def dead(self, partition: Partition, limit: int) -> Sequence[tuple[OutboxRow, DeadRow]]:
         with connection.translated():
-            found = self._server().zrangebyscore(_keys(partition)[3], "-inf", "+inf", start=0, num=limit)
-            return [(row, DeadRow(row.number, reason, attempts)) for reason, attempts, row in map(_dead, found)]
+            rows = self._server().zrangebyscore(_keys(partition)[3], "-inf", "+inf", start=0, num=limit)
+            return [(row, DeadRow(row.number, reason, attempts)) for reason, attempts, row in map(_dead, rows)]
 
     def clear_crash_mark(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
         self._run(scripts.CLEAR_CRASH_MARK, _keys(partition), [token, *processes])
@@ -173,14 +173,14 @@ class RedisStore:
             self._server().srem(_index(claim.partition.app), _member(claim.partition))
 
     def read(self, partition: Partition) -> PartitionView | None:
-        held, entries, unsent, dead, now = self._run(scripts.READ, _keys(partition), [])
-        return PartitionView(_claim(partition, held, now), entries, unsent, dead) if held else None
+        stored, entries, unsent, dead, now = self._run(scripts.READ, _keys(partition), [])
+        return PartitionView(_claim(partition, stored, now), entries, unsent, dead) if stored else None
 
     def partitions(self, app: str) -> Sequence[Partition]:
         with connection.translated():
             names = [str(member, "utf-8").split("/") for member in self._server().smembers(_index(app))]
-            found = [Partition(app, agent, topic, int(number)) for agent, topic, number in names]
-            return sorted(partition for partition in found if self._server().exists(_keys(partition)[0]))
+            places = [Partition(app, agent, topic, int(number)) for agent, topic, number in names]
+            return sorted(partition for partition in places if self._server().exists(_keys(partition)[0]))
 
     def apps(self) -> Sequence[str]:
         with connection.translated():
@@ -237,9 +237,9 @@ def _check_answer(claim: Claim, answer: Any) -> None:
         raise PersistenceError(f"redis: the keys of {_member(claim.partition)} are not what its claim row says")
 
 
-def _claim(partition: Partition, held: Sequence[bytes], now: Sequence[bytes]) -> Claim:
+def _claim(partition: Partition, stored: Sequence[bytes], now: Sequence[bytes]) -> Claim:
     with connection.translated():
-        row = {str(name, "ascii"): value for name, value in zip(held[::2], held[1::2], strict=True)}
+        row = {str(name, "ascii"): value for name, value in zip(stored[::2], stored[1::2], strict=True)}
         counts: dict[str, Any] = {name: int(row[name]) for name in COUNTS}
         return Claim(
             partition,

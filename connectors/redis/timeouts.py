@@ -36,9 +36,9 @@ class RedisTimeouts:
         owner = self._new_token()
         ids, payloads, scheduled, ends, following = self._run(scripts.BATCH, owner, most, length(self._options.lease))
         with translated():
-            found = list(map(_timeout, ids, payloads, scheduled))
+            timeouts = list(map(_timeout, ids, payloads, scheduled))
         return TimeoutBatch(
-            found, owner, instant(ends) if found else None, None if following is None else moment(following)
+            timeouts, owner, instant(ends) if timeouts else None, None if following is None else moment(following)
         )
 
     def remove(self, id: UUID, owner: str | None = None) -> None:

@@ -138,16 +138,16 @@ def _exec(pipe: Pipeline) -> list[Any]:
             raise error.__context__ from None
         raise Fenced("a newer claim or commit came while the handler worked") from None
     except redis.ResponseError as error:
-        found = _ANNOTATED.match(str(error))
-        if found is None:
+        match = _ANNOTATED.match(str(error))
+        if match is None:
             raise
         # A word in capitals, like OOM or READONLY, names a state of the server. Any other text is about the command.
         kind = (
             PersistenceError
-            if type(error) is not redis.ResponseError or re.match(r"[A-Z]{3}", found["reason"])
+            if type(error) is not redis.ResponseError or re.match(r"[A-Z]{3}", match["reason"])
             else NotCommitted
         )
-        raise kind(f"redis: {found['name']} was refused before anything ran: {_plain(found['reason'])}") from None
+        raise kind(f"redis: {match['name']} was refused before anything ran: {_plain(match['reason'])}") from None
 
 
 def _check_answers(names: Sequence[str], answers: Sequence[Any]) -> None:

@@ -35,20 +35,20 @@ def opened(registry: Registry) -> "RegistryClient":
 
 def _settings(registry: Registry) -> dict[str, Any]:
     """Who asks decides when to ask again, so the client repeats nothing itself."""
-    found: dict[str, Any] = {"url": ",".join(registry.urls), "timeout": registry.timeout, "max.retries": 0}
+    settings: dict[str, Any] = {"url": ",".join(registry.urls), "timeout": registry.timeout, "max.retries": 0}
     files = {"ca": registry.ca, "certificate": registry.certificate, "key": registry.key}
-    found |= {f"ssl.{name}.location": path for name, path in files.items() if path is not None}
+    settings |= {f"ssl.{name}.location": path for name, path in files.items() if path is not None}
     if registry.username is not None:
-        found["basic.auth.user.info"] = f"{registry.username}:{registry.password or ''}"
+        settings["basic.auth.user.info"] = f"{registry.username}:{registry.password or ''}"
     if registry.token is not None:
-        found |= {"bearer.auth.credentials.source": "STATIC_TOKEN", "bearer.auth.token": registry.token}
-        found["bearer.auth.logical.cluster"] = ""  # demanded by the client, and sent as an empty header
-    return found if registry.oauth is None else found | _oauth(registry.oauth)
+        settings |= {"bearer.auth.credentials.source": "STATIC_TOKEN", "bearer.auth.token": registry.token}
+        settings["bearer.auth.logical.cluster"] = ""  # demanded by the client, and sent as an empty header
+    return settings if registry.oauth is None else settings | _oauth(registry.oauth)
 
 
 def _oauth(client: OAuthClient) -> dict[str, Any]:
     """The client asks for a token with the first request, and again when four fifths of its life are over."""
-    found: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "bearer.auth.credentials.source": "OAUTHBEARER",
         "bearer.auth.issuer.endpoint.url": client.token_url,
         "bearer.auth.client.id": client.client_id,
@@ -56,7 +56,9 @@ def _oauth(client: OAuthClient) -> dict[str, Any]:
         "bearer.auth.scope": client.scope,
         "bearer.auth.logical.cluster": client.logical_cluster,
     }
-    return found if client.identity_pool is None else found | {"bearer.auth.identity.pool.id": client.identity_pool}
+    return (
+        settings if client.identity_pool is None else settings | {"bearer.auth.identity.pool.id": client.identity_pool}
+    )
 
 
 class RegistryClient:
@@ -69,14 +71,14 @@ class RegistryClient:
         def refused(error: Any) -> Exception:
             return UnknownId(f"the schema registry at {self._place} has no schema with id {id}")
 
-        found = self._asked(lambda: self._schema(id, FORMS.get(kind)), refused)
-        if (found.schema_type or "AVRO") != kind:
-            raise UnknownId(f"schema id {id} is {found.schema_type or 'AVRO'}, not {kind}")
+        answer = self._asked(lambda: self._schema(id, FORMS.get(kind)), refused)
+        if (answer.schema_type or "AVRO") != kind:
+            raise UnknownId(f"schema id {id} is {answer.schema_type or 'AVRO'}, not {kind}")
         if kind == "PROTOBUF":
-            return self._asked(lambda: protobuf.bundled(self._client, found), refused)
-        if found.references and kind == "AVRO":
-            return self._bundled(id, found)
-        return str(found.schema_str)
+            return self._asked(lambda: protobuf.bundled(self._client, answer), refused)
+        if answer.references and kind == "AVRO":
+            return self._bundled(id, answer)
+        return str(answer.schema_str)
 
     def _bundled(self, id: SchemaKey, schema: Any) -> str:
         """Raises UnknownId and Unavailable."""
@@ -107,10 +109,10 @@ class RegistryClient:
     def versions(self, subject: str) -> list[int]:
         """Of the schemas under the subject; none if there is no such subject. Raises Unavailable."""
         try:
-            found = self._asked(lambda: self._client.get_versions(subject), lambda error: UnknownId(subject))
+            answer = self._asked(lambda: self._client.get_versions(subject), lambda error: UnknownId(subject))
         except UnknownId:
             return []
-        return [int(each) for each in found]
+        return [int(each) for each in answer]
 
     def id(self, subject: str, schema: str, register: bool, kind: str) -> int:
         def refused(error: Any) -> Exception:
@@ -161,21 +163,21 @@ class RegistryClient:
         try:
             return request()
         except OAuthTokenError as error:
-            said = f"is not asked: the token endpoint gives no token ({_token_error(error)})"
+            text = f"is not asked: the token endpoint gives no token ({_token_error(error)})"
         except SchemaRegistryError as error:
             if error.http_status_code in (NOT_FOUND, INCOMPATIBLE, INVALID):
                 raise refused(error) from None
-            said = f"answers with HTTP {error.http_status_code} ({_short(error.error_message)})"
+            text = f"answers with HTTP {error.http_status_code} ({_short(error.error_message)})"
         except Exception as error:  # the HTTP library's, whichever it is
-            said = f"does not answer ({_short(error) or type(error).__name__})"
-        raise Unavailable(f"the schema registry at {self._place} {said}")
+            text = f"does not answer ({_short(error) or type(error).__name__})"
+        raise Unavailable(f"the schema registry at {self._place} {text}")
 
 
 CORRECT = "correct the schema, or the subject's compatibility level"
 
 
-def _short(said: object) -> str:
-    return " ".join(str(said).split())[:300]
+def _short(text: object) -> str:
+    return " ".join(str(text).split())[:300]
 
 
 def _token_error(error: Any) -> str:
@@ -184,7 +186,7 @@ def _token_error(error: Any) -> str:
 
 
 def _words(error: Any, register: bool) -> str:
-    said = _short(error.error_message)
+    text = _short(error.error_message)
     if register:
-        return f"refuses the schema: {said}; {CORRECT}"
-    return f"does not have the schema: {said}; register it, or write register: true"
+        return f"refuses the schema: {text}; {CORRECT}"
+    return f"does not have the schema: {text}; register it, or write register: true"

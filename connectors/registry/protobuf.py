@@ -17,22 +17,22 @@ def bundled(client: Any, schema: Any) -> str:
 
     from sluicegate.schemas.protobuf_schema import descriptor_set
 
-    found: dict[str, FileDescriptorProto] = {}
+    files: dict[str, FileDescriptorProto] = {}
 
     def add(each: Any, name: str) -> None:
         made = FileDescriptorProto.FromString(b64decode(each.schema_str, validate=True))
         made.name = name or made.name
         for reference in each.references or ():
-            if reference.name not in found:
+            if reference.name not in files:
                 version = client.get_version(reference.subject, reference.version, True, "serialized")
                 add(version.schema, reference.name)
-        found[made.name] = made
+        files[made.name] = made
 
     try:
         add(schema, "")
     except (Error, ValueError, DecodeError):
         return str(schema.schema_str)
-    return descriptor_set([*found.values()])
+    return descriptor_set([*files.values()])
 
 
 def split(client: Any, text: str, register: bool) -> Any:
@@ -41,7 +41,7 @@ def split(client: Any, text: str, register: bool) -> Any:
 
     from sluicegate.schemas.protobuf_schema import files
 
-    known = {each.name: each for each in files(text)}
+    known = {file.name: file for file in files(text)}
 
     def made(name: str) -> Any:
         references = []

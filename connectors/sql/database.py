@@ -207,12 +207,12 @@ class Database:
     def repeated(self, work: Callable[[Any], T]) -> T:
         """Run `work` on a driver's connection; repeat it as a whole after a retryable error."""
         with self.translated():
-            for left in range(ATTEMPTS - 1, -1, -1):
+            for remaining in range(ATTEMPTS - 1, -1, -1):
                 try:
                     with self._pool.lent() as connection:
                         return work(connection)
                 except self.product.errors as error:
-                    if not left or self.product.code(error) not in self.product.retryable:
+                    if not remaining or self.product.code(error) not in self.product.retryable:
                         raise
         raise AssertionError("the last attempt returns or raises")
 

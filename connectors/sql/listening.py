@@ -33,7 +33,7 @@ class Listener(Waiter):
                 return False
 
     def close(self) -> None:
-        held, self._held = self._held, None
-        if held is not None:
+        connection, self._held = self._held, None
+        if connection is not None:
             with suppress(psycopg.Error):
-                held.close()
+                connection.close()

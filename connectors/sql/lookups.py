@@ -26,7 +26,7 @@ def _integer(key: LookupKey) -> int | None:
 
 
 def _decimal(key: LookupKey) -> str | None:
-    return None if (found := _integer(key)) is None else str(found)
+    return None if (number := _integer(key)) is None else str(number)
 
 
 def _uuid(key: LookupKey) -> str | None:
@@ -80,8 +80,8 @@ class SqlLookups:
         return by_key(lookup, keys, rows)
 
     def _words(self, error: Exception) -> str:
-        code, said = self._product.code(error), self._product.said(error)[:300]
-        return said if code in said else f"{code} {said}"
+        code, text = self._product.code(error), self._product.said(error)[:300]
+        return text if code in text else f"{code} {text}"
 
     def _storable_page(
         self, cursor: Any, lookup: Lookup, keys: Sequence[LookupKey]
@@ -104,8 +104,8 @@ class SqlLookups:
         padded = False
         if self._product.dialect == "postgresql":
             kind = self._type(cursor, lookup)
-            given: list[Any] = [value for key in keys if (value := POSTGRESQL[kind].of(key)) is not None]
-            where, values, padded = f"{column} = any(%s::{POSTGRESQL[kind].array})", [given], kind == PADDED
+            keys_: list[Any] = [value for key in keys if (value := POSTGRESQL[kind].of(key)) is not None]
+            where, values, padded = f"{column} = any(%s::{POSTGRESQL[kind].array})", [keys_], kind == PADDED
         else:
             # MySQL finds no index for a text column that is compared with numbers.
             values = [str(key) for key in keys] if self._product.dialect == "mysql" else list(keys)

@@ -167,11 +167,11 @@ class Mysql(server.SqlServer):
             # MySQL answers the same when it requires a certificate of the user.
             certified = "" if self._target.get("ssl_cert") else " (which names no ssl_cert, should the user need one)"
             return admission.refused(self.name, self.said(error), f"the store's URL{certified}")
-        said = self.said(error)
-        if {"ssl_cert", "host"} <= self._target.keys() and CUT_OFF.search(said):
+        text = self.said(error)
+        if {"ssl_cert", "host"} <= self._target.keys() and CUT_OFF.search(text):
             place = str(self._target["host"]), int(self._target.get("port", 3306))
-            said = admission.alert(place, self._context(), _ask_for_tls) or said
-        return admission.untrusted(self.name, said, CERTIFICATES)
+            text = admission.alert(place, self._context(), _ask_for_tls) or text
+        return admission.untrusted(self.name, text, CERTIFICATES)
 
     def absent(self, error: Exception) -> str:
         return ABSENT.get(self.code(error), "")
@@ -238,7 +238,7 @@ def _weak(shown: dict[str, str]) -> Iterator[str]:
 
 def _ask_for_tls(link: socket.socket) -> None:
     """Read the server's greeting, and ask for TLS."""
-    with link.makefile("rb") as said:
-        said.read(int.from_bytes(said.read(4)[:3], "little"))
+    with link.makefile("rb") as stream:
+        stream.read(int.from_bytes(stream.read(4)[:3], "little"))
     flags = CLIENT.SSL | CLIENT.PROTOCOL_41 | CLIENT.SECURE_CONNECTION
     link.sendall(struct.pack("<I", 32 | 1 << 24) + struct.pack("<IIB23x", flags, PACKET_BYTES, 45))

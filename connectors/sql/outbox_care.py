@@ -56,8 +56,8 @@ def oldest(connection: Connection, space: Space) -> float | None:
     """When the oldest pending row was added. The first row of each lane is looked up: grouping would read all pending
     rows."""
     firsts = ", ".join(_FIRST.format(lane=lane) for lane in space.numbers(lanes(connection, space)))
-    found: float | None = connection.execute(text(_OLDEST.format(firsts=firsts))).scalar()
-    return found
+    seconds: float | None = connection.execute(text(_OLDEST.format(firsts=firsts))).scalar()
+    return seconds
 
 
 def set_lanes(connection: Connection, space: Space, count_: int) -> None:
@@ -81,13 +81,13 @@ def sweep(connection: Connection, space: Space, before: float, limit: int) -> in
         return 0
     keys = list(chosen)
     values = {"first": keys[0][0], "last": keys[-1][0]}
-    found = {(sent, low): unpacked(seqs) for sent, low, seqs in connection.execute(text(_SEQS), values)}
-    _delete(connection, [seq for key in keys for seq in found[key][: chosen[key]]], "message_attempt", "message")
-    whole = [{"at": sent, "low": low} for sent, low in keys if chosen[sent, low] == len(found[sent, low])]
+    runs_of = {(sent, low): unpacked(seqs) for sent, low, seqs in connection.execute(text(_SEQS), values)}
+    _delete(connection, [seq for key in keys for seq in runs_of[key][: chosen[key]]], "message_attempt", "message")
+    whole = [{"at": sent, "low": low} for sent, low in keys if chosen[sent, low] == len(runs_of[sent, low])]
     if whole:
         connection.execute(text(_SWEPT), whole)
     if len(whole) < len(keys):
-        (sent, low), rest = keys[-1], found[keys[-1]][chosen[keys[-1]] :]
+        (sent, low), rest = keys[-1], runs_of[keys[-1]][chosen[keys[-1]] :]
         connection.execute(text(_REST), {"at": sent, "low": low, "size": len(rest), "seqs": packed(rest)})
     return sum(chosen.values())
 
@@ -125,10 +125,10 @@ def drop(connection: Connection, space: Space, ids: Sequence[str]) -> int:
 
 
 def _drop_pending(connection: Connection, lane: int, seqs: Sequence[int]) -> Sequence[int]:
-    held = locked(connection, lane)
-    found = fetched_among(connection, _PENDING + locking(connection), seqs)
-    gone = [seq for of, seq in found if of == lane]
+    lease = locked(connection, lane)
+    rows = fetched_among(connection, _PENDING + locking(connection), seqs)
+    gone = [seq for of, seq in rows if of == lane]
     forget(connection, lane, gone)
-    if held is not None:
-        save(connection, held._replace(given=[each for each in held.given if each.seq not in set(gone)]))
+    if lease is not None:
+        save(connection, lease._replace(given=[each for each in lease.given if each.seq not in set(gone)]))
     return gone

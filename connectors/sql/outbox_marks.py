@@ -57,8 +57,8 @@ def mark(
         for lane, seqs in held_alone(connection, batch, space).items():
             settle(connection, lane, {seq: named[id] for seq, id in seqs.items() if id in named}, options, now)
         return
-    held = of_token(connection, batch.lane, batch.token)
-    numbered = {each.number: each.seq for each in held.given}
+    hold = of_token(connection, batch.lane, batch.token)
+    numbered = {each.number: each.seq for each in hold.given}
     chosen = {numbered[row.number]: named[row.id] for row in batch.rows if row.number in numbered and row.id in named}
     if not ask and all(outcome.kind == "dispatched" for outcome in chosen.values()):
         waits: Mapping[int, float | None] = {}
@@ -67,35 +67,35 @@ def mark(
         tried = {numbered[row.number]: row.attempts for row in batch.rows if row.number in numbered}
         waits = settle(connection, batch.lane, chosen, options, now, tried)
     done = {seq for seq, outcome in chosen.items() if outcome.kind != "outage"} - waits.keys()
-    given = [each._replace(until=waits.get(each.seq) or each.until) for each in held.given if each.seq not in done]
-    save(connection, held._replace(given=given))
+    kept = [each._replace(until=waits.get(each.seq) or each.until) for each in hold.given if each.seq not in done]
+    save(connection, hold._replace(given=kept))
 
 
 def _mark_all(connection: Connection, batch: LaneBatch, now: float) -> None:
     """The usual case: all were sent. The batch has every row from its first to its last number, so that no row needs to
     be looked up."""
-    held = of_token(connection, batch.lane, batch.token)
-    given = list(held.given)
-    first = bisect_left(given, batch.rows[0].number, key=attrgetter("number"))
-    end = bisect_right(given, batch.rows[-1].number, key=attrgetter("number"))
-    dispatch(connection, batch.lane, [each.seq for each in given[first:end]], now)
-    save(connection, held._replace(given=given[:first] + given[end:]))
+    hold = of_token(connection, batch.lane, batch.token)
+    kept = list(hold.given)
+    first = bisect_left(kept, batch.rows[0].number, key=attrgetter("number"))
+    end = bisect_right(kept, batch.rows[-1].number, key=attrgetter("number"))
+    dispatch(connection, batch.lane, [each.seq for each in kept[first:end]], now)
+    save(connection, hold._replace(given=kept[:first] + kept[end:]))
 
 
 def held_alone(connection: Connection, batch: LaneBatch, space: Space) -> dict[int, dict[int, str]]:
     """By lane, the seq and id of the rows that the token still holds. A pending row is always in the lane of its
     key."""
     count = lanes(connection, space)
-    found: dict[int, dict[int, str]] = {}
+    tokens: dict[int, dict[int, str]] = {}
     for row in batch.rows:
-        found.setdefault(space.lane_of(row, count), {})[row.number] = row.id
-    for lane, rows in found.items():
-        held: set[int] = set()
+        tokens.setdefault(space.lane_of(row, count), {})[row.number] = row.id
+    for lane, rows in tokens.items():
+        numbers: set[int] = set()
         for page in pages(list(rows), SEQS):
             statement = text(_HELD.format(among=among(connection, page)) + locking(connection))
-            held.update(connection.scalars(statement, {"lane": lane, "token": batch.token}))
-        found[lane] = {seq: id for seq, id in rows.items() if seq in held}
-    return found
+            numbers.update(connection.scalars(statement, {"lane": lane, "token": batch.token}))
+        tokens[lane] = {seq: id for seq, id in rows.items() if seq in numbers}
+    return tokens
 
 
 def settle(
@@ -153,13 +153,15 @@ def _fail(
     tries = dict(fetched_among(connection, _TRIES, list(outcomes)))
     attempts = {seq: before[seq] + 1 for seq in outcomes}
     errors = {seq: outcome.error.encode(errors="replace") for seq, outcome in outcomes.items()}
-    said = {seq: verdict(options, outcome.kind, attempts[seq]) for seq, outcome in outcomes.items()}
+    verdicts = {seq: verdict(options, outcome.kind, attempts[seq]) for seq, outcome in outcomes.items()}
     history = [
-        {"seq": seq, "number": tries.get(seq, 0) + 1, "now": now, "outcome": said[seq], "error": errors[seq]}
+        {"seq": seq, "number": tries.get(seq, 0) + 1, "now": now, "outcome": verdicts[seq], "error": errors[seq]}
         for seq in outcomes
     ]
     connection.execute(text(_TRIED), history)
-    waits = {seq: now + options.pause(attempts[seq]).total_seconds() for seq in outcomes if said[seq] == "transient"}
+    waits = {
+        seq: now + options.pause(attempts[seq]).total_seconds() for seq in outcomes if verdicts[seq] == "transient"
+    }
     if dead := [seq for seq in outcomes if seq not in waits]:
         forget(connection, lane, dead)
         buried = [{"seq": seq, "lane": lane, "attempts": attempts[seq], "reason": errors[seq]} for seq in dead]

@@ -90,15 +90,15 @@ def lanes_name(space: Space) -> str:
 def _lanes(connection: Connection, locks: dict[str, str], space: Space) -> int:
     if lock := locks.get(connection.dialect.name):
         connection.execute(text(lock)).all()
-    found = connection.execute(text(_COUNT), {"name": lanes_name(space)}).scalar()
-    return LANES if found is None else int(found)
+    count = connection.execute(text(_COUNT), {"name": lanes_name(space)}).scalar()
+    return LANES if count is None else int(count)
 
 
 def _write_at_once(
     connection: Connection, messages: Sequence[OutboxMessage], lanes: int, now: float, space: Space
 ) -> None:
     driver: Any = connection.connection.driver_connection
-    columns = [list(column) for column in zip(*(_columns(each, space) for each in messages), strict=True)]
+    columns = [list(column) for column in zip(*(_columns(message, space) for message in messages), strict=True)]
     driver.execute(_AT_ONCE, ([space.lane_of(message, lanes) for message in messages], *columns, now))
 
 
@@ -108,7 +108,7 @@ def _write_new(connection: Connection, messages: Sequence[OutboxMessage], lanes:
         before = connection.execute(text(_LAST)).scalar()
         try:
             with connection.begin_nested():
-                rows = [dict(zip(_COLUMNS, (*_columns(each, space), now), strict=True)) for each in messages]
+                rows = [dict(zip(_COLUMNS, (*_columns(message, space), now), strict=True)) for message in messages]
                 connection.execute(text(_ADD), rows)
         except IntegrityError:
             known = seqs_of(connection, [message.id for message in messages], space)
@@ -120,8 +120,8 @@ def _write_new(connection: Connection, messages: Sequence[OutboxMessage], lanes:
         connection.execute(
             text(ADD_PENDING),
             [
-                {"lane": space.lane_of(each, lanes), "seq": added[space.prefix + each.id], "attempts": 0}
-                for each in messages
+                {"lane": space.lane_of(message, lanes), "seq": added[space.prefix + message.id], "attempts": 0}
+                for message in messages
             ],
         )
         return
@@ -137,22 +137,22 @@ def _columns(message: OutboxMessage, space: Space) -> Sequence[object]:
 
 def seqs_of(connection: Connection, ids: Sequence[str], space: Space) -> dict[str, int]:
     """The numbers of the messages that are there, by id."""
-    found: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     for page in pages(ids, PAGE):
         names = {f"id{number}": space.prefix + id for number, id in enumerate(page)}
         marks = ", ".join(f":{name}" for name in names)
         wanted = text(f"select id, seq from sluicegate_message where id in ({marks})")  # nosec B608
         for id, seq in connection.execute(wanted, names):
-            found[plain(id).removeprefix(space.prefix)] = seq
-    return found
+            numbers[plain(id).removeprefix(space.prefix)] = seq
+    return numbers
 
 
 def fetched(connection: Connection, statement: str) -> Sequence[Any]:
     """The rows of a statement without parameters. PostgreSQL sends them in its binary format."""
     if connection.dialect.name == "postgresql":
         driver: Any = connection.connection.driver_connection
-        found: Sequence[Any] = driver.execute(statement.encode(), binary=True).fetchall()
-        return found
+        rows: Sequence[Any] = driver.execute(statement.encode(), binary=True).fetchall()
+        return rows
     return connection.exec_driver_sql(statement).fetchall()
 
 

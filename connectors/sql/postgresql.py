@@ -74,11 +74,11 @@ def _resolved(url: str) -> dict[str, str]:
     link = pq.PGconn.connect_start(make_conninfo(url, **NOWHERE).encode())
     try:
         known = {option.keyword.decode(): (option.val or b"").decode(errors="replace") for option in link.info}
-        said = link.error_message.decode(errors="replace").strip()
+        text = link.error_message.decode(errors="replace").strip()
     finally:
         link.finish()
-    if known["target_session_attrs"] != NOWHERE["target_session_attrs"] or "target_session_attrs" not in said:
-        service = SERVICE.search(said)
+    if known["target_session_attrs"] != NOWHERE["target_session_attrs"] or "target_session_attrs" not in text:
+        service = SERVICE.search(text)
         why = f"{service[0]}; " if service else ""
         raise ConfigurationError(f"libpq cannot use the PostgreSQL URL: {why}correct its host, hostaddr or service")
     return known
@@ -238,8 +238,8 @@ class Postgresql(server.SqlServer):
 
     def refused(self, error: Exception) -> bool:
         # FATAL may follow a commit that was written: one that waits for a replica.
-        said = error.diag.severity_nonlocalized if isinstance(error, psycopg.Error) else None
-        return said == "ERROR" and not self.code(error).startswith(OUTAGES)
+        severity = error.diag.severity_nonlocalized if isinstance(error, psycopg.Error) else None
+        return severity == "ERROR" and not self.code(error).startswith(OUTAGES)
 
     def said(self, error: Exception) -> str:
         if isinstance(error, psycopg.errors._WaitTimeout):
@@ -264,8 +264,8 @@ class Postgresql(server.SqlServer):
         return nullcontext()
 
     def absent(self, error: Exception) -> str:
-        found = ABSENT.search("" if self.code(error) else self.said(error))
-        return f"create the {found[1]}, or correct the store's URL" if found else ""
+        match = ABSENT.search("" if self.code(error) else self.said(error))
+        return f"create the {match[1]}, or correct the store's URL" if match else ""
 
     def add_rows(self, db: StoreSession, insert: str, rows: Sequence[Row]) -> None:
         # 200 rows and an entry of 100 KB: 2.7 ms of CPU time here for the whole commit, 3.0 in the server.
@@ -286,7 +286,7 @@ def _greet(link: socket.socket) -> None:
 
 def judged(version: int, recovers: bool, read_only: str, fsync: str, full_pages: str, synchronous: str) -> Level:
     """The durability that these settings give."""
-    found = (
+    settings = (
         (version < LOWEST, f"version is {version // 10000}, below {LOWEST // 10000}"),
         (recovers, "the server is in recovery: a replica, not the primary"),
         (not recovers and read_only != "off", "transactions are read-only (default_transaction_read_only)"),
@@ -294,5 +294,5 @@ def judged(version: int, recovers: bool, read_only: str, fsync: str, full_pages:
         (full_pages != "on", f"full_page_writes is {full_pages}, not on"),
         (synchronous in ("off", "local"), f"synchronous_commit is {synchronous}, not on"),
     )
-    weak = tuple(text for is_weak, text in found if is_weak)
+    weak = tuple(text for is_weak, text in settings if is_weak)
     return Level("lossy" if weak else "durable", weak)

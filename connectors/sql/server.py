@@ -51,20 +51,20 @@ class Connections:
     @contextmanager
     def lent(self) -> Iterator[Any]:
         try:
-            held = self._pool.connect()
+            connection = self._pool.connect()
         except NoneFree as error:
             raise PersistenceError(
                 f"{self._name}: all {CONNECTIONS} connections were in use for {FREE_SECONDS} s"
             ) from error
         try:
-            yield held.driver_connection
+            yield connection.driver_connection
         except RolledBack:
             raise
         except BaseException:
-            held.invalidate()
+            connection.invalidate()
             raise
         finally:
-            held.close()
+            connection.close()
 
     def forget(self) -> None:
         """After an outage of the server all connections are broken, not only the one that failed."""

@@ -103,8 +103,8 @@ class Sqlite(Product):
 
     def code(self, error: Exception) -> str:
         """SQLite has no code of its own for a missing table or savepoint: part of the error's text serves."""
-        said = str(error)
-        named = (each for each in (self.no_table, *self.ended) if each in said)
+        text = str(error)
+        named = (each for each in (self.no_table, *self.ended) if each in text)
         return next(named, getattr(error, "sqlite_errorname", "of the driver"))
 
     def outage(self, error: Exception, connection: sqlite3.Connection) -> bool:
@@ -217,10 +217,10 @@ class File:
 
 def _identity(path: Path) -> tuple[int, int] | None:
     try:
-        found = path.stat()
+        facts = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return facts.st_dev, facts.st_ino
 
 
 def _opened(path: Path, create: bool) -> sqlite3.Connection:
@@ -257,13 +257,13 @@ def _use_wal(db: sqlite3.Connection) -> None:
 
 def judged(journal: str, synchronous: int, kind: str | None) -> Level:
     """The durability that these settings give; `kind` is the type of the file system, None when it is unknown."""
-    found = (
+    problems = (
         (journal != "wal", f"journal_mode is {journal}, not wal"),
         (synchronous < FULL, f"synchronous is {synchronous}, below {FULL} (full)"),
         (kind in NETWORK | CLUSTER, f"the file is on {kind}, a network file system: WAL needs a local disk"),
         (kind in VOLATILE, f"the file is on {kind}, which a restart of the machine empties"),
     )
-    if weak := tuple(text for is_weak, text in found if is_weak):
+    if weak := tuple(text for is_weak, text in problems if is_weak):
         return Level("lossy", weak)
     return Level("durable", () if kind else ("the type of the file system is unknown",))
 
@@ -275,6 +275,6 @@ def filesystem(path: Path, mounts: Path = Path("/proc/self/mounts")) -> str | No
     except OSError:
         return None
     folders = {str(folder) for folder in path.resolve().parents}
-    found = [(line.split(" ")[1].replace("\\040", " "), line.split(" ")[2]) for line in lines]
-    held = [(len(folder), at, kind) for at, (folder, kind) in enumerate(found) if folder in folders]
-    return max(held)[2] if held else None
+    mounted = [(line.split(" ")[1].replace("\\040", " "), line.split(" ")[2]) for line in lines]
+    parents = [(len(folder), at, kind) for at, (folder, kind) in enumerate(mounted) if folder in folders]
+    return max(parents)[2] if parents else None

@@ -66,10 +66,10 @@ class SqlStore:
     @property
     def incarnation(self) -> str:
         """Raises SystemNotReady before the first `migrate`."""
-        found = self._database.ask(statements.INCARNATION)
-        if not found:
+        rows = self._database.ask(statements.INCARNATION)
+        if not rows:
             raise SystemNotReady("the store's data have no name yet: run `sluicegate migrate`")
-        return _text(found[0][0])
+        return _text(rows[0][0])
 
     @cached_property
     def _transactions(self) -> "TransactionRunner":
@@ -152,8 +152,8 @@ class SqlStore:
     def commit_with(self, claim: Claim, work: Callable[[Any], Changes]) -> Claim:
         def hold(db: StoreSession) -> None:
             """Nobody else claims or commits until our transaction ends."""
-            held = statements.HELD + self._product.locking
-            if not db.rows(held, (_key(claim.partition), claim.token, claim.version)):
+            statement = statements.HELD + self._product.locking
+            if not db.rows(statement, (_key(claim.partition), claim.token, claim.version)):
                 raise _fenced(claim)
 
         def write(db: StoreSession, changes: Changes) -> Claim:
@@ -182,14 +182,14 @@ class SqlStore:
 
     def pending(self, partition: Partition, after: int, limit: int) -> Sequence[OutboxRow]:
         with self._database.translated():
-            found = self._database.ask(statements.UNSENT, (_key(partition), after, limit))
-            return [_row(message) for (message,) in found]
+            rows = self._database.ask(statements.UNSENT, (_key(partition), after, limit))
+            return [_row(message) for (message,) in rows]
 
     def dead(self, partition: Partition, limit: int) -> Sequence[tuple[OutboxRow, DeadRow]]:
         with self._database.translated():
-            found = self._database.ask(statements.DEAD_ROWS, (_key(partition), limit))
+            rows = self._database.ask(statements.DEAD_ROWS, (_key(partition), limit))
             return [
-                (_row(message), DeadRow(number, _text(reason), attempts)) for number, reason, attempts, message in found
+                (_row(message), DeadRow(number, _text(reason), attempts)) for number, reason, attempts, message in rows
             ]
 
     def clear_crash_mark(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
@@ -198,9 +198,9 @@ class SqlStore:
         def work(db: StoreSession) -> None:
             for mark, owner in db.rows(statements.TRYING + self._product.locking, (key,)):
                 trying = None if mark is None else _trying(mark)
-                left = remaining(trying, processes)
-                if left != trying or _text(owner) == token:
-                    db.run(statements.SET_TRYING, (None if left is None else _encode(left), key))
+                rest = remaining(trying, processes)
+                if rest != trying or _text(owner) == token:
+                    db.run(statements.SET_TRYING, (None if rest is None else _encode(rest), key))
 
         self._database.run(work, self._product.begin)
 
@@ -221,10 +221,10 @@ class SqlStore:
         key = _key(partition)
 
         def work(db: StoreSession) -> PartitionView | None:
-            found = db.rows(statements.CLAIM, (key,))
-            if not found:
+            rows = db.rows(statements.CLAIM, (key,))
+            if not rows:
                 return None
-            claim = _claim(partition, found[0], self._product.now(db.rows))
+            claim = _claim(partition, rows[0], self._product.now(db.rows))
             entries = [entry for (entry,) in db.rows(statements.ENTRIES, (key, claim.first, claim.last))]
             counts = (db.rows(count, (key,))[0][0] for count in (statements.COUNT_UNSENT, statements.COUNT_DEAD))
             return PartitionView(claim, entries, *counts)
@@ -232,10 +232,8 @@ class SqlStore:
         return self._database.run(work, self._product.begin_reading)
 
     def partitions(self, app: str) -> Sequence[Partition]:
-        found = self._database.ask(statements.PARTITIONS, (app,))
-        return sorted(
-            Partition(_text(name), _text(agent), _text(topic), number) for name, agent, topic, number in found
-        )
+        rows = self._database.ask(statements.PARTITIONS, (app,))
+        return sorted(Partition(_text(name), _text(agent), _text(topic), number) for name, agent, topic, number in rows)
 
     def apps(self) -> Sequence[str]:
         return sorted(_text(name) for (name,) in self._database.ask(statements.APPS))
@@ -273,7 +271,7 @@ class SqlStore:
         """In the order of ids, so that two workers do not deadlock."""
         for cancels in pages(sorted(id.hex for id in changes.cancels), timeout_rows.PAGE):
             db.run(timeout_rows.dropping(len(cancels)), (app, *cancels))
-        rows = sorted((timeout_rows.values(each, app) for each in changes.timeouts), key=itemgetter(0))
+        rows = sorted((timeout_rows.values(timeout, app) for timeout in changes.timeouts), key=itemgetter(0))
         for timeouts in pages(rows, timeout_rows.PAGE):
             self._product.add_missing(db, timeout_rows.ADD, timeouts)
 

@@ -85,22 +85,22 @@ def answering(clause: Clause, reader: ReaderOf) -> Evaluate:
     return answer
 
 
-def answered(name: str, found: object) -> bool:
+def answered(name: str, answer: object) -> bool:
     """The answer of a condition. Raises ClauseFailed for what is neither true nor false."""
-    if found is True or found is False:
-        return bool(found)
+    if answer is True or answer is False:
+        return bool(answer)
     raise ClauseFailed(name, "the expression gives neither true nor false")
 
 
 def computed(lets: Sequence[Let], names: Iterable[str]) -> dict[str, Clause]:
     """The computed fields among the names, with those that they are computed from, in the order of the file. Raises
     ConfigurationError."""
-    found = {each.name: clause(f"let.{each.name}", each.expression) for each in lets}
+    clauses = {let.name: clause(f"let.{let.name}", let.expression) for let in lets}
     wanted = set(names)
-    for name in reversed(found):
+    for name in reversed(clauses):
         if name in wanted:
-            wanted |= roots(found[name].node)
-    return {name: each for name, each in found.items() if name in wanted}
+            wanted |= roots(clauses[name].node)
+    return {name: let for name, let in clauses.items() if name in wanted}
 
 
 class Fields:
@@ -146,24 +146,24 @@ class Fields:
         if not self.decodes:
             return Seen(self._blank, record, {})
         try:
-            found = self._decode(value)
+            message = self._decode(value)
         except msgspec.ValidationError:
             self._valid(value)
-            found = self._blank
+            message = self._blank
         if value.count(b"[") + value.count(b"{") > DEEPEST:
-            self._bound(found)
-        return found if self.plain else Seen(found, record, {})
+            self._bound(message)
+        return message if self.plain else Seen(message, record, {})
 
     def in_group(self, record: Record, value: bytes, group: Mapping[str, Any]) -> Any:
         """As `read`, with the values of the record's group. The value is known to be one of the format."""
         if not self._paths:
             return Seen(None, record, {}, group)
-        found = self.read(record, value)
-        return found if self.plain else replace(found, group=group)
+        message = self.read(record, value)
+        return message if self.plain else replace(message, group=group)
 
-    def _bound(self, found: Any) -> None:
+    def _bound(self, field: Any) -> None:
         for name, *inside in self._paths:
-            value = self._getters[name](found)
+            value = self._getters[name](field)
             if deep(walk(value, ".".join(inside)) if inside else value):
                 raise msgspec.DecodeError(f"is nested deeper than {DEEPEST} levels")
 
@@ -192,7 +192,7 @@ class Where:
         where = clause("where", text)
         self._fields = Fields([where], lets, codec, opaque=opaque)
         self._answer, self.value = self._fields.function(where), self._fields.value
-        form = quick(where.node, {each.name for each in lets}) if codec.name == "json" else None
+        form = quick(where.node, {let.name for let in lets}) if codec.name == "json" else None
         self.quick = QuickAnswers(form) if form is not None else None
 
     def takes(self, record: Record, value: bytes) -> bool:
@@ -211,7 +211,7 @@ class QuickAnswers:
     __slots__ = ("_decode", "_failed", "_seen", "_test", "usable")
 
     def __init__(self, form: Quick) -> None:
-        want = wanted([Field(".".join(each.path), each.proof) for each in form.fields])
+        want = wanted([Field(".".join(field.path), field.proof) for field in form.fields])
         self._decode, self._test = want.decode, form.predicate([str(chain) for chain in want.chains])
         self._seen = self._failed = 0
         self.usable = True
@@ -256,11 +256,11 @@ def extended(text: bytes, fields: dict[str, Any]) -> bytes:
 def needed(agent: Agent) -> set[str]:
     """The computed fields of an agent that its key, reducers, `until` and `dedupe` name."""
     rule, dedupe = agent.aggregation, agent.dedupe
-    found = [dedupe.name] if dedupe is not None and dedupe.by == "field" else []
+    names = [dedupe.name] if dedupe is not None and dedupe.by == "field" else []
     if rule is not None:
-        found += [rule.key, *(each.field for each in rule.compute)]
-        found += [rule.until.field] if isinstance(rule.until, Until) else []
-    return {path.partition(".")[0] for path in found if path} & {each.name for each in agent.let}
+        names += [rule.key, *(each.field for each in rule.compute)]
+        names += [rule.until.field] if isinstance(rule.until, Until) else []
+    return {path.partition(".")[0] for path in names if path} & {each.name for each in agent.let}
 
 
 def computed_fields(clause: str, answers: Iterable[tuple[str, Evaluate | None]], seen: Any) -> dict[str, Any]:

@@ -73,7 +73,7 @@ class Ending:
 
 def over_legs(until: str) -> str:
     """The expression of a correlation as the file has it under `complete`: it names the legs without `group`."""
-    columns = sorted((each.column for each in identifiers(parse(until), (GROUP,))), reverse=True)
+    columns = sorted((identifier.column for identifier in identifiers(parse(until), (GROUP,))), reverse=True)
     for column in columns:
         until = until[: column - 1] + until[column - 1 :].removeprefix(f"{GROUP}.")
     return until
@@ -86,9 +86,9 @@ def waiting(until: str, values: Mapping[str, Any]) -> str:
     return ", ".join([*known, f"ends at {normal(node)}"])
 
 
-def with_items(held: Bags, items: list[Any]) -> Bags:
+def with_items(bags: Bags, items: list[Any]) -> Bags:
     """The bags with the items of one more record, as far as a reducer of ASKED reads them: their sizes."""
-    return [range(len(bag) + _grows(bag, item)) for bag, item in zip(held, items, strict=True)]
+    return [range(len(bag) + _grows(bag, item)) for bag, item in zip(bags, items, strict=True)]
 
 
 def _grows(bag: Any, item: Any) -> bool:

@@ -19,13 +19,13 @@ def as_read(groups: Groups, records: Sequence[Record]) -> Sequence[Record]:
     topics = groups.rule.events
     if not topics or not records or records[0].topic() not in topics:
         return records
-    found: list[Record] = []
+    kept: list[Record] = []
     for record in records:
         try:
-            found.append(_event(record))
+            kept.append(_event(record))
         except Exception as error:
             refuse(groups, record, error)
-    return found
+    return kept
 
 
 def one_as_read(rule: Rule, record: Record) -> Record:
@@ -37,6 +37,6 @@ def one_as_read(rule: Rule, record: Record) -> Record:
 def _event(record: Record) -> Record:
     if record.error() is not None:
         return record
-    said, value = headers(record), record.value()
-    document = cloud_events.document(value, said)
-    return record if document is value else RecordView(record, document, cloud_events.read_headers(said))
+    pairs, value = headers(record), record.value()
+    document = cloud_events.document(value, pairs)
+    return record if document is value else RecordView(record, document, cloud_events.read_headers(pairs))

@@ -21,11 +21,11 @@ def framed(records: Sequence[Record]) -> Sequence[Record]:
 
 def _id(record: Record) -> bytes:
     """Empty without one. Of several headers the last one counts, as in Kafka's own clients."""
-    found = next((value for name, value in reversed(headers(record)) if name == HEADER), None)
-    return found if found and len(found) >= LENGTHS.get(found[0], len(found) + 1) else b""
+    content = next((value for name, value in reversed(headers(record)) if name == HEADER), None)
+    return content if content and len(content) >= LENGTHS.get(content[0], len(content) + 1) else b""
 
 
 def _framed(record: Record, id: bytes) -> Record:
     value = record.value()
-    others = [each for each in headers(record) if each[0] != HEADER] if id else record.headers()
+    others = [header for header in headers(record) if header[0] != HEADER] if id else record.headers()
     return RecordView(record, None if value is None else id + value, others)

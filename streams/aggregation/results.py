@@ -77,8 +77,8 @@ class Results:
     def __init__(self, agent: Agent) -> None:
         """Raises ConfigurationError."""
         self.having = of_result(clause("having", agent.having)) if agent.having else None
-        chosen = agent.routes or any(each.select for each in agent.outputs)
-        self.routes = [route(each, of_result) for each in agent.outputs] if chosen else None
+        chosen = agent.routes or any(output.select for output in agent.outputs)
+        self.routes = [route(output, of_result) for output in agent.outputs] if chosen else None
         self._drops, self._stops = agent.unrouted == "drop", agent.on_error.expression == "stop"
 
     def events(
@@ -126,7 +126,7 @@ class Results:
 def results(agent: Agent) -> Results | None:
     """Compile. None: each result goes as a whole to the only destination, or to the handler. Raises
     ConfigurationError."""
-    if not agent.grouped or not (agent.having or agent.routes or any(each.select for each in agent.outputs)):
+    if not agent.grouped or not (agent.having or agent.routes or any(output.select for output in agent.outputs)):
         return None
     return Results(agent)
 
@@ -170,9 +170,9 @@ def taking(routes: Sequence[Route], seen: Any, outcomes: Counter[tuple[str, str]
 
 
 def _holds(name: str, answer: Callable[[Any], Any], seen: Any, outcomes: Counter[tuple[str, str]]) -> bool:
-    found = answered(name, answer(seen))
-    outcomes[name, "true" if found else "false"] += 1
-    return found
+    holds = answered(name, answer(seen))
+    outcomes[name, "true" if holds else "false"] += 1
+    return holds
 
 
 def _selected(route: Route, result: ResultFields) -> ResultFields:

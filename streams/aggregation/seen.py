@@ -77,17 +77,17 @@ class KnownIds:
 
     def slice(self, queue: deque[bytes], budget: int, now: float) -> list[SeenIds]:
         """Take about `budget` bytes of ids from the queue: those that are still known, with their times."""
-        found: list[SeenIds] = []
+        oldest: list[SeenIds] = []
         while queue and budget > 0:
             identity = queue.popleft()
             at = self._at.get(identity)
             if at is None or now - at >= self.horizon:
                 continue
-            if not found or found[-1][0] != at:
-                found.append((at, []))
-            found[-1][1].append(identity)
+            if not oldest or oldest[-1][0] != at:
+                oldest.append((at, []))
+            oldest[-1][1].append(identity)
             budget -= len(identity) + LOGGED
-        return found
+        return oldest
 
     def replay(self, batches: Iterable[SeenIds], source: str) -> None:
         """Apply one changelog entry. `settle` follows the last one."""

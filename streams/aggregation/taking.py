@@ -48,10 +48,10 @@ def _answers(groups: Groups, where: Where, records: Sequence[Record]) -> list[bo
 def _quickly(groups: Groups, where: Where, quick: QuickAnswers, records: Sequence[Record]) -> list[bool | None]:
     """A record that the quick form cannot judge is asked exactly; the others go through one loop in C."""
     answers: list[bool | None] = []
-    failed, found = 0, quick.of(_sized(records, groups.rule.max_record_bytes))
+    failed, passed = 0, quick.of(_sized(records, groups.rule.max_record_bytes))
     while len(answers) < len(records):
         try:
-            answers.extend(found)
+            answers.extend(passed)
         except Exception:
             failed += 1
             answers.append(_takes(groups, where, records[len(answers)]))

@@ -57,9 +57,9 @@ def made(
         raise ConfigurationError(f"{place}: agent {name}: a value {error}") from error
 
 
-def known(place: CodePlace, what: str, given: Iterable[str], words: Iterable[str]) -> None:
+def known(place: CodePlace, what: str, names: Iterable[str], words: Iterable[str]) -> None:
     """Raises ConfigurationError for the first keyword that is none of these."""
-    for word in given:
+    for word in names:
         if word not in words:
             from sluicegate.streams.hints import did_you_mean
 
@@ -68,13 +68,13 @@ def known(place: CodePlace, what: str, given: Iterable[str], words: Iterable[str
 
 
 def _tree(function: HandlerFunction | None, keys: FileKeys, of: values.OfFunction) -> values.DocumentTree:
-    given = {_in_file(key): value for key, value in keys.items() if value is not None}
-    groups = {key: given.pop(key) for key in AggregateKeys.__annotations__ if key in given}
+    set_ = {_in_file(key): value for key, value in keys.items() if value is not None}
+    groups = {key: set_.pop(key) for key in AggregateKeys.__annotations__ if key in set_}
     if function is not None and groups and (messages := listed(function)):
         groups["compute"] = {messages: "collect", **groups.get("compute", {})}
     if groups:
-        given["aggregate"] = groups
-    return {key: values.of_value(value, of) for key, value in given.items()}
+        set_["aggregate"] = groups
+    return {key: values.of_value(value, of) for key, value in set_.items()}
 
 
 def _in_file(word: str) -> str:

@@ -44,10 +44,10 @@ class App:
         self._places: dict[tuple[str | int, ...], CodePlace] = {(): place}
         self._folder = Path(folder)
         known(place, f"app {name}", keys, AppKeys.__annotations__)
-        given = {"app": name, "store": store, "kafka": kafka, **keys}
+        document = {"app": name, "store": store, "kafka": kafka, **keys}
         try:
             self._top = {
-                key: values.of_value(each, _no_function(key)) for key, each in given.items() if each is not None
+                key: values.of_value(each, _no_function(key)) for key, each in document.items() if each is not None
             }
         except values.Unsayable as error:
             raise ConfigurationError(f"{place}: app {name}: a value {error}") from error
@@ -67,14 +67,14 @@ class App:
             raise ConfigurationError(f"{source} is text, and no path; write App.from_yaml(Path({source!r}))")
         tree, places = read(source, name, os.environ, Path(folder))
         agents = tree.pop("agents", None) or {}
-        if not isinstance(agents, dict) or not all(isinstance(each, dict) for each in agents.values()):
+        if not isinstance(agents, dict) or not all(isinstance(agent, dict) for agent in agents.values()):
             raise ConfigurationError(
                 f"{name}: agents: is not a mapping of agents; write their names, and below their keys"
             )
         app = cls.__new__(cls)
         app._functions, app._top, app._places, app._folder = {}, tree, dict(places), Path(folder)
         app._agents = {
-            each: Agent(each, None, MappingProxyType(keys), places["agents", each]) for each, keys in agents.items()
+            agent: Agent(agent, None, MappingProxyType(keys), places["agents", agent]) for agent, keys in agents.items()
         }
         return app
 
@@ -123,10 +123,10 @@ class App:
     def check(self) -> "tuple[Problem, ...]":
         """The warnings of `sluicegate check`: what is unsafe, and variables that are not set. Raises ConfigurationError
         with every problem, one a line."""
-        found = self._judged(tolerant=True)
-        if found.problems:
-            raise ConfigurationError("\n".join(map(str, found.problems)))
-        return (*found.warnings, *found.unset)
+        judged = self._judged(tolerant=True)
+        if judged.problems:
+            raise ConfigurationError("\n".join(map(str, judged.problems)))
+        return (*judged.warnings, *judged.unset)
 
     def test_driver(
         self,
@@ -232,18 +232,18 @@ class App:
         from sluicegate.streams.cli.run import start
         from sluicegate.streams.config.secrets import rotated
 
-        found = self._judged(tolerant=False)
-        problems = [*found.problems, *self._unimportable()]
+        judged = self._judged(tolerant=False)
+        problems = [*judged.problems, *self._unimportable()]
         for problem in problems:
             complain(str(problem))
-        if found.app is None or problems:
+        if judged.app is None or problems:
             return USAGE
 
         def again(app: Any) -> Any:
             now = self._judged(tolerant=False).app
             return app if now is None else rotated(app, now)
 
-        return start(found.app, agents, workers, log_level, again, leave=leave)
+        return start(judged.app, agents, workers, log_level, again, leave=leave)
 
 
 App.__doc__ = f"{App.__doc__}{AppKeys.__doc__}"

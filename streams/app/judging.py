@@ -26,52 +26,52 @@ def judged(
     and its file cannot differ."""
     of_app = places[()]
     try:
-        found = document.parse(text.as_yaml(tree), environ, folder)
+        parsed = document.parse(text.as_yaml(tree), environ, folder)
     except (Unreadable, yaml.YAMLError) as error:
         hint = getattr(error, "hint", "write text that YAML can hold")
         return Loaded(None, (Problem(of_app.file, of_app.line, of_app.column, "", str(error), hint),), (), ())
-    return judge(_placed(found, tree, places), of_app.file, folder, tolerant)
+    return judge(_placed(parsed, tree, places), of_app.file, folder, tolerant)
 
 
-def _placed(found: FileDocument, tree: DocumentTree, places: CodePlaces) -> FileDocument:
+def _placed(parsed: FileDocument, tree: DocumentTree, places: CodePlaces) -> FileDocument:
     known = {**dict.fromkeys(_steps(tree), places[()]), **places}
-    found.texts = {}
-    found.places = {path: (place.line, place.column) for path, place in known.items()}
-    found.files = {path: place.file for path, place in known.items()}
-    found.findings = [(finding, _nearest(found, finding.path)) for finding, _ in found.findings]
-    return found
+    parsed.texts = {}
+    parsed.places = {path: (place.line, place.column) for path, place in known.items()}
+    parsed.files = {path: place.file for path, place in known.items()}
+    parsed.findings = [(finding, _nearest(parsed, finding.path)) for finding, _ in parsed.findings]
+    return parsed
 
 
 def _steps(tree: DocumentTree) -> list[Path]:
     """The tests and their steps: a failed step is reported with its place."""
     tests = tree.get("tests")
-    found: list[Path] = []
+    paths: list[Path] = []
     for name, steps in tests.items() if isinstance(tests, dict) else ():
-        found.append(("tests", name))
-        found += [("tests", name, number) for number in range(len(steps) if isinstance(steps, list) else 0)]
-    return found
+        paths.append(("tests", name))
+        paths += [("tests", name, number) for number in range(len(steps) if isinstance(steps, list) else 0)]
+    return paths
 
 
-def _nearest(found: FileDocument, path: Path) -> document.LineColumn:
-    while path not in found.places:
+def _nearest(parsed: FileDocument, path: Path) -> document.LineColumn:
+    while path not in parsed.places:
         path = path[:-1]
-    return found.places[path]
+    return parsed.places[path]
 
 
 def read(source: str, name: str, environ: Mapping[str, str], folder: FilePath) -> tuple[DocumentTree, CodePlaces]:
     """The document of a YAML text, and the places of its keys. Raises ConfigurationError."""
     try:
-        found = document.parse(source, environ, folder)
+        parsed = document.parse(source, environ, folder)
     except Unreadable as error:
         raise ConfigurationError(str(Problem(name, *error.place, "", error.message, error.hint))) from error
-    if found.findings:
-        problems = [Problem(name, *place, dotted(f.path), f.message, f.hint) for f, place in found.findings]
+    if parsed.findings:
+        problems = [Problem(name, *place, dotted(f.path), f.message, f.hint) for f, place in parsed.findings]
         raise ConfigurationError("\n".join(map(str, problems)))
-    tree = {} if found.tree is None else text.of_yaml(source)
+    tree = {} if parsed.tree is None else text.of_yaml(source)
     if not isinstance(tree, dict):
         what = Problem(name, 1, 1, "", "is not a mapping", "write `app: NAME` and the other keys at the top")
         raise ConfigurationError(str(what))
-    return tree, {path: CodePlace(name, *place) for path, place in {(): (1, 1), **found.places}.items()}
+    return tree, {path: CodePlace(name, *place) for path, place in {(): (1, 1), **parsed.places}.items()}
 
 
 def content(path: FilePath) -> str:

@@ -37,7 +37,9 @@ class CodePlace(NamedTuple):
 def of_caller() -> tuple[CodePlace, str]:
     """The place of the call into this package, and the folder below which its modules are found: relative paths of the
     app start there."""
-    frame = next(each for each in _frames(sys._getframe(1)) if not each.f_code.co_filename.startswith(_HERE + os.sep))
+    frame = next(
+        frame for frame in _frames(sys._getframe(1)) if not frame.f_code.co_filename.startswith(_HERE + os.sep)
+    )
     file, module = frame.f_globals.get("__file__"), str(frame.f_globals.get("__name__"))
     place = CodePlace(short(frame.f_code.co_filename), frame.f_lineno)
     if file is None:
@@ -107,8 +109,8 @@ def unimportable(function: HandlerFunction, path: str, folder: str) -> tuple[str
             where = f"{_main()}.py" if _main() else "an interactive session"
             return f"worker processes cannot import {where}", "put the function into a module, such as shop.py"
         return "worker processes find only functions at the top of a module", "move it there"
-    found = getattr(sys.modules[function.__module__], name, None)
-    if found is None:
+    named = getattr(sys.modules[function.__module__], name, None)
+    if named is None:
         return f"{path} does not exist any more", "keep the function under its own name"
     if module in sys.modules:
         return None

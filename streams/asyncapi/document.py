@@ -26,12 +26,12 @@ class _Operation(NamedTuple):
 def document(app: App, version: str) -> dict[str, Any]:
     """The document of the app, whose own version is `version`; ready for JSON. Raises ValueError for an Avro output
     without a schema."""
-    operations = [each for agent in app.agents for each in _operations(agent)]
+    operations = [operation for agent in app.agents for operation in _operations(agent)]
     servers = _servers(app)
     channels: dict[str, Any] = {}
-    for each in operations:
-        known = channels.setdefault(each.topic, {"address": each.topic, "messages": {}})
-        known["messages"][each.name] = {"$ref": f"#/components/messages/{each.name}"}
+    for operation in operations:
+        known = channels.setdefault(operation.topic, {"address": operation.topic, "messages": {}})
+        known["messages"][operation.name] = {"$ref": f"#/components/messages/{operation.name}"}
     if servers:
         for channel in channels.values():
             channel["servers"] = [{"$ref": f"#/servers/{name}"} for name in servers]
@@ -41,8 +41,10 @@ def document(app: App, version: str) -> dict[str, Any]:
         "defaultContentType": "application/json",
         "servers": servers,
         "channels": channels,
-        "operations": {each.name: _operation(app, each) for each in operations},
-        "components": {"messages": {each.name: {"name": each.name, **each.message} for each in operations}},
+        "operations": {operation.name: _operation(app, operation) for operation in operations},
+        "components": {
+            "messages": {operation.name: {"name": operation.name, **operation.message} for operation in operations}
+        },
     }
     return {name: value for name, value in made.items() if value}
 

@@ -115,8 +115,8 @@ def _payload(agent: Agent, to: Destination) -> JsonObject | None:
 
 
 def _selected(expression: str, name: str, known: JsonObject) -> JsonObject:
-    found: JsonObject = {} if expression else known.get(name, {})
-    return found
+    field: JsonObject = {} if expression else known.get(name, {})
+    return field
 
 
 def _fields(agent: Agent) -> JsonObject:

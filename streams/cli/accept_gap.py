@@ -68,10 +68,10 @@ def accept_gap(
         _ask(chosen, forget, yes)
         done = []
         for name, partition, look, gap in chosen:
-            found = accepting.accept(store, agent, partition, look, person(why, by), forget, reported) or gap
-            done.append(_document(name, found))
+            accepted = accepting.accept(store, agent, partition, look, person(why, by), forget, reported) or gap
+            done.append(_document(name, accepted))
             if not json:
-                print(f"{name}: {found.error.code} is accepted: {found.text}")
+                print(f"{name}: {accepted.error.code} is accepted: {accepted.text}")
         for name, partition in [] if all else lacking:
             accepting.tell(store, partition, person(why, by))
             complain(f"sluicegate: {name} {NO_GAP}")
@@ -110,8 +110,8 @@ def _ask(chosen: Sequence[Chosen], forget: bool, yes: bool) -> None:
         with _naming(each.name):
             accepting.insist(each.gap, forget)
     if chosen:
-        found = "; ".join(f"{each.name}: {each.gap.error.code}: {each.gap.error}; {each.gap.text}" for each in chosen)
-        confirm(f"{found}. Accept that?", yes)
+        listed = "; ".join(f"{each.name}: {each.gap.error.code}: {each.gap.error}; {each.gap.text}" for each in chosen)
+        confirm(f"{listed}. Accept that?", yes)
 
 
 @contextmanager
@@ -131,14 +131,14 @@ def _place(agent: Agent, text: str) -> tuple[str, int]:
     return topic, int(number)
 
 
-def _document(place: str, found: "Gap") -> dict[str, object]:
-    groups, items = found.forgets
+def _document(place: str, gap: "Gap") -> dict[str, object]:
+    groups, items = gap.forgets
     return {
         "place": place,
-        "code": found.error.code,
-        "error": str(found.error),
-        "offset": found.offset,
-        "era": found.era,
-        "groups_forgotten": None if found.unreadable else len(groups),
-        "items_forgotten": None if found.unreadable else len(items),
+        "code": gap.error.code,
+        "error": str(gap.error),
+        "offset": gap.offset,
+        "era": gap.era,
+        "groups_forgotten": None if gap.unreadable else len(groups),
+        "items_forgotten": None if gap.unreadable else len(items),
     }

@@ -27,6 +27,6 @@ def audit(
         complain(f"sluicegate: what was changed in the state of {which.name} cannot be read: {error}")
 
     with chosen(file, agent) as (app, _, store):
-        found = sorted(auditing.changes(app, store, agent, unreadable), key=lambda each: each[0].at)
-    print_list(json, "changes", [auditing.document(*each) for each in found], COLUMNS)
+        changes = sorted(auditing.changes(app, store, agent, unreadable), key=lambda each: each[0].at)
+    print_list(json, "changes", [auditing.document(*change) for change in changes], COLUMNS)
     return DONE

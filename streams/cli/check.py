@@ -39,34 +39,34 @@ def check(
     if sample is not None and not connect:
         raise ConfigurationError("--sample reads records from the brokers: write --connect, too")
     loaded = _with_spans(file, _with_store(file, _with_registry(file, load(file, os.environ, tolerant=not connect))))
-    found: list[SystemFinding] = []
+    findings: list[SystemFinding] = []
     answers: list[dict[str, Any]] | None = None
     if connect and loaded.app is not None:
         from sluicegate.streams.cli.systems import inspect
 
-        found = inspect(loaded.app)
+        findings = inspect(loaded.app)
         if sample is not None:
-            answers = _sampled(loaded.app, file, sample, found)
-    code = USAGE if loaded.problems else DONE if all(f.ok for f in found) else SYSTEM
+            answers = _sampled(loaded.app, file, sample, findings)
+    code = USAGE if loaded.problems else DONE if all(f.ok for f in findings) else SYSTEM
     if json:
         more = {} if answers is None else {"samples": answers}
-        print_json({**_document(loaded, found if connect else None, code), **more})
+        print_json({**_document(loaded, findings if connect else None, code), **more})
     else:
-        _in_words(loaded, found)
+        _in_words(loaded, findings)
         print(*in_words(answers or ()), sep="\n", end="\n" if answers else "")
     return code
 
 
-def _sampled(app: App, file: str, most: int, found: "list[SystemFinding]") -> list[dict[str, Any]]:
-    """The answers of the expressions for the newest records. Adds topics that Kafka lacks to `found`."""
+def _sampled(app: App, file: str, most: int, findings: "list[SystemFinding]") -> list[dict[str, Any]]:
+    """The answers of the expressions for the newest records. Adds topics that Kafka lacks to `findings`."""
     from sluicegate.streams.cli.finding import SystemFinding
 
-    if not any(each.ok for each in found if each.system == "kafka"):
+    if not any(finding.ok for finding in findings if finding.system == "kafka"):
         return []
     try:
         return samples(app, file, most)
     except SystemNotReady as error:
-        found.append(SystemFinding("kafka", False, f"the records of --sample cannot be read: {error}"))
+        findings.append(SystemFinding("kafka", False, f"the records of --sample cannot be read: {error}"))
         return []
 
 
@@ -120,14 +120,14 @@ def _with_spans(file: str, loaded: "Loaded") -> "Loaded":
     return loaded
 
 
-def _document(loaded: "Loaded", found: "list[SystemFinding] | None", code: int) -> dict[str, Any]:
+def _document(loaded: "Loaded", findings: "list[SystemFinding] | None", code: int) -> dict[str, Any]:
     schemas = _schemas(loaded)
     return {
         "ok": code == DONE,
         "problems": [_shown(p) for p in loaded.problems],
         "warnings": [_shown(p) for p in _warnings(loaded)],
         **({"schemas": schemas} if schemas else {}),
-        **({} if found is None else {"systems": [each._asdict() for each in found]}),
+        **({} if findings is None else {"systems": [finding._asdict() for finding in findings]}),
     }
 
 
@@ -154,7 +154,7 @@ def _warnings(loaded: "Loaded") -> "tuple[Problem, ...]":
     return sort((*loaded.warnings, *(p for p in loaded.unset if p not in loaded.problems)))
 
 
-def _in_words(loaded: "Loaded", found: "list[SystemFinding]") -> None:
+def _in_words(loaded: "Loaded", findings: "list[SystemFinding]") -> None:
     from sluicegate.streams.config import meaning
     from sluicegate.streams.config.words import changing, dispatching
 
@@ -170,8 +170,8 @@ def _in_words(loaded: "Loaded", found: "list[SystemFinding]") -> None:
         print(f"when the file changes:\n  {means}")
     if loaded.app is not None and (sends := dispatching(loaded.app)):
         print("dispatcher:", *sends, sep="\n  ")
-    for each in found:
-        line = f"{each.system}: {each.text}{'; ' + each.hint if each.hint else ''}"
-        print(line) if each.ok else complain(line)
+    for finding in findings:
+        line = f"{finding.system}: {finding.text}{'; ' + finding.hint if finding.hint else ''}"
+        print(line) if finding.ok else complain(line)
     if loaded.problems:
         complain(counted(len(loaded.problems), "problem"))

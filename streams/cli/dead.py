@@ -40,11 +40,11 @@ def ls(
 
     with chosen(file, agent) as (app, agents, store):
         seen = _look(app, agents, store, limit)
-    documents = [*map(of_row, seen.rows), *(of_letter(each, seen.retried) for each in seen.letters)]
+    documents = [*map(of_row, seen.rows), *(of_letter(letter, seen.retried) for letter in seen.letters)]
     if json:
         print_json({"dead": documents, "unreachable": seen.missing or None, "older": seen.older})
     else:
-        print_table(COLUMNS, [[_cells(each)[name] for name in FIELDS] for each in documents])
+        print_table(COLUMNS, [[_cells(document)[name] for name in FIELDS] for document in documents])
         _hint(seen)
     return SYSTEM if seen.missing else DONE
 
@@ -72,7 +72,7 @@ def show(
         print_json({**document, **more, "headers": headers})
         return DONE
     print_table(("field", "value"), {**_cells(document), **more}.items())
-    print_table(("header", "value"), [each.values() for each in headers])
+    print_table(("header", "value"), [header.values() for header in headers])
     return DONE
 
 
@@ -114,7 +114,7 @@ def retry(
         result = dead_changes.retry(
             app, agent, store, topics, rows, letters, lambda: person(why, by), again, lambda: _Waiting().wait, unproven
         )
-        result["refused"] += [id for id in ids or () if id in done and id not in {each.row.id for each in rows}]
+        result["refused"] += [id for id in ids or () if id in done and id not in {row.row.id for row in rows}]
     return _report(result, json)
 
 
@@ -132,8 +132,8 @@ def _report(result: dict[str, Any], json: bool) -> int:
                 f"sluicegate: {place} was retried before: `sluicegate audit` says when; --again sends a record once "
                 "more"
             )
-        for left in result["left_out"]:
-            complain(f"sluicegate: {left['id']} was left out: {left['why']}")
+        for letter in result["left_out"]:
+            complain(f"sluicegate: {letter['id']} was left out: {letter['why']}")
     return NOT_ACCEPTED if result["left_out"] else DONE_BEFORE if result["refused"] else DONE
 
 

@@ -57,10 +57,10 @@ def moments(kills: int, total: int, random_: Callable[[], float]) -> list[int]:
 def _show(stage: "DemoStage", total: int, seconds: float) -> None:
     from sluicegate.streams.demo import show
 
-    found = show.carriers(stage.results, stage.dead)
-    print_table(show.COLUMNS, show.rows(found), "Departure delays by carrier, in minutes")
+    carriers = show.carriers(stage.results, stage.dead)
+    print_table(show.COLUMNS, show.rows(carriers), "Departure delays by carrier, in minutes")
     print("Mean delay by carrier, in minutes\n")
-    print("\n".join(show.plot(found)), end="\n\n")
+    print("\n".join(show.plot(carriers)), end="\n\n")
     killed = f"the worker was killed {stage.killed} times and started {stage.run.starts} times"
     print(f"{total:,} flights in {seconds:.1f} s; {killed}")
 

@@ -51,8 +51,8 @@ def deploy(
     with shared_store(app) as store, rewinds(app, store, chosen) as check:
         options = DeployOptions(chosen, None, True, expect, leave, check)
         _check_migrated(store)
-        steps, found = _deployed(store, app, names, options, person(why, by), yes)
-        progress = [] if no_wait else _waited(store, app, found, None if json else _said)
+        steps, deployed = _deployed(store, app, names, options, person(why, by), yes)
+        progress = [] if no_wait else _waited(store, app, deployed, None if json else _said)
     if json:
         print_json(_document(steps, progress))
     elif not any(step.before != step.after for step in steps):
@@ -64,11 +64,11 @@ def deploy(
 
 def _names(app: App, chosen: Sequence[str] | None) -> list[str]:
     """Raises ConfigurationError for an agent that is not in the file."""
-    known = [each.name for each in app.agents]
+    known = [agent.name for agent in app.agents]
     for name in chosen or ():
         if name not in known:
             raise ConfigurationError(f"there is no agent {name!r}; the file has {', '.join(known)}")
-    return [each.name for each in app.agents if not chosen or each.name in chosen or each.rekeys in chosen]
+    return [agent.name for agent in app.agents if not chosen or agent.name in chosen or agent.rekeys in chosen]
 
 
 def _check_migrated(store: "Store") -> None:
@@ -98,14 +98,14 @@ def print_step(step: "AgentStep") -> None:
 
 
 def _waited(
-    store: "Store", app: App, found: "Catalogue", tell: "Callable[[Progress], object] | None"
+    store: "Store", app: App, deployed: "Catalogue", tell: "Callable[[Progress], object] | None"
 ) -> "list[Progress]":
     """The progress when all partitions run the new version, or after WAIT seconds."""
     from sluicegate.streams.operations.deploying import progress
 
     end = time.monotonic() + WAIT
     while True:
-        now = progress(store, app, found)
+        now = progress(store, app, deployed)
         if all(each.switched == each.partitions for each in now) or time.monotonic() >= end:
             if tell is not None:
                 for each in now:

@@ -28,17 +28,21 @@ def docs(
     """Explain a key of the file: its meaning, type, default and an example. Without KEY, list the keys."""
     from sluicegate.streams.config.reference import matching, near, references
 
-    found = [*references().values()] if key is None else matching(key)
-    if not found:
+    entries = [*references().values()] if key is None else matching(key)
+    if not entries:
         meant = " or ".join(near(key or ""))
         hint = f"did you mean {meant}?" if meant else "`sluicegate docs` lists all keys"
         raise ConfigurationError(f"{key} is no key of the file; {hint}")
     if json:
-        print_json({"keys": [_document(each) for each in found]})
-    elif len(found) == 1:
-        _print_one(found[0])
+        print_json({"keys": [_document(entry) for entry in entries]})
+    elif len(entries) == 1:
+        _print_one(entries[0])
     else:
-        own = found if key is not None else [each for each in found if each.path[0] != "kafka" or len(each.path) == 1]
+        own = (
+            entries
+            if key is not None
+            else [entry for entry in entries if entry.path[0] != "kafka" or len(entry.path) == 1]
+        )
         print_table(["key", "meaning"], [(each.name, each.description) for each in own])
     return DONE
 

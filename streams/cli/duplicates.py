@@ -21,13 +21,13 @@ def findings(
     if not deduped:
         return []
     kept = admin.retention(app.kafka, sorted({topic for _, topic in deduped}), timeout)
-    found = []
+    problems = []
     for agent, topic in deduped:
         horizon = agent.dedupe.horizon if agent.dedupe else 0.0
         places = [(topic, number) for number in range(there[topic] or 0)]
         busiest = max(ends.since(app.kafka, places, now - horizon, timeout).values(), default=0)
-        found += [outlived(agent, topic, kept[topic]), crowded(agent, topic, busiest)]
-    return found
+        problems += [outlived(agent, topic, kept[topic]), crowded(agent, topic, busiest)]
+    return problems
 
 
 def outlived(agent: Agent, topic: str, kept: float | None) -> SystemFinding:

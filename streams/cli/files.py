@@ -23,13 +23,13 @@ def loaded(file: str) -> App:
     return app_of(load(file, os.environ))
 
 
-def app_of(found: "Loaded") -> App:
+def app_of(file_: "Loaded") -> App:
     """As `loaded`, for a file that was read already."""
-    for problem in found.problems:
+    for problem in file_.problems:
         complain(str(problem))
-    if found.app is None:
+    if file_.app is None:
         raise typer.Exit(USAGE)
-    return found.app
+    return file_.app
 
 
 def read_again(file: str, app: App) -> App:
@@ -37,8 +37,8 @@ def read_again(file: str, app: App) -> App:
     from sluicegate.streams.config import load
     from sluicegate.streams.config.secrets import rotated
 
-    found = load(file, os.environ).app
-    return app if found is None else rotated(app, found)
+    fresh = load(file, os.environ).app
+    return app if fresh is None else rotated(app, fresh)
 
 
 def agent_of(app: App, name: str) -> Agent:

@@ -38,10 +38,10 @@ def ls(file: FileArgument, name: AgentName, json: AsJson = False) -> int:
     from sluicegate.streams.operations import group_changes
 
     with _opened(file, name) as (app, agent, store):
-        found = _found(app, agent, store)
+        listed = _found(app, agent, store)
     columns = _columns(agent)
     print_list(
-        json, "groups", [group_changes.document(each) for each in found], columns, [_row(each) for each in found]
+        json, "groups", [group_changes.document(each) for each in listed], columns, [_row(each) for each in listed]
     )
     return DONE
 
@@ -55,12 +55,12 @@ def show(
     from sluicegate.streams.operations import group_changes
 
     with _opened(file, name) as (app, agent, store):
-        found = [(each, plain(each.values)) for each in _named(app, agent, store, key, window)]
+        shown = [(each, plain(each.values)) for each in _named(app, agent, store, key, window)]
         columns = _columns(agent)
     if json:
-        print_json({"groups": [{**group_changes.document(each), "values": values} for each, values in found]})
+        print_json({"groups": [{**group_changes.document(each), "values": values} for each, values in shown]})
         return DONE
-    for each, values in found:
+    for each, values in shown:
         print_table(columns, [_row(each)])
         print_table(("field", "value"), [[name, str(value)] for name, value in values.items()])
     return DONE
@@ -74,11 +74,11 @@ def why(
     from sluicegate.streams.operations import group_changes, open_groups
 
     with _opened(file, name) as (app, agent, store):
-        found = [(each, open_groups.why(each, agent)) for each in _named(app, agent, store, key, window)]
+        reasons = [(each, open_groups.why(each, agent)) for each in _named(app, agent, store, key, window)]
     if json:
-        print_json({"groups": [{**group_changes.document(each), "why": words} for each, words in found]})
+        print_json({"groups": [{**group_changes.document(each), "why": words} for each, words in reasons]})
         return DONE
-    for each, words in found:
+    for each, words in reasons:
         print(f"{group_changes.where(each)}: {words}")
     return DONE
 

@@ -47,14 +47,14 @@ class BrokerTopics:
         return scan(self._kafka, parts)
 
     def since(self, starts: Mapping[TopicPartition, int]) -> Iterable[Record]:
-        found = self.bounds(list(starts))
-        return self.read({place: (max(start, found[place][0]), found[place][1]) for place, start in starts.items()})
+        bounds_ = self.bounds(list(starts))
+        return self.read({place: (max(start, bounds_[place][0]), bounds_[place][1]) for place, start in starts.items()})
 
     def newest(self, topics: Iterable[str], limit: int) -> tuple[Iterable[Record], int]:
         """The newest `limit` records of each partition, and how many older ones are left out."""
-        found = self.bounds(self.places(topics))
-        older = sum(max(0, high - low - limit) for low, high in found.values())
-        return self.read({place: (max(low, high - limit), high) for place, (low, high) in found.items()}), older
+        bounds_ = self.bounds(self.places(topics))
+        older = sum(max(0, high - low - limit) for low, high in bounds_.values())
+        return self.read({place: (max(low, high - limit), high) for place, (low, high) in bounds_.items()}), older
 
     def facts(self, group: str, topic: str, number: int) -> TopicFacts:
         """As a worker of that group reads them."""
@@ -74,9 +74,9 @@ class BrokerTopics:
                     if time.monotonic() > deadline:
                         break
                     producer.flush(0.1)
-            left = producer.flush(max(0.0, deadline - time.monotonic()))
+            unsent = producer.flush(max(0.0, deadline - time.monotonic()))
         failed = [text for outcome, text in reports if outcome != "delivered"]
-        if left or failed or len(reports) < len(rows):
+        if unsent or failed or len(reports) < len(rows):
             why = (failed or ["no answer"])[0]
             raise SystemNotReady(f"Kafka: not all is acknowledged ({why}): the same call again finishes it")
 
@@ -98,4 +98,4 @@ class Counts:
             names = [agent.name for agent in self._app.agents]
             self._letters, _ = newest_letters(self._app, topics, names, self._limit)
             self._bounds = bounds
-        return Counter((each.agent, *each.source) for each in self._letters if each.id not in retried)
+        return Counter((letter.agent, *letter.source) for letter in self._letters if letter.id not in retried)

@@ -32,8 +32,8 @@ def ls(
     if state not in (None, "pending", "dispatched", "dead"):
         raise ConfigurationError(f"--state {state}: no such state; write pending, dispatched or dead")
     with shared_store(loaded(file)) as store:
-        found = [message_document(each) for each in store.outbox.find(state, topic, limit)]
-    print_list(json, "rows", found, COLUMNS, [[each[field] for field in FIELDS] for each in found])
+        documents = [message_document(each) for each in store.outbox.find(state, topic, limit)]
+    print_list(json, "rows", documents, COLUMNS, [[document[field] for field in FIELDS] for document in documents])
     return DONE
 
 

@@ -82,4 +82,4 @@ def print_list(
     if as_json:
         print_json({name: documents})
     else:
-        print_table(columns, [each.values() for each in documents] if rows is None else rows)
+        print_table(columns, [document.values() for document in documents] if rows is None else rows)

@@ -23,8 +23,8 @@ parked = Commands("parked", "What handlers failed for good, with `then: park`: l
 @parked.command()
 def ls(file: FileArgument, name: AgentName, json: AsJson = False) -> int:
     """The parked messages and groups; claims nothing."""
-    with _opened(file, name) as (_, found):
-        print_list(json, "parked", [_document(each) for each in found], ("place", "kind", "key", ">attempts", "error"))
+    with _opened(file, name) as (_, items):
+        print_list(json, "parked", [_document(item) for item in items], ("place", "kind", "key", ">attempts", "error"))
     return DONE
 
 
@@ -41,13 +41,13 @@ def retry(
     """Let parked items go: their attempts begin anew, and their keys go on."""
     from sluicegate.streams.operations import parking
 
-    with _opened(file, name) as (store, found):
-        unknown = set(places or ()) - {_place(each) for each in found}
+    with _opened(file, name) as (store, items):
+        unknown = set(places or ()) - {_place(item) for item in items}
         if unknown:
             raise ConfigurationError(
                 f"nothing is parked at {', '.join(sorted(unknown))}; `sluicegate parked ls` lists what is"
             )
-        chosen = [each for each in found if not places or _place(each) in places]
+        chosen = [item for item in items if not places or _place(item) in places]
         for partition in sorted({each.partition for each in chosen}):
             numbers = [item.number for item in chosen if item.partition == partition]
             parking.retry(store, partition, numbers, person(why, by))

@@ -59,15 +59,15 @@ def plan(
     new = _with_newest(loaded(file))
     old = _against(against, new)
     with _asked(old, new) as (store, unknown):
-        found = _planned(old, new, agent, policy, store)
-        replays = {} if no_replay else replayed(old, new, found, store, unknown, options)
+        plans = _planned(old, new, agent, policy, store)
+        replays = {} if no_replay else replayed(old, new, plans, store, unknown, options)
     beside = of_the_file(old, new)
     if json:
-        print_json(_document(found, beside, policy, unknown, replays))
+        print_json(_document(plans, beside, policy, unknown, replays))
     else:
-        _print(found, beside, policy, unknown, replays)
-    refused = REFUSED in judged and any(each.refused for each in found)
-    differs = any(each.has(judged - {REFUSED}) for each in replays.values())
+        _print(plans, beside, policy, unknown, replays)
+    refused = REFUSED in judged and any(each.refused for each in plans)
+    differs = any(replay.has(judged - {REFUSED}) for replay in replays.values())
     return NOT_ACCEPTED if refused or differs else DONE
 
 
@@ -90,10 +90,10 @@ def _against(file: str | None, new: App) -> App:
     from sluicegate.streams.versions import catalogue
 
     with shared_store(new) as store:
-        found = catalogue.read(store, new.name)
-    if not found:
+        deployed = catalogue.read(store, new.name)
+    if not deployed:
         raise ConfigurationError("no rule of this app was deployed yet: add --against OLD.yaml, the file that runs")
-    return deployed_app(new, found)
+    return deployed_app(new, deployed)
 
 
 def _planned(
@@ -121,7 +121,7 @@ def _judged(listed: str | None, no_replay: bool, options: ReplayOptions) -> set[
 
 def _names(old: App, new: App, chosen: Sequence[str] | None) -> list[str]:
     """Raises ConfigurationError for an agent that is in neither file."""
-    known = [each.name for app in (new, old) for each in app.agents]
+    known = [agent.name for app in (new, old) for agent in app.agents]
     for name in chosen or ():
         if name not in known:
             raise ConfigurationError(f"there is no agent {name!r}; the files have {', '.join(dict.fromkeys(known))}")
@@ -149,14 +149,14 @@ def _asked(old: App, new: App) -> Iterator[tuple["Store | None", str]]:
 
 
 def _print(
-    found: Sequence["AgentPlan"], beside: Sequence[str], policy: OpenPolicy | None, unknown: str, replays: Replays
+    plans: Sequence["AgentPlan"], beside: Sequence[str], policy: OpenPolicy | None, unknown: str, replays: Replays
 ) -> None:
-    for each in found:
+    for each in plans:
         if each.kind is not None:
             _print_agent(each, policy)
         if each.name in replays:
             print("\n".join(lines(replays[each.name])))
-    if unchanged := [each.name for each in found if each.kind is None]:
+    if unchanged := [each.name for each in plans if each.kind is None]:
         print(f"unchanged: {', '.join(unchanged)}")
     if beside:
         print(f"the file: {', '.join(beside)} changed, which holds from the restart on")
@@ -186,12 +186,12 @@ def _heading(each: "AgentPlan") -> str:
 
 
 def _fates(each: "AgentPlan", policy: OpenPolicy | None) -> str:
-    said = [
+    fates = [
         f"; --open {name}: {_fate(name, outcome)}"
         for name, outcome in each.outcomes.items()
         if not outcome.refused and policy in (None, name)
     ]
-    return "".join(said) if each.now is not None and each.now.groups else ""
+    return "".join(fates) if each.now is not None and each.now.groups else ""
 
 
 def _fate(policy: str, outcome: "PolicyOutcome") -> str:
@@ -215,14 +215,14 @@ def _shown(value: object) -> str:
 
 
 def _document(
-    found: Sequence["AgentPlan"], beside: Sequence[str], policy: OpenPolicy | None, unknown: str, replays: Replays
+    plans: Sequence["AgentPlan"], beside: Sequence[str], policy: OpenPolicy | None, unknown: str, replays: Replays
 ) -> dict[str, Any]:
     shown = {name: each.document() for name, each in replays.items()}
     return {
         "format": 1,
-        "agents": [{**_agent(each, policy), "replay": shown.get(each.name)} for each in found],
+        "agents": [{**_agent(each, policy), "replay": shown.get(each.name)} for each in plans],
         "file": list(beside),
-        "refused": [f"{each.name}: {text}" for each in found for text in each.refused],
+        "refused": [f"{each.name}: {text}" for each in plans for text in each.refused],
         "unknown": unknown or None,
     }
 

@@ -98,8 +98,8 @@ class Status(msgspec.Struct, frozen=True):
 def status(app: App, store: Store, timeout: float, counts: Counts, only: str | None = None) -> Status:
     """`timeout`: seconds for one request to Kafka. `only`: this agent alone. Raises SystemNotReady and
     PersistenceError for the store."""
-    left = [_left(app, each) for each in left_behind(store, app) if only in (None, each.partition.agent)]
-    app = app if only is None else replace(app, agents=tuple(each for each in app.agents if each.name == only))
+    orphans = [_left(app, each) for each in left_behind(store, app) if only in (None, each.partition.agent)]
+    app = app if only is None else replace(app, agents=tuple(agent for agent in app.agents if agent.name == only))
     agents = {agent.name: agent for agent in app.agents}
     high, letters, unreachable = _kafka(app, timeout, counts, retried(store, app.name))
     everything = {p for p in store.partitions(app.name) if p.agent in agents}
@@ -113,15 +113,15 @@ def status(app: App, store: Store, timeout: float, counts: Counts, only: str | N
     rows = _with_unowned(_without_transactions(app, rows, timeout))
     totals = [_total(app, agent, store, [row for row in rows if row.agent == agent.name]) for agent in app.agents]
     transactional = [agent.name for agent in app.agents if agent.delivery == "transactional"]
-    return Status(app.name, redacted(app.store), store.level(), rows, totals, unreachable, transactional, left)
+    return Status(app.name, redacted(app.store), store.level(), rows, totals, unreachable, transactional, orphans)
 
 
-def _left(app: App, left: LeftBehind) -> LeftPartition:
-    partition, holding = left.partition, left.holding
+def _left(app: App, orphans: LeftBehind) -> LeftPartition:
+    partition, holding = orphans.partition, orphans.holding
     there = partition.agent in [agent.name for agent in app.agents]
     what = f"agent {partition.agent} {'no longer reads this topic' if there else 'is not in this file'}"
-    note = f"{left.contents}; {what}, {f'owner {left.owner}' if left.owner else 'and nobody owns it'}"
-    place = partition.agent, partition.topic, partition.number, left.owner or None
+    note = f"{orphans.contents}; {what}, {f'owner {orphans.owner}' if orphans.owner else 'and nobody owns it'}"
+    place = partition.agent, partition.topic, partition.number, orphans.owner or None
     if holding is None:
         return LeftPartition(*place, None, 0, 0, note)
     return LeftPartition(*place, holding.groups, holding.items, holding.rows, note)
@@ -192,18 +192,18 @@ def _groups(
 ) -> tuple[int | None, float | None, float | None, str | None]:
     """How many groups are open in this partition, the age of the oldest, the next deadline, and a note."""
     try:
-        found = held(agent, partition, view)
+        contents = held(agent, partition, view)
     except (ChangelogIncomplete, ConfigurationError) as error:
         return None, None, None, str(error)
-    groups = [each.groups for each in found.every]
+    groups = [each.groups for each in contents.every]
     now = view.claim.store_time
-    oldest = min((at for each in groups if (at := each.oldest()) is not None), default=None)
-    due = min(each.next_due() for each in groups) if agent.grouped else inf
+    oldest = min((at for group in groups if (at := group.oldest()) is not None), default=None)
+    due = min(group.next_due() for group in groups) if agent.grouped else inf
     age = None if oldest is None else max(0.0, now - oldest)
     deadline = None if due == inf else 0.0 if due == -inf else due - now
-    parked = sum(item.state == "parked" for item in found.sealed.held.values())
+    parked = sum(item.state == "parked" for item in contents.sealed.held.values())
     note = f"{parked} parked: see `sluicegate parked ls`" if parked else None
-    count = sum(len(each.states) for each in groups) if agent.grouped else None
+    count = sum(len(group.states) for group in groups) if agent.grouped else None
     return (None if agent.scope == "shared" and not count else count), age, deadline, note
 
 
@@ -211,12 +211,12 @@ def _total(app: App, agent: Agent, store: Store, rows: Sequence[PartitionProgres
     sums = total(agent.name, rows)
     if agent.scope != "shared":
         return sums
-    found = shared_groups(store.buffer, app.name, agent, time.time())
+    totals = shared_groups(store.buffer, app.name, agent, time.time())
     return msgspec.structs.replace(
         sums,
-        open_groups=(sums.open_groups or 0) + len(found),
-        oldest=_over_known(max, [sums.oldest, *(group.age for group in found)]),
-        next_deadline=_over_known(min, [sums.next_deadline, *(group.fires_in for group in found)]),
+        open_groups=(sums.open_groups or 0) + len(totals),
+        oldest=_over_known(max, [sums.oldest, *(group.age for group in totals)]),
+        next_deadline=_over_known(min, [sums.next_deadline, *(group.fires_in for group in totals)]),
     )
 
 

@@ -40,20 +40,20 @@ def findings(app: App) -> list[SystemFinding]:
     client, place = open_registry(app.registry), ", ".join(app.registry.urls)
     try:
         client.answers()
-        found = [SystemFinding("registry", True, f"{place} answers")]
+        answers = [SystemFinding("registry", True, f"{place} answers")]
         for avro in _written(app.agents):
             subject = schemas.subject_of(avro)
             try:
                 if avro.register:
                     client.fits(subject, avro.schema, avro.kind)
-                    found.append(SystemFinding("registry", True, f"subject {subject} takes the schema"))
+                    answers.append(SystemFinding("registry", True, f"subject {subject} takes the schema"))
                 else:
                     id = client.id(subject, avro.schema, False, avro.kind)
-                    found.append(SystemFinding("registry", True, f"subject {subject} has the schema as id {id}"))
+                    answers.append(SystemFinding("registry", True, f"subject {subject} has the schema as id {id}"))
             except schemas.SubjectRefused as error:
                 text, _, hint = str(error).rpartition("; ")
-                found.append(SystemFinding("registry", False, text, hint))
-        return [*found, *versions.findings(app.agents, client)]
+                answers.append(SystemFinding("registry", False, text, hint))
+        return [*answers, *versions.findings(app.agents, client)]
     except Unavailable as error:
         return [SystemFinding("registry", False, str(error), "start it, or correct `schema_registry.url`")]
 
@@ -88,5 +88,5 @@ def _of_version(agent: Agent) -> Iterator[str]:
 
 
 def _written(agents: Sequence[Agent]) -> list[SchemaOptions]:
-    written = [each.avro for agent in agents for each in agent.outputs if each.avro is not None]
+    written = [output.avro for agent in agents for output in agent.outputs if output.avro is not None]
     return [each for each in dict.fromkeys(written) if each.registry and each.subject]

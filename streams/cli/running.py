@@ -41,14 +41,14 @@ def partitions(app: App) -> dict[AgentPartition, RunPartition]:
 
     if app.http is None or app.http.port == 0:
         return {}
-    found: dict[AgentPartition, RunPartition] = {}
+    known: dict[AgentPartition, RunPartition] = {}
     try:
         for worker in json.loads(_asked(app.http))["workers"]:
             owner = member(worker["agent"], worker["worker"], worker["pid"])
             for p in worker["partitions"]:
                 place = worker["agent"], p["topic"], p["number"]
-                found[place] = RunPartition(owner, p["state"], p["error"], p["detail"])
-        return found
+                known[place] = RunPartition(owner, p["state"], p["error"], p["detail"])
+        return known
     except (OSError, ValueError, KeyError, TypeError):
         return {}
 

@@ -46,12 +46,12 @@ def shadow(
         with closing(KafkaHistory(app.kafka, f"{app.name}.{agent.name}")) as history, progress() as show:
             reading = ReadingPace(rate, show)
             shadowing = Shadowing(app, agent, store, history, wanted, reading, calls)
-            found = shadowing.compare(agent, None if key is None else key.encode())
+            shadowed = shadowing.compare(agent, None if key is None else key.encode())
     if json:
-        print_json({"format": 1, "agent": name, **found.document()})
+        print_json({"format": 1, "agent": name, **shadowed.document()})
     else:
-        _print(file, found)
-    return NOT_ACCEPTED if found.found(failing) else DONE
+        _print(file, shadowed)
+    return NOT_ACCEPTED if shadowed.found(failing) else DONE
 
 
 def _failing(text: str) -> set[str]:
@@ -104,33 +104,39 @@ def progress() -> Iterator[Callable[[int, int], None]]:
 
 
 def _lines() -> Callable[[int, int], None]:
-    said = 0
+    percent = 0
     began = time.monotonic()
 
     def show(done: int, total: int) -> None:
-        nonlocal said
+        nonlocal percent
         tenth = 100 * done // max(1, total) // EVERY
-        if tenth > said:
-            said = tenth
+        if tenth > percent:
+            percent = tenth
             rate = done / max(time.monotonic() - began, 0.001)
             complain(f"{done:,} of {total:,} records, {rate:,.0f}/s, {(total - done) / rate:.0f} s left")
 
     return show
 
 
-def _print(file: str, found: "Shadowed") -> None:
-    verdicts = list(found.results.counts)
+def _print(file: str, shadowed: "Shadowed") -> None:
+    verdicts = list(shadowed.results.counts)
     rows: list[list[Any]] = [
-        [name, *(f"{figures.counts[each]:,}" for each in verdicts)]
-        for name, figures in (("results", found.results), ("dead letters", found.dead), ("open groups", found.open))
+        [name, *(f"{figures.counts[verdict]:,}" for verdict in verdicts)]
+        for name, figures in (
+            ("results", shadowed.results),
+            ("dead letters", shadowed.dead),
+            ("open groups", shadowed.open),
+        )
     ]
-    print_table(("compared", *(f">{each}" for each in verdicts)), rows)
-    print(f"{found.records:,} records, {found.published:,} published results, {found.left_out:,} groups left out")
-    for part in (found.results, found.dead, found.open):
+    print_table(("compared", *(f">{verdict}" for verdict in verdicts)), rows)
+    print(
+        f"{shadowed.records:,} records, {shadowed.published:,} published results, {shadowed.left_out:,} groups left out"
+    )
+    for part in (shadowed.results, shadowed.dead, shadowed.open):
         for each in part.shown():
             print(example_line(each))
             print(f"  sluicegate explain {file} {each.id}")
-    for note in found.notes:
+    for note in shadowed.notes:
         complain(f"sluicegate: {note}")
 
 

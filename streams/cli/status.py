@@ -37,14 +37,14 @@ def status(
 
 
 def _once(app: App, read: Callable[[], "Status"], as_json: bool) -> int:
-    found = read()
-    _show(found, console(), None, as_json)
+    status_ = read()
+    _show(status_, console(), None, as_json)
     if app.store.startswith("memory:") and not as_json:
         complain("sluicegate: the state is in the memory of `sluicegate run`: only its /status knows it")
-    if found.unreachable and not as_json:
-        complain(f"sluicegate: offsets, lag and dead letters are not known: {found.unreachable}")
+    if status_.unreachable and not as_json:
+        complain(f"sluicegate: offsets, lag and dead letters are not known: {status_.unreachable}")
     embedded = app.kafka["bootstrap.servers"] == "embedded"
-    return DONE if found.unreachable is None or embedded else SYSTEM
+    return DONE if status_.unreachable is None or embedded else SYSTEM
 
 
 def _reader(app: App, store: "Store", only: str | None) -> Callable[[], "Status"]:
@@ -80,12 +80,12 @@ def _watch(read: Callable[[], "Status"], as_json: bool) -> int:
             live.stop()
 
 
-def _show(found: "Status", screen: Any, live: Any, as_json: bool) -> None:
+def _show(status_: "Status", screen: Any, live: Any, as_json: bool) -> None:
     from sluicegate.streams.cli.status_view import view
 
     if live:
-        live.update(view(found, screen, screen.height), refresh=True)
+        live.update(view(status_, screen, screen.height), refresh=True)
     elif as_json:
-        print_json(found.document())
+        print_json(status_.document())
     else:
-        screen.print(view(found, screen))
+        screen.print(view(status_, screen))

@@ -74,15 +74,15 @@ def _store(app: App) -> list[SystemFinding]:
     with connected(app) as store:
         steps, level = store.migrate(dry_run=True), store.level()
         looked_up = [*_unchecked(app)] if steps else [*_others(app, store), *_lookups(app, store)]
-    found = [SystemFinding("store", True, f"{redacted(app.store)} can be used")]
+    results = [SystemFinding("store", True, f"{redacted(app.store)} can be used")]
     if steps and migrates(app):
-        found.append(SystemFinding("store", True, f"run will migrate it: {', '.join(steps)}"))
+        results.append(SystemFinding("store", True, f"run will migrate it: {', '.join(steps)}"))
     elif steps:
         text = f"is not migrated: {', '.join(steps)}"
-        found.append(SystemFinding("store", False, text, f"run {command('migrate FILE')}"))
+        results.append(SystemFinding("store", False, text, f"run {command('migrate FILE')}"))
     enough = accepted(app, level)
-    found.append(SystemFinding("store", enough, f"level {in_words(level)}", "" if enough else remedy(level)))
-    return found + looked_up
+    results.append(SystemFinding("store", enough, f"level {in_words(level)}", "" if enough else remedy(level)))
+    return results + looked_up
 
 
 def _others(app: App, store: Store) -> Iterator[SystemFinding]:
@@ -95,14 +95,14 @@ def _others(app: App, store: Store) -> Iterator[SystemFinding]:
 
 
 def _unchecked(app: App) -> Iterator[SystemFinding]:
-    names = [f"{each.name} of agent {agent.name}" for agent in app.agents for each in agent.lookups]
+    names = [f"{lookup.name} of agent {agent.name}" for agent in app.agents for lookup in agent.lookups]
     if names:
         yield SystemFinding("store", True, f"not checked before it is migrated: the lookups {', '.join(names)}")
 
 
 def _lookups(app: App, store: Store) -> list[SystemFinding]:
     """Runs each lookup without a key. Collections and hashes have no schema, so only tables can be wrong."""
-    return [_lookup(agent.name, each, store) for agent in app.agents for each in agent.lookups]
+    return [_lookup(agent.name, lookup, store) for agent in app.agents for lookup in agent.lookups]
 
 
 def _lookup(agent: str, lookup: Lookup, store: Store) -> SystemFinding:
@@ -129,18 +129,18 @@ def _kafka(app: App) -> list[SystemFinding]:
     timeout = call_timeout(app)
     there = admin.existing(app.kafka, topics, timeout)
     missing = [topic for topic in topics if there[topic] is None]
-    found = [SystemFinding("kafka", True, f"{app.kafka['bootstrap.servers']} answers")]
+    results = [SystemFinding("kafka", True, f"{app.kafka['bootstrap.servers']} answers")]
     if missing:
         text = f"has no topic {', '.join(missing)}"
-        found.append(SystemFinding("kafka", False, text, f"run {command('topics FILE --create')}"))
+        results.append(SystemFinding("kafka", False, text, f"run {command('topics FILE --create')}"))
     durability = admin.durability(app.kafka, [topic for topic in topics if there[topic]], timeout)
     for topic, (replicas, insync) in durability.items():
         text = f"topic {topic}: {counted(there[topic] or 0, 'partition')}, replication {replicas}, min.insync.replicas "
         hint = SAFER if topic in written(app.agents) and fragile(replicas, insync) else ""
-        found.append(SystemFinding("kafka", True, f"{text}{insync or 'unknown'}", hint))
-    found += [*_tables(app, [topic for topic in sorted(tables(app)) if there[topic]]), *_transactions(app)]
-    found += message_sizes.findings(app, there, timeout)
-    return found + duplicates.findings(app, app.agents, there, time.time(), timeout)
+        results.append(SystemFinding("kafka", True, f"{text}{insync or 'unknown'}", hint))
+    results += [*_tables(app, [topic for topic in sorted(tables(app)) if there[topic]]), *_transactions(app)]
+    results += message_sizes.findings(app, there, timeout)
+    return results + duplicates.findings(app, app.agents, there, time.time(), timeout)
 
 
 def _tables(app: App, topics: Sequence[str]) -> Iterator[SystemFinding]:

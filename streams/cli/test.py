@@ -39,9 +39,9 @@ def play_tests(
     from sluicegate.streams.testing.files import loaded
     from sluicegate.streams.testing.stores import on_sqlite, require_sqlalchemy
 
-    found = loaded(file)
-    app = app_of(found)
-    cases = _chosen(file, found.cases, names or [])
+    file_ = loaded(file)
+    app = app_of(file_)
+    cases = _chosen(file, file_.cases, names or [])
     if any(on_sqlite(app, any(isinstance(step, SetupFile) for step in case.steps)) for case in cases):
         require_sqlalchemy()
     verdicts = []

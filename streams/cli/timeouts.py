@@ -34,8 +34,8 @@ def ls(
     from sluicegate.streams.operations.stored_messages import timeout_document
 
     with shared_store(loaded(file)) as store:
-        found = [timeout_document(each) for each in store.timeouts.find(destination, owner, _bytes(key), limit)]
-    print_list(json, "timeouts", found, ("id", "due", "destination", "key", "owner"))
+        documents = [timeout_document(each) for each in store.timeouts.find(destination, owner, _bytes(key), limit)]
+    print_list(json, "timeouts", documents, ("id", "due", "destination", "key", "owner"))
     return DONE
 
 
@@ -90,8 +90,8 @@ def add(
     return DONE
 
 
-def _require(found: bool, id: str) -> None:
-    if not found:
+def _require(exists: bool, id: str) -> None:
+    if not exists:
         raise ConfigurationError(f"no timeout {id} is armed; `sluicegate timeouts ls` lists what is")
 
 

@@ -62,8 +62,10 @@ def unread(
     if assigned is None:
         return {}
     readers = {place: client for client, of in assigned for place in of}
-    found = dict.fromkeys(set(places) - set(readers), "no worker is assigned; start one, or look at the log of its run")
+    reasons = dict.fromkeys(
+        set(places) - set(readers), "no worker is assigned; start one, or look at the log of its run"
+    )
     for place, client in readers.items():
         if place in places and not client.startswith(f"{agent.name}-"):
-            found[place] = f"is assigned to {client}, which is no worker of this agent; end that consumer"
-    return found
+            reasons[place] = f"is assigned to {client}, which is no worker of this agent; end that consumer"
+    return reasons

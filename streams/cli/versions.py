@@ -43,12 +43,12 @@ def mistyped(agent: Agent, schema: str) -> Iterator[tuple[str, str]]:
     if agent.avro is None or not agent.avro.pinned:
         return
     try:
-        found = [*judged_agent(replace(agent, avro=replace(agent.avro, schema=schema)))]
+        problems = [*judged_agent(replace(agent, avro=replace(agent.avro, schema=schema)))]
     except ValueError:
         return  # no record can be read with it: the records wait
-    for each in found:
-        if not each.is_warning:
-            yield f"{dotted(each.finding.path)}: {each.finding.message}", each.finding.hint
+    for problem in problems:
+        if not problem.is_warning:
+            yield f"{dotted(problem.finding.path)}: {problem.finding.message}", problem.finding.hint
 
 
 def _read_with(options: SchemaOptions, client: SchemaRegistry) -> str:
@@ -98,7 +98,7 @@ def used(agent: Agent) -> set[str]:
         texts.append(until)
     if agent.dedupe is not None and agent.dedupe.by == "field":
         paths.append(agent.dedupe.name)
-    found = {path.partition(".")[0] for path in paths if path}
+    names = {path.partition(".")[0] for path in paths if path}
     for text in texts:
-        found |= set(roots(parse(text))) if text else set()
-    return found.difference(SPECIAL, (let.name for let in agent.let))
+        names |= set(roots(parse(text))) if text else set()
+    return names.difference(SPECIAL, (let.name for let in agent.let))

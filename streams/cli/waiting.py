@@ -61,22 +61,22 @@ def kafka_of(app: App) -> System:
 
 def registry_of(app: App) -> System:
     places = app.registry.urls if app.registry is not None else ()
-    found = [urlsplit(each) for each in places]
-    servers = tuple((each.hostname or "", each.port or (443 if each.scheme == "https" else 80)) for each in found)
+    urls = [urlsplit(place) for place in places]
+    servers = tuple((url.hostname or "", url.port or (443 if url.scheme == "https" else 80)) for url in urls)
     return System("the schema registry", tuple(places), "schema_registry.url", servers)
 
 
 def _of_servers(name: str, listed: str, port: int, key: str) -> System:
     """`listed` are comma-separated hosts, with or without a port. An IPv6 address is in brackets."""
-    found = [each.strip() for each in listed.split(",") if each.strip()]
-    places = [each if each.rpartition("]")[2].rpartition(":")[1] else f"{each}:{port}" for each in found]
+    names = [each.strip() for each in listed.split(",") if each.strip()]
+    places = [each if each.rpartition("]")[2].rpartition(":")[1] else f"{each}:{port}" for each in names]
     pairs = [place.rpartition(":") for place in places]
     servers = tuple((host.strip("[]"), int(number)) for host, _, number in pairs if number.isdecimal())
     return System(name, tuple(places), key, servers)
 
 
-def on_stderr(system: System, left: float, why: str) -> None:
-    complain(f"sluicegate: waiting for {system}, {left:.0f} s left{': ' + why if why else ''}")
+def on_stderr(system: System, remaining: float, why: str) -> None:
+    complain(f"sluicegate: waiting for {system}, {remaining:.0f} s left{': ' + why if why else ''}")
 
 
 def within(
@@ -104,12 +104,12 @@ def within(
                     raise (
                         error if isinstance(error, SystemNotReady) else permanent(SystemNotReady(str(error)))
                     ) from error
-                left = deadline - clock()
-                if left <= 0:
+                remaining = deadline - clock()
+                if remaining <= 0:
                     hint = f"start it, or correct `{system.key}` in the file"
                     raise SystemNotReady(f"{system} is not ready: {error} (tried for {seconds:g} s); {hint}") from error
                 last[0] = str(error)
-            pause(min(backoff.delay(), left))
+            pause(min(backoff.delay(), remaining))
 
 
 def _resolve(system: System) -> None:
@@ -143,14 +143,14 @@ def _knock(system: System) -> None:
 
 
 @contextmanager
-def _told(system: System, left: Callable[[], float], last: Sequence[str], tell: Tell) -> Iterator[None]:
+def _told(system: System, remaining: Callable[[], float], last: Sequence[str], tell: Tell) -> Iterator[None]:
     """Tells while the block runs, from a thread, because one attempt may take longer than the interval."""
     over = threading.Event()
 
     def say() -> None:
         wait = TELL_FIRST
         while not over.wait(wait):
-            tell(system, max(0.0, left()), last[0])
+            tell(system, max(0.0, remaining()), last[0])
             wait = TELL_EVERY
 
     thread = threading.Thread(target=say, name="waiting", daemon=True)

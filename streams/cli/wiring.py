@@ -56,10 +56,10 @@ def prepare(
         timeout = call_timeout(app)
         judge_registry(chosen)
         judge_topics(asked(kafka, lambda: _with_own(ready, chosen, admin.existing(ready.kafka, topics, timeout))))
-        if left := asked(store_of(app), lambda: _left_behind(app)):
+        if orphans := asked(store_of(app), lambda: _left_behind(app)):
             if ready is app:  # no other run shares a broker that is inside this one
-                left = asked(kafka, lambda: _without_workers(app, left, timeout))
-            judge_left(app, left, leave)
+                orphans = asked(kafka, lambda: _without_workers(app, orphans, timeout))
+            judge_left(app, orphans, leave)
         asked(store_of(app), lambda: record(app, agents, options))
         if ready is app:
             if weak := asked(kafka, lambda: _fragile(app, chosen)):
@@ -89,9 +89,11 @@ def _with_versions(app: App, agents: Sequence[str], options: DeployOptions, paus
         return kept
 
 
-def _waiting(system: System, left: float, why: str) -> None:
+def _waiting(system: System, remaining: float, why: str) -> None:
     log = structlog.get_logger()
-    log.warning("start.waiting", system=system.name, address=", ".join(system.places), left=f"{left:.0f} s", error=why)
+    log.warning(
+        "start.waiting", system=system.name, address=", ".join(system.places), left=f"{remaining:.0f} s", error=why
+    )
 
 
 def judge_store(app: App, to_do: Sequence[str], level: Level) -> None:
@@ -111,22 +113,22 @@ def _left_behind(app: App) -> list[LeftBehind]:
         return left_behind(store, app)
 
 
-def _without_workers(app: App, left: Sequence[LeftBehind], timeout: float) -> list[LeftBehind]:
+def _without_workers(app: App, orphans: Sequence[LeftBehind], timeout: float) -> list[LeftBehind]:
     """What no run of another file goes on with. An agent whose group may not be described counts as without one."""
     working = set()
-    for name in {each.partition.agent for each in left}:
+    for name in {orphan.partition.agent for orphan in orphans}:
         with suppress(NotPermitted):
             group = f"{app.name}.{name}"
             working |= {name} if admin.members(app.kafka, [group], timeout)[group] else set()
-    return [each for each in left if each.partition.agent not in working]
+    return [orphan for orphan in orphans if orphan.partition.agent not in working]
 
 
-def judge_left(app: App, left: Sequence[LeftBehind], leave: Collection[str]) -> None:
+def judge_left(app: App, orphans: Sequence[LeftBehind], leave: Collection[str]) -> None:
     """Raises ConfigurationError for what is left without a worker, unless the agent is in `leave`."""
-    found = texts(app, left)
-    if refused := [f"{text}, or add --leave {name}" for name, text in found.items() if name not in leave]:
+    by_agent = texts(app, orphans)
+    if refused := [f"{text}, or add --leave {name}" for name, text in by_agent.items() if name not in leave]:
         raise ConfigurationError("; ".join(refused))
-    for text in found.values():
+    for text in by_agent.values():
         structlog.get_logger().warning("groups.left_behind", text=text)
 
 
@@ -154,33 +156,35 @@ def topics_of(agents: Sequence[Agent]) -> list[str]:
     return sorted(written(agents).union(*((*agent.topics, *agent.tables) for agent in agents)))
 
 
-def judge_topics(found: Mapping[str, int | None]) -> None:
+def judge_topics(counts: Mapping[str, int | None]) -> None:
     """Raises SystemNotReady with every topic that does not exist."""
-    missing = [name for name, partitions in sorted(found.items()) if partitions is None]
+    missing = [name for name, partitions in sorted(counts.items()) if partitions is None]
     if missing:
         raise SystemNotReady(
             f"no such topic: {', '.join(missing)}; make what is missing with {command('topics FILE --create')}"
         )
 
 
-def _with_own(app: App, agents: Sequence[Agent], found: Mapping[str, int | None]) -> Mapping[str, int | None]:
-    """`found` with the topics of `repartition:`, which are created when their inputs exist: with as many partitions as
+def _with_own(app: App, agents: Sequence[Agent], counts: Mapping[str, int | None]) -> Mapping[str, int | None]:
+    """`counts` with the topics of `repartition:`, which are created when their inputs exist: with as many partitions as
     the largest input has."""
     own: dict[str, list[str]] = {}
     for agent in agents:
         if agent.rekeys and agent.to is not None:
             own.setdefault(agent.to.topic, []).extend(agent.topics)
-    missing = {topic: max(found[each] or 0 for each in inputs) for topic, inputs in own.items() if found[topic] is None}
+    missing = {
+        topic: max(counts[each] or 0 for each in inputs) for topic, inputs in own.items() if counts[topic] is None
+    }
     if not missing or not all(missing.values()):
-        return found
+        return counts
     structlog.get_logger().info("topics.made", topics=admin.create(app.kafka, missing))
-    return {**found, **missing}
+    return {**counts, **missing}
 
 
 def _fragile(app: App, agents: Sequence[Agent]) -> list[str]:
     """Output topics that can lose acknowledged records."""
-    found = admin.durability(app.kafka, sorted(written(agents)), call_timeout(app))
-    return [topic for topic, (replicas, insync) in found.items() if fragile(replicas, insync)]
+    durability = admin.durability(app.kafka, sorted(written(agents)), call_timeout(app))
+    return [topic for topic, (replicas, insync) in durability.items() if fragile(replicas, insync)]
 
 
 def _forgetful(app: App, agents: Sequence[Agent]) -> list[str]:
@@ -188,8 +192,8 @@ def _forgetful(app: App, agents: Sequence[Agent]) -> list[str]:
     topics = sorted({topic for agent in agents if agent.dedupe for topic in agent.topics})
     timeout = call_timeout(app)
     there = admin.existing(app.kafka, topics, timeout) if topics else {}
-    found = duplicates.findings(app, agents, there, time.time(), timeout)
-    return [f"{each.text}; {each.hint}" for each in found if each.hint]
+    findings = duplicates.findings(app, agents, there, time.time(), timeout)
+    return [f"{finding.text}; {finding.hint}" for finding in findings if finding.hint]
 
 
 def _store_facts(app: App) -> tuple[Sequence[str], Level]:

@@ -66,10 +66,10 @@ def _as_moment(value: object) -> object:
     if isinstance(value, Unknown):
         return Moment()
     text = value if isinstance(value, str) else ""
-    found = Moment(None, duration(text[1:])) if text.startswith("+") else Moment(moment(text))
-    if found == Moment():
+    parsed = Moment(None, duration(text[1:])) if text.startswith("+") else Moment(moment(text))
+    if parsed == Moment():
         raise refused("is no time", "write a time such as 2026-01-01T00:00:10Z, or +90s for one since the test's begin")
-    return found
+    return parsed
 
 
 def _map(value: object) -> object:
@@ -272,9 +272,9 @@ def findings(
     for name, steps in tests.items():
         for number, step in enumerate(steps):
             path: Path = ("tests", name, number)
-            if any(each.deploy is not None for each in steps[:number]):
+            if any(step.deploy is not None for step in steps[:number]):
                 continue  # the other file names the topics from now on
-            if step.setup is not None and any(each.setup is None for each in steps[:number]):
+            if step.setup is not None and any(step.setup is None for step in steps[:number]):
                 yield FileFinding((*path, "setup"), "comes after another step", "begin the test with it")
             for agent in step.handlers or ():
                 if not handlers.get(agent, False):

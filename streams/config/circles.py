@@ -24,7 +24,7 @@ def warnings(app: App) -> Iterator[FileFinding]:
 
 def _may(agent: Agent) -> set[str]:
     """The topics that the agent may write results to."""
-    return {each.topic for each in agent.outputs}
+    return {output.topic for output in agent.outputs}
 
 
 def _always(agent: Agent) -> set[str]:
@@ -32,10 +32,10 @@ def _always(agent: Agent) -> set[str]:
     if not agent.forwards or agent.where or agent.lookups:
         return set()
     topics = set[str]()
-    for each in agent.outputs:
-        if not each.where:
-            topics.add(each.topic)
-        if not each.goes_on:
+    for output in agent.outputs:
+        if not output.where:
+            topics.add(output.topic)
+        if not output.goes_on:
             break
     return topics
 

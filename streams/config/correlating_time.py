@@ -84,24 +84,24 @@ def window(timeout: CorrelationTimeout) -> Window | None:
     )
 
 
-def of_leg(found: Window | None, time: TimeModel) -> Window | None:
+def of_leg(own: Window | None, time: TimeModel) -> Window | None:
     """What the agent of a leg must know of the window: its own field with the time."""
-    return None if found is None else replace(found, time=time.field, unit=time.unit)
+    return None if own is None else replace(own, time=time.field, unit=time.unit)
 
 
 def written(rule: Aggregation) -> object:
     """The value of the file that says the same."""
-    found, since = rule.window, rule.correlation.since if rule.correlation is not None else "first"
-    if found is None:
+    span, since = rule.window, rule.correlation.since if rule.correlation is not None else "first"
+    if span is None:
         after = rule.since_last if rule.since_first is None else rule.since_first
         since = "last" if rule.since_first is None else "first"
         return {"after": Native(after or 0.0), "since": since, "clock": "wall"}
     return {
-        "after": Native(found.size),
+        "after": Native(span.size),
         "since": since,
         "clock": EVENT,
-        **windows.limits_written(found),
-        "max_ahead": Native(found.max_ahead),
+        **windows.limits_written(span),
+        "max_ahead": Native(span.max_ahead),
     }
 
 
@@ -134,17 +134,17 @@ def findings(timeout: CorrelationTimeout, at: Path, times: dict[Path, TimeModel]
 
 def meaning(rule: Aggregation) -> list[str]:
     """When a group times out, by the time of its records: one sentence each."""
-    found = rule.window
-    assert found is not None
+    span = rule.window
+    assert span is not None
     assert rule.correlation is not None
     leg = "earliest" if rule.correlation.since == "first" else "latest"
     ends = []
-    if found.idle is not None:
-        ends.append(f"{spoken_duration(found.idle)} after all legs' partitions fell silent and that time has passed")
-    if found.at_most is not None:
-        ends.append(f"at the latest {spoken_duration(found.at_most)} after it read the first leg")
+    if span.idle is not None:
+        ends.append(f"{spoken_duration(span.idle)} after all legs' partitions fell silent and that time has passed")
+    if span.at_most is not None:
+        ends.append(f"at the latest {spoken_duration(span.at_most)} after it read the first leg")
     return [
-        f"says what is missing {spoken_duration(found.size)} after the {leg} leg, by the legs' own times, and not "
+        f"says what is missing {spoken_duration(span.size)} after the {leg} leg, by the legs' own times, and not "
         "while a record that may be in time waits to be read",
         f"says it by the worker's clock {', or '.join(ends)}",
     ]

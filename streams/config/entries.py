@@ -101,7 +101,7 @@ def values(table: type, model: FilePart) -> dict[str, Any]:
 def written(table: type, value: Any) -> dict[str, Any]:
     """The keys of the table as the tree of a file has them. A value that is none of the key is left out."""
     return {
-        key.name: Native(found) if key.numbers else found
+        key.name: Native(content) if key.numbers else content
         for key in keys_of(table)
-        if (found := getattr(value, key.name)) != key.default or not key.left_out
+        if (content := getattr(value, key.name)) != key.default or not key.left_out
     }

@@ -37,5 +37,7 @@ def fields(options: SchemaOptions) -> dict[str, bool] | None:
     schema = parsed(options.schema) if options.schema else None
     if not isinstance(schema, dict) or schema.get("additionalProperties") is not False:
         return None
-    found = schema.get("properties")
-    return {name: name not in schema.get("required", ()) for name in found} if isinstance(found, dict) else None
+    properties = schema.get("properties")
+    return (
+        {name: name not in schema.get("required", ()) for name in properties} if isinstance(properties, dict) else None
+    )

@@ -183,11 +183,11 @@ def findings(file: "FileModel") -> Iterator[FileFinding]:
         if agent.lookup:
             yield from _of_agent(agent, path)
             yield from _named_before(agent, path)
-            for each, found in agent.lookup.items():
-                yield from _of_store(file, found, (*path, each))
-                yield from _of_source(found, (*path, each))
+            for each, lookup in agent.lookup.items():
+                yield from _of_store(file, lookup, (*path, each))
+                yield from _of_source(lookup, (*path, each))
                 yield from _of_name(agent, each, (*path, each))
-                yield from _of_key(agent, found, (*path, each))
+                yield from _of_key(agent, lookup, (*path, each))
 
 
 def _of_agent(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
@@ -218,44 +218,44 @@ def _of_agent(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
             yield FileFinding(form, "cannot be avro with a lookup yet", "use format: json", (form, path))
 
 
-def _of_store(file: "FileModel", found: LookupModel, path: Path) -> Iterator[FileFinding]:
+def _of_store(file: "FileModel", lookup: LookupModel, path: Path) -> Iterator[FileFinding]:
     scheme = file.store.partition("://")[0]
-    if found.kind != "topic" and scheme not in STORES[found.kind]:
+    if lookup.kind != "topic" and scheme not in STORES[lookup.kind]:
         known = next((kind for kind, schemes in STORES.items() if scheme in schemes), None)
         hint = f"write {known}: NAME" if known else "a Redis cluster has no lookups: its rows lie on other servers"
-        what = f"is of {_IN_WORDS[found.kind]}, but the store is {scheme}"
-        yield FileFinding((*path, found.kind), what, hint, (("store",), (*path, found.kind)))
-    if found.lock is not None and found.kind != "table":
+        what = f"is of {_IN_WORDS[lookup.kind]}, but the store is {scheme}"
+        yield FileFinding((*path, lookup.kind), what, hint, (("store",), (*path, lookup.kind)))
+    if lookup.lock is not None and lookup.kind != "table":
         hint = "leave it out: the transaction of the store has its own promise"
         yield FileFinding((*path, "lock"), "is for tables", hint, (path,))
     for limit in ("max_rows", "max_table_bytes"):
-        if found.kind != "topic" and limit in found.model_fields_set:
+        if lookup.kind != "topic" and limit in lookup.model_fields_set:
             yield FileFinding((*path, limit), "is for topics, which are kept in memory", "leave it out", (path,))
 
 
-def _of_source(found: LookupModel, path: Path) -> Iterator[FileFinding]:
-    if found.table is not None and not re.fullmatch(TABLE, found.table):
+def _of_source(lookup: LookupModel, path: Path) -> Iterator[FileFinding]:
+    if lookup.table is not None and not re.fullmatch(TABLE, lookup.table):
         yield FileFinding((*path, "table"), "is no name of a table", "write TABLE, or SCHEMA.TABLE")
-    if found.hash is not None and found.hash.count(PLACEHOLDER) != 1:
+    if lookup.hash is not None and lookup.hash.count(PLACEHOLDER) != 1:
         hint = "write {key} once in it, as in hash: 'customer:{key}'"
         yield FileFinding((*path, "hash"), "does not say where the key stands", hint)
     without = {
         "hash": "is not for a hash, whose name has the key",
         "topic": "is not for a topic, whose records have keys",
     }
-    if found.kind in without and found.column is not None:
-        yield FileFinding((*path, "column"), without[found.kind], "leave it out", (path,))
-    if found.kind not in without and found.column is None:
+    if lookup.kind in without and lookup.column is not None:
+        yield FileFinding((*path, "column"), without[lookup.kind], "leave it out", (path,))
+    if lookup.kind not in without and lookup.column is None:
         hint = "write the column that is compared with `key`, such as column: id"
         yield FileFinding((*path, "column"), "is missing", hint, (path,))
-    for at, name in [("column", found.column or "id"), *(("fields", each) for each in found.fields)]:
+    for at, name in [("column", lookup.column or "id"), *(("fields", field) for field in lookup.fields)]:
         if (
             not re.fullmatch(COLUMN, name)
-            if found.kind == "table"
-            else not name or (name.startswith("$") and found.kind != "topic")
+            if lookup.kind == "table"
+            else not name or (name.startswith("$") and lookup.kind != "topic")
         ):
             yield FileFinding((*path, at), f"has {printable(name)}, which is no name of a column", "correct it")
-    if found.missing.then == "wait" and found.missing.wait <= 0:
+    if lookup.missing.then == "wait" and lookup.missing.wait <= 0:
         yield FileFinding((*path, "missing"), "waits for no time", "write {wait: 30s}")
 
 
@@ -278,10 +278,10 @@ def _of_name(agent: "AgentModel", name: str, path: Path) -> Iterator[FileFinding
         yield FileFinding(path, what, "give one of the two another name", (path, (*path[:2], where.partition(".")[0])))
 
 
-def _of_key(agent: "AgentModel", found: LookupModel, path: Path) -> Iterator[FileFinding]:
+def _of_key(agent: "AgentModel", lookup: LookupModel, path: Path) -> Iterator[FileFinding]:
     at = (*path, "key")
     try:
-        names = roots(parse(str(found.key)))
+        names = roots(parse(str(lookup.key)))
     except ExpressionError as error:
         what, _, hint = error.problem.partition("; ")
         yield FileFinding(at, what, hint or "write a field, such as customer.id", (at,), error.column)
@@ -296,7 +296,7 @@ def _of_key(agent: "AgentModel", found: LookupModel, path: Path) -> Iterator[Fil
         for name in sorted(names - {*known}):
             needs = (at, (*path[:2], "aggregate"))
             yield FileFinding(at, f"names {name}, which is no field of the result", did_you_mean(name, known), needs)
-        if found.missing.then == "wait":
+        if lookup.missing.then == "wait":
             what = "cannot wait: a group that is complete is written with the commit that ends it"
             yield FileFinding((*path, "missing"), what, "write null or dead-letter", ((*path, "missing"), path[:2]))
 

@@ -22,7 +22,7 @@ def of_records(agent: Agent) -> list[str]:
 
 def of_lookups(agent: Agent) -> list[str]:
     """`adds to each message customer (name) of the row of customers whose id is its customer_id, ...`"""
-    return [_lookup(each, "message" if agent.aggregation is None else "result") for each in agent.lookups]
+    return [_lookup(lookup, "message" if agent.aggregation is None else "result") for lookup in agent.lookups]
 
 
 def _lookup(lookup: Lookup, what: str) -> str:
@@ -51,9 +51,9 @@ def of_results(agent: Agent) -> list[str]:
     done = "calls the handler" if agent.handler is not None else "sends a result"
     sentences = [f"{done} only where {condition(agent.having)}"] if agent.having else []
     if agent.routes:
-        sentences += [f"route {number + 1}: {_route(agent, each)}" for number, each in enumerate(agent.routes)]
+        sentences += [f"route {number + 1}: {_route(agent, route)}" for number, route in enumerate(agent.routes)]
         lost = "leaves out and counts" if agent.unrouted == "drop" else "makes a dead letter of"
-        if all(each.where or each.goes_on for each in agent.routes):
+        if all(route.where or route.goes_on for route in agent.routes):
             sentences.append(f"{lost} what no route takes")
     elif agent.to is not None and agent.forwards:
         sentences.append(_route(agent, agent.to))
@@ -79,8 +79,8 @@ def condition(text: str) -> str:
 
 def of_group(until: str) -> str:
     """`its weight is at least 500`"""
-    said = in_words(parse(until))
-    return _GROUP.sub(lambda found: found[1] or "its ", said) if said else condition(until)
+    phrase = in_words(parse(until))
+    return _GROUP.sub(lambda match: match[1] or "its ", phrase) if phrase else condition(until)
 
 
 def _route(agent: Agent, to: Destination) -> str:

@@ -43,7 +43,7 @@ def fields(options: SchemaOptions) -> dict[str, bool] | None:
     from sluicegate.schemas.protobuf_schema import message
 
     try:
-        found = message(options.schema, options.message)
+        descriptor = message(options.schema, options.message)
     except ValueError:
         return None
-    return {field.name: not field.is_required for field in found.fields}
+    return {field.name: not field.is_required for field in descriptor.fields}

@@ -52,7 +52,7 @@ def _of_one(field: Any, inside: tuple[str, ...]) -> ValueType:
     if field.message_type is not None:
         return _of_message(field.message_type, inside)
     if field.enum_type is not None:
-        known = tuple(each.name for each in field.enum_type.values)
+        known = tuple(value.name for value in field.enum_type.values)
         return replace(TEXT, symbols=known) if field.enum_type.is_closed else UNKNOWN
     match field.type:
         case field.TYPE_BYTES:

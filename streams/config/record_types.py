@@ -81,24 +81,24 @@ def result_type(
     rule: Aggregation | Aggregate, compute: Mapping[str, Reducer | ReducerModel], fields: RecordFields = NOTHING.fields
 ) -> dict[str, ValueType]:
     """The fields of a result, computed of records with these fields."""
-    found = {name: _noted("a time") if name.endswith("_at") else TEXT for name in FIXED}
-    found |= {"count": INTEGER, "key_base64": nullable(TEXT), "reason": replace(TEXT, symbols=REASONS)}
+    types = {name: _noted("a time") if name.endswith("_at") else TEXT for name in FIXED}
+    types |= {"count": INTEGER, "key_base64": nullable(TEXT), "reason": replace(TEXT, symbols=REASONS)}
     if rule.window is not None:
-        found["reason"] = replace(TEXT, symbols=(*REASONS, WINDOW))
+        types["reason"] = replace(TEXT, symbols=(*REASONS, WINDOW))
         times = dict.fromkeys(("start", "end"), _noted("a time"))
-        found[WINDOW] = record_of({**times, "closed_by": nullable(TEXT), "revision": INTEGER})
+        types[WINDOW] = record_of({**times, "closed_by": nullable(TEXT), "revision": INTEGER})
     for name, each in compute.items():
         its = field_type(fields, each.field)
-        found[name] = (
+        types[name] = (
             nullable(_of_reducer(each.kind, its)) if rule.on_missing == "ignore" else _of_reducer(each.kind, its)
         )
-    return found
+    return types
 
 
 def row_types(lookups: Iterable[Lookup]) -> dict[str, ValueType]:
     """The rows that are looked up, by name. Without a row there is null, unless the record is a dead letter then."""
-    rows = {each: record_of(dict.fromkeys(each.fields, UNKNOWN)) for each in lookups}
-    return {each.name: nullable(row) if each.missing == "null" else row for each, row in rows.items()}
+    rows = {lookup: record_of(dict.fromkeys(lookup.fields, UNKNOWN)) for lookup in lookups}
+    return {lookup.name: nullable(row) if lookup.missing == "null" else row for lookup, row in rows.items()}
 
 
 def group_type(
@@ -106,8 +106,8 @@ def group_type(
 ) -> ValueType:
     """The type of `group` in an `until` expression. The expression is false while a value does not exist, so no field
     is null."""
-    found = result_type(rule, compute, fields)
-    return record_of({"count": INTEGER, **{name: present(found[name]) for name in compute}})
+    result = result_type(rule, compute, fields)
+    return record_of({"count": INTEGER, **{name: present(result[name]) for name in compute}})
 
 
 def _of_reducer(kind: str, field: ValueType) -> ValueType:
@@ -128,10 +128,10 @@ def _of_reducer(kind: str, field: ValueType) -> ValueType:
 
 def field_type(fields: RecordFields, path: str | None) -> ValueType:
     """The type of the field at `a.b`, which is there."""
-    found = record_of(fields) if path else UNKNOWN
+    type_ = record_of(fields) if path else UNKNOWN
     for name in path.split(".") if path else ():
-        found = (found.fields or {}).get(name, found.items)
-    return present(found)
+        type_ = (type_.fields or {}).get(name, type_.items)
+    return present(type_)
 
 
 # -- Avro --------------------------------------------------------------------------------------------------------------
@@ -172,8 +172,8 @@ def _of_schema(text: str, file: str | None) -> RecordType:
     schema: Any = parsed(text)
     named: dict[str, Any] = {}
     size_of(schema, named)
-    found = _of_avro(schema, named)
-    return RecordType(found.fields, file or f"the schema {schema['name']}") if found.fields is not None else NOTHING
+    type_ = _of_avro(schema, named)
+    return RecordType(type_.fields, file or f"the schema {schema['name']}") if type_.fields is not None else NOTHING
 
 
 def _of_avro(schema: Any, named: Mapping[str, Any]) -> ValueType:
@@ -211,11 +211,11 @@ def _of_handler(agent: Agent) -> RecordType:
         return NOTHING
     try:
         kind = functions(agent.handler.functions, "message", agent.handler.session).value_type
-        found = _of_type(inspect.type_info(kind), ())
+        type_ = _of_type(inspect.type_info(kind), ())
     except (ConfigurationError, TypeError):
         return NOTHING
-    closed = found.of is None
-    return RecordType(found.fields, kind.__name__ if closed else None) if found.fields is not None else NOTHING
+    closed = type_.of is None
+    return RecordType(type_.fields, kind.__name__ if closed else None) if type_.fields is not None else NOTHING
 
 
 _OF_PYTHON: dict[type[inspect.Type], ValueType] = {
@@ -241,8 +241,8 @@ def _of_type(info: inspect.Type, inside: tuple[type, ...]) -> ValueType:
             return _of_type(inner, inside)
         case inspect.UnionType(types=branches):
             return common([_of_type(branch, inside) for branch in branches])
-        case inspect.EnumType(cls=cls):
-            return _one_of([each.value for each in cls])
+        case inspect.EnumType(cls=enumeration):
+            return _one_of([member.value for member in enumeration])
         case inspect.LiteralType(values=values):
             return _one_of(values)
         case inspect.CollectionType(item_type=item):
@@ -258,10 +258,10 @@ def _of_type(info: inspect.Type, inside: tuple[type, ...]) -> ValueType:
 
 def _one_of(values: Iterable[object]) -> ValueType:
     """The type of a value that is one of these."""
-    found = list(values)
-    kinds = {type(each) for each in found}
+    types = list(values)
+    kinds = {type(each) for each in types}
     if kinds == {str}:
-        return replace(TEXT, symbols=tuple(map(str, found)))
+        return replace(TEXT, symbols=tuple(map(str, types)))
     return INTEGER if kinds == {int} else UNKNOWN
 
 
@@ -272,9 +272,9 @@ def _of_class(
     if info.cls in inside or (isinstance(info, inspect.StructType) and info.array_like):
         return UNKNOWN
     fields: dict[str, ValueType] = {}
-    for each in info.fields:
-        found = _of_type(each.type, (*inside, info.cls))
-        fields[each.encode_name] = found if each.required else nullable(found)
+    for field in info.fields:
+        kind_ = _of_type(field.type, (*inside, info.cls))
+        fields[field.encode_name] = kind_ if field.required else nullable(kind_)
     if not isinstance(info, inspect.StructType) or not info.forbid_unknown_fields:
         return open_record_of(fields)
     return record_of(fields | ({info.tag_field: UNKNOWN} if info.tag_field else {}))
@@ -285,12 +285,12 @@ def _of_class(
 
 def of_values(values: Iterable[object]) -> ValueType:
     """A type with every name that one of the values has. Of the values themselves, nothing is known."""
-    found = [each for each in values if each is not None]
-    objects = [each for each in found if isinstance(each, dict)]
-    lists = [each for each in found if isinstance(each, list)]
-    if objects and len(objects) == len(found):
+    known = [value for value in values if value is not None]
+    objects = [each for each in known if isinstance(each, dict)]
+    lists = [each for each in known if isinstance(each, list)]
+    if objects and len(objects) == len(known):
         names = dict.fromkeys(name for each in objects for name in each)
         return record_of({name: of_values(each.get(name) for each in objects) for name in names})
-    if lists and len(lists) == len(found):
+    if lists and len(lists) == len(known):
         return list_of(of_values(item for each in lists for item in each))
     return UNKNOWN

@@ -48,7 +48,7 @@ class KeyReference:
 @cache
 def references() -> Mapping[str, KeyReference]:
     """Each key of the file by its dotted path, in the order of the models."""
-    found: dict[str, KeyReference] = {}
+    keys: dict[str, KeyReference] = {}
     made = schema()
     for path, node, required in _keys(made, made["$defs"], ()):
         kinds = tuple(dict.fromkeys(_kinds(node, made["$defs"])))
@@ -56,8 +56,8 @@ def references() -> Mapping[str, KeyReference]:
             kinds = tuple(kind for kind in kinds if kind != "null")
         example = node["examples"][0] if "examples" in node else _any_value(node)
         key = KeyReference(path, node.get("description", ""), kinds, required, node.get("default"), example)
-        found.setdefault(key.name, key)
-    return found
+        keys.setdefault(key.name, key)
+    return keys
 
 
 def _keys(node: Any, parts: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any, bool]]:
@@ -127,13 +127,13 @@ def _word(value: Any) -> str:
 def _any_value(node: Any) -> Any:
     """A value of a key whose description has no example: keys of reducers and of Kafka's client."""
     choices = [node, *node.get("anyOf", ())]
-    for each in choices:
-        if "enum" in each:
-            return each["enum"][0]
-        if "minimum" in each:
-            return each["minimum"]
-    kinds = {kind for each in choices for kind in ([each["type"]] if isinstance(each.get("type"), str) else [])}
-    fields = any(each.get("pattern") == FIELD for each in choices)
+    for choice in choices:
+        if "enum" in choice:
+            return choice["enum"][0]
+        if "minimum" in choice:
+            return choice["minimum"]
+    kinds = {kind for choice in choices for kind in ([choice["type"]] if isinstance(choice.get("type"), str) else [])}
+    fields = any(choice.get("pattern") == FIELD for choice in choices)
     return True if "boolean" in kinds else "amount" if fields else "shop:function" if "string" in kinds else "text"
 
 
@@ -155,12 +155,14 @@ def _pattern(path: tuple[str, ...]) -> str:
 def near(written: str) -> list[str]:
     """Up to three keys that the text may have been meant for."""
     ends = {".".join(key.path[start:]): key.name for key in references().values() for start in range(len(key.path))}
-    found = difflib.get_close_matches(written, ends, n=12, cutoff=0.6)
-    return list(dict.fromkeys(ends[each] for each in found))[:3]
+    matches = difflib.get_close_matches(written, ends, n=12, cutoff=0.6)
+    return list(dict.fromkeys(ends[match] for match in matches))[:3]
 
 
 def below(key: KeyReference) -> list[KeyReference]:
     """The keys directly below, also those below a name of one's own."""
     depth = len(key.path)
-    inside = [each for each in references().values() if each.path[:depth] == key.path and each != key]
+    inside = [
+        reference for reference in references().values() if reference.path[:depth] == key.path and reference != key
+    ]
     return [each for each in inside if len([part for part in each.path[depth:] if part != ANY]) == 1]

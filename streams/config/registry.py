@@ -160,8 +160,8 @@ def _is_url(url: str) -> bool:
 def built(registry: RegistryModel | None, folder: FilePath) -> run.Registry | None:
     if registry is None:
         return None
-    given = (registry.ca, registry.certificate, registry.key)
-    ca, certificate, key = (None if each is None else str((folder / each).absolute()) for each in given)
+    files = (registry.ca, registry.certificate, registry.key)
+    ca, certificate, key = (None if file is None else str((folder / file).absolute()) for file in files)
     auth = registry.auth or RegistryAuth()
     urls, tls = tuple(registry.url), (ca, certificate, key)
     return run.Registry(urls, auth.username, auth.password, *tls, registry.timeout, auth.token, _oauth(auth))

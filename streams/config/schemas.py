@@ -113,10 +113,10 @@ def _of_registry(agent: ReadModel, path: Path) -> Iterator[FileFinding]:
 def _of(
     model: ReadModel | DestinationModel, path: Path, folder: FilePath, unreadable: Unreadability, asked: bool
 ) -> Iterator[FileFinding]:
-    given = {key: value for key, field in KEYS.items() if (value := getattr(model, field, None)) is not None}
+    written = {key: value for key, field in KEYS.items() if (value := getattr(model, field, None)) is not None}
     room = ROOMS.get(model.format)
     own = () if room is None else (*_OF_ALL, *room.keys)
-    for key in [key for key in given if key not in own]:
+    for key in [key for key in written if key not in own]:
         other = next(name for name, each in ROOMS.items() if key in (*_OF_ALL, *each.keys))
         what, needs = f"belongs to format: {other}, but the format is {model.format}", ((*path, key), (*path, "format"))
         yield FileFinding((*path, key), what, f"write format: {other}, or leave it out", needs)
@@ -125,16 +125,16 @@ def _of(
     form = SCHEMA_FORMATS[model.format].file
     if version_of(model) is not None:
         yield from _of_version(model, path, asked)
-        given.pop("schema")
+        written.pop("schema")
     for key in ("schema", "writer_schema"):
-        if key in given and (why := unreadable(folder, str(given[key]), model.format)):
+        if key in written and (why := unreadable(folder, str(written[key]), model.format)):
             yield FileFinding(
                 (*path, key), why, f"name a schema file ({form}), relative to the folder of this file", ((*path, key),)
             )
-    if "writer_schemas" in given:
-        yield from _of_writers(given, path, folder, asked, form)
+    if "writer_schemas" in written:
+        yield from _of_writers(written, path, folder, asked, form)
     for key, other in (("writer_schema", "schema"), ("schema_id", "framing")):
-        if key in given and other not in given:
+        if key in written and other not in written:
             yield FileFinding(
                 (*path, key),
                 f"has no meaning without {other}",
@@ -159,10 +159,10 @@ def _of_version(model: ReadModel | DestinationModel, path: Path, asked: bool) ->
 
 
 def _of_writers(
-    given: dict[str, object], path: Path, folder: FilePath, asked: bool, form: str
+    written: dict[str, object], path: Path, folder: FilePath, asked: bool, form: str
 ) -> Iterator[FileFinding]:
     at = (*path, "writer_schemas")
-    if not (folder / str(given["writer_schemas"])).is_dir():
+    if not (folder / str(written["writer_schemas"])).is_dir():
         yield FileFinding(
             at,
             "is no folder",
@@ -171,7 +171,7 @@ def _of_writers(
         )
     # JSON is read without a schema, and a registry has one for each topic.
     wanted = () if asked or form == ".json" else ("schema", "schema_id")
-    for key in [key for key in wanted if key not in given] + ["framing"] * (given.get("framing") != "confluent"):
+    for key in [key for key in wanted if key not in written] + ["framing"] * (written.get("framing") != "confluent"):
         hint = {"schema_id": "write schema_id: NUMBER, the id of `schema`", "framing": "write framing: confluent"}
         yield FileFinding(
             at,
@@ -179,7 +179,7 @@ def _of_writers(
             hint.get(key, f"write schema: FILE{form}, what all records are read as"),
             (at, (*path, key)),
         )
-    if "writer_schema" in given:
+    if "writer_schema" in written:
         yield FileFinding(at, "excludes writer_schema", "keep one of them", (at, (*path, "writer_schema")))
 
 
@@ -201,7 +201,7 @@ def given(model: ReadModel | DestinationModel, folder: FilePath, asked: str = ""
     writers = getattr(model, "writer_schemas", None)
     known = None if writers is None else str((folder / writers).absolute())
     version = version_of(model)
-    found = SchemaOptions(
+    options = SchemaOptions(
         _text(room, folder, None if version else model.schema_) or "",
         _text(room, folder, writer),
         model.framing or "none",
@@ -209,15 +209,15 @@ def given(model: ReadModel | DestinationModel, folder: FilePath, asked: str = ""
         known,
     )
     own = {name: value for name in room.keys if name not in _OF_INPUTS and (value := getattr(model, KEYS[name]))}
-    found = replace(found, kind=SCHEMA_FORMATS[model.format].kind, **own)
-    if not asked or found.framing != "confluent":
-        return found
+    options = replace(options, kind=SCHEMA_FORMATS[model.format].kind, **own)
+    if not asked or options.framing != "confluent":
+        return options
     if isinstance(model, ReadModel):
-        return _pinned(replace(found, registry=asked), version or "")
+        return _pinned(replace(options, registry=asked), version or "")
     if model.schema_id is not None:
-        return found
+        return options
     subject = registry.SUBJECTS[model.subject or "topic"].replace("{topic}", model.topic)
-    return replace(found, registry=asked, subject=subject, register=bool(model.register_))
+    return replace(options, registry=asked, subject=subject, register=bool(model.register_))
 
 
 def _pinned(options: SchemaOptions, version: str) -> SchemaOptions:

@@ -140,9 +140,9 @@ def _of_record(agent: Agent, path: Path, record: RecordType, types: RecordFields
             what = f"hides the field {let.name} of {record.source}"
             yield Judged(FileFinding((*path, "let", let.name), what, "give the computed field another name"), False)
     for reducer in agent.aggregation.compute if agent.aggregation is not None else ():
-        found = field_type(types, reducer.field)
-        if kind_of(reducer).takes == "number" and not (found.kind in NUMBERS or found.kind == "unknown"):
-            what = f"needs a number, but {reducer.field} is {found}"
+        type_ = field_type(types, reducer.field)
+        if kind_of(reducer).takes == "number" and not (type_.kind in NUMBERS or type_.kind == "unknown"):
+            what = f"needs a number, but {reducer.field} is {type_}"
             at = (*path, "aggregate", "compute", reducer.name)
             yield Judged(FileFinding(at, what, "compute something else, or take another field"), False)
 
@@ -158,7 +158,7 @@ def _named(agent: Agent, path: Path, record: RecordType) -> Iterator[Judged]:
         named[*path, "aggregate", "window", "time"] = rule.window.time if rule.window is not None else None
         named[*path, "aggregate", "until", "field"] = rule.until.field if isinstance(rule.until, Until) else None
     wanted = [(at, field) for at, field in named.items() if field is not None]
-    known += [each.name for each in agent.lookups]
+    known += [lookup.name for lookup in agent.lookups]
     for number, to in enumerate(agent.outputs if agent.forwards else ()):
         place: Path = (*path, "to", number, "select") if agent.routes else (*path, "to", "select")
         wanted += [(place, each.name) for each in to.select if not each.expression]
@@ -179,10 +179,10 @@ def _of_result(agent: Agent, path: Path, types: RecordFields) -> Iterator[Judged
 
 
 def _found(text: PlacedExpression) -> Callable[[Finding], Judged]:
-    def finding(found: Finding) -> Judged:
-        what, _, hint = printable(found.problem).partition("; ")
-        of_file = FileFinding(text.path, what, hint or "correct the expression", (text.path,), found.column)
-        return Judged(of_file, found.is_warning)
+    def finding(problem: Finding) -> Judged:
+        what, _, hint = printable(problem.problem).partition("; ")
+        of_file = FileFinding(text.path, what, hint or "correct the expression", (text.path,), problem.column)
+        return Judged(of_file, problem.is_warning)
 
     return finding
 
@@ -194,15 +194,15 @@ def sent(file: FileModel, agent: AgentModel) -> list[dict[str, Any]]:
     """The objects that the tests send to the agent. Empty when a topic of the agent gets none, or gets results of other
     agents: then the tests do not show which fields its records have."""
     topics = {source.topic for source in agent.from_}
-    found: dict[str, list[dict[str, Any]]] = {}
+    by_topic: dict[str, list[dict[str, Any]]] = {}
     for step in [step.send for steps in file.tests.values() for step in steps if step.send is not None]:
         value = step.value if step.value_base64 is None else _decoded(step.value_base64)
         if isinstance(value, dict):
-            found.setdefault(step.topic, []).append(value)
+            by_topic.setdefault(step.topic, []).append(value)
     written = {to.topic for each in file.agents.values() for to in each.outputs.values()}
-    if topics & written or not topics <= found.keys():
+    if topics & written or not topics <= by_topic.keys():
         return []
-    return [value for topic in sorted(topics) for value in found[topic]]
+    return [value for topic in sorted(topics) for value in by_topic[topic]]
 
 
 def _decoded(value: bytes) -> object:
@@ -222,5 +222,5 @@ def _not_in_tests(agent: Agent, path: Path, record: RecordType, values: list[dic
     names |= row_types(agent.lookups)
     outputs = _of_outputs(agent, path) if agent.forwards else ()
     for text in (*_clauses(agent, path), *outputs, *_copied(agent, path)):
-        found = [each for each in text.findings(names, "the values that the tests send") if each.is_name]
-        yield from (each._replace(is_warning=True) for each in map(_found(text), found))
+        unknown = [finding for finding in text.findings(names, "the values that the tests send") if finding.is_name]
+        yield from (each._replace(is_warning=True) for each in map(_found(text), unknown))

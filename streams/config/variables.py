@@ -53,11 +53,11 @@ def substitute(text: str, environ: Mapping[str, str], folder: Path, is_url: bool
             return "${"
         names += 1
         whole = match.span() == (0, len(text))
-        found = _value(match, environ, folder)
-        if found is None:
+        content = _value(match, environ, folder)
+        if content is None:
             unset.append(match["inside"])
             return match[0]
-        return _encoded(text, match, found) if is_url and not whole else found
+        return _encoded(text, match, content) if is_url and not whole else content
 
     done = _TOKEN.sub(value, text)
     return Substituted(done, names > 0, whole, tuple(unset))

@@ -90,8 +90,8 @@ def _unusable(agent: Agent) -> list[str]:
 
 def changing(app: App) -> str | None:
     """What another count or timeout means for open groups; None when no agent has open groups."""
-    held = [agent.aggregation for agent in app.agents if not agent.rekeys and agent.scope == "partition"]
-    if not any(rule is not None and (rule.count or rule.since_first or rule.since_last) for rule in held):
+    rules = [agent.aggregation for agent in app.agents if not agent.rekeys and agent.scope == "partition"]
+    if not any(rule is not None and (rule.count or rule.since_first or rule.since_last) for rule in rules):
         return None
     return (
         "another count or timeout also applies to groups that are open when it starts: one that holds more records "

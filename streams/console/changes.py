@@ -56,8 +56,8 @@ class ConsoleChanges:
     def _group(self, store: Store, fields: CallFields) -> OpenGroup:
         agent, key = agent_of(self._app, fields), text(fields, "key")
         group_changes.require_groups(agent)
-        found = group_changes.named(self._app.name, agent, store, time.time(), key, optional(fields, "window"))
-        return group_changes.only(found, _shown(key), text(fields, "place"))
+        groups = group_changes.named(self._app.name, agent, store, time.time(), key, optional(fields, "window"))
+        return group_changes.only(groups, _shown(key), text(fields, "place"))
 
     def retry(self, fields: CallFields) -> dict[str, Any]:
         """As `dead retry`. `ask` in the answer is what the operator must agree to (`yes`) first."""
@@ -69,7 +69,7 @@ class ConsoleChanges:
             rows, letters, done = dead_changes.chosen(self._app, agent, store, seen, ids)
             if letters and fields.get("yes") is not True and (ask := dead_changes.question(topics(), letters)):
                 return {"ask": ask}
-            found = dead_changes.retry(
+            outcome = dead_changes.retry(
                 self._app,
                 agent,
                 store,
@@ -80,9 +80,9 @@ class ConsoleChanges:
                 fields.get("again") is True,
                 lambda: time.sleep,
             )
-        found["refused"] += [id for id in ids if id in done and id not in {each.row.id for each in rows}]
+        outcome["refused"] += [id for id in ids if id in done and id not in {row.row.id for row in rows}]
         self._questions.expire()
-        return found
+        return outcome
 
     def retry_outbox(self, fields: CallFields) -> dict[str, Any]:
         """As `outbox retry`."""

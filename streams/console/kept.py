@@ -26,12 +26,12 @@ class KeptValue(Generic[T]):
 
     def get(self) -> tuple[T, float]:
         """The value, and its age in seconds. Raises what `read` raises when there is no value."""
-        found = self._found
-        if found is None:
-            found = self._first()
+        value = self._found
+        if value is None:
+            value = self._first()
         elif self._clock() >= self._due and self._reading.acquire(blocking=False):
             threading.Thread(target=self._again, name="console", daemon=True).start()
-        return found[0], max(0.0, self._clock() - found[1])
+        return value[0], max(0.0, self._clock() - value[1])
 
     def expire(self) -> None:
         """The next question reads the value again; one that is being read now is not kept."""
@@ -53,9 +53,9 @@ class KeptValue(Generic[T]):
     def _renewed(self) -> tuple[T, float]:
         began, expired = self._clock(), self._expired
         try:
-            found = self._read(), self._clock()
+            value = self._read(), self._clock()
         finally:
             self._due = self._clock() + max(LEAST, (self._clock() - began) / SHARE)
         if expired == self._expired:
-            self._found = found
-        return found
+            self._found = value
+        return value

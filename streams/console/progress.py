@@ -19,7 +19,7 @@ def progress(app: App, store: Store) -> list[dict[str, Any]]:
     return [
         {
             "agent": agent.name,
-            "versions": [_version(each) for each in reversed(known[agent.name].versions[-NEWEST:])]
+            "versions": [_version(version) for version in reversed(known[agent.name].versions[-NEWEST:])]
             if agent.name in known
             else [],
             "replays": [
@@ -32,8 +32,8 @@ def progress(app: App, store: Store) -> list[dict[str, Any]]:
 
 
 def _version(version: RuleVersion) -> dict[str, Any]:
-    said = {name: getattr(version, name) for name in ("number", "policy", "at", "who", "why")}
-    return {**said, "digest": version.digest[:SHOWN]}
+    fields = {name: getattr(version, name) for name in ("number", "policy", "at", "who", "why")}
+    return {**fields, "digest": version.digest[:SHOWN]}
 
 
 def _replay(app: App, store: Store, agent: str, replay: Replay) -> dict[str, Any]:
@@ -41,12 +41,12 @@ def _replay(app: App, store: Store, agent: str, replay: Replay) -> dict[str, Any
     records = sum(source.end - source.begin for source in replay.sources)
     done: int | None = records
     if replay.state == "running":
-        done = sum(_corrected(app, store, agent, replay, each) for each in replay.sources)
+        done = sum(_corrected(app, store, agent, replay, source) for source in replay.sources)
     elif replay.state == "abandoned":
         done = None
-    said = {name: getattr(replay, name) for name in ("number", "state", "into", "at", "who", "why")}
+    fields = {name: getattr(replay, name) for name in ("number", "state", "into", "at", "who", "why")}
     corrections = sum(each.corrections for each in replay.corrected)
-    return {**said, "records": records, "done": done, "corrections": corrections}
+    return {**fields, "records": records, "done": done, "corrections": corrections}
 
 
 def _corrected(app: App, store: Store, agent: str, replay: Replay, source: replays.ReplaySource) -> int:

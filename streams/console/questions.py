@@ -50,7 +50,11 @@ class Questions:
 
     def partitions(self, _: CallFields) -> Facts:
         snapshot, age = self.snapshot.get()
-        return {"partitions": [_partition(each) for each in snapshot.partitions], "unread": snapshot.unread, "age": age}
+        return {
+            "partitions": [_partition(partition) for partition in snapshot.partitions],
+            "unread": snapshot.unread,
+            "age": age,
+        }
 
     def groups(self, fields: CallFields) -> Facts:
         """One page of the open groups of an agent whose key has the text `search`."""
@@ -58,29 +62,31 @@ class Questions:
         first, order = number(fields, "first", 0, 10**9), ORDERS.get(text(fields, "order", "age"), ORDERS["age"])
         snapshot, age = self.snapshot.get()
         every = self._of(snapshot, agent)
-        found = [each for each in every if search in each.key.decode(errors="replace").casefold()] if search else every
-        page = sorted(found, key=order)[first : first + PAGE]
+        matches = (
+            [each for each in every if search in each.key.decode(errors="replace").casefold()] if search else every
+        )
+        page = sorted(matches, key=order)[first : first + PAGE]
         groups = [_group(each, age) for each in page]
-        return {"groups": groups, "open": len(every), "found": len(found), "first": first, "page": PAGE, "age": age}
+        return {"groups": groups, "open": len(every), "found": len(matches), "first": first, "page": PAGE, "age": age}
 
     def why(self, fields: CallFields) -> Facts:
         """What the groups of this key wait for, and what they have computed."""
         agent = agent_of(self.app, fields)
         key, window = key_of(text(fields, "key")), optional(fields, "window")
         snapshot, age = self.snapshot.get()
-        found = [
+        answers = [
             {**_group(each, age), "why": why(each, agent), "values": plain(each.values)}
             for each in self._of(snapshot, agent)
             if each.key == key and identity(each)[0] == text(fields, "place") and window in (None, _window(each))
         ]
-        return {"groups": found[:PAGE], "age": age}
+        return {"groups": answers[:PAGE], "age": age}
 
     def timeouts(self, fields: CallFields) -> Facts:
         key = optional(fields, "key")
         wanted = optional(fields, "destination"), optional(fields, "owner"), None if key is None else key.encode()
         with self.desk.store() as store, _Paced(self._clock) as paced:
-            found, count = store.timeouts.find(*wanted, PAGE), store.timeouts.count()
-        return {"timeouts": [timeout_document(each) for each in found], "count": count, "again": paced.again}
+            scheduled, count = store.timeouts.find(*wanted, PAGE), store.timeouts.count()
+        return {"timeouts": [timeout_document(each) for each in scheduled], "count": count, "again": paced.again}
 
     def outbox(self, fields: CallFields) -> Facts:
         """Rows of one state, and the lanes of those that are pending."""
@@ -95,19 +101,19 @@ class Questions:
             lane["pending"] += 1
             lane["attempts"] = max(lane["attempts"], row.attempts)
         rest = {"lanes": by_lane, "lane_count": lanes, "lanes_of": len(pending), "again": paced.again}
-        return {"rows": [message_document(each) for each in rows], "counts": counts, **rest}
+        return {"rows": [message_document(row) for row in rows], "counts": counts, **rest}
 
     def dead(self, fields: CallFields) -> Facts:
         """Newest first."""
         first, wanted = number(fields, "first", 0, 10**9), optional(fields, "agent")
         seen, age = self.dead_listing.get()
-        found = [dead_changes.of_row(each) for each in seen.rows]
-        found += [dead_changes.of_letter(each, seen.retried) for each in reversed(seen.letters)]
-        found = [each for each in found if wanted in (None, each["agent"])]
+        documents = [dead_changes.of_row(row) for row in seen.rows]
+        documents += [dead_changes.of_letter(letter, seen.retried) for letter in reversed(seen.letters)]
+        documents = [each for each in documents if wanted in (None, each["agent"])]
         more = {"missing": seen.missing or None, "older": seen.older}
         return {
-            "dead": found[first : first + PAGE],
-            "found": len(found),
+            "dead": documents[first : first + PAGE],
+            "found": len(documents),
             "first": first,
             "page": PAGE,
             "age": age,
@@ -117,16 +123,16 @@ class Questions:
         """The key, the value and the headers of one dead row or letter."""
         seen, _ = self.dead_listing.get()
         name, agent = text(fields, "id"), agent_of(self.app, fields).name
-        rows = [each for each in seen.rows if each.partition.agent == agent]
-        letters = [each for each in seen.letters if each.agent == agent]
+        rows = [row for row in seen.rows if row.partition.agent == agent]
+        letters = [letter for letter in seen.letters if letter.agent == agent]
         return dead_changes.payload(*dead_changes.named(DeadListing(rows, letters, seen.missing, 0), [name]))
 
     def progress(self, _: CallFields) -> Facts:
         """Deployments and replays of each agent."""
-        found, age = self._progress.get()
+        deployments, age = self._progress.get()
         snapshot, _age = self.snapshot.get()
-        switching = [_partition(each) for each in snapshot.partitions if each.earlier]
-        return {"agents": found, "switching": switching, "age": age}
+        switching = [_partition(partition) for partition in snapshot.partitions if partition.earlier]
+        return {"agents": deployments, "switching": switching, "age": age}
 
     def audit(self, fields: CallFields) -> Facts:
         """Newest first."""
@@ -134,8 +140,8 @@ class Questions:
         snapshot, age = self.snapshot.get()
         with self.desk.store() as store:
             changes = [*snapshot.changes, *auditing.noted(self.app, store)]
-        changes.sort(key=lambda each: -each[0].at)
-        page = [auditing.document(*each) for each in changes[first : first + PAGE]]
+        changes.sort(key=lambda change: -change[0].at)
+        page = [auditing.document(*change) for change in changes[first : first + PAGE]]
         return {"changes": page, "found": len(changes), "first": first, "page": PAGE, "age": age}
 
     def expire(self) -> None:
@@ -149,7 +155,9 @@ class Questions:
     def _snapshot(self) -> StoreSnapshot:
         counts: dict[str, int] = {}
         for report in self._board.reports():
-            counts[report.agent] = counts.get(report.agent, 0) + sum(each.groups for each in report.partitions)
+            counts[report.agent] = counts.get(report.agent, 0) + sum(
+                partition.groups for partition in report.partitions
+            )
         with self.desk.store() as store:
             return taken(self.app, store, counts)
 

@@ -18,15 +18,15 @@ class OriginalRecord(KeptRecord):
 def of_record(record: Record, key: bytes | None, apart: bool) -> list[Header]:
     """The headers of the re-keyed record, whose key is `key`, but for ORIGIN. `apart`: its value does not hold the
     bytes of the record."""
-    told: list[Header] = []
+    pairs: list[Header] = []
     kind, milliseconds = record.timestamp()
     if kind:
-        told.append((ORIGIN_TIME, b"%d" % milliseconds))
+        pairs.append((ORIGIN_TIME, b"%d" % milliseconds))
     if (own := record.key()) != key:
-        told.append((ORIGIN_KEY, own))
+        pairs.append((ORIGIN_KEY, own))
     if apart:
-        told.append((ORIGIN_VALUE, record.value()))
-    return told
+        pairs.append((ORIGIN_VALUE, record.value()))
+    return pairs
 
 
 def origin(record: Record) -> Header:
@@ -36,19 +36,19 @@ def origin(record: Record) -> Header:
 def original(record: Record, agent: str, wrapped: bool) -> OriginalRecord | None:
     """The record that was re-keyed for this agent. None for any other record. `wrapped`: the value holds the message as
     the one field of an object."""
-    told = dict(headers(record))
-    writer, place = (told.get(AGENT) or b"").decode("utf-8", "replace"), told.get(ORIGIN)
+    named = dict(headers(record))
+    writer, place = (named.get(AGENT) or b"").decode("utf-8", "replace"), named.get(ORIGIN)
     if place is None or not writer.startswith(f"{agent}."):
         return None
     try:
         topic, number, offset = place.decode("utf-8", "replace").rsplit("/", 2)
-        time = int((told.get(ORIGIN_TIME) or b"0")[:_LONGEST])
-        found = topic, int(number[:_LONGEST]), int(offset[:_LONGEST])
+        time = int((named.get(ORIGIN_TIME) or b"0")[:_LONGEST])
+        position = topic, int(number[:_LONGEST]), int(offset[:_LONGEST])
     except ValueError:
         return None
-    value = told[ORIGIN_VALUE] if ORIGIN_VALUE in told else _message(record.value()) if wrapped else record.value()
-    key = told[ORIGIN_KEY] if ORIGIN_KEY in told else record.key()
-    return OriginalRecord(found, key, value, passed_on(record), (int(ORIGIN_TIME in told), time), writer)
+    value = named[ORIGIN_VALUE] if ORIGIN_VALUE in named else _message(record.value()) if wrapped else record.value()
+    key = named[ORIGIN_KEY] if ORIGIN_KEY in named else record.key()
+    return OriginalRecord(position, key, value, passed_on(record), (int(ORIGIN_TIME in named), time), writer)
 
 
 def _message(value: bytes | None) -> bytes | None:

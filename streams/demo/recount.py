@@ -107,8 +107,8 @@ class Book:
         offsets = self._on_time.get((carrier, partition), [])
         members = offsets[bisect_left(offsets, first[1]) : bisect_right(offsets, last[1])]
         delays = [self._partitions[partition][offset].delay or 0 for offset in members]
-        found = (document["key"], document["count"], document["flights"], document["total"], document["worst"])
-        if not delays or found != (carrier, len(delays), len(delays), sum(delays), max(delays)):
+        figures = (document["key"], document["count"], document["flights"], document["total"], document["worst"])
+        if not delays or figures != (carrier, len(delays), len(delays), sum(delays), max(delays)):
             return None
         if abs(document["mean"] - sum(delays) / len(delays)) > 1e-9 * max(1, *map(abs, delays)):
             return None

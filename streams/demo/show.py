@@ -33,10 +33,10 @@ class Carrier:
 
 def carriers(results: Sequence[OutputRecord], dead: Sequence[OutputRecord]) -> list[Carrier]:
     """By number of flights, the largest first. Repeats of one id count once."""
-    found: dict[str, Carrier] = {}
+    by_name: dict[str, Carrier] = {}
     for message in _unique(results):
         document = json.loads(message.value or b"{}")
-        carrier = found.setdefault(document["key"], Carrier(document["key"]))
+        carrier = by_name.setdefault(document["key"], Carrier(document["key"]))
         carrier.flights += document["count"]
         carrier.by_count += document["reason"] == "count"
         carrier.by_timeout += document["reason"] == "timeout"
@@ -44,18 +44,18 @@ def carriers(results: Sequence[OutputRecord], dead: Sequence[OutputRecord]) -> l
         carrier.worst = max(carrier.worst, document["worst"])
     for message in _unique(dead):
         name = (message.key or b"?").decode()
-        found.setdefault(name, Carrier(name)).without_delay += 1
-    return sorted(found.values(), key=lambda carrier: -carrier.flights)
+        by_name.setdefault(name, Carrier(name)).without_delay += 1
+    return sorted(by_name.values(), key=lambda carrier: -carrier.flights)
 
 
 def _unique(messages: Sequence[OutputRecord]) -> Iterable[OutputRecord]:
     return {message.header(ID): message for message in messages}.values()
 
 
-def rows(found: Sequence[Carrier]) -> list[list[str]]:
+def rows(by_carrier: Sequence[Carrier]) -> list[list[str]]:
     """The cells of the table."""
     cells = []
-    for c in found:
+    for c in by_carrier:
         counts = [f"{number:,}" for number in (c.flights, c.by_count, c.by_timeout)]
         cells.append([c.name, *counts, f"{c.mean:.1f}", f"{c.worst:g}", f"{c.without_delay:,}"])
     return cells
@@ -64,9 +64,9 @@ def rows(found: Sequence[Carrier]) -> list[list[str]]:
 COLUMNS = ("carrier", ">flights", ">results by count", ">by timeout", ">mean delay", ">worst", ">without delay")
 
 
-def plot(found: Sequence[Carrier], width: int = WIDTH) -> list[str]:
+def plot(by_carrier: Sequence[Carrier], width: int = WIDTH) -> list[str]:
     """Horizontal bars of the mean delays, one line for each carrier, the longest of `width` characters."""
-    by_mean = sorted((carrier for carrier in found if carrier.flights), key=lambda carrier: -carrier.mean)
+    by_mean = sorted((carrier for carrier in by_carrier if carrier.flights), key=lambda carrier: -carrier.mean)
     longest = max((abs(carrier.mean) for carrier in by_mean), default=0) or 1
     return [f"{c.name:>4} {_bar(abs(c.mean) / longest, width)} {c.mean:.1f}" for c in by_mean]
 
@@ -96,13 +96,13 @@ def progress(total: int) -> Iterator[ShowAdvance]:
 
 
 def _lines(total: int) -> ShowAdvance:
-    said = -1
+    percent = -1
 
     def advance(done: int, note: str) -> None:
-        nonlocal said
+        nonlocal percent
         tenth = 100 * done // max(1, total) // EVERY
-        if tenth > said:
-            said = tenth
+        if tenth > percent:
+            percent = tenth
             print(f"{done:,} of {total:,} flights {note}".rstrip(), flush=True)
 
     return advance

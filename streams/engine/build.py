@@ -57,7 +57,7 @@ def build(
 
 def _tables(agent: Agent, parts: WorkerDependencies) -> TopicTables | None:
     """None for an agent that looks up no topic."""
-    lookups = [each for each in agent.lookups if each.kind == "topic"]
+    lookups = [lookup for lookup in agent.lookups if lookup.kind == "topic"]
     if not lookups:
         return None
     if parts.table is None:

@@ -65,16 +65,16 @@ def check(
     any other name is a field of an unknown type.
     """
     checker = _Checker(names, source)
-    found = checker.infer(node, Presence({}, frozenset()))
-    return found, tuple(sorted(checker.findings, key=lambda finding: finding.column))
+    type_ = checker.infer(node, Presence({}, frozenset()))
+    return type_, tuple(sorted(checker.findings, key=lambda finding: finding.column))
 
 
 def check_condition(node: Node, names: Mapping[str, ValueType], source: str | None = None) -> tuple[Finding, ...]:
     """What is wrong with an expression that must give true or false."""
-    found, findings = check(node, names, source)
-    if found.kind not in ("boolean", "unknown"):
-        findings = (*findings, Finding(_column(node), f"must be boolean, {_name(node)} is {found}"))
-    elif found.nullable:
+    type_, findings = check(node, names, source)
+    if type_.kind not in ("boolean", "unknown"):
+        findings = (*findings, Finding(_column(node), f"must be boolean, {_name(node)} is {type_}"))
+    elif type_.nullable:
         findings = (*findings, _may_be_null(node))
     return tuple(dict.fromkeys(findings))
 
@@ -82,8 +82,8 @@ def check_condition(node: Node, names: Mapping[str, ValueType], source: str | No
 def _column(node: Node) -> int:
     """The column at which the text of a node begins. A node's own column is the column of its operator, or of the name
     after its dot."""
-    while (left := left_of(node)) is not None:
-        node = left
+    while (operand := left_of(node)) is not None:
+        node = operand
     return node.column
 
 
@@ -116,15 +116,15 @@ class _Checker:
     def infer(self, node: Node, scope: Presence) -> ValueType:
         """The type of a node. A chain is walked along its left operands without recursion."""
         chain: list[tuple[Node, Presence]] = []
-        while (left := left_of(node)) is not None:
+        while (operand := left_of(node)) is not None:
             chain.append((node, scope))
             scope = self._left_scope(node, scope)
-            node = left
-        found = self._known(node, self._beginning(node, scope), scope)
+            node = operand
+        type_ = self._known(node, self._beginning(node, scope), scope)
         for each, scope in reversed(chain):
-            found = self._known(each, self._continued(each, node, found, scope), scope)
+            type_ = self._known(each, self._continued(each, node, type_, scope), scope)
             node = each
-        return found
+        return type_
 
     def _wrong(self, node: Node, problem: str) -> ValueType:
         """A problem of a value, which is shown where its text begins."""
@@ -134,19 +134,19 @@ class _Checker:
         self.findings[Finding(column, problem, is_name=is_name)] = None
         return UNKNOWN
 
-    def _used(self, node: Node, found: ValueType) -> ValueType:
+    def _used(self, node: Node, type_: ValueType) -> ValueType:
         """The type of a value that must be there."""
-        if not found.nullable or found.kind == "null":
-            return found
+        if not type_.nullable or type_.kind == "null":
+            return type_
         self.findings[_may_be_null(node)] = None
-        return present(found)
+        return present(type_)
 
     def _value(self, node: Node, scope: Presence) -> ValueType:
         return self._used(node, self.infer(node, scope))
 
     @staticmethod
-    def _known(node: Node, found: ValueType, scope: Presence) -> ValueType:
-        return present(found) if found.nullable and path_of(node) in scope.there else found
+    def _known(node: Node, type_: ValueType, scope: Presence) -> ValueType:
+        return present(type_) if type_.nullable and path_of(node) in scope.there else type_
 
     @staticmethod
     def _left_scope(node: Node, scope: Presence) -> Presence:
@@ -169,7 +169,7 @@ class _Checker:
                 self.infer(path, scope.knowing(path_in(path)))
                 return BOOLEAN
             case ListOf(items=items):
-                return list_of(common([self._value(each, scope) for each in items]))
+                return list_of(common([self._value(item, scope) for item in items]))
             case MapOf():
                 return self._map(node, scope)
             case FunctionCall("_?_:_", (condition, then, otherwise)):
@@ -177,8 +177,8 @@ class _Checker:
                 branches = ((then, proven(condition, True)), (otherwise, proven(condition, False)))
                 return common([self.infer(branch, scope.knowing(proven)) for branch, proven in branches])
             case FunctionCall("default", (path, otherwise), None):
-                found = present(self.infer(path, scope.knowing(path_in(path))))
-                return common((found, self.infer(otherwise, scope)))
+                type_ = present(self.infer(path, scope.knowing(path_in(path))))
+                return common((type_, self.infer(otherwise, scope)))
             case FunctionCall("!_", (operand,)):
                 return self._boolean("!", operand, self._value(operand, scope))
             case FunctionCall("-_", (operand,)):
@@ -187,31 +187,31 @@ class _Checker:
                 return self._call(node, None, scope)
         raise AssertionError(type(node).__name__)
 
-    def _continued(self, node: Node, left: Node, found: ValueType, scope: Presence) -> ValueType:
+    def _continued(self, node: Node, left: Node, type_: ValueType, scope: Presence) -> ValueType:
         """The type of a node whose left operand has this type."""
         match node:
             case FunctionCall("_&&_" | "_||_" as joint, (_, right)):
-                for each, its in ((left, found), (right, self._right(joint, left, right, scope))):
+                for each, its in ((left, type_), (right, self._right(joint, left, right, scope))):
                     self._boolean(joint.strip("_"), each, self._used(each, its))
                 return BOOLEAN
             case FunctionCall("_==_" | "_!=_", (_, right)):
-                return self._equality(node.function, left, found, right, scope)
+                return self._equality(node.function, left, type_, right, scope)
             case Select(name=name):
-                return self._member(node, left, found, name)
-            case FunctionCall("_[_]", (_, Literal(value=str(name)))) if found.kind == "map":
-                return self._member(node, left, found, name)
-        found = self._used(left, found)
+                return self._member(node, left, type_, name)
+            case FunctionCall("_[_]", (_, Literal(value=str(name)))) if type_.kind == "map":
+                return self._member(node, left, type_, name)
+        type_ = self._used(left, type_)
         match node:
             case Macro():
-                return self._macro(node, found, scope)
+                return self._macro(node, type_, scope)
             case FunctionCall("_[_]", (_, index)):
-                return self._index(left, found, index, scope)
+                return self._index(left, type_, index, scope)
             case FunctionCall("@in", (_, right)):
-                return self._membership(left, found, right, self._value(right, scope))
+                return self._membership(left, type_, right, self._value(right, scope))
             case FunctionCall(function, (_, right), None) if function in operators.TABLE:
-                return self._operation(function, (left, found), (right, self._value(right, scope)))
+                return self._operation(function, (left, type_), (right, self._value(right, scope)))
             case FunctionCall():
-                return self._call(node, found, scope)
+                return self._call(node, type_, scope)
         raise AssertionError(type(node).__name__)
 
     def _right(self, function: str, left: Node, right: Node, scope: Presence) -> ValueType:
@@ -224,26 +224,26 @@ class _Checker:
             return self._names.get(name, UNKNOWN)
         return self._wrong_at(node.column, f"no field {name} in {self._source}{_meant(name, self._names)}", True)
 
-    def _member(self, node: Node, left: Node, found: ValueType, name: str) -> ValueType:
-        if found.kind not in ("map", "unknown"):
-            return self._wrong_at(node.column, f"{_name(left)} is {found} and has no field {name}")
-        if found.fields is None or found.of is not None or name in found.fields:
-            member = (found.fields or {}).get(name, found.items)
-            return nullable(member) if found.nullable else member  # one warning will name the whole path
-        return self._wrong_at(node.column, f"no field {name} in {_name(left)}{_meant(name, found.fields)}", True)
+    def _member(self, node: Node, operand: Node, type_: ValueType, name: str) -> ValueType:
+        if type_.kind not in ("map", "unknown"):
+            return self._wrong_at(node.column, f"{_name(operand)} is {type_} and has no field {name}")
+        if type_.fields is None or type_.of is not None or name in type_.fields:
+            member = (type_.fields or {}).get(name, type_.items)
+            return nullable(member) if type_.nullable else member  # one warning will name the whole path
+        return self._wrong_at(node.column, f"no field {name} in {_name(operand)}{_meant(name, type_.fields)}", True)
 
-    def _index(self, left: Node, found: ValueType, index: Node, scope: Presence) -> ValueType:
+    def _index(self, operand: Node, type_: ValueType, index: Node, scope: Presence) -> ValueType:
         its = self._value(index, scope)
-        match found.kind:
+        match type_.kind:
             case "list" if not operators.is_kind(its, "number"):
                 return self._wrong(index, f"an index of a list is an integer, {_name(index)} is {its}")
             case "list" | "unknown":
-                return found.items
+                return type_.items
             case "map" if not operators.is_kind(its, "text"):
                 return self._wrong(index, f"an index of a map is text, {_name(index)} is {its}")
             case "map":
-                return found.items
-        return self._wrong(left, f"[ ] takes a list or a map, {_name(left)} is {found}")
+                return type_.items
+        return self._wrong(operand, f"[ ] takes a list or a map, {_name(operand)} is {type_}")
 
     def _map(self, node: MapOf, scope: Presence) -> ValueType:
         values = [self._value(value, scope) for _, value in node.entries]
@@ -255,10 +255,10 @@ class _Checker:
             return record_of(dict(zip(names, values, strict=True)))
         return map_of(common(values))
 
-    def _macro(self, node: Macro, found: ValueType, scope: Presence) -> ValueType:
-        if found.kind not in ("list", "map", "unknown"):
-            self._wrong(node.operand, f"{node.macro} takes a list or a map, {_name(node.operand)} is {found}")
-        item = TEXT if found.kind == "map" else found.items
+    def _macro(self, node: Macro, type_: ValueType, scope: Presence) -> ValueType:
+        if type_.kind not in ("list", "map", "unknown"):
+            self._wrong(node.operand, f"{node.macro} takes a list or a map, {_name(node.operand)} is {type_}")
+        item = TEXT if type_.kind == "map" else type_.items
         inner = scope.binding(node.variable, item)
         *conditions, last = inside(node)
         for each in conditions if node.macro == "map" else (*conditions, last):
@@ -270,15 +270,15 @@ class _Checker:
                 return list_of(item)
         return BOOLEAN
 
-    def _boolean(self, taker: str, node: Node, found: ValueType) -> ValueType:
-        if not operators.is_kind(found, "boolean"):
-            self._wrong(node, f"{taker} takes booleans, {_name(node)} is {found}")
+    def _boolean(self, taker: str, node: Node, type_: ValueType) -> ValueType:
+        if not operators.is_kind(type_, "boolean"):
+            self._wrong(node, f"{taker} takes booleans, {_name(node)} is {type_}")
         return BOOLEAN
 
-    def _negated(self, node: Node, found: ValueType) -> ValueType:
-        if operators.is_kind(found, "number"):
-            return found if found.kind in NUMBERS else NUMBER
-        return self._wrong(node, f"- takes a number, {_name(node)} is {found}{_hint(node, found, 'number')}")
+    def _negated(self, node: Node, type_: ValueType) -> ValueType:
+        if operators.is_kind(type_, "number"):
+            return type_ if type_.kind in NUMBERS else NUMBER
+        return self._wrong(node, f"- takes a number, {_name(node)} is {type_}{_hint(node, type_, 'number')}")
 
     def _operation(self, function: str, left: TypedNode, right: TypedNode) -> ValueType:
         gives = operators.result(function, left[1], right[1])
@@ -286,46 +286,46 @@ class _Checker:
             self._wrong(*_contradiction(function, left, right))
         return gives or (UNKNOWN if function in operators.TAKES else BOOLEAN)
 
-    def _equality(self, function: str, left: Node, found: ValueType, right: Node, scope: Presence) -> ValueType:
+    def _equality(self, function: str, left: Node, type_: ValueType, right: Node, scope: Presence) -> ValueType:
         for node, other in ((left, right), (right, left)):
             if other == NULL_LITERAL:
                 if node is right:
                     self.infer(right, scope.knowing(path_in(right)))
                 return BOOLEAN
         its = self._value(right, scope)
-        found = self._used(left, found)
-        if not are_comparable(found, its):
+        type_ = self._used(left, type_)
+        if not are_comparable(type_, its):
             self._wrong(
-                left, f"{function.strip('_')} compares values of one type, {_pair((left, found), (right, its))}"
+                left, f"{function.strip('_')} compares values of one type, {_pair((left, type_), (right, its))}"
             )
-        self._symbol(left, found, right)
+        self._symbol(left, type_, right)
         self._symbol(right, its, left)
         return BOOLEAN
 
-    def _symbol(self, node: Node, found: ValueType, sought: Node) -> None:
+    def _symbol(self, node: Node, type_: ValueType, sought: Node) -> None:
         """A literal that an enum never is."""
-        if found.symbols and isinstance(sought, Literal) and sought.kind is str and sought.value not in found.symbols:
-            near = [literal(each) for each in get_close_matches(str(sought.value), found.symbols, n=1)]
-            meant = f"did you mean {near[0]}?" if near else f"its symbols are {', '.join(found.symbols)}"
+        if type_.symbols and isinstance(sought, Literal) and sought.kind is str and sought.value not in type_.symbols:
+            near = [literal(match) for match in get_close_matches(str(sought.value), type_.symbols, n=1)]
+            meant = f"did you mean {near[0]}?" if near else f"its symbols are {', '.join(type_.symbols)}"
             self._wrong(sought, f"{normal(sought)} is no symbol of {_name(node)}; {meant}")
 
-    def _membership(self, left: Node, found: ValueType, right: Node, its: ValueType) -> ValueType:
+    def _membership(self, left: Node, type_: ValueType, right: Node, its: ValueType) -> ValueType:
         if its.kind not in ("list", "map", "unknown"):
-            hint = f"; write {_name(right)}.contains({_name(left)})" if its.kind == found.kind == "text" else ""
+            hint = f"; write {_name(right)}.contains({_name(left)})" if its.kind == type_.kind == "text" else ""
             self._wrong(right, f"in takes a list or a map on its right, {_name(right)} is {its}{hint}")
         elif isinstance(right, ListOf):
             for item in right.items:
-                if isinstance(item, Literal) and not are_comparable(found, one := type_of_literal(item.value)):
-                    self._wrong(item, f"in compares values of one type, {_pair((left, found), (item, one))}")
-                self._symbol(left, found, item)
-        elif not are_comparable(found, one := TEXT if its.kind == "map" else its.items):
+                if isinstance(item, Literal) and not are_comparable(type_, one := type_of_literal(item.value)):
+                    self._wrong(item, f"in compares values of one type, {_pair((left, type_), (item, one))}")
+                self._symbol(left, type_, item)
+        elif not are_comparable(type_, one := TEXT if its.kind == "map" else its.items):
             self._wrong(
-                left, f"in compares values of one type, {_name(left)} is {found} and {_name(right)} holds {one}"
+                left, f"in compares values of one type, {_name(left)} is {type_} and {_name(right)} holds {one}"
             )
         return BOOLEAN
 
     def _call(self, node: FunctionCall, target: ValueType | None, scope: Presence) -> ValueType:
-        arguments = [(each, self._value(each, scope)) for each in node.arguments]
+        arguments = [(argument, self._value(argument, scope)) for argument in node.arguments]
         if node.function == "default":
             return self._wrong_at(node.column, "default takes a field and a value, such as default(qty, 1)")
         known = SIGNATURES.get(node.function, ())
@@ -337,24 +337,24 @@ class _Checker:
         if not forms:
             how = "by itself" if target else "on a value"
             return self._wrong_at(node.column, f"{node.function} is called {how}; write {example(node.function)}")
-        fitting = [each for each in forms if each.takes(len(arguments))]
+        fitting = [form for form in forms if form.takes(len(arguments))]
         if not fitting:
             return self._wrong_at(node.column, f"{node.function} takes {counts(forms)}, {len(arguments)} given")
         values = [*([(node.target, target)] if node.target and target else []), *arguments]
         for form in fitting:
-            if all(is_taken(found, kinds) for (_, found), kinds in zip(values, form.kinds(len(values)), strict=True)):
-                return form.result([found for _, found in values])
-        for n, (each, found) in enumerate(values):
+            if all(is_taken(type_, kinds) for (_, type_), kinds in zip(values, form.kinds(len(values)), strict=True)):
+                return form.result([type_ for _, type_ in values])
+        for n, (each, type_) in enumerate(values):
             taken: Kinds = frozenset().union(*(form.kinds(len(values))[n] for form in fitting))
-            if not is_taken(found, taken):
-                hint = _hint(each, found, wanted(taken))
-                return self._wrong(each, f"{node.function} takes {named(taken)}, {_name(each)} is {found}{hint}")
+            if not is_taken(type_, taken):
+                hint = _hint(each, type_, wanted(taken))
+                return self._wrong(each, f"{node.function} takes {named(taken)}, {_name(each)} is {type_}{hint}")
         return self._wrong(node, f"{node.function} does not take these values together")
 
 
-def _hint(node: Node, found: ValueType, kind: str) -> str:
+def _hint(node: Node, type_: ValueType, kind: str) -> str:
     """How to convert a value into one of the kind."""
-    conversion = operators.conversion(found, kind)
+    conversion = operators.conversion(type_, kind)
     return f"; write {conversion}({_name(node)})" if conversion and not isinstance(node, Literal) else ""
 
 
@@ -371,8 +371,8 @@ def _contradiction(function: str, left: TypedNode, right: TypedNode) -> tuple[No
 def _pair(left: TypedNode, right: TypedNode, to_text: bool = False) -> str:
     """Two values whose types contradict, and how to convert one of them: the text, or the other one into text."""
     problem = f"{_name(left[0])} is {left[1]} and {_name(right[0])} is {right[1]}"
-    for (node, found), (_, other) in ((left, right), (right, left)):
-        if (other if to_text else found).kind == "text":
+    for (node, type_), (_, other) in ((left, right), (right, left)):
+        if (other if to_text else type_).kind == "text":
             kind = "number" if other.kind in NUMBERS else other.kind
-            return problem + _hint(node, found, kind)
+            return problem + _hint(node, type_, kind)
     return problem

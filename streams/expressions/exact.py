@@ -90,8 +90,8 @@ class _Compiler:
             case Select(operand=operand, name=name):
                 return _present(self._field(self.compile(operand), name), node)
             case Has(path=path):
-                found = self._maybe(path)
-                return lambda record: found(record) is not None
+                compiled = self._maybe(path)
+                return lambda record: compiled(record) is not None
             case ListOf():
                 return self._list(node)
             case MapOf():
@@ -161,16 +161,16 @@ class _Compiler:
         self.costs, budget = True, self.budget
 
         def made(record: Any) -> Any:
-            found: dict[str, Any] = {}
+            pairs: dict[str, Any] = {}
             for key_of, value_of in entries:
                 key, value = key_of(record), value_of(record)
                 if type(key) is not str:
                     raise EvaluationError(f"a key of a map is a text and no {kind(key)}")
-                if key in found:
+                if key in pairs:
                     raise EvaluationError("a map has the same key twice")
-                found[key] = value
-            budget.keep(found)
-            return found
+                pairs[key] = value
+            budget.keep(pairs)
+            return pairs
 
         return made
 
@@ -196,12 +196,12 @@ class _Compiler:
         budget = self.budget
 
         def run(record: Any) -> Any:
-            found = operand(record)
-            if type(found) is not list and not isinstance(found, tuple) and not is_map(found):
-                raise refused("a loop", found)
+            value = operand(record)
+            if type(value) is not list and not isinstance(value, tuple) and not is_map(value):
+                raise refused("a loop", value)
             before = cell[0]
             try:
-                return loop(record, _counted(found, budget, steps))
+                return loop(record, _counted(value, budget, steps))
             finally:
                 cell[0] = before
 
@@ -244,17 +244,17 @@ class _Compiler:
             error: EvaluationError | None = None
             for part in parts:
                 try:
-                    found = part(record)
+                    value = part(record)
                 except TooCostly:
                     raise
                 except EvaluationError as raised:
                     budget.spend(steps)
                     error = error or raised
                     continue
-                if found is decides:
-                    return bool(found)
-                if type(found) is not bool:
-                    error = error or refused(sign, found)
+                if value is decides:
+                    return bool(value)
+                if type(value) is not bool:
+                    error = error or refused(sign, value)
             if error is not None:
                 raise error
             return not decides
@@ -291,10 +291,10 @@ class _Compiler:
             number, compare = right.value, _BARE[name]
 
             def with_number(record: Any) -> bool:
-                found = one(record)
-                if type(found) in NUMBERS:
-                    return bool(compare(found, number))
-                return order(found, number)
+                value = one(record)
+                if type(value) in NUMBERS:
+                    return bool(compare(value, number))
+                return order(value, number)
 
             return with_number
         if not self._loops:
@@ -323,24 +323,24 @@ class _Compiler:
             texts = frozenset(each.value for each in among.items if isinstance(each, Literal))
 
             def among_texts(record: Any) -> bool:
-                found = one(record)
-                return type(found) is str and found in texts
+                value = one(record)
+                return type(value) is str and value in texts
 
             return among_texts
         other, budget = self.compile(among), self.budget
         self.costs = True
 
         def contained(record: Any) -> bool:
-            found, there = one(record), other(record)
+            value, there = one(record), other(record)
             if is_map(there):
-                if type(found) not in _KEYS:
-                    raise refused("in", found, there)
-                budget.compare(found, found)
-                return type(found) is str and there.get(found) is not None
+                if type(value) not in _KEYS:
+                    raise refused("in", value, there)
+                budget.compare(value, value)
+                return type(value) is str and there.get(value) is not None
             if not isinstance(there, list | tuple):
-                raise refused("in", found, there)
+                raise refused("in", value, there)
             budget.spend(len(there))
-            return any(equal(found, each, budget) for each in there)
+            return any(equal(value, each, budget) for each in there)
 
         return contained
 
@@ -349,21 +349,21 @@ class _Compiler:
         path, budget, in_a_loop = path_text(node), self.budget, self._loops > 0
 
         def indexed(record: Any) -> Any:
-            found, index = operand(record), index_of(record)
-            if is_map(found):
+            container, index = operand(record), index_of(record)
+            if is_map(container):
                 if in_a_loop:
                     budget.compare(index, index)
-                value = found.get(index) if type(index) is str else None
+                value = container.get(index) if type(index) is str else None
                 if value is None:
                     raise EvaluationError(f"{path} is missing")
                 return value
-            if not isinstance(found, list | tuple):
-                raise refused("[]", found, index)
+            if not isinstance(container, list | tuple):
+                raise refused("[]", container, index)
             if type(index) not in NUMBERS or index != int(index):
                 raise EvaluationError(f"the index of a list is an integer and no {kind(index)}")
-            if not 0 <= index < len(found):
+            if not 0 <= index < len(container):
                 raise EvaluationError(f"{path} is outside of the list")
-            return found[int(index)]
+            return container[int(index)]
 
         return indexed
 
@@ -373,8 +373,8 @@ class _Compiler:
         found_of, other = self._maybe(node.arguments[0]), self.compile(node.arguments[1])
 
         def evaluate(record: Any) -> Any:
-            found = found_of(record)
-            return other(record) if found is None else found
+            value = found_of(record)
+            return other(record) if value is None else value
 
         return evaluate
 
@@ -382,8 +382,8 @@ class _Compiler:
         function = functions.find(node)
         self.costs = True
         self._size += _FUNCTION
-        given = (() if node.target is None else (node.target,)) + node.arguments
-        arguments, budget = [self.compile(argument) for argument in given], self.budget
+        nodes = (() if node.target is None else (node.target,)) + node.arguments
+        arguments, budget = [self.compile(argument) for argument in nodes], self.budget
         if len(arguments) == 1:
             [only] = arguments
             return lambda record: function(budget, only(record))
@@ -395,17 +395,17 @@ class _Compiler:
 _Loop = Callable[[Any, Any], Any]
 
 
-def _counted(found: Any, budget: StepBudget, steps: int) -> Any:
+def _counted(value: Any, budget: StepBudget, steps: int) -> Any:
     """The items. Each costs its steps before it is looked at: one, and more for a large body."""
-    for item in found:
+    for item in value:
         budget.spend(steps)
         yield item
 
 
-def _boolean(sign: str, found: Any) -> bool:
-    if found is True or found is False:
-        return found
-    raise refused(sign, found)
+def _boolean(sign: str, value: Any) -> bool:
+    if value is True or value is False:
+        return value
+    raise refused(sign, value)
 
 
 def _deciding(macro: str, body: Evaluate, condition: Evaluate | None, cell: list[Any], budget: StepBudget) -> _Loop:
@@ -432,10 +432,10 @@ def _deciding(macro: str, body: Evaluate, condition: Evaluate | None, cell: list
 
 def _exactly_one(macro: str, body: Evaluate, condition: Evaluate | None, cell: list[Any], budget: StepBudget) -> _Loop:
     def loop(record: Any, items: Any) -> bool:
-        found = 0
+        count = 0
         for cell[0] in items:
-            found += _boolean(macro, body(record))
-        return found == 1
+            count += _boolean(macro, body(record))
+        return count == 1
 
     return loop
 
@@ -467,15 +467,15 @@ _LOOPS = {"all": _deciding, "exists": _deciding, "exists_one": _exactly_one, "fi
 
 def _operands(node: FunctionCall) -> list[Node]:
     """Those of a chain of one operator, in order."""
-    found: list[Node] = []
+    operands: list[Node] = []
     rest: list[Node] = [node]
     while rest:
         part = rest.pop()
         if isinstance(part, FunctionCall) and part.function == node.function:
             rest += reversed(part.arguments)
         else:
-            found.append(part)
-    return found
+            operands.append(part)
+    return operands
 
 
 def _is_null(node: Node) -> bool:
@@ -486,10 +486,10 @@ def _present(read: Evaluate, node: Node) -> Evaluate:
     path = path_text(node)
 
     def present(record: Any) -> Any:
-        found = read(record)
-        if found is None:
+        value = read(record)
+        if value is None:
             raise EvaluationError(f"{path} is missing")
-        return found
+        return value
 
     return present
 

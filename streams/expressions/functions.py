@@ -279,12 +279,12 @@ def _part(name: str, of_time: Callable[[datetime], int], of_duration: Callable[[
 
 
 def _extreme(name: str, choose: Callable[[list[Any]], Any]) -> Compute:
-    def chosen(budget: StepBudget, *given: Any) -> Any:
-        found = list(given[0]) if len(given) == 1 and isinstance(given[0], list | tuple) else list(given)
-        budget.spend(len(found))
-        if not found or any(type(each) not in NUMBERS for each in found):
-            raise refused(name, *found[:2]) if found else EvaluationError(f"{name} of an empty list")
-        return choose(found)
+    def chosen(budget: StepBudget, *values: Any) -> Any:
+        candidates = list(values[0]) if len(values) == 1 and isinstance(values[0], list | tuple) else list(values)
+        budget.spend(len(candidates))
+        if not candidates or any(type(candidate) not in NUMBERS for candidate in candidates):
+            raise refused(name, *candidates[:2]) if candidates else EvaluationError(f"{name} of an empty list")
+        return choose(candidates)
 
     return chosen
 

@@ -39,7 +39,7 @@ def tokens(text: str) -> list[Token]:
     """All tokens of the text and one of the kind `end`. Raises ExpressionError."""
     if len(text) > MAX_CHARACTERS:
         raise ExpressionError(1, f"has {len(text)} characters; at most {MAX_CHARACTERS} are allowed")
-    found: list[Token] = []
+    words: list[Token] = []
     at = 0
     while at < len(text):
         match = _TOKEN.match(text, at)
@@ -49,14 +49,14 @@ def tokens(text: str) -> list[Token]:
         kind, start, at = str(match.lastgroup), at, match.end()
         if kind == "quoted":
             value, at = _quoted(text, start, at, match.group())
-            found.append(Token("text", value, start + 1))
+            words.append(Token("text", value, start + 1))
         elif kind == "bytes":
             raise ExpressionError(start + 1, "bytes are not supported; write a text")
         elif kind == "unsigned":
             raise ExpressionError(start + 1, f"unsigned numbers are not supported; write {match.group('int')}")
         elif kind != "space":
-            found.append(Token(kind, match.group(), start + 1))
-    return [*found, Token("end", "", len(text) + 1)]
+            words.append(Token(kind, match.group(), start + 1))
+    return [*words, Token("end", "", len(text) + 1)]
 
 
 def _shown(character: str) -> str:

@@ -62,10 +62,10 @@ def result(function: str, left: ValueType, right: ValueType) -> ValueType | None
     gives = {row[2].kind: row[2] for row in rows}
     if len(gives) != 1:
         return UNKNOWN if gives else None
-    (found,) = gives.values()
-    if found == NUMBER:
+    (outcome,) = gives.values()
+    if outcome == NUMBER:
         return _number(left, right)
-    return common((left, right)) if found == LIST and left.kind == right.kind else found
+    return common((left, right)) if outcome == LIST and left.kind == right.kind else outcome
 
 
 def fits(function: str, operand: ValueType, is_left: bool) -> bool:
@@ -73,25 +73,25 @@ def fits(function: str, operand: ValueType, is_left: bool) -> bool:
     return any(is_kind(operand, left if is_left else right) for left, right, _ in TABLE[function])
 
 
-def conversion(found: ValueType, kind: str) -> str | None:
+def conversion(type_: ValueType, kind: str) -> str | None:
     """The function that makes the wanted kind out of such a value; None when there is none."""
-    if found.note and kind not in _CONVERTED.get(found.note, ()):
+    if type_.note and kind not in _CONVERTED.get(type_.note, ()):
         return None
-    if kind == "text" and found.kind in NUMBERS | {"time", "duration", "boolean"}:
+    if kind == "text" and type_.kind in NUMBERS | {"time", "duration", "boolean"}:
         return "string"
-    if kind == "integer" and found.kind == "double":
+    if kind == "integer" and type_.kind == "double":
         return "int"
     by_kind = {"number": "double", "double": "double", "integer": "int", "time": "timestamp", "duration": "duration"}
-    return by_kind.get(kind) if found.kind == "text" else None
+    return by_kind.get(kind) if type_.kind == "text" else None
 
 
-def is_kind(found: ValueType, kind: str) -> bool:
+def is_kind(type_: ValueType, kind: str) -> bool:
     """Whether a value of the type can be of the kind, where `number` stands for the three kinds of numbers."""
-    if found.kind == "unknown":
+    if type_.kind == "unknown":
         return True
     if kind == "integer":
-        return found.kind in ("integer", "number")
-    return found.kind == kind or (kind == "number" and found.kind in NUMBERS)
+        return type_.kind in ("integer", "number")
+    return type_.kind == kind or (kind == "number" and type_.kind in NUMBERS)
 
 
 def _number(left: ValueType, right: ValueType) -> ValueType:

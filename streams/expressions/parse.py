@@ -67,8 +67,8 @@ def is_name(text: str) -> bool:
 class _Parser:
     """One method for each rule of the grammar. `_levels` counts what is open around the current token."""
 
-    def __init__(self, found: list[Token]) -> None:
-        self._tokens = found
+    def __init__(self, words: list[Token]) -> None:
+        self._tokens = words
         self._at = 0
         self._nodes = 0
         self._levels = -1  # the whole expression is no level
@@ -103,25 +103,25 @@ class _Parser:
         return left
 
     def _relation(self) -> Node:
-        left = self._sum()
+        operand = self._sum()
         while self._token.value in _RELATIONS and self._token.kind in ("sign", "name"):
             sign, column = self._token.value, self._next().column
-            left = self._call("@in" if sign == "in" else f"_{sign}_", (left, self._sum()), column)
-        return left
+            operand = self._call("@in" if sign == "in" else f"_{sign}_", (operand, self._sum()), column)
+        return operand
 
     def _sum(self) -> Node:
-        left = self._product()
+        operand = self._product()
         while self._is_sign(*_SUMS):
             sign, column = self._token.value, self._next().column
-            left = self._call(f"_{sign}_", (left, self._product()), column)
-        return left
+            operand = self._call(f"_{sign}_", (operand, self._product()), column)
+        return operand
 
     def _product(self) -> Node:
-        left = self._unary()
+        operand = self._unary()
         while self._is_sign(*_PRODUCTS):
             sign, column = self._token.value, self._next().column
-            left = self._call(f"_{sign}_", (left, self._unary()), column)
-        return left
+            operand = self._call(f"_{sign}_", (operand, self._unary()), column)
+        return operand
 
     def _unary(self) -> Node:
         """An even number of the same sign is none, as in every implementation of CEL. Only a single minus belongs to
@@ -276,8 +276,8 @@ class _Parser:
         token = token or self._token
         if token.kind == "end":
             return ExpressionError(token.column, f"ends too early; expected {wanted or 'a value'}")
-        found = f"'{token.value}'" if token.kind == "sign" else "a text" if token.kind == "text" else token.value
-        return ExpressionError(token.column, f"unexpected {found}{f'; expected {wanted}' if wanted else ''}")
+        shown = f"'{token.value}'" if token.kind == "sign" else "a text" if token.kind == "text" else token.value
+        return ExpressionError(token.column, f"unexpected {shown}{f'; expected {wanted}' if wanted else ''}")
 
     def _deeper(self) -> None:
         self._levels += 1

@@ -17,12 +17,12 @@ class Presence:
     variables: Mapping[str, ValueType]
     there: frozenset[NamePath]
 
-    def binding(self, name: str, found: ValueType) -> "Presence":
-        return Presence({**self.variables, name: found}, frozenset(path for path in self.there if path[0] != name))
+    def binding(self, name: str, type_: ValueType) -> "Presence":
+        return Presence({**self.variables, name: type_}, frozenset(path for path in self.there if path[0] != name))
 
-    def knowing(self, found: Iterable[NamePath]) -> "Presence":
+    def knowing(self, paths: Iterable[NamePath]) -> "Presence":
         """A path that has a value has one at each of its names."""
-        return Presence(self.variables, self.there | {path[:n] for path in found for n in range(1, len(path) + 1)})
+        return Presence(self.variables, self.there | {path[:n] for path in paths for n in range(1, len(path) + 1)})
 
 
 def proven(node: Node, answer: bool) -> frozenset[NamePath]:

@@ -119,7 +119,7 @@ def _field_test(operand: Node, operation: str, constant: Constant) -> FieldTest 
 def _membership(operand: Node, items: Sequence[Node]) -> FieldTest | None:
     """`in` a list of texts, or of numbers: in a set of both, `true` and 1 would be one."""
     path = path_of(operand)
-    values = [each.value for each in items if isinstance(each, Literal)]
+    values = [item.value for item in items if isinstance(item, Literal)]
     proofs = {_PROOFS.get(type(value)) for value in values}
     if path is None or len(values) < len(items) or len(proofs) != 1 or not proofs <= {"number", "text"}:
         return None
@@ -203,5 +203,5 @@ def _named(form: RecordTest, attributes: Sequence[str]) -> RecordTest:
     assert isinstance(form, FunctionType)
     names: Mapping[str, str] = dict(zip(_PLACEHOLDERS, attributes, strict=False))
     code = form.__code__
-    named = code.replace(co_names=tuple(names.get(each, each) for each in code.co_names))
+    named = code.replace(co_names=tuple(names.get(name, name) for name in code.co_names))
     return FunctionType(named, form.__globals__, form.__name__, form.__defaults__, form.__closure__)

@@ -32,7 +32,7 @@ def roots(node: Node) -> frozenset[str]:
 
 def paths(node: Node) -> frozenset[NamePath]:
     """The longest path that each free name begins."""
-    found: set[NamePath] = set()
+    names: set[NamePath] = set()
     nobody: frozenset[str] = frozenset()
     waiting = [(node, nobody)]
     while waiting:
@@ -40,15 +40,15 @@ def paths(node: Node) -> frozenset[NamePath]:
         path = path_of(each)
         if path is not None:
             if path[0] not in bound:
-                found.add(path)
+                names.add(path)
         elif isinstance(each, Macro):
             inner = bound | {each.variable}
             waiting.append((each.operand, bound))
             waiting += [(part, inner) for part in inside(each)]
         else:
-            left = left_of(each)
-            waiting += [(part, bound) for part in (*([left] if left else ()), *right_of(each))]
-    return frozenset(found)
+            operand = left_of(each)
+            waiting += [(part, bound) for part in (*([operand] if operand else ()), *right_of(each))]
+    return frozenset(names)
 
 
 def identifiers(node: Node, names: Container[str]) -> Iterator[Identifier]:
@@ -58,8 +58,8 @@ def identifiers(node: Node, names: Container[str]) -> Iterator[Identifier]:
         each = waiting.pop()
         if isinstance(each, Identifier) and each.name in names:
             yield each
-        left = left_of(each)
-        waiting += [*([left] if left is not None else ()), *right_of(each)]
+        operand = left_of(each)
+        waiting += [*([operand] if operand is not None else ()), *right_of(each)]
         waiting += inside(each) if isinstance(each, Macro) else ()
 
 
@@ -114,12 +114,12 @@ def inside(macro: Macro) -> tuple[Node, ...]:
 
 def joined(node: Node, joint: str) -> list[Node]:
     """The operands of a chain of `&&` (or of `||`), in the order of the text."""
-    found: list[Node] = []
+    parts: list[Node] = []
     waiting = [node]
     while waiting:
         each = waiting.pop()
         if isinstance(each, FunctionCall) and each.function == joint:
             waiting += reversed(each.arguments)
         else:
-            found.append(each)
-    return found
+            parts.append(each)
+    return parts

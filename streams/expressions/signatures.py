@@ -70,8 +70,8 @@ def _same(types: Sequence[ValueType]) -> ValueType:
 
 
 def _one_of(types: Sequence[ValueType]) -> ValueType:
-    found = common(each.items if each.kind == "list" else each for each in types)
-    return found if found.kind in _NUMBER else NUMBER
+    shared = common(type.items if type.kind == "list" else type for type in types)
+    return shared if shared.kind in _NUMBER else NUMBER
 
 
 _DATE = (_on(_TIME, _TEXT, gives=INTEGER, optional=1),)
@@ -137,9 +137,9 @@ def wanted(kinds: Kinds) -> str:
     return known[0] if len(known) == 1 else ""
 
 
-def is_taken(found: ValueType, kinds: Kinds) -> bool:
+def is_taken(type_: ValueType, kinds: Kinds) -> bool:
     """Whether a value of the type can be one of the kinds."""
-    return found.kind in kinds or found.kind == "unknown"
+    return type_.kind in kinds or type_.kind == "unknown"
 
 
 def counts(forms: Sequence[Signature]) -> str:

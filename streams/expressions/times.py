@@ -102,11 +102,11 @@ def _fraction(microseconds: int) -> str:
 
 def whole(length: timedelta, unit: int) -> int:
     """How many units of so many seconds the duration holds, toward zero."""
-    found: int = abs(length) // timedelta(seconds=unit)
-    return -found if length < timedelta() else found
+    amount: int = abs(length) // timedelta(seconds=unit)
+    return -amount if length < timedelta() else amount
 
 
 def milliseconds(length: timedelta) -> int:
     """The milliseconds after the whole seconds."""
-    found = abs(length) % timedelta(seconds=1) // timedelta(milliseconds=1)
-    return -found if length < timedelta() else found
+    amount = abs(length) % timedelta(seconds=1) // timedelta(milliseconds=1)
+    return -amount if length < timedelta() else amount

@@ -71,13 +71,13 @@ def open_record_of(fields: Mapping[str, ValueType]) -> ValueType:
     return ValueType("map", UNKNOWN, fields)
 
 
-def nullable(found: ValueType) -> ValueType:
-    return replace(found, nullable=True)
+def nullable(type_: ValueType) -> ValueType:
+    return replace(type_, nullable=True)
 
 
-def present(found: ValueType) -> ValueType:
+def present(type_: ValueType) -> ValueType:
     """The type of a value that is known to be there."""
-    return replace(found, nullable=False) if found.nullable else found
+    return replace(type_, nullable=False) if type_.nullable else type_
 
 
 _OF_LITERALS: dict[type, ValueType] = {int: INTEGER, float: DOUBLE, str: TEXT, bool: BOOLEAN, type(None): NULL}
@@ -96,14 +96,14 @@ def are_comparable(one: ValueType, other: ValueType) -> bool:
 
 def common(types: Iterable[ValueType]) -> ValueType:
     """The type of a value that has one of these types."""
-    found = list(types)
-    kinds = {each.kind for each in found} - {"null"}
-    is_nullable = any(each.nullable for each in found)
+    listed = list(types)
+    kinds = {each.kind for each in listed} - {"null"}
+    is_nullable = any(each.nullable for each in listed)
     if not kinds:
-        return NULL if found else UNKNOWN
+        return NULL if listed else UNKNOWN
     if len(kinds) > 1:
         return ValueType("number" if kinds <= NUMBERS else "unknown", nullable=is_nullable)
-    known = [each for each in found if each.kind != "null"]
+    known = [each for each in listed if each.kind != "null"]
     if all(present(each) == present(known[0]) for each in known):
         return replace(known[0], nullable=is_nullable)
     return ValueType(known[0].kind, nullable=is_nullable)

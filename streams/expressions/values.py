@@ -235,7 +235,7 @@ def _bounded(value: Any) -> Any:
 
 def _moment(compute: Callable[[], Any]) -> Any:
     try:
-        found = compute()
+        result = compute()
     except OverflowError:
         raise EvaluationError("the time is outside of the years 1 to 9999") from None
-    return found.astimezone(UTC) if type(found) is datetime else duration(found)
+    return result.astimezone(UTC) if type(result) is datetime else duration(result)

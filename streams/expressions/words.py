@@ -36,9 +36,9 @@ def normal(node: Node) -> str:
 def _text(node: Node) -> tuple[str, int]:
     """The text, and how tightly it binds."""
     chain = []
-    while (left := left_of(node)) is not None:
+    while (operand := left_of(node)) is not None:
         chain.append(node)
-        node = left
+        node = operand
     text, binds = _beginning(node)
     for each in reversed(chain):
         text, binds = _continued(each, text, binds)
@@ -67,22 +67,22 @@ def _beginning(node: Node) -> tuple[str, int]:
     raise AssertionError(type(node).__name__)
 
 
-def _continued(node: Node, left: str, binds: int) -> tuple[str, int]:
+def _continued(node: Node, operand: str, binds: int) -> tuple[str, int]:
     """The text of a node whose operand on the left has this text."""
     own = _INFIX[node.function][1] if isinstance(node, FunctionCall) and node.function in _INFIX else _MEMBER
-    left = left if binds >= own else f"({left})"
+    operand = operand if binds >= own else f"({operand})"
     rest = right_of(node)
     match node:
         case Select(name=name):
-            return f"{left}.{name}", _MEMBER
+            return f"{operand}.{name}", _MEMBER
         case Macro(macro=macro, variable=variable):
-            return f"{left}.{macro}({variable}, {_listed(rest)})", _MEMBER
+            return f"{operand}.{macro}({variable}, {_listed(rest)})", _MEMBER
         case FunctionCall("_[_]"):
-            return f"{left}[{normal(rest[0])}]", _MEMBER
+            return f"{operand}[{normal(rest[0])}]", _MEMBER
         case FunctionCall(function) if function in _INFIX:
-            return f"{left} {_INFIX[function][0]} {_within(rest[0], own + 1)}", own
+            return f"{operand} {_INFIX[function][0]} {_within(rest[0], own + 1)}", own
         case FunctionCall(function):
-            return f"{left}.{function}({_listed(rest)})", _MEMBER
+            return f"{operand}.{function}({_listed(rest)})", _MEMBER
     raise AssertionError(type(node).__name__)
 
 
@@ -93,7 +93,7 @@ def _within(node: Node, binds: int) -> str:
 
 
 def _listed(nodes: tuple[Node, ...]) -> str:
-    return ", ".join(normal(each) for each in nodes)
+    return ", ".join(normal(node) for node in nodes)
 
 
 def literal(value: bool | int | float | str | None) -> str:
@@ -162,7 +162,7 @@ def _simple(node: Node, holds: bool) -> str | None:
         case Has(path=path):
             return _with_operand(path, "has a value" if holds else "has no value")
         case FunctionCall("@in", (left, ListOf(items=items))) if items and all(
-            isinstance(each, Literal) for each in items
+            isinstance(item, Literal) for item in items
         ):
             return _with_operand(left, f"is {'' if holds else 'not '}one of {_listed(items)}")
         case FunctionCall(function, (Literal() as sought,), target) if target and function in _ASKED_OF_TEXT:
@@ -182,9 +182,9 @@ def _comparison(function: str, left: Node, right: Node) -> str | None:
     return _with_operand(left, f"{_COMPARED[function]} {value}") if value else None
 
 
-def _with_operand(node: Node, said: str | None) -> str | None:
+def _with_operand(node: Node, text: str | None) -> str | None:
     operand = _operand(node)
-    return f"{operand} {said}" if operand and said else None
+    return f"{operand} {text}" if operand and text else None
 
 
 def _operand(node: Node) -> str | None:
@@ -202,6 +202,6 @@ def _is_value(node: Node) -> bool:
             return True
         case FunctionCall(function, arguments, target):
             parts = arguments if target is None else (target, *arguments)
-            return function not in _LOGIC and all(_is_value(each) for each in parts)
+            return function not in _LOGIC and all(_is_value(part) for part in parts)
         case _:
             return path_of(node) is not None

@@ -55,7 +55,7 @@ class Forwarding(RecordProcessor):
         outputs = [_with_expressions(to) for to in agent.outputs]
         by_field = agent.dedupe is not None and agent.dedupe.by == "field"  # an id in a field needs a valid value
         opaque = agent.passes_values and not by_field
-        self._fields = Fields([each for to in outputs for each in clauses(to)], agent.let, reads, opaque=opaque)
+        self._fields = Fields([clause for to in outputs for clause in clauses(to)], agent.let, reads, opaque=opaque)
         self._routes = [route(to, self._fields.function) for to in outputs]
         self._targets = [target(to.topic, codec(to.format)) if to.select else None for to in outputs]
         self._topics = [to.topic for to in outputs]
@@ -114,7 +114,7 @@ class Forwarding(RecordProcessor):
         kept = passed_on(record)
         size = longest + len(record.key() or b"")
         if kept:
-            size += sum(len(name) + len(found or b"") for name, found in kept)
+            size += sum(len(name) + len(content or b"") for name, content in kept)
         if size + OVERHEAD > self._most:
             text = f"{size} bytes are more than a message may have ({self._most - OVERHEAD})"
             raise Unsendable("too-large", text)
@@ -122,8 +122,8 @@ class Forwarding(RecordProcessor):
 
     def _selected(self, number: int, each: Route, seen: Any, record: Record) -> bytes:
         """The document of the selected names. A copy of what is missing is left out."""
-        found = computed_fields("select", each.select, seen)
-        document = {name: value for name, value in found.items() if value is not None or name not in each.copies}
+        fields = computed_fields("select", each.select, seen)
+        document = {name: value for name, value in fields.items() if value is not None or name not in each.copies}
         to: Target = self._targets[number]  # type: ignore[assignment]  # every route with `select` has one
         try:
             return to.encode(document)

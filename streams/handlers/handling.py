@@ -86,13 +86,13 @@ class Handling(RecordProcessor):
         self._current: Called
         compute = agent.aggregation.compute if agent.aggregation is not None else ()
         item = "batch" if self.batches else "message"
-        found = functions(handler.functions, item, handler.session, compute)
+        callables = functions(handler.functions, item, handler.session, compute)
         self.pool = pool
         self.rows_of = no_rows
-        self._functions, self.schedules = found.calls, found.schedules
-        typed = found.value_type is not Any and not self.batches
+        self._functions, self.schedules = callables.calls, callables.schedules
+        typed = callables.value_type is not Any and not self.batches
         self.typed = typed and (codec.text is not None or codec.name == "json")
-        self.decode = decoder(found.value_type, codec.text) if self.typed else codec.decode
+        self.decode = decoder(callables.value_type, codec.text) if self.typed else codec.decode
         self._largest = rule.max_record_bytes
         self._log = structlog.get_logger().bind(agent=agent.name)
 
@@ -266,9 +266,9 @@ class Handling(RecordProcessor):
         failures.remember(failed, decision)
         if isinstance(decision, TryAgain) and not decision.same_run:
             failures.set_apart(item)
-            said = "reports an outage ({})" if not decision.failed else "raised {} (attempt {} of {})"
-            said = said.format(failed.cause.shown, decision.attempts, self._policy.handler.attempts)
-            raise HandlerFailed(f"{failed.where}: the handler {said}", decision.pause)
+            text = "reports an outage ({})" if not decision.failed else "raised {} (attempt {} of {})"
+            text = text.format(failed.cause.shown, decision.attempts, self._policy.handler.attempts)
+            raise HandlerFailed(f"{failed.where}: the handler {text}", decision.pause)
         if isinstance(decision, DeadLetter | Park) and decision.apart and self.parts:
             failures.set_apart(item)
             raise HandlerFailed(f"{failed.where}: given up, and the messages before it are handled first", 0.0)

@@ -88,9 +88,9 @@ class GroupMembers:
             except Exception as each:
                 if outage(each):
                     return each
-                said = each.reasons.get(0) if isinstance(each, BadItems) else None
+                reason = each.reasons.get(0) if isinstance(each, BadItems) else None
                 raised = cause(each)
-                reasons[index] = said or raised.placed(f"the handler raised {raised.text}")
+                reasons[index] = reason or raised.placed(f"the handler raised {raised.text}")
         return BadItems(reasons) if 0 < len(reasons) < len(messages) else error
 
     def _group(self, fire: Fire, messages: Sequence[bytes], removed: tuple[int, ...]) -> Fire:

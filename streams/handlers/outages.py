@@ -63,9 +63,9 @@ class Outages:
 def outage_type(name: str) -> type[BaseException]:
     """The class of errors `package.Name`; without a package, one of Python's own. Raises ConfigurationError."""
     module, _, last = name.rpartition(".")
-    found = loaded(f"{module}:{last}") if module else getattr(builtins, last, None)
-    if not (isinstance(found, type) and issubclass(found, Exception)):
+    kind = loaded(f"{module}:{last}") if module else getattr(builtins, last, None)
+    if not (isinstance(kind, type) and issubclass(kind, Exception)):
         raise ConfigurationError(
             f"{name}: is no class of errors; write one as package.Name, such as httpx.TransportError"
         )
-    return found
+    return kind

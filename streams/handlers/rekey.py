@@ -44,9 +44,9 @@ def wrapped(leg: str, codec: Codec) -> Wrap:
 
 def _refused(groups: Groups) -> list[Item]:
     """The refused records. A time mark stays for its commit."""
-    found: list[Item] = [event for event in groups.events if isinstance(event, Refused)]
+    refusals: list[Item] = [event for event in groups.events if isinstance(event, Refused)]
     groups.events = [event for event in groups.events if not isinstance(event, Refused)]
-    return found
+    return refusals
 
 
 def _stands_last(item: object) -> bool:
@@ -73,8 +73,8 @@ class Repartitioning(RecordProcessor):
         read, key_of, largest, wrap = self._rule.read, self._rule.key_of, self._rule.max_record_bytes, self._wrap
         for record in records:
             try:
-                found = read(record)
-                key, value = record.key() if key_of is None else key_of(found), record.value()
+                content = read(record)
+                key, value = record.key() if key_of is None else key_of(content), record.value()
                 if len(value or b"") > largest:
                     raise OverflowError
                 if key is None:

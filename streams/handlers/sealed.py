@@ -93,79 +93,79 @@ class Sealed:
 
     def seal(self, item: Message | Fire) -> None:
         """Hold the item. The next commit writes it to the changelog."""
-        held = self._hold(number_of(item), item, pack(item))
-        self._items[held.number] = held.packed
-        self._queues.setdefault(held.key, deque()).append(held.number)
+        sealed = self._hold(number_of(item), item, pack(item))
+        self._items[sealed.number] = sealed.packed
+        self._queues.setdefault(sealed.key, deque()).append(sealed.number)
 
     def _hold(self, number: GroupNumber, item: Message | Fire, packed: bytes) -> SealedItem:
         key = raw_key(item)
-        held = self.held[number] = SealedItem(number, str(number).encode() if key is None else key, item, packed)
+        sealed = self.held[number] = SealedItem(number, str(number).encode() if key is None else key, item, packed)
         self.bytes += len(packed)
-        return held
+        return sealed
 
     def decide(self, judge: Judge, now: float) -> list[Event]:
         """The outputs or dead letters of the calls that ended. Items that are tried again wait."""
         events: list[Event] = []
         while self.results:
-            held, outcome = self.results.popleft()
+            item, outcome = self.results.popleft()
             self.running -= 1
-            self.suspects.discard(held.number)
+            self.suspects.discard(item.number)
             if not isinstance(outcome, Exception):
                 events += outcome
-                self._end(held)
+                self._end(item)
                 continue
-            events += self._judged(held, judge(held, outcome), now)
+            events += self._judged(item, judge(item, outcome), now)
         return events
 
-    def _judged(self, held: SealedItem, verdict: FailureVerdict, now: float) -> list[Event]:
+    def _judged(self, item: SealedItem, verdict: FailureVerdict, now: float) -> list[Event]:
         if isinstance(verdict, TryAgain):
-            held.ready_at, held.state = now + verdict.pause, "waiting"
-            held.attempts = self._attempts[held.number] = verdict.attempts  # an outage does not count as an attempt
+            item.ready_at, item.state = now + verdict.pause, "waiting"
+            item.attempts = self._attempts[item.number] = verdict.attempts  # an outage does not count as an attempt
             return []
         if isinstance(verdict, Park):
-            held.state, held.error = "parked", verdict.error
-            self.suspects.discard(held.number)
-            self._parked[held.number] = verdict.error
+            item.state, item.error = "parked", verdict.error
+            self.suspects.discard(item.number)
+            self._parked[item.number] = verdict.error
             return []
         if verdict.rest is None:
-            self._end(held)
+            self._end(item)
         else:
-            self._reduce(held, verdict.rest)
+            self._reduce(item, verdict.rest)
         return list(verdict.letters)
 
-    def _reduce(self, held: SealedItem, rest: Fire) -> None:
+    def _reduce(self, item: SealedItem, rest: Fire) -> None:
         """Keep the item with fewer messages and try it again at once. A call that named the bad messages counts no
         attempt."""
-        self.bytes -= len(held.packed)
-        held.item, held.packed, held.state, held.ready_at = rest, pack(rest), "waiting", 0.0
-        held.attempts -= 1
-        self.bytes += len(held.packed)
-        self._items[held.number], self._attempts[held.number] = held.packed, held.attempts
+        self.bytes -= len(item.packed)
+        item.item, item.packed, item.state, item.ready_at = rest, pack(rest), "waiting", 0.0
+        item.attempts -= 1
+        self.bytes += len(item.packed)
+        self._items[item.number], self._attempts[item.number] = item.packed, item.attempts
 
-    def _end(self, held: SealedItem) -> None:
-        del self.held[held.number]
-        self.bytes -= len(held.packed)
-        self._items[held.number] = None
-        self._attempts.pop(held.number, None)
-        self._parked.pop(held.number, None)
-        self.suspects.discard(held.number)
-        queue = self._queues[held.key]
+    def _end(self, item: SealedItem) -> None:
+        del self.held[item.number]
+        self.bytes -= len(item.packed)
+        self._items[item.number] = None
+        self._attempts.pop(item.number, None)
+        self._parked.pop(item.number, None)
+        self.suspects.discard(item.number)
+        queue = self._queues[item.key]
         queue.popleft()
         if not queue:
-            del self._queues[held.key]
+            del self._queues[item.key]
 
     def begin(self, judge: Judge, now: float, slots: int, suspects_only: bool) -> list[Event]:
         """Let up to `slots` items run after the next commit, the first of each key. An item that ended too many
         processes is given up."""
         events: list[Event] = []
-        for held in self.ready(now, suspects_only):
+        for item in self.ready(now, suspects_only):
             if slots <= 0:
                 break
-            if held.number in self.suspects and begins(Suspicion(alone=held.attempts), self.bounds) == "never":
-                events += self._judged(held, judge(held, ProcessEnded()), now)
+            if item.number in self.suspects and begins(Suspicion(alone=item.attempts), self.bounds) == "never":
+                events += self._judged(item, judge(item, ProcessEnded()), now)
                 continue
-            held.attempts += 1
-            held.state, self._attempts[held.number] = "begun", held.attempts
+            item.attempts += 1
+            item.state, self._attempts[item.number] = "begun", item.attempts
             self.running += 1
             slots -= 1
         return events
@@ -173,8 +173,8 @@ class Sealed:
     def ready(self, now: float, suspects_only: bool) -> list[SealedItem]:
         """The items that may begin: the first of each key, unless it runs or waits for its back-off."""
         heads = [self.held[queue[0]] for queue in self._queues.values()]
-        able = [held for held in heads if held.state == "waiting" and held.ready_at <= now]
-        return [held for held in able if held.number in self.suspects] if suspects_only else able
+        able = [item for item in heads if item.state == "waiting" and item.ready_at <= now]
+        return [item for item in able if item.number in self.suspects] if suspects_only else able
 
     def blocks(self, item: object) -> bool:
         """Whether an item of its key waits, so that this one has to wait behind it."""
@@ -182,7 +182,7 @@ class Sealed:
 
     def undecided(self) -> SealedItem | None:
         """The first group of which a retry has to decide what becomes of it."""
-        return next((held for held in self.held.values() if held.state == "waiting" and _undecided(held)), None)
+        return next((item for item in self.held.values() if item.state == "waiting" and _undecided(item)), None)
 
     def free(self) -> SealedItem | None:
         """The first item that waits for nothing."""
@@ -196,18 +196,18 @@ class Sealed:
 
     @property
     def parked(self) -> bool:
-        return any(held.state == "parked" for held in self.held.values())
+        return any(item.state == "parked" for item in self.held.values())
 
     def begun(self) -> list[SealedItem]:
         """The commit is durable: mark these items as running, and return them."""
-        found = [held for held in self.held.values() if held.state == "begun"]
-        for held in found:
-            held.state = "running"
-        return found
+        running = [item for item in self.held.values() if item.state == "begun"]
+        for item in running:
+            item.state = "running"
+        return running
 
     def active(self) -> dict[GroupNumber, int]:
         """The items that run, or will run after the commit, with the number of this attempt."""
-        return {held.number: held.attempts for held in self.held.values() if held.state in ("begun", "running")}
+        return {item.number: item.attempts for item in self.held.values() if item.state in ("begun", "running")}
 
     @property
     def changed(self) -> bool:
@@ -216,14 +216,14 @@ class Sealed:
 
     def set_back(self, now: float) -> None:
         """The owner's clock was ahead, and `now` is its time: what waits is tried at once."""
-        for held in self.held.values():
-            held.ready_at = min(held.ready_at, now)
+        for item in self.held.values():
+            item.ready_at = min(item.ready_at, now)
 
     def next_ready(self, now: float) -> float:
         """The time, on the owner's clock, at which the first back-off ends. Items that wait only for a thread are not
         included."""
         return min(
-            (held.ready_at for held in self.held.values() if held.state == "waiting" and held.ready_at > now),
+            (item.ready_at for item in self.held.values() if item.state == "waiting" and item.ready_at > now),
             default=inf,
         )
 
@@ -236,9 +236,9 @@ class Sealed:
     def whole(self) -> Section:
         """All items that are held."""
         return Section(
-            {held.number: held.packed for held in self.held.values()},
-            {held.number: held.attempts for held in self.held.values() if held.attempts},
-            {held.number: held.error for held in self.held.values() if held.state == "parked"},
+            {item.number: item.packed for item in self.held.values()},
+            {item.number: item.attempts for item in self.held.values() if item.attempts},
+            {item.number: item.error for item in self.held.values() if item.state == "parked"},
         )
 
     def replay(self, section: Section) -> None:
@@ -264,20 +264,20 @@ class Sealed:
     def settle(self, handled: bool) -> None:
         """After the last entry: put the items of each key in order. Raises ConfigurationError if no handler takes
         them."""
-        if not handled and (waiting := [held for held in self.held.values() if not _undecided(held)]):
+        if not handled and (waiting := [item for item in self.held.values() if not _undecided(item)]):
             raise ConfigurationError(
                 f"{len(waiting)} messages or groups of {'/'.join(map(str, self.place))} wait for a handler: let it "
                 "finish them before you remove the handler"
             )
         self.held = {number: self.held[number] for number in sorted(self.held, key=in_order)}
-        self.suspects = {held.number for held in self.held.values() if held.attempts and held.state == "waiting"}
+        self.suspects = {item.number for item in self.held.values() if item.attempts and item.state == "waiting"}
         self._queues = {}
-        for held in self.held.values():
-            self._queues.setdefault(held.key, deque()).append(held.number)
+        for item in self.held.values():
+            self._queues.setdefault(item.key, deque()).append(item.number)
 
 
-def _undecided(held: SealedItem) -> bool:
-    return isinstance(held.item, Fire) and held.item.again is not None
+def _undecided(item: SealedItem) -> bool:
+    return isinstance(item.item, Fire) and item.item.again is not None
 
 
 def kept(events: Sequence[Event]) -> Section:

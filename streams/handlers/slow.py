@@ -93,11 +93,11 @@ class Slow:
     def _remember(self, sealed: Sealed, ended: bool) -> None:
         """Note the attempts of this process: the active ones, and those that were given back and have not begun again.
         Attempts that `ended` are noted until the commit is durable."""
-        ours, held = sealed.ours, sealed.held
+        ours, items = sealed.ours, sealed.held
         kept = {
             number: known
             for number, known in ours.items()
-            if (held[number].attempts < known[1] if number in held else ended)
+            if (items[number].attempts < known[1] if number in items else ended)
         }
         ours.clear()
         ours.update(kept | {number: (attempts, attempts) for number, attempts in sealed.active().items()})
@@ -107,34 +107,34 @@ class Slow:
         if failpoints.armed:
             _hit(sealed.logged)
         self._remember(sealed, ended=False)
-        for held in sealed.begun():
-            self._pool.submit(partial(self._job, sealed, held, identify(held.number)))
+        for item in sealed.begun():
+            self._pool.submit(partial(self._job, sealed, item, identify(item.number)))
 
-    def _job(self, sealed: Sealed, held: SealedItem, identity: str) -> None:
+    def _job(self, sealed: Sealed, item: SealedItem, identity: str) -> None:
         """Runs in a thread of the pool. Never raises."""
         try:
             if failpoints.armed:
                 failpoints.hit("handler-running")
-            outcome: Any = self._handling.call(held.item, identity, held.attempts, sealed.cancelled.is_set)
+            outcome: Any = self._handling.call(item.item, identity, item.attempts, sealed.cancelled.is_set)
             if failpoints.armed:
                 failpoints.hit("handler-done")
             self._policy.well()
         except Exception as error:
-            outcome = self._handling.isolated(held.item, error, identity, held.attempts, sealed.cancelled.is_set)
-        sealed.results.append((held, outcome))
+            outcome = self._handling.isolated(item.item, error, identity, item.attempts, sealed.cancelled.is_set)
+        sealed.results.append((item, outcome))
 
-    def judge(self, identify: Identify, held: SealedItem, error: Exception) -> FailureVerdict:
+    def judge(self, identify: Identify, item: SealedItem, error: Exception) -> FailureVerdict:
         """Decide what follows the failure of the item's last attempt. Raises HandlerStopped."""
-        decision, failed = self._handling.judge(held.item, identify(held.number), held.attempts, error)
+        decision, failed = self._handling.judge(item.item, identify(item.number), item.attempts, error)
         if isinstance(decision, TryAgain):
             return decision
         if isinstance(decision, Split):
-            assert isinstance(held.item, Fire)
-            return Parted(*self._handling.members.without(held.item, decision.bad))
+            assert isinstance(item.item, Fire)
+            return Parted(*self._handling.members.without(item.item, decision.bad))
         if isinstance(decision, Park):
             return Park(decision.attempts, failed.parked(decision.attempts))
-        said = f"the handler raised {failed.cause.text}"
-        return Parted([given_up(held.item, "handler-failed", said, failed.cause.where, decision.attempts)], None)
+        text = f"the handler raised {failed.cause.text}"
+        return Parted([given_up(item.item, "handler-failed", text, failed.cause.where, decision.attempts)], None)
 
 
 def given_back(store: Store, claim: Claim, sealed: Sealed, halted: bool = False) -> Claim:
@@ -143,9 +143,9 @@ def given_back(store: Store, claim: Claim, sealed: Sealed, halted: bool = False)
     Returns the next claim."""
     last = sealed.bounds.most if halted else inf
     cut_off = {
-        held.number: held.attempts - 1
-        for held in sealed.held.values()
-        if held.state == "running" or held.attempts >= last
+        item.number: item.attempts - 1
+        for item in sealed.held.values()
+        if item.state == "running" or item.attempts >= last
     }
     if not cut_off:
         return claim

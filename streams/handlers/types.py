@@ -33,25 +33,25 @@ def converter(value_type: Any) -> ConvertValue:
 
 def each(convert: ConvertValue, values: Sequence[Any]) -> list[Any]:
     """All values converted. Raises Misfits for those that do not fit."""
-    found, reasons, words = [], {}, {}
+    converted, reasons, words = [], {}, {}
     for index, value in enumerate(values):
         try:
-            found.append(convert(value))
+            converted.append(convert(value))
         except msgspec.DecodeError as error:
             reasons[index] = str(error)
             words[index] = "missing-field" if isinstance(misfit(error), msgspec.ValidationError) else "undecodable"
     if reasons:
         raise Misfits(reasons, words)
-    return found
+    return converted
 
 
 def misfit(error: Exception) -> Exception:
     """The error of a decoder or a converter: a ValidationError says that a field is missing, which is a reason of its
     own. Any other misfit makes the record undecodable."""
     if isinstance(error, msgspec.ValidationError) and not str(error).startswith(_MISSING):
-        found = msgspec.DecodeError(str(error)).with_traceback(error.__traceback__)
-        found.__cause__ = error.__cause__  # an error that the type itself raised
-        return found
+        failure = msgspec.DecodeError(str(error)).with_traceback(error.__traceback__)
+        failure.__cause__ = error.__cause__  # an error that the type itself raised
+        return failure
     return error
 
 
@@ -80,9 +80,9 @@ def _pydantic(value_type: Any, method: str) -> Callable[[Any], Any]:
         try:
             return validate(value)
         except ValidationError as error:
-            found = error.errors(include_url=False, include_context=False, include_input=False)
-            said = ", ".join(f"{item['msg']} - at `{'.'.join(('$', *map(str, item['loc'])))}`" for item in found)
-            missing = f"{_MISSING}: " if any(item["type"] == "missing" for item in found) else ""
-            raise msgspec.ValidationError(missing + said) from None
+            problems = error.errors(include_url=False, include_context=False, include_input=False)
+            text = ", ".join(f"{item['msg']} - at `{'.'.join(('$', *map(str, item['loc'])))}`" for item in problems)
+            missing = f"{_MISSING}: " if any(item["type"] == "missing" for item in problems) else ""
+            raise msgspec.ValidationError(missing + text) from None
 
     return decode

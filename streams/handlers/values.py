@@ -293,8 +293,8 @@ class Context:
         ):
             raise ValueError("schedule(): `at` is a datetime with a time zone, from 1970 on")
         encode = back.encode if topic in (None, back.topic) else json.encode
-        given, value, packed = _encoded("schedule", topic, value, key, headers, encode, most)
-        chosen = raw_key(self._item) if given is None else given
+        target, value, packed = _encoded("schedule", topic, value, key, headers, encode, most)
+        chosen = raw_key(self._item) if target is None else target
         identity = timeout_id(self.id, len(self.timers)) if name is None else named_timeout_id(back.app, name)
         made = Scheduled(
             identity, topic or back.topic, at, delay or 0.0, chosen, value, packed, f"{back.app}/{back.agent}"

@@ -32,7 +32,7 @@ def amend(
     key: str,
     still: Still | None = None,
     rows: MadeRows | None = None,
-    **said: Any,
+    **fields: Any,
 ) -> Claim:
     """Append an entry with these fields, and a note that the operator did `what` to `key`. The claim fences the owner
     of the partition. The owner then claims again and reads the entry. `still` checks under the claim that there is
@@ -48,18 +48,18 @@ def amend(
     outbox = rows(claim, view) if rows is not None and view is not None else ()
     also = Changes(claim.offset, claim.epoch, trying=claim.trying, outbox=outbox)
     return appended(
-        store, claim, also, amended=[Amendment(claim.store_time, person.who, what, key, person.why)], **said
+        store, claim, also, amended=[Amendment(claim.store_time, person.who, what, key, person.why)], **fields
     )
 
 
 def appended(
-    store: StateStore, claim: Claim, also: Changes | None = None, more: Sequence[Said] = (), **said: Any
+    store: StateStore, claim: Claim, also: Changes | None = None, more: Sequence[Said] = (), **fields: Any
 ) -> Claim:
     """Commit an entry with these fields, and one with each of `more`, together with `also`, which has no entries.
     Raises Fenced and PersistenceError."""
     entries = [
-        replace(ChangelogEntry(number, claim.store_time, {}, {}, {}, {}, {}), **each)
-        for number, each in enumerate((said, *more), claim.last + 1)
+        replace(ChangelogEntry(number, claim.store_time, {}, {}, {}, {}, {}), **entry)
+        for number, entry in enumerate((fields, *more), claim.last + 1)
     ]
     changes = also or Changes(claim.offset, claim.epoch, trying=claim.trying)
-    return store.commit(claim, replace(changes, entries=[packed(each, compress=False) for each in entries]))
+    return store.commit(claim, replace(changes, entries=[packed(entry, compress=False) for entry in entries]))

@@ -29,7 +29,7 @@ def place(app: str) -> Partition:
 def notes(store: Reader, app: str) -> list[Amendment]:
     """The notes, by time. Raises PersistenceError and ChangelogIncomplete."""
     view = store.read(place(app))
-    return [] if view is None else [each for _, said in _read(view.entries) for each in said]
+    return [] if view is None else [amendment for _, amendments in _read(view.entries) for amendment in amendments]
 
 
 def note(store: Store, app: str, person: Person, what: str, *keys: str) -> None:
@@ -37,12 +37,14 @@ def note(store: Store, app: str, person: Person, what: str, *keys: str) -> None:
     written(store, app, person, [Amendment(0.0, person.who, what, key, person.why) for key in keys])
 
 
-def written(store: Store, app: str, person: Person, said: Sequence[Amendment], claim: Claim | None = None) -> None:
+def written(
+    store: Store, app: str, person: Person, amendments: Sequence[Amendment], claim: Claim | None = None
+) -> None:
     """Append these notes under `claim`, or under a new claim when `claim` is None or fenced. Raises PersistenceError,
     and Fenced when other commands claimed the journal ATTEMPTS times in between."""
     for attempt in range(ATTEMPTS):
         try:
-            appended(store, claim or begun(store, app, person._replace(token=f"{person.token}-{attempt}")), said)
+            appended(store, claim or begun(store, app, person._replace(token=f"{person.token}-{attempt}")), amendments)
             return
         except Fenced:
             if attempt == ATTEMPTS - 1:
@@ -62,14 +64,16 @@ def begun(store: StateStore, app: str, person: Person) -> Claim:
     return store.claim(place(app), person.token, person.who)
 
 
-def appended(store: Store, claim: Claim, said: Sequence[Amendment]) -> Claim:
+def appended(store: Store, claim: Claim, amendments: Sequence[Amendment]) -> Claim:
     """Append these notes with the time of the claim, and drop notes older than AMENDED. Raises Fenced and
     PersistenceError."""
     view = store.read(claim.partition)
     old = claim.store_time - AMENDED
     kept = (number for number, page in _read(view.entries if view else ()) if any(each.at > old for each in page))
     changes = Changes(0, keep_from=next(kept, claim.last + 1))
-    return amending.appended(store, claim, changes, amended=[replace(each, at=claim.store_time) for each in said])
+    return amending.appended(
+        store, claim, changes, amended=[replace(amendment, at=claim.store_time) for amendment in amendments]
+    )
 
 
 def _read(entries: Sequence[bytes]) -> Iterator[tuple[int, list[Amendment]]]:

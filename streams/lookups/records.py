@@ -37,7 +37,7 @@ class RecordKeys:
 
     def __init__(self, agent: Agent, codec: Codec) -> None:
         """Raises ConfigurationError."""
-        clauses = [key_of_record(each) for each in agent.lookups]
+        clauses = [key_of_record(lookup) for lookup in agent.lookups]
         self._fields = Fields(clauses, agent.let, codec, opaque=not codec.fields)
         self._read = [self._fields.function(each) for each in clauses]
         self.value = self._fields.value
@@ -88,7 +88,7 @@ class LookingForwarding(RecordProcessor):
         self._forwarding, self._keys = Forwarding(agent, rule, reads, most), RecordKeys(agent, reads)
         self._rule, self._lookups, self._waits = rule, lookups, WaitsForRows(clock)
         self._failures: dict[TopicPartition, Failures] = {}
-        self._names = [b'"%s"' % each.name.encode() for each in lookups.lookups]
+        self._names = [b'"%s"' % lookup.name.encode() for lookup in lookups.lookups]
         self._counted = Groups(rule)
         self.parts = agent.dedupe is None and not agent.receive
 

@@ -21,7 +21,7 @@ class ResultKeys:
 
     def __init__(self, agent: Agent) -> None:
         """Raises ConfigurationError."""
-        clauses = [clause(f"lookup.{each.name}", each.key) for each in agent.lookups]
+        clauses = [clause(f"lookup.{lookup.name}", lookup.key) for lookup in agent.lookups]
         self._read = [of_result(each) for each in clauses]
 
     def of(self, result: ResultFields) -> Keys:
@@ -72,7 +72,7 @@ class LookingResults(Aggregating):
             return (None,) * len(self._lookups.lookups)
 
     def _enriched(self, fire: Fire, keys: Keys, looked_up: LookedUp) -> Sequence[Event]:
-        found = looked_up.of(keys)
-        if found.missing is not None:
-            return [Unhandled(fire, says(found.missing), 1, "lookup-missing", stage="lookup")]
-        return list(self._results.events(fire, self._outcomes, document(fire) | {**found.fields}))
+        fields = looked_up.of(keys)
+        if fields.missing is not None:
+            return [Unhandled(fire, says(fields.missing), 1, "lookup-missing", stage="lookup")]
+        return list(self._results.events(fire, self._outcomes, document(fire) | {**fields.fields}))

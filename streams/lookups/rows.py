@@ -32,8 +32,8 @@ class LookedUp:
     def __init__(self, lookups: Sequence[Lookup], rows: Sequence[Mapping[LookupKey, RowFields]]) -> None:
         self._lookups, self._rows = lookups, rows
         self._encoded: list[dict[LookupKey | None, bytes]] = [{} for _ in lookups]
-        self._names = [encode(each.name) + b":" for each in lookups]
-        self.must_be_there = any(each.missing != "null" for each in lookups)
+        self._names = [encode(lookup.name) + b":" for lookup in lookups]
+        self.must_be_there = any(lookup.missing != "null" for lookup in lookups)
 
     def of(self, keys: Keys) -> FoundRows:
         fields: dict[str, RowFields | None] = {}
@@ -117,13 +117,13 @@ class WaitsForRows:
         record is handled alone at the next look."""
         now, waiting = self._clock(), self._since.setdefault(place, {})
         since, looks = waiting.get(offset, (now, 0))
-        left = since + lookup.wait - now
-        if left <= 0:
+        remaining = since + lookup.wait - now
+        if remaining <= 0:
             return
         waiting[offset] = since, looks + 1
         failures.apart.add(offset)
         longest = FIRST_PAUSE if lookup.kind == "topic" else LONGEST_PAUSE
-        pause = min(FIRST_PAUSE * 2**looks, longest, left)
+        pause = min(FIRST_PAUSE * 2**looks, longest, remaining)
         topic, number = place
         raise HandlerFailed(f"{topic}/{number}/{offset}: {says(lookup)} yet; looks again in {pause:.3g} s", pause)
 

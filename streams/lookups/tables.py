@@ -73,8 +73,8 @@ class TopicTable:
         if not self._complete:
             raise LookupFailed(f"lookup-failed: {self.waits_for}")
         rows, names = self._rows, self.lookup.fields
-        found = {key: row for key in keys if (row := rows.get(str(key))) is not None}
-        return {key: dict(zip(names, decode_any(row), strict=True)) for key, row in found.items()}
+        rows_of_keys = {key: row for key in keys if (row := rows.get(str(key))) is not None}
+        return {key: dict(zip(names, decode_any(row), strict=True)) for key, row in rows_of_keys.items()}
 
     def lag(self) -> int:
         """Records of the topic that were not taken yet, as far as Kafka told."""
@@ -160,7 +160,7 @@ class TopicTables:
     def __init__(
         self, lookups: Sequence[Lookup], opened: Callable[[str], TableFeed], clock: Callable[[], float], meter: Meter
     ) -> None:
-        self._tables = {each.name: TopicTable(each, opened, clock) for each in lookups}
+        self._tables = {lookup.name: TopicTable(lookup, opened, clock) for lookup in lookups}
         self._clock, self._meter = clock, meter
         self._undecodable = 0
 

@@ -67,23 +67,23 @@ class Board:
 
     def stuck(self) -> list[dict[str, Any]]:
         """The running workers whose loop did not turn within the limit. If there is one, the run is not alive."""
-        found = []
+        reasons = []
         with self._lock:
             now = self._clock()
             for name, (pid, since) in sorted(self._expected.items()):
                 report = self._reports.get(name)
                 silent = now - max(since, report.turned if report else since)
                 if pid is not None and silent > TURN_LIMIT:
-                    found.append(_reason(name, f"its loop has not turned for {silent:.0f} s"))
-        return found
+                    reasons.append(_reason(name, f"its loop has not turned for {silent:.0f} s"))
+        return reasons
 
     def unready(self) -> list[dict[str, Any]]:
         """The reasons why the run is not ready. Empty if it is ready."""
         with self._lock:
-            found: list[dict[str, Any]] = [] if self._phase == "running" else [{"reason": self._phase}]
+            reasons: list[dict[str, Any]] = [] if self._phase == "running" else [{"reason": self._phase}]
             for name, (pid, _) in sorted(self._expected.items()):
-                found += [_reason(name, reason) for reason in self._reasons(name, pid)]
-        return found + self.stuck()
+                reasons += [_reason(name, reason) for reason in self._reasons(name, pid)]
+        return reasons + self.stuck()
 
     def readiness(self) -> list[tuple[WorkerName, bool]]:
         """Each worker that should run, sorted, and whether `unready` has nothing against it."""

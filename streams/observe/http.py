@@ -348,10 +348,10 @@ def read_body(connection: socket.socket, begin: bytes, length: int) -> bytes:
 
 def _received(connection: socket.socket, deadline: float) -> bytes | None:
     """The next piece; empty at the end. None if nothing came before `deadline`."""
-    left = deadline - time.monotonic()
-    if left <= 0:
+    remaining = deadline - time.monotonic()
+    if remaining <= 0:
         return None
-    connection.settimeout(left)
+    connection.settimeout(remaining)
     try:
         return connection.recv(4096)
     except OSError:
@@ -365,9 +365,9 @@ def _host_of(header: str) -> str:
 
 
 def _authorized(header: str, token: str) -> bool:
-    scheme, _, given = header.partition(" ")
-    return scheme.lower() == "bearer" and _same(given.strip(), token)
+    scheme, _, credential = header.partition(" ")
+    return scheme.lower() == "bearer" and _same(credential.strip(), token)
 
 
-def _same(given: str, wanted: str) -> bool:
-    return bool(wanted) and hmac.compare_digest(given.encode("latin-1", "replace"), wanted.encode())
+def _same(credential: str, wanted: str) -> bool:
+    return bool(wanted) and hmac.compare_digest(credential.encode("latin-1", "replace"), wanted.encode())

@@ -31,12 +31,12 @@ def asked(environment: Mapping[str, str]) -> tuple[str, ...]:
     installed."""
     if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return ()
-    default = "otlp" if any(environment.get(each) for each in ENDPOINTS) else "none"
+    default = "otlp" if any(environment.get(endpoint) for endpoint in ENDPOINTS) else "none"
     wanted = [each.strip() for each in (environment.get("OTEL_TRACES_EXPORTER", "").strip() or default).split(",")]
     names = tuple(dict.fromkeys(each for each in wanted if each not in ("", "none")))
     for name in names:
         _refuse_unknown(name)
-    protocol = next((environment[each] for each in PROTOCOLS if environment.get(each)), "http/protobuf")
+    protocol = next((environment[protocol] for protocol in PROTOCOLS if environment.get(protocol)), "http/protobuf")
     if "otlp" in names and protocol != "http/protobuf":
         raise ConfigurationError(
             f"OTEL_EXPORTER_OTLP_PROTOCOL is {protocol!r}: spans are sent by http/protobuf only (port 4318, mostly)"

@@ -71,22 +71,22 @@ class Gap(NamedTuple):
     @property
     def text(self) -> str:
         """What accepting the gap means, in words."""
-        said = f"it goes on at offset {self.offset}"
+        sentence = f"it goes on at offset {self.offset}"
         if isinstance(self.error, Unfetchable):
             over = f"; {counted(self.passed, 'offset')} before it are passed over, without dead letters"
-            return said + (over if self.passed else ", and fetches these records again")
+            return sentence + (over if self.passed else ", and fetches these records again")
         if isinstance(self.error, AGAIN):
-            said += ", with new ids: what was sent for records from there on may be sent again under other ids"
+            sentence += ", with new ids: what was sent for records from there on may be sent again under other ids"
         if self.unreadable:
-            return said + (
+            return sentence + (
                 "; its state cannot be read: open groups, what waits for handlers, and what repeats are known by, "
                 "are forgotten"
             )
         groups, items = self.forgets
         if not groups and not items:
-            return said
+            return sentence
         lost = f"{counted(len(groups), 'open group')} and {counted(len(items), 'item')} that wait for handlers"
-        return f"{said}; forgotten, since their records are gone: {lost}"
+        return f"{sentence}; forgotten, since their records are gone: {lost}"
 
 
 class Reported(NamedTuple):
@@ -158,18 +158,18 @@ def _again(agent: Agent, view: PartitionView, offset: int) -> Forgets:
     """Groups and numbers of items whose offsets come again. Raises ConfigurationError when the state cannot be
     read."""
     try:
-        found = held(agent, view.claim.partition, view)
+        contents = held(agent, view.claim.partition, view)
     except ChangelogIncomplete as error:
         raise ConfigurationError(
             f"beside the gap its state cannot be read ({error}): start the agent under another name"
         ) from None
     keys = [
         (each.generation, key)
-        for each in found.every
+        for each in contents.every
         for key, state in each.groups.states.items()
         if state[FIRST] >= offset
     ]
-    return keys, [number for number in found.sealed.held if in_order(number) >= (offset,)]
+    return keys, [number for number in contents.sealed.held if in_order(number) >= (offset,)]
 
 
 def preview(store: Store, agent: Agent, partition: Partition, look: Look, reported: Reported = NOTHING) -> Gap | None:
@@ -195,18 +195,18 @@ def accept(
     claim = store.claim(partition, person.token, NOBODY)
     view = store.read(partition)  # under the claim: Kafka's facts are read later than the state
     facts = look()
-    found = gap(agent, view, facts, store.incarnation, reported) if view is not None else None
-    if found is not None:
-        insist(found, forget)
-        _commit(store, agent, claim, facts, found, person)
+    next_gap = gap(agent, view, facts, store.incarnation, reported) if view is not None else None
+    if next_gap is not None:
+        insist(next_gap, forget)
+        _commit(store, agent, claim, facts, next_gap, person)
     tell(store, partition, person)
-    return found
+    return next_gap
 
 
-def insist(found: Gap, forget: bool) -> None:
+def insist(halting: Gap, forget: bool) -> None:
     """Raises ConfigurationError when state would be forgotten without `forget`."""
-    if not forget and (found.unreadable or any(found.forgets)):
-        raise ConfigurationError(f"{found.error.code}: {found.text}; --forget accepts that")
+    if not forget and (halting.unreadable or any(halting.forgets)):
+        raise ConfigurationError(f"{halting.error.code}: {halting.text}; --forget accepts that")
 
 
 def tell(store: Store, partition: Partition, person: Person) -> None:
@@ -214,21 +214,21 @@ def tell(store: Store, partition: Partition, person: Person) -> None:
     journal.note(store, partition.app, person, ACCEPTED, note_key(partition.agent, (partition.topic, partition.number)))
 
 
-def _commit(store: Store, agent: Agent, claim: Claim, facts: TopicFacts, found: Gap, person: Person) -> None:
+def _commit(store: Store, agent: Agent, claim: Claim, facts: TopicFacts, halting: Gap, person: Person) -> None:
     """Commit the offset, the source, the forgotten state and the note at once."""
-    keys, numbers = found.forgets
+    keys, numbers = halting.forgets
     known = claim.source or Source(facts.topic_id, facts.partitions, fingerprint(agent), facts.partitions)
     older = tuple(replace(each, until=min(each.until, facts.high)) for each in known.older)  # what is above is new
-    about = {"topic_id": facts.topic_id or known.topic_id, "partition_count": facts.partitions, "era": found.era}
+    about = {"topic_id": facts.topic_id or known.topic_id, "partition_count": facts.partitions, "era": halting.era}
     source = replace(known, older=older, **about)
     # what is next may be the same batch: the next owner has another process fetch it first
-    mark = CrashMark(found.offset, (UNFETCHABLE,)) if isinstance(found.error, Unfetchable) else None
-    keep_from = claim.last + 1 if found.unreadable else None
-    changes = Changes(found.offset, -1, keep_from=keep_from, trying=mark, source=source)
-    said = [Amendment(claim.store_time, person.who, WHAT, f"{found.error.code}: {found.text}", person.why)]
+    mark = CrashMark(halting.offset, (UNFETCHABLE,)) if isinstance(halting.error, Unfetchable) else None
+    keep_from = claim.last + 1 if halting.unreadable else None
+    changes = Changes(halting.offset, -1, keep_from=keep_from, trying=mark, source=source)
+    notes = [Amendment(claim.store_time, person.who, WHAT, f"{halting.error.code}: {halting.text}", person.why)]
     states = [
         {"generation": each, "states": {key: None for number, key in keys if number == each}}
         for each in sorted({number for number, _ in keys})
     ]
     items = Section(dict.fromkeys(numbers))
-    appended(store, claim, changes, states, amended=said, sealed=items)
+    appended(store, claim, changes, states, amended=notes, sealed=items)

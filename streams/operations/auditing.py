@@ -24,17 +24,17 @@ OF_AGENTS = ("groups ", "dead retry")
 def changes(app: App, store: Store, name: str | None, unreadable: TellUnreadable) -> Iterator[PlacedChange]:
     """Changes in the state of this agent, or of all agents, and those in the app's journal. Raises PersistenceError,
     and what `unreadable` raises."""
-    for agent in app.agents if name is None else [each for each in app.agents if each.name == name]:
+    for agent in app.agents if name is None else [agent for agent in app.agents if agent.name == name]:
         try:
-            yield from [change for held in partitions(store, app.name, agent) for change in amended(held)]
+            yield from [change for contents in partitions(store, app.name, agent) for change in amended(contents)]
         except (ChangelogIncomplete, ConfigurationError) as error:
             unreadable(agent, error)
     yield from (each for each in noted(app, store) if name in (None, each[1][0]))
 
 
-def amended(held: PartitionContents) -> Iterator[PlacedChange]:
+def amended(contents: PartitionContents) -> Iterator[PlacedChange]:
     """The changes in the state of one partition."""
-    return ((change, held.partition[1:]) for change in held.amended)
+    return ((change, contents.partition[1:]) for change in contents.amended)
 
 
 def noted(app: App, store: Store) -> Iterator[PlacedChange]:

@@ -37,20 +37,20 @@ def judged(
 ) -> LettersToRetry:
     """Letters of groups, and of items of groups, hold no record of a topic, and a record that retention has removed
     cannot be compared: `unproven` takes them without a MAC. Raises SystemNotReady."""
-    letters = [each._replace(proven=True) for each in letters] if unproven else letters
-    whys = [stray(app, each) or (None if each.proven or _is_record(each) else UNPROVEN) for each in letters]
-    left = [LeftOut(each.place, why) for each, why in zip(letters, whys, strict=True) if why is not None]
+    letters = [letter._replace(proven=True) for letter in letters] if unproven else letters
+    whys = [stray(app, letter) or (None if letter.proven or _is_record(letter) else UNPROVEN) for letter in letters]
+    left_out = [LeftOut(each.place, why) for each, why in zip(letters, whys, strict=True) if why is not None]
     good = [each for each, why in zip(letters, whys, strict=True) if why is None]
     records = [each for each in good if _is_record(each)]
     if not records:
-        return LettersToRetry(_once(good), left)
+        return LettersToRetry(_once(good), left_out)
     topics = source()
-    there = topics.places({each.topic for each in records})
+    there = topics.places({record.topic for record in records})
     ends = topics.ends(there)
-    kept = read(topics, [each for each in records if (each.topic, each.partition) in ends])
+    kept = read(topics, [record for record in records if (record.topic, record.partition) in ends])
     compared = [_compared(each, ends, kept) if _is_record(each) else each for each in good]
-    left += [LeftOut(each.place, why) for each, why in zip(good, compared, strict=True) if isinstance(why, str)]
-    return LettersToRetry(_once(each for each in compared if not isinstance(each, str)), left)
+    left_out += [LeftOut(each.place, why) for each, why in zip(good, compared, strict=True) if isinstance(why, str)]
+    return LettersToRetry(_once(each for each in compared if not isinstance(each, str)), left_out)
 
 
 def _once(letters: Iterable[Letter]) -> list[Letter]:

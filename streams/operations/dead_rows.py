@@ -45,6 +45,6 @@ def requeue(store: Store, partition: Partition, wanted: Callable[[OutboxRow], bo
 def _page(store: Store, claim: Claim, rows: Sequence[OutboxRow], person: Person) -> Claim:
     new = [renumbered(row, claim.partition, number, claim.token) for number, row in enumerate(rows, claim.number + 1)]
     gone = [row.number for row in rows]
-    said = [Amendment(claim.store_time, person.who, WHAT, row.id, person.why) for row in rows]
+    notes = [Amendment(claim.store_time, person.who, WHAT, row.id, person.why) for row in rows]
     changes = Changes(claim.offset, claim.epoch, outbox=new, revived=gone, trying=claim.trying)
-    return appended(store, claim, changes, amended=said)
+    return appended(store, claim, changes, amended=notes)

@@ -44,14 +44,14 @@ def key_of(text: str) -> bytes:
 
 def named(app: str, agent: Agent, store: Store, now: float, key: str, window: str | None = None) -> list[OpenGroup]:
     """The groups of this key, of one window or of all. Raises ConfigurationError when there is none."""
-    found = every(app, agent, store, now, key_of(key))
+    matches = every(app, agent, store, now, key_of(key))
     if window is not None:
-        found = [each for each in found if each.window is not None and each.window.start == _begin(window)]
-    if not found:
+        matches = [match for match in matches if match.window is not None and match.window.start == _begin(window)]
+    if not matches:
         raise ConfigurationError(
             f"agent {agent.name} has no open group {key}; `sluicegate groups ls` lists what is open"
         )
-    return found
+    return matches
 
 
 def _begin(window: str) -> int:
@@ -62,9 +62,9 @@ def _begin(window: str) -> int:
     return round(1000 * seconds)
 
 
-def only(found: Sequence[OpenGroup], key: str, place: str | None) -> OpenGroup:
+def only(matches: Sequence[OpenGroup], key: str, place: str | None) -> OpenGroup:
     """The one group of these in this partition (None: in any). Raises ConfigurationError for none and for several."""
-    within = [each for each in found if place in (None, where(each))]
+    within = [match for match in matches if place in (None, where(match))]
     if len(within) == 1:
         return within[0]
     if not within:

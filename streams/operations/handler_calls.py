@@ -44,7 +44,7 @@ def group_handler(app: App, agent: Agent) -> GroupHandler:
         while events is None:
             events = _attempt(handling, policy, agent, fire, id)
         handling.forget(PLACE)
-        if any(isinstance(each, Scheduled | Cancelled) for each in events):
+        if any(isinstance(event, Scheduled | Cancelled) for event in events):
             raise ConfigurationError(
                 f"agent {agent.name}: its handler schedules or cancels timeouts, and a replay does neither"
             )

@@ -38,29 +38,29 @@ def left_behind(store: Store, app: App) -> list[LeftBehind]:
         return []
     deployed = _deployed(store, app.name)
     buffered = _buffered(store, app, deployed)
-    found = []
+    orphans = []
     for partition in partitions:
         view = store.read(partition)
         if view is None:
             continue
         holding = _holding(partition, view, deployed.get(partition.agent, UNVERSIONED), buffered.get(partition, 0))
         if holding is None or not holding.empty:
-            found.append(LeftBehind(partition, view.claim.owner, holding))
-    return found
+            orphans.append(LeftBehind(partition, view.claim.owner, holding))
+    return orphans
 
 
-def texts(app: App, left: Sequence[LeftBehind]) -> dict[str, str]:
+def texts(app: App, orphans: Sequence[LeftBehind]) -> dict[str, str]:
     """What is left and what to do, by agent."""
     there = {agent.name for agent in app.agents}
-    found = {}
-    for name in dict.fromkeys(each.partition.agent for each in left):
-        mine = [each for each in left if each.partition.agent == name]
+    by_name = {}
+    for name in dict.fromkeys(orphan.partition.agent for orphan in orphans):
+        mine = [orphan for orphan in orphans if orphan.partition.agent == name]
         topics = ", ".join(dict.fromkeys(each.partition.topic for each in mine))
         what = f"agent {name} no longer reads {topics}" if name in there else f"agent {name} is not in this file"
         contents = ", ".join(f"{each.contents} in {each.partition.topic}/{each.partition.number}" for each in mine)
-        held = f"no worker fires or sends what the store holds of it: {contents}"
-        found[name] = f"{what}, and {held}; run the file that has it until they are gone"
-    return found
+        consequence = f"no worker fires or sends what the store holds of it: {contents}"
+        by_name[name] = f"{what}, and {consequence}; run the file that has it until they are gone"
+    return by_name
 
 
 def _deployed(store: Store, app: str) -> Mapping[str, Deployed]:

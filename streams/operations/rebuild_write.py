@@ -44,8 +44,8 @@ def write(
     made = rows.make(list(built.decided.values()), on_timeout)
     for start in range(0, len(made), COMMIT_ROWS):
         claim = _half_way(store.commit(claim, Changes(-1, outbox=made[start : start + COMMIT_ROWS])))
-    said = Amendment(claim.store_time, person.who, WHAT, f"{_place(built.partition)} to {built.offset}", person.why)
-    return appended(store, claim, Changes(built.offset, built.epoch, keep_from=first, source=source), amended=[said])
+    note = Amendment(claim.store_time, person.who, WHAT, f"{_place(built.partition)} to {built.offset}", person.why)
+    return appended(store, claim, Changes(built.offset, built.epoch, keep_from=first, source=source), amended=[note])
 
 
 def _half_way(claim: Claim) -> Claim:
@@ -58,8 +58,8 @@ def _marked(store: Store, claim: Claim) -> Claim:
     """Write the mark, and delete what an earlier rebuild left."""
     number = claim.last + 1
     claim = store.commit(claim, Changes(-1, entries=[REBUILDING], keep_from=number))
-    while left := store.pending(claim.partition, 0, COMMIT_ROWS):
-        claim = store.commit(claim, Changes(-1, dispatched=[row.number for row in left]))
+    while rows := store.pending(claim.partition, 0, COMMIT_ROWS):
+        claim = store.commit(claim, Changes(-1, dispatched=[row.number for row in rows]))
     return claim
 
 

@@ -38,12 +38,12 @@ class RewindCheck:
         place = old.name, before.number
         if place not in self._known:
             mine = self._partitions(old)
-            found = [text for each in mine if (text := self._judge(old, before, each))]
-            self._known[place] = [*self._compacted(old), *self._unclaimed(old, mine), *found]
+            texts = [text for each in mine if (text := self._judge(old, before, each))]
+            self._known[place] = [*self._compacted(old), *self._unclaimed(old, mine), *texts]
         return self._known[place]
 
     def _partitions(self, agent: Agent) -> list[Partition]:
-        return [each for each in self._store.partitions(self._app) if each.agent == agent.name]
+        return [partition for partition in self._store.partitions(self._app) if partition.agent == agent.name]
 
     def _unclaimed(self, agent: Agent, known: Sequence[Partition]) -> list[str]:
         """A worker that has not heard of the newest version yet may claim these first, and change to it afterwards."""
@@ -58,7 +58,7 @@ class RewindCheck:
     def _compacted(self, agent: Agent) -> list[str]:
         topics = self._history.compacted(sorted(agent.topics))
         return [
-            f"records of {each} are deleted by their key (cleanup.policy), so some may be missing" for each in topics
+            f"records of {topic} are deleted by their key (cleanup.policy), so some may be missing" for topic in topics
         ]
 
     def _judge(self, agent: Agent, before: Deployed, partition: Partition) -> str | None:
@@ -69,14 +69,17 @@ class RewindCheck:
         if source.older:
             oldest = source.older[0].version
             return f"{place} still has a group of version {oldest}; {ENDING}"
-        found = held(agent, partition, view)
-        if not found.groups.states:
+        contents = held(agent, partition, view)
+        if not contents.groups.states:
             return None
-        return self._unreadable(found, place) or self._mismatch(found)
+        return self._unreadable(contents, place) or self._mismatch(contents)
 
-    def _unreadable(self, found: PartitionContents, place: str) -> str | None:
-        source, low = found.claim.source, self._history.facts(found.partition.topic, found.partition.number).low
-        for key, state in found.groups.states.items():
+    def _unreadable(self, contents: PartitionContents, place: str) -> str | None:
+        source, low = (
+            contents.claim.source,
+            self._history.facts(contents.partition.topic, contents.partition.number).low,
+        )
+        for key, state in contents.groups.states.items():
             which = f"the group of key {key.decode(errors='replace')!r} in {place}, which began at {state[FIRST]},"
             if source is not None and state[FIRST] < source.began:
                 return f"{which} was converted from an earlier version; {ENDING}"
@@ -84,9 +87,9 @@ class RewindCheck:
                 return f"{which} cannot be read again: the topic begins at {low}"
         return None
 
-    def _mismatch(self, found: PartitionContents) -> str | None:
+    def _mismatch(self, contents: PartitionContents) -> str | None:
         """Reads the records as the owner of the partition will."""
-        groups, (topic, number), end = found.groups, found.partition[2:], found.claim.offset
+        groups, (topic, number), end = contents.groups, contents.partition[2:], contents.claim.offset
         try:
             for records in self._history.read(topic, number, lowest(groups), end):
                 read_again(groups, records, end)

@@ -59,14 +59,14 @@ class Sweeper:
     def _sweep(self) -> int | None:
         token, give_back = self._token()
         first = self._outbox.lane_numbers()[0]
-        held = self._outbox.claim(first, token, 1, LAST, timedelta(seconds=self._settings.lease))
-        if held is None:
+        batch = self._outbox.claim(first, token, 1, LAST, timedelta(seconds=self._settings.lease))
+        if batch is None:
             return None
         try:
             return self._outbox.sweep(timedelta(seconds=self._settings.retention), SWEPT_AT_ONCE)
         finally:
             if give_back:
-                self._outbox.release(held)
+                self._outbox.release(batch)
 
     def _swept(self, rows: int | None) -> None:
         self._busy = False

@@ -92,14 +92,14 @@ class TimeoutEmitter:
             return self._settings.poll
         return min(self._settings.poll, max(SHORTEST_WAIT, batch.next_due.timestamp() - self._time()))
 
-    def _emitted(self, found: Emitted) -> None:
+    def _emitted(self, emitted: Emitted) -> None:
         self.busy, self.away = False, ""
         self._backoff.reset()
-        self.due = self._now + found.wait
-        if found.messages:
-            self._meter.count("timeouts_emitted", found.messages)
+        self.due = self._now + emitted.wait
+        if emitted.messages:
+            self._meter.count("timeouts_emitted", emitted.messages)
             self._told()
-        for seconds in found.lateness:
+        for seconds in emitted.lateness:
             self._meter.observe("timeout_lateness_seconds", seconds)
 
     def _failed_to_count(self, error: SluicegateError) -> None:

@@ -35,7 +35,7 @@ def with_history(agent: Agent, fire: Fire, events: Sequence[Event]) -> Sequence[
     """These events of a completed group, without the call of a handler and with what the history notes."""
     if not agent.history:
         return events
-    others = events if agent.handler is None else [each for each in events if not isinstance(each, Fire)]
+    others = events if agent.handler is None else [event for event in events if not isinstance(event, Fire)]
     return [*others, GroupEnded(replace(fire, values={}, outputs=None))]
 
 

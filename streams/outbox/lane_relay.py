@@ -157,24 +157,24 @@ class LaneRelay:
             failpoints.hit("lane-claimed")
         return self._rows.ordered(batch)
 
-    def _claimed(self, lane: HeldLane, began: float, found: Sendable | None) -> None:
+    def _claimed(self, lane: HeldLane, began: float, sendable: Sendable | None) -> None:
         lane.phase, lane.away = "idle", ""
-        if found is None:
+        if sendable is None:
             return
-        batch = found.batch
+        batch = sendable.batch
         lane.held, lane.until, lane.renew_at = batch, began + self._lease, began + RENEW_AFTER * self._lease
         self._size.seen(batch.rows)
-        if found.away:
-            lane.away, lane.checked = found.away, self._now + self._backoff.delay()
+        if sendable.away:
+            lane.away, lane.checked = sendable.away, self._now + self._backoff.delay()
         if batch.blocked_until is not None and not batch.rows:
             lane.checked = self._now + min(max(batch.blocked_until.timestamp() - self._time(), 0.05), LONGEST_WAIT)
         # `release` gives the lane back: its next holder sends the rows
-        if self.closing or not (found.rows or found.failed):
+        if self.closing or not (sendable.rows or sendable.failed):
             return
         if failpoints.armed:
             failpoints.hit("lane-numbered")
-        rows = near(found.rows)
-        lane.phase, lane.failed = "sending", found.failed if len(rows) == len(found.rows) else ()
+        rows = near(sendable.rows)
+        lane.phase, lane.failed = "sending", sendable.failed if len(rows) == len(sendable.rows) else ()
         lane.run, lane.left = LaneRun(rows, lane.left), None
         lane.last = rows[-1].number if rows else 0
 
@@ -195,9 +195,9 @@ class LaneRelay:
         call = partial(self._outbox.claim, lane.number, lane.token, 1, lane.last, timedelta(seconds=self._lease))
         self._calls.begin(call, partial(self._renewed, lane, run, self._now), partial(self._not_renewed, lane))
 
-    def _renewed(self, lane: HeldLane, run: LaneRun, began: float, found: LaneBatch | None) -> None:
+    def _renewed(self, lane: HeldLane, run: LaneRun, began: float, batch: LaneBatch | None) -> None:
         lane.renewing = False
-        if found is not None:
+        if batch is not None:
             lane.away = ""
             lane.until, lane.renew_at = began + self._lease, began + RENEW_AFTER * self._lease
         elif lane.run is run:
@@ -229,24 +229,24 @@ class LaneRelay:
     # -- marking -------------------------------------------------------------------------------------------------------
 
     def _mark(self, lane: HeldLane, run: LaneRun) -> None:
-        held = lane.held
-        outcomes = run.outcomes(held, lane.failed) if held else ()
+        batch = lane.held
+        outcomes = run.outcomes(batch, lane.failed) if batch else ()
         self._leave(lane)
-        if held is None or outcomes == []:
+        if batch is None or outcomes == []:
             self._forget(lane)
             return
         if failpoints.armed:
             failpoints.hit("lane-sent")
-        self._send_marks(lane, held, outcomes)
+        self._send_marks(lane, batch, outcomes)
 
-    def _send_marks(self, lane: HeldLane, held: LaneBatch, outcomes: Sequence[Outcome] | None) -> None:
+    def _send_marks(self, lane: HeldLane, batch: LaneBatch, outcomes: Sequence[Outcome] | None) -> None:
         lane.phase, lane.unmarked = "marking", ()
-        call = partial(self._outbox.mark, held, outcomes)
+        call = partial(self._outbox.mark, batch, outcomes)
         self._calls.begin(
-            call, lambda _: self._marked(lane, held, outcomes), partial(self._unmarked, lane, held, outcomes)
+            call, lambda _: self._marked(lane, batch, outcomes), partial(self._unmarked, lane, batch, outcomes)
         )
 
-    def _marked(self, lane: HeldLane, held: LaneBatch, outcomes: Sequence[Outcome] | None) -> None:
+    def _marked(self, lane: HeldLane, batch: LaneBatch, outcomes: Sequence[Outcome] | None) -> None:
         if failpoints.armed:
             failpoints.hit("lane-marked")
         lane.away = ""
@@ -256,10 +256,10 @@ class LaneRelay:
                 lane.left = None
         self._backoff.reset()
         failed = [outcome for outcome in outcomes or () if outcome.kind == "failed"]
-        attempts = {row.id: row.attempts for row in held.rows} if failed else {}
+        attempts = {row.id: row.attempts for row in batch.rows} if failed else {}
         for outcome in failed:
             self._count_failed(outcome, attempts[outcome.id] + 1)
-        full = len(held.rows) == lane.asked or (outcomes is not None and len(outcomes) < len(held.rows))
+        full = len(batch.rows) == lane.asked or (outcomes is not None and len(outcomes) < len(batch.rows))
         self._forget(lane)
         if full and not failed and not self.closing and self._now >= lane.checked:
             self._claim(lane)
@@ -274,14 +274,14 @@ class LaneRelay:
             self._log.warning("outbox.row_failed", id=outcome.id, attempts=attempts, error=outcome.error)
 
     def _unmarked(
-        self, lane: HeldLane, held: LaneBatch, outcomes: Sequence[Outcome] | None, error: SluicegateError
+        self, lane: HeldLane, batch: LaneBatch, outcomes: Sequence[Outcome] | None, error: SluicegateError
     ) -> None:
         """It is unknown whether the call succeeded: mark again, until it succeeds or another process has the lane."""
         if isinstance(error, ConcurrencyError):
             self._lose(lane, str(error))
         else:
             self._unavailable(lane, error)
-            lane.unmarked = [Outcome(row.id, "dispatched") for row in held.rows] if outcomes is None else outcomes
+            lane.unmarked = [Outcome(row.id, "dispatched") for row in batch.rows] if outcomes is None else outcomes
 
     # -- the end -------------------------------------------------------------------------------------------------------
 

@@ -36,27 +36,27 @@ class LaneRun(RowSource):
         self.stop()  # nothing goes past it
         return True
 
-    def outcomes(self, held: LaneBatch, failed: Sequence[Outcome]) -> Sequence[Outcome] | None:
+    def outcomes(self, batch: LaneBatch, failed: Sequence[Outcome]) -> Sequence[Outcome] | None:
         """The outcomes to mark; None: all rows were sent. `failed` are rows behind those of the run that could not be
         handed over."""
         reports = self.take()
-        if len(reports.delivered) == len(held.rows):
+        if len(reports.delivered) == len(batch.rows):
             return None
-        ordered = held.lane >= 0
-        ids = {row.number if ordered else place: row.id for place, row in enumerate(held.rows, 1)}
+        ordered = batch.lane >= 0
+        ids = {row.number if ordered else place: row.id for place, row in enumerate(batch.rows, 1)}
         outcomes = [Outcome(ids[number], "dispatched") for number in reports.delivered]
         outcomes += [Outcome(ids[number], "rejected", dead.reason) for number, (_, dead) in reports.dead.items()]
         denied = sorted(self.refusals.items())
         if ordered and denied:  # the first one holds up the others: they did not fail by themselves
             denied, failed = denied[:1], ()
         outcomes += [*failed, *(Outcome(ids[number], "failed", text) for number, text in denied)]
-        return outcomes if ordered else [*outcomes, *_left(held, outcomes)]
+        return outcomes if ordered else [*outcomes, *_left(batch, outcomes)]
 
 
-def _left(held: LaneBatch, outcomes: Sequence[Outcome]) -> list[Outcome]:
+def _left(batch: LaneBatch, outcomes: Sequence[Outcome]) -> list[Outcome]:
     """Rows without order that were not sent: any process may claim them at once."""
     named = {outcome.id for outcome in outcomes}
-    return [Outcome(row.id, "outage") for row in held.rows if row.id not in named]
+    return [Outcome(row.id, "outage") for row in batch.rows if row.id not in named]
 
 
 def near(rows: Sequence[OutboxRow]) -> Sequence[OutboxRow]:

@@ -122,8 +122,10 @@ class Rows:
     def __init__(self, partition: Partition, agent: Agent, codec: Codec, facts: OutputFacts, most: int) -> None:
         self._partition, self._agent, self._facts, self._most = partition, agent, facts, most
         outputs = agent.outputs if chooses(agent) else ()
-        self._targets = [target(each.topic, formats.writes(replace(agent, to=each)), each.envelope) for each in outputs]
-        self._envelopes = {each.topic: each.envelope for each in agent.outputs if each.envelope}
+        self._targets = [
+            target(output.topic, formats.writes(replace(agent, to=output)), output.envelope) for output in outputs
+        ]
+        self._envelopes = {output.topic: output.envelope for output in agent.outputs if output.envelope}
         self._letters = target(agent.dead_letters, letters_codec(agent, codec))
         self._history = target(agent.history, named_codec("json"))
         self._to = target(agent.to.topic, codec, agent.to.envelope) if agent.to else None
@@ -233,8 +235,8 @@ class Rows:
             why = f"the result cannot be written as {to.format}"
             if isinstance(error, Unwritable):
                 return self._unsendable(identity, fire, "unencodable", f"{why} ({error})", headers)
-            said, shown = f"{why} ({raised.text})", raised.placed(f"{why} ({raised.shown})")
-            return self._unsendable(identity, fire, "unencodable", said, headers, raised.where, shown)
+            text, shown = f"{why} ({raised.text})", raised.placed(f"{why} ({raised.shown})")
+            return self._unsendable(identity, fire, "unencodable", text, headers, raised.where, shown)
         if len(value) + len(fire.key) + OVERHEAD > self._most:
             why = f"the result has {len(value)} bytes, more than a message may have"
             return self._unsendable(identity, fire, "too-large", why, headers)
@@ -389,7 +391,7 @@ def _and(text: bytes | None, error: str) -> bytes:
 
 def chooses(agent: Agent) -> bool:
     """Whether its outputs hold what its routes select, or looked-up rows."""
-    return bool(agent.routes or agent.lookups or any(each.select for each in agent.outputs))
+    return bool(agent.routes or agent.lookups or any(output.select for output in agent.outputs))
 
 
 def letters_codec(agent: Agent, codec: Codec) -> Codec:

@@ -19,8 +19,8 @@ class SignedOutput:
         self.poll, self.replace, self.send_now = output.poll, output.replace, output.send_now
 
     def produce_all(self, rows: Sequence[OutboxRow], reports: BatchReports) -> int:
-        taken, left = 0, iter(rows)
-        while signed := [self._signed(row) for row in islice(left, TOGETHER)]:
+        taken, remaining = 0, iter(rows)
+        while signed := [self._signed(row) for row in islice(remaining, TOGETHER)]:
             taken += (count := self._output.produce_all(signed, reports))
             if count < len(signed):
                 break

@@ -41,10 +41,10 @@ def cut(
         return key, value, [*its, *ours]
     head = max(0, min(LONGEST_HEAD, (most - size(None, None, ours)) // 4))
     parts = ["value"] if len(value or b"") > head else []
-    told: list[Header] = [(DEAD_SIZE, b"%d" % len(value or b"")), (DEAD_DIGEST, digest(value))]
+    measures: list[Header] = [(DEAD_SIZE, b"%d" % len(value or b"")), (DEAD_DIGEST, digest(value))]
     if len(key or b"") > head:
         key, parts = None, [*parts, "key"]
     if size(None, None, its) - OF_ROWS > head:
         its, parts = (), [*parts, "headers"]
-    told.append((DEAD_CUT, " ".join(parts).encode()))
-    return key, None if value is None else value[:head], [*its, *ours, *told]
+    measures.append((DEAD_CUT, " ".join(parts).encode()))
+    return key, None if value is None else value[:head], [*its, *ours, *measures]

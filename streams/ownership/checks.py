@@ -53,8 +53,8 @@ def rewound(claim: Claim, known: ClaimVersion) -> bool:
     at = seen(claim)
     if (at.era, at.version) < (known.era, known.version):
         return True
-    told = known.lineage and at.lineage and at.era == known.era and at.lineage != known.lineage
-    return bool(told and claim.source and claim.source.since <= known.version)
+    proven = known.lineage and at.lineage and at.era == known.era and at.lineage != known.lineage
+    return bool(proven and claim.source and claim.source.since <= known.version)
 
 
 def informational(claim: Claim) -> str:
@@ -97,9 +97,9 @@ def _check_topic(claim: Claim, facts: TopicFacts) -> None:
 
 
 def _check_store(claim: Claim, facts: TopicFacts, known: ClaimVersion) -> None:
-    told, incarnation = _ours(facts.metadata)
+    stamp, incarnation = _ours(facts.metadata)
     at = seen(claim)
-    if incarnation is None or told.era < at.era:  # a commit of the era before, which an operator gave up
+    if incarnation is None or stamp.era < at.era:  # a commit of the era before, which an operator gave up
         if rewound(claim, known):
             raise StoreRewound(
                 f"the store says version {_said(at)}, this process has seen {_said(known)}: {LOST_WRITES}"
@@ -116,10 +116,10 @@ def _check_store(claim: Claim, facts: TopicFacts, known: ClaimVersion) -> None:
         raise StoreSwapped(
             "the store at this address is not the one that this group committed to; check the URL in store:"
         )
-    if facts.committed > _reached(claim) or rewound(claim, told) or rewound(claim, known):
+    if facts.committed > _reached(claim) or rewound(claim, stamp) or rewound(claim, known):
         raise StoreRewound(
             f"the store says offset {claim.offset} and version {_said(at)}, Kafka was told {facts.committed} and "
-            f"{_said(max(told, known))}{'' if max(told, known)[:2] > at[:2] else ' of another claim'}: {LOST_WRITES}"
+            f"{_said(max(stamp, known))}{'' if max(stamp, known)[:2] > at[:2] else ' of another claim'}: {LOST_WRITES}"
         )
 
 
@@ -135,12 +135,12 @@ def told_era(facts: TopicFacts) -> int:
 def _ours(metadata: str) -> tuple[ClaimVersion, str | None]:
     """The content of a Sluicegate informational commit, and the incarnation; (NOTHING, None) for any other commit."""
     try:
-        found: Any = msgspec.json.decode(metadata) if metadata else None
+        decoded: Any = msgspec.json.decode(metadata) if metadata else None
     except UNREADABLE:
         return NOTHING, None
-    if not isinstance(found, list) or not 3 <= len(found) <= 5 or found[0] != MAKER:
+    if not isinstance(decoded, list) or not 3 <= len(decoded) <= 5 or decoded[0] != MAKER:
         return NOTHING, None
-    version, incarnation, era, lineage = found[1:] + [0, ""][len(found) - 3 :]  # as older programs wrote them
+    version, incarnation, era, lineage = decoded[1:] + [0, ""][len(decoded) - 3 :]  # as older programs wrote them
     if isinstance(version, int) and isinstance(incarnation, str) and isinstance(era, int) and isinstance(lineage, str):
         return ClaimVersion(era, version, lineage), incarnation
     return NOTHING, None
@@ -157,7 +157,7 @@ def check_partitions(source: Source | None, facts: TopicFacts, aggregation: Aggr
     if source is None or not source.partition_count or facts.partitions <= source.partition_count:
         return False
     ends = (aggregation.since_first, aggregation.since_last, aggregation.window)
-    if open_groups and all(each is None for each in ends):
+    if open_groups and all(end is None for end in ends):
         raise PartitionsChanged(
             f"the topic has {facts.partitions} partitions, it had {source.partition_count}: keys moved, and "
             f"{counted(open_groups, 'open group')} may never be completed; give the aggregation a timeout, they then "

@@ -346,7 +346,7 @@ class Claims:
 
     def claim_once_more(self, partitions: Collection[Partition], now: float) -> None:
         """Claim now each of these partitions that waits for a claim or is halted."""
-        for place in [(each.topic, each.number) for each in partitions]:
+        for place in [(partition.topic, partition.number) for partition in partitions]:
             if place in self._waiting or place in self._halted:
                 self._waiting.pop(place, None)
                 self._halted.pop(place, None)
@@ -372,16 +372,16 @@ class Claims:
 
     def reasons(self) -> list[str]:
         """Why this worker is not ready; empty when it is."""
-        found = [*([] if self._setting.input.joined() else [NOT_JOINED]), *self._halted.reasons()]
-        found += [f"cannot read {topic}/{number}: {code}" for (topic, number), code in self._unreadable.items()]
-        found += self.intake.reasons()
+        texts = [*([] if self._setting.input.joined() else [NOT_JOINED]), *self._halted.reasons()]
+        texts += [f"cannot read {topic}/{number}: {code}" for (topic, number), code in self._unreadable.items()]
+        texts += self.intake.reasons()
         for topic, number in self._taking:
             text = self.probing.text((topic, number)) or self.failure((topic, number))
-            found.append(f"taking over {topic}/{number}{f': {text}' if text else ''}")
+            texts.append(f"taking over {topic}/{number}{f': {text}' if text else ''}")
         for topic, number in self._waiting:
-            found.append(f"waiting to claim {topic}/{number}: {self.failure((topic, number)) or 'just assigned'}")
+            texts.append(f"waiting to claim {topic}/{number}: {self.failure((topic, number)) or 'just assigned'}")
         failed = {place: text for place in self.owners if (text := self.failure(place)) is not None}
-        return found + [f"retrying {topic}/{number}: {text}" for (topic, number), text in failed.items()]
+        return texts + [f"retrying {topic}/{number}: {text}" for (topic, number), text in failed.items()]
 
     def failure(self, place: TopicPartition) -> str | None:
         """The newest failure of the partition, unless it is over."""

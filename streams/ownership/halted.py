@@ -57,7 +57,7 @@ class Halted(dict[TopicPartition, tuple[Halt, float]]):
         if not gaps:
             return []
         try:
-            told = {each.key: each.at for each in journal.notes(store, app) if each.what == ACCEPTED}
+            accepted_at = {note.key: note.at for note in journal.notes(store, app) if note.what == ACCEPTED}
         except (PersistenceError, SystemNotReady, ChangelogIncomplete):
             return []
-        return [place for place, since in gaps.items() if told.get(note_key(agent, place), -1.0) > since]
+        return [place for place, since in gaps.items() if accepted_at.get(note_key(agent, place), -1.0) > since]

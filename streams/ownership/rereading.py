@@ -63,8 +63,8 @@ def _took(groups: Groups, rule: Rule, record: Record) -> bool:
     state = groups.states.get(key) if key is not None else None
     if key is None or state is None or offset < state[FIRST]:
         return False
-    left = unread(state)
-    first, last = left == state[COUNT], left == 1
+    unread_ = unread(state)
+    first, last = unread_ == state[COUNT], unread_ == 1
     if first != (offset == state[FIRST]) or last != (offset == state[LAST]):
         raise RewindMismatch(
             f"record {offset} does not continue the group of key {key.decode(errors='replace')!r} that is read again: "
@@ -73,7 +73,7 @@ def _took(groups: Groups, rule: Rule, record: Record) -> bool:
     if last:
         groups.drop(key)
     else:
-        state[SEEN] = left - 1 - state[COUNT]
+        state[SEEN] = unread_ - 1 - state[COUNT]
         groups.touched[key] = state
     return True
 

@@ -29,8 +29,8 @@ def partition_report(
     `failure`: why its last owner was lost, until that is over."""
     partition, groups, shard = owner.partition, owner.every_groups(), owner.shard
     now = owner.now(monotonic)
-    oldest = min((at for each in groups if (at := each.oldest()) is not None), default=None)
-    due = min(each.next_due() for each in groups)
+    oldest = min((at for group in groups if (at := group.oldest()) is not None), default=None)
+    due = min(group.next_due() for group in groups)
     return PartitionReport(
         partition.topic,
         partition.number,
@@ -38,7 +38,7 @@ def partition_report(
         offset=owner.claim.offset,
         high=gauge.high(partition.topic, partition.number),
         groups=owner.open_groups,
-        bytes=sum(each.bytes for each in groups),
+        bytes=sum(group.bytes for group in groups),
         oldest=None if oldest is None else max(0.0, now - oldest),
         next_deadline=None if due == inf else 0.0 if due == -inf else due - now,
         sealed=len(owner.sealed.held),
@@ -78,7 +78,7 @@ def count_receipts(owner: Owner, meter: Meter, log: structlog.typing.FilteringBo
         count_answers(groups.outcomes, meter)
         groups.outcomes.clear()
     passed_over, owner.passed_over = owner.passed_over, 0
-    found = {
+    numbers = {
         "records_duplicate": dropped + _count_duplicates(owner, meter, log),
         "records_late": late,
         "senders_forgotten": forgotten,
@@ -91,7 +91,7 @@ def count_receipts(owner: Owner, meter: Meter, log: structlog.typing.FilteringBo
     }
     refused, owner.proof.refused = owner.proof.refused, 0
     _warn_of_headers({"ahead": counts["marks_ahead"], UNPROVEN: refused}, owner, meter, log)
-    for name, times in found.items():
+    for name, times in numbers.items():
         if times:
             meter.count(name, times)
     if forgotten:

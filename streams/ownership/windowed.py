@@ -36,8 +36,8 @@ def expect_origins(windows: WindowGroups | None, facts: InputFacts) -> None:
     SystemNotReady."""
     if windows is not None and windows.merged is not None:
         topics = windows.window.origins
-        counts = {each: facts.facts(each.partition("/")[2], 0).partitions for each in topics}
-        windows.merged.expect([f"{each}/{n}" for each in topics for n in range(counts[each])], topics)
+        counts = {topic: facts.facts(topic.partition("/")[2], 0).partitions for topic in topics}
+        windows.merged.expect([f"{topic}/{n}" for topic in topics for n in range(counts[topic])], topics)
 
 
 def stamping(origin: OriginGroups, records: Sequence[Record], now: float) -> Sequence[Record]:

@@ -30,11 +30,11 @@ OnReport = Callable[[WorkerReport], object]
 
 
 def spawn(
-    command: Sequence[str], job: ProcessJob, events: queue.SimpleQueue[ProcessEvent], heard: OnReport
+    command: Sequence[str], job: ProcessJob, events: queue.SimpleQueue[ProcessEvent], on_report: OnReport
 ) -> subprocess.Popen[bytes]:
     """Start `command` with the job on its stdin, which stays open while this process lives. A thread passes the reports
-    to `heard`. The end is put on `events`. Call it from the main thread only, because the process dies with the thread
-    that started it. Raises OSError."""
+    to `on_report`. The end is put on `events`. Call it from the main thread only, because the process dies with the
+    thread that started it. Raises OSError."""
     read, write = pipe()
     try:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=(write,))
@@ -43,7 +43,7 @@ def spawn(
         raise
     finally:
         os.close(write)
-    threading.Thread(target=_hear, args=(read, heard), name=f"reports-{process.pid}", daemon=True).start()
+    threading.Thread(target=_hear, args=(read, on_report), name=f"reports-{process.pid}", daemon=True).start()
     threading.Thread(
         target=lambda: events.put(Ended(process.pid, process.wait())), name=f"end-{process.pid}", daemon=True
     ).start()
@@ -55,6 +55,6 @@ def spawn(
     return process
 
 
-def _hear(read: int, heard: OnReport) -> None:
+def _hear(read: int, on_report: OnReport) -> None:
     for report in received(read):
-        heard(report)
+        on_report(report)

@@ -59,14 +59,14 @@ class IdRule:
         """The record's id, or None if it has none. Raises ClauseFailed for an id that cannot be computed, and what the
         decoder raises for one that cannot be read."""
         try:
-            found = self.read(record) or None
+            id = self.read(record) or None
         except ClauseFailed:
             raise
         except Exception:
             if record.value() is not None and record.error() is None and not self._is_valid(record):
                 raise
             return None
-        return found if found is None or len(found) <= LONGEST else sha256(found).digest()
+        return id if id is None or len(id) <= LONGEST else sha256(id).digest()
 
     def refuses(self, record: Record) -> bool:
         """Whether the missing id is what is wrong with this record. The aggregation reports any other defect more
@@ -102,11 +102,11 @@ def _key(record: Record) -> bytes | None:
 
 def _header(name: str) -> ReadId:
     def read(record: Record) -> bytes | None:
-        found = None
+        content = None
         for each, value in record.headers() or ():
             if each == name:
-                found = value  # the last of a name counts, as in Kafka's own clients
-        return found
+                content = value  # the last of a name counts, as in Kafka's own clients
+        return content
 
     return read
 

@@ -106,11 +106,11 @@ class ReceivedShards:
         self, record: Record, sender: tuple[str, int] | None, now: float, proof: HeaderProof
     ) -> Sequence[Record]:
         """The record as one of any producer; none for a repeat, and for a time mark."""
-        if not (told := headers(record)):
+        if not (pairs := headers(record)):
             return (record,)
         shard, number = sender or ("", 0)
         believed = proof.refuse(record, shard)
-        if record.value() is None and any(name == STATE for name, _ in told):
+        if record.value() is None and any(name == STATE for name, _ in pairs):
             return ()
         if sender is None or not (self._seen(shard, number) or self.note(UNPROVEN + shard, number, now)):
             return (believed,)
@@ -124,9 +124,9 @@ class ReceivedShards:
     def receipts(self) -> tuple[int, int, int]:
         """How many repeats were dropped, how many late ones accepted and how many shards forgotten since the last
         call."""
-        told = self.dropped, self.late, self.forgotten
+        counts = self.dropped, self.late, self.forgotten
         self.dropped = self.late = self.forgotten = 0
-        return told
+        return counts
 
     def sender(self, record: Record) -> tuple[str, int] | None:
         """The shard and number of the record. None when they are missing, malformed or meant for another topic."""

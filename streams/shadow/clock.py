@@ -29,12 +29,12 @@ class OwnerClock:
     them."""
 
     def __init__(self, moments: Iterable[tuple[int, float]], latest: float = inf) -> None:
-        found: dict[int, ClockBounds] = {}
+        bounds: dict[int, ClockBounds] = {}
         for offset, at in moments:
-            known = found.get(offset, ClockBounds(at, at + MILLISECOND))
-            found[offset] = ClockBounds(min(known.low, at), max(known.high, at + MILLISECOND))
-        self.offsets = sorted(found)
-        self._bounds = [found[offset] for offset in self.offsets]
+            known = bounds.get(offset, ClockBounds(at, at + MILLISECOND))
+            bounds[offset] = ClockBounds(min(known.low, at), max(known.high, at + MILLISECOND))
+        self.offsets = sorted(bounds)
+        self._bounds = [bounds[offset] for offset in self.offsets]
         self._latest = latest
 
     def at(self, offset: int) -> ClockBounds:
@@ -51,4 +51,4 @@ class OwnerClock:
         """Seconds between the first and the last known moment."""
         if not self._bounds:
             return 0.0
-        return max(each.high for each in self._bounds) - min(each.low for each in self._bounds)
+        return max(bound.high for bound in self._bounds) - min(bound.low for bound in self._bounds)

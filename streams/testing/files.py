@@ -16,10 +16,10 @@ def loaded(path: str | Path) -> Loaded:
     return without_systems(load(path, os.environ, tolerant=True))
 
 
-def without_systems(found: Loaded) -> Loaded:
+def without_systems(file_: Loaded) -> Loaded:
     """As `loaded`, for a document that was judged with `tolerant`."""
-    missing = tuple(p for p in found.unset if p.key.split(".")[0] not in SYSTEMS)
-    return replace(found, app=None, problems=(*found.problems, *missing)) if missing else found
+    missing = tuple(p for p in file_.unset if p.key.split(".")[0] not in SYSTEMS)
+    return replace(file_, app=None, problems=(*file_.problems, *missing)) if missing else file_
 
 
 def opened(app_or_path: App | str | Path) -> App:
@@ -30,8 +30,8 @@ def opened(app_or_path: App | str | Path) -> App:
     return usable(loaded(app_or_path))
 
 
-def usable(found: Loaded) -> App:
+def usable(file_: Loaded) -> App:
     """The App. Raises ConfigurationError with every problem."""
-    if found.app is None:
-        raise ConfigurationError("\n".join(map(str, found.problems)))
-    return found.app
+    if file_.app is None:
+        raise ConfigurationError("\n".join(map(str, file_.problems)))
+    return file_.app

@@ -41,22 +41,22 @@ def groups(agent: Agent, view: PartitionView) -> list[Group]:
     rule = Rule(agent, formats.reads(agent))
     claim = view.claim
     where, source = claim.partition, claim.source
-    held = groups_of(rule)
+    open_ = groups_of(rule)
     older = {each.number: Older(each, agent).groups for each in (source.older if source else ())}
-    log = Changelog(held, claim.first, generation=source.generation if source else 0, older=older)
+    log = Changelog(open_, claim.first, generation=source.generation if source else 0, older=older)
     log.replay(view.entries, claim.first, claim.last, ReceivedShards(where.topic))
-    held.idle = idle_since(claim.source, rule, len(held.states), claim.store_time) or 0.0
-    return [each for groups in (*older.values(), held) for each in _seen(groups, claim)]
+    open_.idle = idle_since(claim.source, rule, len(open_.states), claim.store_time) or 0.0
+    return [each for groups in (*older.values(), open_) for each in _seen(groups, claim)]
 
 
-def _seen(held: Groups, claim: Claim) -> list[Group]:
-    where, rule, found = claim.partition, held.rule, []
-    for name, state, bags in held.listed():
-        window, key = open_window(held, name, state), plain_key(held, name)
-        due = held.due(state) if window is None else min(window.silent, window.latest)
+def _seen(open_: Groups, claim: Claim) -> list[Group]:
+    where, rule, seen = claim.partition, open_.rule, []
+    for name, state, bags in open_.listed():
+        window, key = open_window(open_, name, state), plain_key(open_, name)
+        due = open_.due(state) if window is None else min(window.silent, window.latest)
         span = None if window is None else (rfc3339(window.start / 1000), rfc3339(window.end / 1000))
         values = json.decode_any(json.encode(rule.values(state, bags)))
         due_in = None if due == inf else due - claim.store_time
         opened_at = rfc3339(state[OPENED])
-        found.append(Group(where.topic, where.number, text_of(key), state[COUNT], values, opened_at, due_in, span))
-    return found
+        seen.append(Group(where.topic, where.number, text_of(key), state[COUNT], values, opened_at, due_in, span))
+    return seen

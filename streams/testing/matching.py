@@ -23,15 +23,15 @@ def candidates(outputs: Sequence[ReadOutput], key: str | None) -> list[ReadOutpu
 
 def differences(expect: Expect, output: ReadOutput) -> list[str]:
     """The differences between an output and an expectation. Empty when the output matches."""
-    found = [] if expect.value is ANYTHING else list(_of_value(expect.value, output.value, ""))
+    texts = [] if expect.value is ANYTHING else list(_of_value(expect.value, output.value, ""))
     if expect.reason is not None and output.reason != expect.reason:
-        found.append(f"its reason is {output.reason}, not {expect.reason}")
+        texts.append(f"its reason is {output.reason}, not {expect.reason}")
     for name, text in expect.headers.items():
         if name not in output.headers:
-            found.append(f"it has no header {name}")
+            texts.append(f"it has no header {name}")
         elif output.headers[name] != text:
-            found.append(f"its header {name} is {shown(output.headers[name])}, not {shown(text)}")
-    return found
+            texts.append(f"its header {name} is {shown(output.headers[name])}, not {shown(text)}")
+    return texts
 
 
 def _of_value(wanted: Any, value: Any, path: str) -> Iterator[str]:

@@ -53,10 +53,10 @@ def observed(driver: TestDriver, topic: str, unmatched: Sequence[ReadOutput]) ->
 def _before(agents: Sequence[Agent], topic: str) -> list[Agent]:
     """The agents whose outputs may lead to the topic, in the order of the file. A handler may send to any topic."""
     wanted, chosen = {topic}, set[str]()
-    while more := [each for each in agents if each.name not in chosen and _writes(each, wanted)]:
+    while more := [agent for agent in agents if agent.name not in chosen and _writes(agent, wanted)]:
         chosen.update(each.name for each in more)
         wanted.update(chain.from_iterable(each.topics for each in more))
-    return [each for each in agents if each.name in chosen]
+    return [agent for agent in agents if agent.name in chosen]
 
 
 def _writes(agent: Agent, topics: set[str]) -> bool:
@@ -99,9 +99,10 @@ def _outputs(outputs: Sequence[ReadOutput]) -> Iterator[str]:
 def _of_agent(driver: TestDriver, agent: Agent) -> Iterator[str]:
     counts = driver.counts(agent.name)
     name = agent.rekeys or agent.name
-    if agent.where and (left := _left_out(driver, agent)):
-        first = f"key {_text(left[0].k)}, value {_text(left[0].v)}"
-        yield f"agent {name}: `where` ({agent.where}) left out {counted(len(left), 'record')}: {first}{_more(left)}"
+    if agent.where and (omitted := _left_out(driver, agent)):
+        first = f"key {_text(omitted[0].k)}, value {_text(omitted[0].v)}"
+        amount = counted(len(omitted), "record")
+        yield f"agent {name}: `where` ({agent.where}) left out {amount}: {first}{_more(omitted)}"
     for (metric, labels), number in counts.items():
         if metric == "expressions" and labels[0] != "where" and labels[1] == "false":
             yield f"agent {name}: `{labels[0]}` was false {counted(int(number), 'time')}"

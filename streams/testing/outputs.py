@@ -29,8 +29,8 @@ class ReadOutput:
     @property
     def reason(self) -> str | None:
         """The reason of a dead letter, or the reason why a group ended."""
-        found = self.headers.get(DEAD_REASON, self.headers.get(REASON))
-        return None if found is None else str(found)
+        text = self.headers.get(DEAD_REASON, self.headers.get(REASON))
+        return None if text is None else str(text)
 
 
 class OutputReader:
@@ -69,8 +69,8 @@ def sent_by_us(messages: Iterable[LogRecord]) -> list[LogRecord]:
 
 def sender(message: LogRecord) -> tuple[bytes | None, bytes | None]:
     """Shard and number, by which a receiver recognizes repeats."""
-    found = dict(headers_of(message))
-    return found.get(SHARD), found.get(NUMBER)
+    named = dict(headers_of(message))
+    return named.get(SHARD), named.get(NUMBER)
 
 
 def text_of(value: bytes) -> str | bytes:

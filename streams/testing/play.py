@@ -157,32 +157,32 @@ class PlayStage:
 
     def _expect(self, step: Expect) -> None:
         outputs = self._outputs(step.topic)
-        found = matching.candidates(outputs, step.key)
-        for output in found:
+        matches = matching.candidates(outputs, step.key)
+        for output in matches:
             if not matching.differences(step, output):
                 outputs.remove(output)
                 return
-        text = f"expected {matching.wanted(step)}; {self._instead(step, found, outputs)}"
+        text = f"expected {matching.wanted(step)}; {self._instead(step, matches, outputs)}"
         raise _Unexpected(step.line, text, step.topic)
 
     def _expect_rows(self, step: ExpectRows) -> None:
-        found = self._driver.rows(step.sql)
-        if len(found) != len(step.rows):
+        matches = self._driver.rows(step.sql)
+        if len(matches) != len(step.rows):
             wanted = counted(len(step.rows), "row")
-            came = counted(len(found), "row")
-            raise _Unexpected(step.line, f"expected {wanted}; {came} came: {matching.shown(found)}")
-        for number, (expected, row) in enumerate(zip(step.rows, found, strict=True), 1):
+            came = counted(len(matches), "row")
+            raise _Unexpected(step.line, f"expected {wanted}; {came} came: {matching.shown(matches)}")
+        for number, (expected, row) in enumerate(zip(step.rows, matches, strict=True), 1):
             wrong = [name for name, value in expected.items() if name not in row or not matching.fits(value, row[name])]
             if wrong:
                 text = f"expected row {number} to be {matching.shown(expected)}; {', '.join(wrong)} differs"
                 raise _Unexpected(step.line, f"{text}: {matching.shown(row)}")
 
-    def _instead(self, step: Expect, found: list[ReadOutput], outputs: list[ReadOutput]) -> str:
-        if found:
-            which = "the next one" if len(found) == 1 else f"the first of the {len(found)} that may be next"
-            differences = ", ".join(matching.differences(step, found[0]))
-            return f"{which} does not fit: {differences} ({matching.described(found[0])})"
-        troubles = "".join(f"; {each}" for each in self._driver.troubles())
+    def _instead(self, step: Expect, matches: list[ReadOutput], outputs: list[ReadOutput]) -> str:
+        if matches:
+            which = "the next one" if len(matches) == 1 else f"the first of the {len(matches)} that may be next"
+            differences = ", ".join(matching.differences(step, matches[0]))
+            return f"{which} does not fit: {differences} ({matching.described(matches[0])})"
+        troubles = "".join(f"; {trouble}" for trouble in self._driver.troubles())
         if outputs:
             return f"none came with this key, {len(outputs)} with others: {matching.described(outputs[0])}{troubles}"
         return f"none came{troubles}"
@@ -194,6 +194,6 @@ class PlayStage:
             raise _Unexpected(line, f"expected {wanted} on {topic}; {came}", topic)
 
     def _outputs(self, topic: str) -> list[ReadOutput]:
-        left = self._left.setdefault(topic, [])
-        left += self._driver.read(topic)
-        return left
+        unmatched = self._left.setdefault(topic, [])
+        unmatched += self._driver.read(topic)
+        return unmatched

@@ -32,7 +32,7 @@ def require_sqlalchemy() -> None:
 
 
 def _of_stores(agent: Agent) -> list[Lookup]:
-    return [each for each in agent.lookups if each.kind != "topic"]
+    return [lookup for lookup in agent.lookups if lookup.kind != "topic"]
 
 
 class TestStore:
@@ -41,15 +41,15 @@ class TestStore:
     __test__ = False  # pytest must not collect it
 
     def __init__(
-        self, app: App, clock: ManualClock, setup: StoreSetup | Sequence[StoreSetup], given: Store | None
+        self, app: App, clock: ManualClock, setup: StoreSetup | Sequence[StoreSetup], store: Store | None
     ) -> None:
         steps = [setup] if isinstance(setup, str | Path) or callable(setup) else list(setup)
         self._app = app
         self._folder: TemporaryDirectory[str] | None = None
-        if given is not None and steps:
+        if store is not None and steps:
             raise ConfigurationError("a setup makes a SQLite file of the test's own: leave out setup, or store")
-        if given is not None:
-            self.store = given
+        if store is not None:
+            self.store = store
         elif on_sqlite(app, bool(steps)):
             self.store = self._on_sqlite(app, clock, steps)
         else:
@@ -88,7 +88,9 @@ class TestStore:
 
     def put_row(self, source: str, key: str | int, value: Mapping[str, Any] | None) -> None:
         """Raises ConfigurationError when no lookup has this source, and for a row that the table does not take."""
-        lookup = next((each for agent in self._app.agents for each in _of_stores(agent) if each.source == source), None)
+        lookup = next(
+            (store for agent in self._app.agents for store in _of_stores(agent) if store.source == source), None
+        )
         if lookup is None:
             raise ConfigurationError(f"no lookup has the source {source!r}")
         with cast(Any, self.store).transaction() as session:

@@ -93,8 +93,8 @@ class ClosedGroups:
     def rearm(self) -> None:
         """After a restore."""
         groups = self._groups
-        self._due = [(each[1] + self.gather, group) for group, each in groups.closed.items() if each[1] is not None]
+        self._due = [(end[1] + self.gather, group) for group, end in groups.closed.items() if end[1] is not None]
         ends = ((self.end_of(group), groups.states[group][FIRST], group) for group in groups.closed)
-        self._ends = [each for each in ends if each[0] < inf]
+        self._ends = [end for end in ends if end[0] < inf]
         heapify(self._due)
         heapify(self._ends)

@@ -84,8 +84,10 @@ class CorrelatedByTime(WindowGroups):
             if least <= time <= most:
                 return False
             apart = (least - time if time < least else time - most) / 1000
-            said = f"its time is {apart:g} s too far from the other records of its key; a longer `timeout` takes both"
-            self.ended.refuse(self, record, said)
+            why_late = (
+                f"its time is {apart:g} s too far from the other records of its key; a longer `timeout` takes both"
+            )
+            self.ended.refuse(self, record, why_late)
             return True
         if self.ended.refuses(self, key, record, now):
             return True

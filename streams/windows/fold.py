@@ -126,8 +126,8 @@ def time_function(windows: "WindowGroups") -> Callable[[Any], int] | None:
         return None
 
     def time(read: Any) -> int:
-        found = get(read)
-        return found if type(found) is int and unit == "ms" else milliseconds(found, unit, path)
+        value = get(read)
+        return value if type(value) is int and unit == "ms" else milliseconds(value, unit, path)
 
     return time
 

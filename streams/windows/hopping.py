@@ -196,10 +196,10 @@ class HoppingGroups(WindowGroups):
 
     def fire_oldest(self, now: float) -> None:
         """As in WindowGroups: windows that are closed fire first, until a pane is gone."""
-        held = len(self.states)
-        while self._due() and len(self.states) == held:
+        count = len(self.states)
+        while self._due() and len(self.states) == count:
             self._close(now, 1)
-        if len(self.states) == held:
+        if len(self.states) == count:
             super().fire_oldest(now)
 
     def forget(self, key: bytes, now: float) -> None:

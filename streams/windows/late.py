@@ -62,8 +62,8 @@ class LateGroups(WindowGroups):
 
     def judge(self) -> Sequence[tuple[bytes, str]]:
         """As in Groups, without groups that would only repeat their result."""
-        told = {group for group, (_, since) in self.closed.items() if since is None}
-        return [(group, reason) for group, reason in super().judge() if group not in told]
+        counted = {group for group, (_, since) in self.closed.items() if since is None}
+        return [(group, reason) for group, reason in super().judge() if group not in counted]
 
     def set_back(self, now: float) -> None:
         super().set_back(now)
@@ -138,11 +138,11 @@ class LateGroups(WindowGroups):
         """As in WindowGroups. Then the groups end whose late records are dead letters from now on."""
         fired, enough = super()._close(now, most), self._sent + SLICE_BYTES
         while self.closed and fired < most and self._sent <= enough:
-            found = self.after.ending()
-            if found is None or found[0] > self.event.watermark:
+            ended = self.after.ending()
+            if ended is None or ended[0] > self.event.watermark:
                 break
-            self.cut.discard(self.span(found[1], self.states[found[1]]).start)
-            self._end_for_good(found[1], self.reason, LATE, now)
+            self.cut.discard(self.span(ended[1], self.states[ended[1]]).start)
+            self._end_for_good(ended[1], self.reason, LATE, now)
             fired += 1
         return fired
 
@@ -151,23 +151,23 @@ class LateGroups(WindowGroups):
         return super().next_end() if ending is None else min(super().next_end(), ending[0])
 
     def next_due(self) -> float:
-        found = self.after.due() if self.closed else None
-        return super().next_due() if found is None else min(super().next_due(), found[0])
+        due = self.after.due() if self.closed else None
+        return super().next_due() if due is None else min(super().next_due(), due[0])
 
     def expire(self, now: float, most: int) -> int:
         """As in WindowGroups. Then the groups fire whose late records have gathered."""
         fired, enough = super().expire(now, most), self._sent + SLICE_BYTES
         while self.closed and not self._due() and fired < most and self._sent <= enough:
-            found = self.after.due()
-            if found is None or found[0] > now:
+            due = self.after.due()
+            if due is None or due[0] > now:
                 break
-            self._end(found[1], LATE, now)
+            self._end(due[1], LATE, now)
             fired += 1
         self.behind = self.next_due() <= now
         return fired
 
     def fire_oldest(self, now: float) -> None:
-        if self.closed and not self._due() and self._next() is None and not any(each.states for each in self.elders):
+        if self.closed and not self._due() and self._next() is None and not any(elder.states for elder in self.elders):
             self.fire(next(iter(self.closed)), "limit", now)
         else:
             super().fire_oldest(now)
@@ -187,8 +187,8 @@ class LateGroups(WindowGroups):
         return deque((each[FIRST], group) for group, each in self.states.items() if group not in self.closed)
 
     def oldest(self) -> float | None:
-        found = self._oldest()
-        return None if found is None else float(self.states[found][OPENED])
+        entry = self._oldest()
+        return None if entry is None else float(self.states[entry][OPENED])
 
     def rearm(self) -> None:
         super().rearm()

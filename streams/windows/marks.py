@@ -50,21 +50,21 @@ def withdrawn(row: OutboxRow) -> OutboxRow:
     """The row as the next claim sends it. A mark says `behind`: records that the claim before has not read may wait."""
     if row.value is not None or not any(name == STATE for name, _ in row.headers):
         return row
-    said = {name: (value or b"").partition(b"/")[2] for name, value in row.headers if name == STATE}
+    ages = {name: (value or b"").partition(b"/")[2] for name, value in row.headers if name == STATE}
     changed = [
-        (name, b"%s/%s" % (BEHIND.encode(), said[name]) if name in said else value) for name, value in row.headers
+        (name, b"%s/%s" % (BEHIND.encode(), ages[name]) if name in ages else value) for name, value in row.headers
     ]
     return replace(row, headers=changed)
 
 
 def stamp(record: Record) -> Stamp | None:
     """What the record says of its origin. None: no re-keying agent wrote it, or it says nothing of time."""
-    found = {name: value or b"" for name, value in headers(record) if name in _STAMP}
+    named = {name: value or b"" for name, value in headers(record) if name in _STAMP}
     try:
-        agent, (place, _, _) = found[AGENT].decode(), found[ORIGIN].decode().rpartition("/")
-        state, _, said = found.get(STATE, b"/0").decode().partition("/")
-        time = int(found[TIME][:_LONGEST]) if TIME in found else NEVER
-        return Stamp(f"{agent}/{place}", time, state, int(said[:_LONGEST])) if state or TIME in found else None
+        agent, (place, _, _) = named[AGENT].decode(), named[ORIGIN].decode().rpartition("/")
+        state, _, written = named.get(STATE, b"/0").decode().partition("/")
+        time = int(named[TIME][:_LONGEST]) if TIME in named else NEVER
+        return Stamp(f"{agent}/{place}", time, state, int(written[:_LONGEST])) if state or TIME in named else None
     except (KeyError, ValueError):
         return None
 
@@ -72,12 +72,12 @@ def stamp(record: Record) -> Stamp | None:
 def origin_and_time(record: Record) -> tuple[str, int]:
     """The origin of a re-keyed record, and its time, as in `stamp`. Raises KeyError, TypeError or ValueError for all
     others, which `stamp` judges."""
-    found: dict[str, Any] = dict(headers(record))
-    place, _, offset = found[ORIGIN].rpartition(b"/")
-    time = int(found[TIME][:_LONGEST])
+    named: dict[str, Any] = dict(headers(record))
+    place, _, offset = named[ORIGIN].rpartition(b"/")
+    time = int(named[TIME][:_LONGEST])
     if time < 0 or not offset.isdigit():
         raise ValueError
-    return _origin(found[AGENT], place), time
+    return _origin(named[AGENT], place), time
 
 
 @lru_cache(4_096)

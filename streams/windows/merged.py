@@ -57,11 +57,11 @@ class MergedClock(EventClock):
 
     def read(self, time: int) -> bool:
         """As in EventClock, for a record of `reading`, which is not idle any more."""
-        known, state, said = self.origins.get(self.reading, (NEVER, UNKNOWN, 0))
+        known, state, written = self.origins.get(self.reading, (NEVER, UNKNOWN, 0))
         woken = state in (UNKNOWN, IDLE)
         if (time <= known and not woken) or self._gone(self.reading):
             return False
-        self._note(self.reading, (max(known, time), BEHIND if woken else state, said))
+        self._note(self.reading, (max(known, time), BEHIND if woken else state, written))
         return self._advanced() if woken or known <= self.watermark else False  # else it is not the least
 
     def hear(self, stamp: Stamp) -> bool:
@@ -94,7 +94,7 @@ class MergedClock(EventClock):
         """The owner stands at its time `now`: is every origin idle?"""
         clock = 1000 * now
         self._quiet = all(
-            state == IDLE and abs(clock - said) <= self._fresh for _, state, said in self.origins.values()
+            state == IDLE and abs(clock - written) <= self._fresh for _, state, written in self.origins.values()
         )
 
     def quiet_from(self, idle: float, closes: float) -> float:
@@ -103,7 +103,7 @@ class MergedClock(EventClock):
 
     def silent_until(self) -> float:
         """As in EventClock. An origin knows nothing of the time after its last mark."""
-        return min((said for _, _, said in self.origins.values()), default=-inf)
+        return min((written for _, _, written in self.origins.values()), default=-inf)
 
     def ended_since(self, claimed: float) -> bool:
         """As in EventClock: every origin has said it under this claim."""
@@ -119,10 +119,10 @@ class MergedClock(EventClock):
         """How far each origin lets the watermark go; empty if all are idle, since silence judges then. The newest mark
         is the newest of the last marks of all origins: a clock that goes back makes marks older, and the changelog
         entry has only the last ones."""
-        newest, limits, active = max((said for _, _, said in self.origins.values()), default=0), {}, False
-        for name, (time, state, said) in self.origins.items():
-            idle = state == IDLE and newest - said <= self._fresh
-            limits[name] = max(time, said) if idle else time
+        newest, limits, active = max((written for _, _, written in self.origins.values()), default=0), {}, False
+        for name, (time, state, written) in self.origins.items():
+            idle = state == IDLE and newest - written <= self._fresh
+            limits[name] = max(time, written) if idle else time
             active = active or not idle
         return limits if active else {}
 

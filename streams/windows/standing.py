@@ -66,12 +66,12 @@ def open_window(groups: Groups, name: bytes, state: GroupState) -> OpenWindow | 
     window, span = groups.window, groups.span(name, state)
     silent = inf if window.idle is None else window.idle + max(groups.event.seen, span.closes / 1000)
     latest = inf if window.at_most is None else groups.since(state) + window.at_most
-    held = () if groups.merged is None else tuple(_origins(groups.merged))
+    origins = () if groups.merged is None else tuple(_origins(groups.merged))
     after = _after(groups, name)
     if after is not None:
         silent, latest = inf, after.due
     panes = tuple(groups.names(key_of(name))) if isinstance(groups, HoppingGroups) else ()
-    return OpenWindow(name, *span, groups.event.watermark, silent, latest, held, after, panes)
+    return OpenWindow(name, *span, groups.event.watermark, silent, latest, origins, after, panes)
 
 
 def _after(groups: WindowGroups, name: bytes) -> After | None:
@@ -83,6 +83,6 @@ def _after(groups: WindowGroups, name: bytes) -> After | None:
 
 
 def _origins(clock: MergedClock) -> Iterator[Origin]:
-    for name, (_, state, said) in clock.held_back_by().items():
+    for name, (_, state, written) in clock.held_back_by().items():
         agent, _, partition = name.partition("/")
-        yield Origin(agent, partition, state, said)
+        yield Origin(agent, partition, state, written)

@@ -37,7 +37,13 @@ GUARDS = (
         "if not self.server.free_calls.acquire(blocking=False) and False:",
         CALLS,
     ),
-    Guard("a body that does not come holds no thread", PORT, "left = deadline - time.monotonic()", "left = 30", CALLS),
+    Guard(
+        "a body that does not come holds no thread",
+        PORT,
+        "remaining = deadline - time.monotonic()",
+        "remaining = 30",
+        CALLS,
+    ),
     Guard(
         "the page runs no script but its own",
         PORT,
@@ -70,8 +76,8 @@ GUARDS = (
     Guard(
         "an answer of the console has a bounded number of groups",
         "streams/console/questions.py",
-        "page = sorted(found, key=order)[first : first + PAGE]",
-        "page = sorted(found, key=order)[first:]",
+        "page = sorted(matches, key=order)[first : first + PAGE]",
+        "page = sorted(matches, key=order)[first:]",
         QUESTIONS,
     ),
     Guard(

@@ -123,7 +123,7 @@ GUARDS = (
     Guard(
         "silence: an idle partition lets the watermark go to the time of its last mark and no further",
         "streams/windows/merged.py",
-        "            limits[name] = max(time, said) if idle else time\n",
+        "            limits[name] = max(time, written) if idle else time\n",
         "            limits |= {} if idle else {name: time}\n",
         ("tests/unit/engine/test_origins.py",),
     ),

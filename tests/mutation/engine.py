@@ -52,7 +52,7 @@ GUARDS = (
     Guard(
         "a store behind what Kafka was told is loud",
         "streams/ownership/checks.py",
-        "    if facts.committed > _reached(claim) or rewound(claim, told) or rewound(claim, known):",
+        "    if facts.committed > _reached(claim) or rewound(claim, stamp) or rewound(claim, known):",
         f"    {NEVER}",
         CHECKS,
     ),
@@ -195,7 +195,7 @@ GUARDS = (
     Guard(
         "a version that a claim of before the rewind reached again is loud",
         "streams/ownership/checks.py",
-        "    return bool(told and claim.source and claim.source.since <= known.version)",
+        "    return bool(proven and claim.source and claim.source.since <= known.version)",
         "    return False",
         CHECKS,
     ),
@@ -701,7 +701,7 @@ GUARDS = (
     Guard(
         "a forged time mark is left out",
         "streams/reading/receive.py",
-        "        if record.value() is None and any(name == STATE for name, _ in told):\n            return ()\n",
+        "        if record.value() is None and any(name == STATE for name, _ in pairs):\n            return ()\n",
         "",
         MAC,
     ),
@@ -766,7 +766,7 @@ GUARDS = (
     Guard(
         "dead retry needs a MAC where it cannot compare",
         "streams/operations/dead_records.py",
-        "None if each.proven or _is_record(each) else UNPROVEN",
+        "None if letter.proven or _is_record(letter) else UNPROVEN",
         "None",
         (f"{E}test_dead_records.py",),
     ),

@@ -81,14 +81,14 @@ GUARDS = (
     Guard(
         "a schema has all names of its records",
         "streams/config/record_types.py",
-        "    return RecordType(found.fields, file or f\"the schema {schema['name']}\") if",
-        "    return RecordType(found.fields, None) if",
+        "    return RecordType(type_.fields, file or f\"the schema {schema['name']}\") if",
+        "    return RecordType(type_.fields, None) if",
         TYPED,
     ),
     Guard(
         "a warning of `check` is no problem",
         "streams/config/typed.py",
-        "        return Judged(of_file, found.is_warning)",
+        "        return Judged(of_file, problem.is_warning)",
         "        return Judged(of_file, False)",
         TYPED,
     ),

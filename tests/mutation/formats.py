@@ -203,7 +203,7 @@ GUARDS = (
     Guard(
         "a record of another message is undecodable",
         "schemas/protobuf.py",
-        "        if found != descriptor.full_name:",
+        "        if name != descriptor.full_name:",
         f"        {NEVER}",
         PROTOBUF,
     ),
@@ -217,15 +217,15 @@ GUARDS = (
     Guard(
         "a record without a required field is undecodable",
         "schemas/protobuf.py",
-        "                if not found.IsInitialized():",
+        "                if not empty.IsInitialized():",
         f"                {NEVER}",
         PROTOBUF,
     ),
     Guard(
         "an error of Protobuf quotes no payload",
         "schemas/protobuf.py",
-        "    if found and isinstance(value, dict) and found[1] in value:",
-        "    if found:",
+        "    if match and isinstance(value, dict) and match[1] in value:",
+        "    if match:",
         PROTOBUF,
     ),
     Guard(
@@ -248,7 +248,7 @@ GUARDS = (
     Guard(
         "what is read is valid",
         "schemas/json_schema.py",
-        "        if wrong is not None and (why := wrong(found)):",
+        "        if wrong is not None and (why := wrong(schema)):",
         f"        {NEVER}",
         JSON_SCHEMA,
     ),
@@ -269,7 +269,7 @@ GUARDS = (
     Guard(
         "what is written is valid",
         "schemas/json_schema.py",
-        "        if own is not None and (why := own(json.decode_any(found))):",
+        "        if own is not None and (why := own(json.decode_any(schema))):",
         f"        {NEVER}",
         JSON_SCHEMA,
     ),
@@ -294,14 +294,14 @@ GUARDS = (
         "        if index >= symbols:",
         STRICT,
     ),
-    Guard("an int has 32 bits", "schemas/avro_strict.py", "    if found >> bits:", f"    {NEVER}", STRICT),
+    Guard("an int has 32 bits", "schemas/avro_strict.py", "    if octet >> bits:", f"    {NEVER}", STRICT),
     Guard("a number ends", "schemas/avro_strict.py", "        if shift >= bits:", f"        {NEVER}", STRICT),
     Guard("a boolean is 0 or 1", "schemas/avro_strict.py", "    if value[at] > 1:", f"    {NEVER}", STRICT),
     Guard(
         "a time of day is not negative",
         "schemas/avro_strict.py",
-        "        if not 0 <= found < day:",
-        "        if found >= day:",
+        "        if not 0 <= number < day:",
+        "        if number >= day:",
         STRICT,
     ),
     Guard("a decimal has a byte", "schemas/avro_strict.py", "    if value[at] == 0:", f"    {NEVER}", STRICT),
@@ -350,7 +350,7 @@ GUARDS = (
     Guard(
         "check --connect finds an expression that the pinned schema types differently",
         "streams/cli/versions.py",
-        "        if not each.is_warning:",
+        "        if not problem.is_warning:",
         f"        {NEVER}",
         VERSIONS,
     ),
@@ -406,7 +406,7 @@ GUARDS = (
     Guard(
         "a record that lacks a mandatory attribute is no event",
         "schemas/cloud_events.py",
-        "        if not isinstance(found, str) or not found:",
+        "        if not isinstance(content, str) or not content:",
         "        if False:",
         EVENTS,
     ),

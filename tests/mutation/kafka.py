@@ -36,8 +36,8 @@ GUARDS = (
     Guard(
         "after any doubt the producer is given up",
         FILE,
-        "        self.close()\n        said = problems.said(",
-        "        said = problems.said(",
+        "        self.close()\n        text = problems.said(",
+        "        text = problems.said(",
         (f"{REAL[0]}::test_a_producer_is_fenced_by_the_next_one_in_the_middle_of_its_transaction",),
     ),
     Guard(

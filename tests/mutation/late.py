@@ -109,7 +109,7 @@ GUARDS = (
     Guard(
         "late: a person who fires a group gets no result twice",
         "streams/windows/late.py",
-        " if group not in told]\n",
+        " if group not in counted]\n",
         "]\n",
         PURE,
     ),

@@ -103,7 +103,7 @@ GUARDS = (
     Guard(
         "lookup: a record waits no longer than the file says",
         "streams/lookups/rows.py",
-        "        if left <= 0:\n",
+        "        if remaining <= 0:\n",
         f"        {NEVER}\n",
         RECORDS,
     ),
@@ -168,16 +168,17 @@ GUARDS = (
     Guard(
         "lookup: only the very key is found",
         "connectors/lookups.py",
-        "    return {key: found[name] for key in keys if (name := key if type(key) is str else name_of(key)) in found}",
-        "    found = {name.lower().strip(): row for name, row in found.items()}\n"
-        "    return {key: found[name] for key in keys if (name := name_of(key).lower().strip()) in found}",
+        "    return {key: by_name[name] for key in keys if (name := key if type(key) is str else name_of(key)) "
+        "in by_name}",
+        "    by_name = {name.lower().strip(): row for name, row in by_name.items()}\n"
+        "    return {key: by_name[name] for key in keys if (name := name_of(key).lower().strip()) in by_name}",
         STORES,
         "mariadb",
     ),
     Guard(
         "lookup: two rows with one key are an error",
         "connectors/lookups.py",
-        "        if name in found:",
+        "        if name in by_name:",
         f"        {NEVER}",
         STORES,
         "sqlite",

@@ -313,7 +313,11 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "mandatory-attributes": (
-        Edit("schemas/cloud_events.py", "        if not isinstance(found, str) or not found:\n", "        if False:\n"),
+        Edit(
+            "schemas/cloud_events.py",
+            "        if not isinstance(content, str) or not content:\n",
+            "        if False:\n",
+        ),
     ),
     "earlier-rule-first": (
         Edit("streams/ownership/owner.py", "self.older.results(self._rows) if self.older else ((), ())", "(), ()"),

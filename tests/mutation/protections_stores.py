@@ -54,8 +54,8 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
         ),
         Edit(
             "connectors/redis/state.py",
-            "            held = (claim.token, claim.version, claim.last - claim.first + 1)\n"
-            "            _check_answer(claim, unit.watched(pipe, keys, (scripts.CHECK, len(keys), *keys, *held)))\n",
+            "            fence = (claim.token, claim.version, claim.last - claim.first + 1)\n"
+            "            _check_answer(claim, unit.watched(pipe, keys, (scripts.CHECK, len(keys), *keys, *fence)))\n",
             "",
         ),
         Edit(

@@ -31,7 +31,7 @@ GUARDS = (
     Guard(
         "the store holds how many records of a group were read again",
         "streams/ownership/rereading.py",
-        "        state[SEEN] = left - 1 - state[COUNT]\n",
+        "        state[SEEN] = unread_ - 1 - state[COUNT]\n",
         "",
         STEPS,
     ),
@@ -165,8 +165,8 @@ GUARDS = (
     Guard(
         "a deployment reads the records of the groups before it is recorded",
         "streams/operations/rewind_check.py",
-        "self._unreadable(found, place) or self._mismatch(found)",
-        "self._unreadable(found, place)",
+        "self._unreadable(contents, place) or self._mismatch(contents)",
+        "self._unreadable(contents, place)",
         POLICY,
     ),
 )

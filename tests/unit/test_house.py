@@ -18,6 +18,7 @@ RULES = [
     house.rooms,
     house.sizes,
     house.names,
+    house.nouns,
     house.types,
     house.dangers,
     house.headers,
@@ -232,6 +233,30 @@ def test_large_files_and_classes_are_reported_and_refuse_nothing(tree):
 )
 def test_a_name_that_says_nothing_is_found(tree, text):
     assert len(house.names(tree("streams/a.py", text))) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "problems"),
+    [
+        ("found = 1", 1),
+        ("a = [said for said in b]", 1),
+        ("left = 1", 1),
+        ("left, right = 1, 2", 0),
+        ("a = [each for each in rows]", 1),
+        ("a = [each for each in self._entries.values()]", 1),
+        ("row, a = 1, [each for each in rows]", 0),
+        ("a = [each for each in listed]", 0),
+        ("self.found = a.said", 0),
+    ],
+)
+def test_a_local_that_is_no_noun_is_found(tree, text, problems):
+    assert len(house.nouns(tree("streams/a.py", f"def f(a):\n    {text}\n"))) == problems
+
+
+def test_a_file_without_such_a_local_leaves_the_list_of_older_files(tree):
+    tree("tests/house_names.txt", "streams/a.py\nstreams/b.py\n")
+    tree("streams/a.py", "def f(told): ...\n")
+    assert house.nouns(tree("streams/b.py", "")) == ["tests/house_names.txt: streams/b.py holds no such name"]
 
 
 @pytest.mark.parametrize("path", ["streams/utils.py", "streams/helpers/a.py", "tests/kafka_utils.py"])
