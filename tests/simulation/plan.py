@@ -111,11 +111,7 @@ def plan(seed: int, kind: str | None = None) -> Plan:
         faults = [fault for fault in faults if fault.kind != "rewind"]
         faults += _deployments(chance, workers)
     if made[0].scope == "shared":
-        faults = [
-            fault
-            for fault in faults
-            if fault.kind != "rewind" and (fault.kind != "store-clock" or abs(fault.size) <= 20)
-        ]
+        faults = [fault for fault in faults if fault.kind != "rewind"]
         faults += [_of_buffer(chance) for _ in range(20)]
     cooperative = kind == "slow" or chance.random() < 0.5
     return Plan(seed, kind, made, entries, tuple(sorted(faults)), workers, partitions, cooperative, files=others)

@@ -8,6 +8,9 @@ import json
 from collections import Counter
 from typing import Any
 
+from sluicegate.connectors.buffers import deadline
+from sluicegate.connectors.times import length
+from sluicegate.streams.contracts.leased_values import Gate
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.errors import PersistenceError
 from sluicegate.streams.shared.shared_records import buffer_name
@@ -32,13 +35,13 @@ class Buffer:
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._inner, name)
-        return lambda *parts: self._call(name, lambda: method(*parts)) if callable(method) else method
+        return lambda *parts: self._call(name, lambda: method(*parts), parts) if callable(method) else method
 
     @property
     def at_once(self) -> int:
         return 7
 
-    def _call(self, name: str, act: Any) -> Any:
+    def _call(self, name: str, act: Any, parts: Any) -> Any:
         world, process = self._process.world, self._process
         if not process.alive and not self._last:
             raise PersistenceError("this process is gone")
@@ -50,11 +53,23 @@ class Buffer:
             world.calls.append((later, name, act))
             raise PersistenceError("no answer, the bytes are under way: by the simulation")
         result = act()
+        if name == "due":
+            world.findings.extend(too_far(self._inner, *parts[:2]))
         if name in ACTS and self.lost:
             self.lost = False
             world.note("shared reply lost", name)
             raise PersistenceError("no answer, and it acted: by the simulation")
         return result
+
+
+def too_far(buffer: Any, name: str, gate: Gate) -> list[str]:
+    """Deadlines and leases that wait for a clock that was ahead, after a look for what is due."""
+    rows, now = buffer._held(name), buffer._now()
+    latest = deadline(gate, now, now)
+    waits = [due_at - latest for due_at in rows.deadlines.values() if latest is not None]
+    waits += [batch.expires - now - length(gate.lease) for batch in rows.batches.values()]
+    longest = max(waits, default=0)
+    return [f"something in the buffer waits for {longest / 1e6:.1f} s longer than it may"] if longest > 0 else []
 
 
 def empty(world: Any) -> bool:
