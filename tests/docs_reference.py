@@ -24,7 +24,7 @@ from sluicegate.streams.contracts.headers import LETTER_HEADERS
 from sluicegate.streams.observe.collector import PREFIX
 from sluicegate.streams.observe.log_events import EVENTS
 from sluicegate.streams.observe.metrics import METRICS
-from tests.house import sources
+from tests.house import ARROWS, COMMON, DOOR, sources
 
 PROJECT = Path(__file__).parents[1]
 PAGES = PROJECT / "docs" / "reference"
@@ -265,6 +265,28 @@ def exits() -> str:
     return text + "\n## Errors\n\n" + table(["error", "kind of", "meaning"], rows)
 
 
+def rooms() -> str:
+    """The table of rooms: what the docstring of each says first, and the directions that the house test holds."""
+    rows = []
+    for room, allowed in ARROWS.items():
+        if room not in (COMMON, DOOR):
+            said = ast.get_docstring(
+                ast.parse((PROJECT / "streams" / room / "__init__.py").read_text(encoding="utf-8"))
+            )
+            first = " ".join((said or "").split("\n\n")[0].split())
+            every = {*ARROWS} - {COMMON, room}
+            rows.append((code(room), first, "every room" if allowed >= every - {"app"} else ", ".join(sorted(allowed))))
+    return table(["room", "what is in it", "imports"], rows)
+
+
+def with_rooms(text: str) -> str:
+    """The page of the design with the table of rooms as it is now."""
+    before, begin, rest = text.partition("| room |")
+    after = rest.partition("\n\n")[2]
+    return f"{before}{rooms()}\n{after}" if begin else text
+
+
+DESIGN = PROJECT / "docs" / "design.md"
 MAKERS = {
     "events": events,
     "keys": keys,
@@ -279,5 +301,6 @@ if __name__ == "__main__":
     PAGES.mkdir(exist_ok=True)
     for name, maker in MAKERS.items():
         (PAGES / f"{name}.md").write_text(maker(), encoding="utf-8")
+    DESIGN.write_text(with_rooms(DESIGN.read_text(encoding="utf-8")), encoding="utf-8")
     for name, document in DOCUMENTS.items():
         (PROJECT / "schemas" / "documents" / name).write_text(written(document()), encoding="utf-8")

@@ -61,6 +61,20 @@ NUMBER_ELSEWHERE = re.compile(r"\b[ABSX]\d{1,2}\b|\bcontracts? \d+|\bdesign/")
 HEADERS = "streams/contracts/headers.py"
 COMMON = "(files)"  # the files beside the rooms: streams/errors.py, streams/agent.py and so on
 DOOR = "streams"  # streams/__init__.py
+# Files of one folder that import each other, at the top or inside of a function: a circle that is left.
+CIRCLES = [
+    {"streams/contracts/lane_row.py", "streams/contracts/messages.py"},
+    {f"schemas/{name}.py" for name in ("codecs", "frames", "pinned", "registry")},
+    {f"streams/windows/{name}.py" for name in ("fold", "fold_merged", "groups", "room")},
+    {f"streams/windows/{name}.py" for name in ("fold_sessions", "sessions")},
+    {
+        f"streams/config/{name}.py"
+        for name in (
+            *("cases", "correlating", "correlating_time", "declared", "envelopes", "late", "lookups", "models"),
+            *("models_agent", "models_groups", "models_topics", "reading", "windows"),
+        )
+    },
+]
 # Which room of streams/ may import which. Every room may import COMMON, which imports no room.
 _VALUES = {"aggregation", "contracts"}
 _BELOW_HANDLERS = _VALUES | {"calling", "journal", "observe", "outbox", "reading", "rules"}
@@ -388,6 +402,44 @@ def links(root: Path) -> list[str]:
                 if target and not path.parent.joinpath(target).exists()
             ]
     return problems
+
+
+def circles(root: Path, known: Sequence[set[str]] = CIRCLES) -> list[str]:
+    """Files of the product that import each other in a circle which is not in CIRCLES, and entries of CIRCLES that are
+    no circle any more."""
+    product = [(path, tree) for path, tree in sources(root) if path.split("/")[0] in PACKAGES]
+    imported = {path: _imported_files(root, path, tree) for path, tree in product}
+    every = {frozenset(_circle(path, imported)) for path in imported}
+    real = [circle for circle in every if len(circle) > 1]
+    fresh = [circle for circle in real if circle not in known]
+    gone = [circle for circle in known if circle not in real and min(circle) in imported]
+    problems = [f"{min(circle)}: a circle of imports: {', '.join(sorted(circle))}" for circle in fresh]
+    return problems + [f"tests/house.py: CIRCLES: no circle any more: {', '.join(sorted(circle))}" for circle in gone]
+
+
+def _imported_files(root: Path, path: str, tree: ast.Module) -> set[str]:
+    """The files of its folder that the file imports."""
+    module = path.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+    package = f"{PRODUCT}.{module if path.endswith('__init__.py') else module.rpartition('.')[0]}".rstrip(".")
+    targets = (target for node, _ in _import_nodes(tree) for target in _targets(node, package, root))
+    files = {f"{target.removeprefix(f'{PRODUCT}.').replace('.', '/')}.py" for target in targets} - {path}
+    return {file for file in files if Path(file).parent == Path(path).parent}
+
+
+def _circle(path: str, imported: Mapping[str, Collection[str]]) -> set[str]:
+    """The files that this one leads to and that lead back to it, with it."""
+    there = _reached(path, imported)
+    return {path, *(other for other in there if path in _reached(other, imported))} if path in there else {path}
+
+
+def _reached(path: str, imported: Mapping[str, Collection[str]]) -> set[str]:
+    reached: set[str] = set()
+    waiting = [path]
+    while waiting:
+        fresh = {file for file in imported.get(waiting.pop(), ()) if file not in reached}
+        reached |= fresh
+        waiting += fresh
+    return reached
 
 
 def imports(root: Path) -> list[str]:

@@ -11,7 +11,7 @@ from sluicegate.connectors.kafka.consumer import open_input
 from sluicegate.connectors.kafka.producer import open_producer
 from sluicegate.connectors.kafka.scan import scan
 from sluicegate.streams.agent import App
-from sluicegate.streams.cli.systems import call_timeout
+from sluicegate.streams.cli.waiting import call_timeout
 from sluicegate.streams.config.kafka import EMBEDDED
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import TopicPartition

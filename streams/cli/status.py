@@ -51,7 +51,7 @@ def _reader(app: App, store: "Store", only: str | None) -> Callable[[], "Status"
     from sluicegate.streams.cli import progress
     from sluicegate.streams.cli.dead import NEWEST
     from sluicegate.streams.cli.letters import Counts
-    from sluicegate.streams.cli.systems import call_timeout
+    from sluicegate.streams.cli.waiting import call_timeout
 
     return partial(progress.status, app, store, call_timeout(app), Counts(app, NEWEST), only)
 

@@ -13,7 +13,7 @@ from sluicegate.streams.cli import duplicates, message_sizes, registry
 from sluicegate.streams.cli.files import connected
 from sluicegate.streams.cli.finding import SystemFinding
 from sluicegate.streams.cli.topics import needed, tables, written
-from sluicegate.streams.cli.waiting import System, kafka_of, store_of, within
+from sluicegate.streams.cli.waiting import System, call_timeout, kafka_of, store_of, within
 from sluicegate.streams.config import redacted
 from sluicegate.streams.config.fields import REDIS
 from sluicegate.streams.config.kafka import EMBEDDED
@@ -28,7 +28,6 @@ LEVEL_WORDS = {
     "lossy": "lossy: exactly-once unless the store loses acknowledged writes",
     "volatile": "volatile: everything is lost when the process ends",
 }
-LONGEST_CALL = 5.0  # seconds
 LONGEST_WAIT = 3.0  # seconds that `check --connect` waits for a system
 UNUSED = 2**31 - 1  # a partition that no topic has
 SAFER = "one broker that dies may take acknowledged records along: replication 3 and min.insync.replicas 2 prevent it"
@@ -46,11 +45,6 @@ def in_words(level: Level) -> str:
 
 def remedy(level: Level) -> str:
     return f"change the store's settings, or write `accept_level: {level.name}`"
-
-
-def call_timeout(app: App) -> float:
-    """Seconds that one request may take."""
-    return min(LONGEST_CALL, app.start_timeout)
 
 
 def inspect(app: App) -> list[SystemFinding]:

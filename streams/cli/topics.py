@@ -99,8 +99,7 @@ def topics(
 def _look(app: App, create: bool, partitions: int) -> tuple[dict[str, int | None], list[str]]:
     """The partitions of each topic, and the topics that were created."""
     from sluicegate.connectors.kafka import admin
-    from sluicegate.streams.cli.systems import call_timeout
-    from sluicegate.streams.cli.waiting import kafka_of, within
+    from sluicegate.streams.cli.waiting import call_timeout, kafka_of, within
 
     names = [need.topic for need in needed(app)]
     there = within(app.start_timeout, lambda: admin.existing(app.kafka, names, call_timeout(app)), system=kafka_of(app))

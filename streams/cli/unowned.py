@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from sluicegate.connectors.kafka import admin
 from sluicegate.connectors.kafka.admin import GroupAssignments
 from sluicegate.streams.agent import Agent, App
-from sluicegate.streams.cli.systems import call_timeout
+from sluicegate.streams.cli.waiting import call_timeout
 from sluicegate.streams.config.kafka import EMBEDDED
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.errors import SystemNotReady

@@ -22,6 +22,12 @@ TELL_EVERY = 5.0  # seconds between two messages
 KNOCK = 2.0  # seconds for a TCP connection
 KAFKA = "kafka.bootstrap.servers"
 T = TypeVar("T")
+LONGEST_CALL = 5.0  # seconds
+
+
+def call_timeout(app: App) -> float:
+    """Seconds that one request may take."""
+    return min(LONGEST_CALL, app.start_timeout)
 
 
 class System(NamedTuple):

@@ -15,9 +15,9 @@ from sluicegate.streams.cli import duplicates, newest, registry
 from sluicegate.streams.cli.changing import person
 from sluicegate.streams.cli.files import connected
 from sluicegate.streams.cli.rewinds import rewinds
-from sluicegate.streams.cli.systems import SAFER, accepted, call_timeout, fragile, in_words, migrates, remedy
+from sluicegate.streams.cli.systems import SAFER, accepted, fragile, in_words, migrates, remedy
 from sluicegate.streams.cli.topics import written
-from sluicegate.streams.cli.waiting import System, kafka_of, registry_of, store_of, within
+from sluicegate.streams.cli.waiting import System, call_timeout, kafka_of, registry_of, store_of, within
 from sluicegate.streams.config.kafka import EMBEDDED
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Level

@@ -14,6 +14,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 
 
 RULES = [
+    house.circles,
     house.imports,
     house.rooms,
     house.sizes,
@@ -194,6 +195,17 @@ def test_the_project_gets_a_cycle_when_one_import_is_added(tmp_path):
     )
     (found,) = house.rooms(tmp_path)
     assert found.endswith("the room outbox must not import the room ownership")
+
+
+def test_a_circle_of_files_is_found_and_one_that_is_mended_leaves_the_list(tree):
+    tree("streams/config/a.py", "from . import b")
+    tree("streams/config/b.py", "def later():\n    from sluicegate.streams.config.c import x")
+    root = tree("streams/config/c.py", "from sluicegate.streams.config import a")
+    circle = {f"streams/config/{name}.py" for name in "abc"}
+    assert house.circles(root, []) == [f"streams/config/a.py: a circle of imports: {', '.join(sorted(circle))}"]
+    assert house.circles(root, [circle]) == []
+    tree("streams/config/c.py", "")
+    assert len(house.circles(root, [circle])) == 1
 
 
 def test_a_file_a_function_and_a_readme_may_have_just_so_many_lines(tree):

@@ -37,6 +37,13 @@ def test_the_documents_of_dead_letters_are_current(name):
     assert (PROJECT / "schemas" / "documents" / name).read_text(encoding="utf-8") == made, COMMAND
 
 
+def test_the_table_of_rooms_is_the_one_of_the_house_test():
+    text = docs_reference.DESIGN.read_text(encoding="utf-8")
+    assert docs_reference.with_rooms(text) == text, COMMAND
+    assert all(f"| `{room}` |" in text for room in docs_reference.ARROWS if room not in ("(files)", "streams"))
+    assert docs_reference.with_rooms(text.replace("| `outbox` |", "| `inbox` |")) == text
+
+
 def test_there_are_no_other_pages():
     assert {page.stem for page in docs_reference.PAGES.iterdir()} == {*docs_reference.MAKERS}
 
