@@ -429,8 +429,8 @@ class Agent(AgentSettings):
     - `avro`: the schemas of a format that has them.
     - `let`: computed fields. An expression may use the record and the fields before it. `where`, key, `dedupe`,
       reducers and `until` may name them.
-    - `routes`: replaces `to`. A result, or a forwarded record, goes to the first route that takes it; `unrouted` is the
-      action if none does.
+    - `routes`: replaces `to`. A result, a forwarded record, or what a handler sends goes to the first route that takes
+      it; `unrouted` is the action if none does.
     - `lookups`: rows of the store that are added to messages that are forwarded or handled, or to results.
     - `events`: the input topics whose records are CloudEvents.
     - `dead_headers`: with `connect`, dead letters have the headers of Kafka Connect as well.
@@ -462,6 +462,11 @@ class Agent(AgentSettings):
     def outputs(self) -> tuple[Destination, ...]:
         """The outputs of the file: all topics it writes except dead letters and those that a handler names."""
         return self.routes if self.to is None else (self.to, *self.routes)
+
+    @property
+    def chooses(self) -> bool:
+        """Whether clauses under `to` decide what is written where."""
+        return bool(self.routes or any(each.select for each in self.outputs))
 
     @property
     def tables(self) -> tuple[str, ...]:

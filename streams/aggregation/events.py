@@ -138,7 +138,8 @@ class GroupEnded(msgspec.Struct, frozen=True, gc=False):
 
 
 class Sent(msgspec.Struct, frozen=True, gc=False):
-    """Output number `index` of a handler. `fire` is the id of the message or batch."""
+    """Output number `index` of a handler, or of a forwarded record. `fire` is the id of the message or batch. `output`
+    is the index in `Agent.outputs`; -1 for a topic that the handler names."""
 
     fire: str
     index: int
@@ -147,6 +148,7 @@ class Sent(msgspec.Struct, frozen=True, gc=False):
     value: bytes | None
     headers: Headers
     trace: str | None
+    output: int = -1
     reason: str = "sent"
 
 

@@ -77,7 +77,7 @@ class Results:
     def __init__(self, agent: Agent) -> None:
         """Raises ConfigurationError."""
         self.having = of_result(clause("having", agent.having)) if agent.having else None
-        chosen = agent.routes or any(output.select for output in agent.outputs)
+        chosen = agent.chooses and agent.handler is None
         self.routes = [route(output, of_result) for output in agent.outputs] if chosen else None
         self._drops, self._stops = agent.unrouted == "drop", agent.on_error.expression == "stop"
 
@@ -120,13 +120,13 @@ class Results:
         self, routes: Sequence[Route], result: ResultFields, outcomes: Counter[tuple[str, str]]
     ) -> Iterator[tuple[int, ResultFields]]:
         for number, each in taking(routes, result, outcomes):
-            yield number, _selected(each, result) if each.select else result
+            yield number, selected(each, result) if each.select else result
 
 
 def results(agent: Agent) -> Results | None:
     """Compile. None: each result goes as a whole to the only destination, or to the handler. Raises
     ConfigurationError."""
-    if not agent.grouped or not (agent.having or agent.routes or any(output.select for output in agent.outputs)):
+    if not agent.grouped or not (agent.having or (agent.chooses and agent.handler is None)):
         return None
     return Results(agent)
 
@@ -175,7 +175,7 @@ def _holds(name: str, answer: Callable[[Any], Any], seen: Any, outcomes: Counter
     return holds
 
 
-def _selected(route: Route, result: ResultFields) -> ResultFields:
+def selected(route: Route, result: ResultFields) -> ResultFields:
     """The document of the selected names. A copy of what is missing is left out."""
     asked = ((name, answer) for name, answer in route.select if name not in route.copies)
     computed, document = computed_fields("select", asked, result), dict[str, Any]()

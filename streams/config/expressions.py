@@ -85,6 +85,8 @@ def findings(file: FileModel) -> Iterator[FileFinding]:
         yield from _names(agent, path)
         yield from _elsewhere(agent, path, lets)
         yield from _of_results(agent, path)
+        if agent.handler is not None:
+            yield from _of_sent(agent, path)
         if agent.forwards:
             yield from _of_forwarded(agent, path, lets, types)
         yield from _routes(agent, path)
@@ -202,7 +204,7 @@ def _of_results(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
         yield FileFinding(at, "asks the result of a group, but there is no aggregate", hint, (at, aggregate))
     if agent.aggregate is None:
         return
-    texts = dict(_of_outputs(agent, path))
+    texts = dict(_of_outputs(agent, path)) if agent.handler is None else {}
     names = result_type(agent.aggregate, agent.aggregate.compute) | row_types(built(agent.lookup))
     if agent.having:
         texts[at] = agent.having
@@ -212,6 +214,20 @@ def _of_results(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
             yield found
             continue
         yield from _typed(found, names, "the result", (place, aggregate, (*path, "lookup")))
+
+
+def _of_sent(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
+    """Expressions under `to` of an agent with a handler: they see the fields of what it sends, which are not known."""
+    for place, text in _of_outputs(agent, path):
+        parsed = _parsed(place, text)
+        if isinstance(parsed, FileFinding):
+            yield parsed
+            continue
+        needs = (place, (*path, "handler"))
+        for name in sorted(parsed.names & {MESSAGE, GROUP}):
+            hint = "ask for fields of that value; the handler can add what it needs"
+            yield FileFinding(place, f"names {name}, but sees only the value that the handler sends", hint, needs)
+        yield from _typed(parsed, {}, None, needs)
 
 
 def _of_forwarded(
@@ -258,10 +274,7 @@ def _routes(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
             yield FileFinding(
                 needs[0], f"cannot be written as {form} yet", "leave select out, or use format: json", needs
             )
-        if agent.handler is not None and to.select is not None:
-            what = "selects fields of a result, but a handler makes the messages of this agent"
-            yield FileFinding((*place, "select"), what, "leave it out", ((*place, "select"), (*path, "handler")))
-        if agent.aggregate is not None and to.select is not None:
+        if agent.aggregate is not None and agent.handler is None and to.select is not None:
             fixed = FIXED if agent.aggregate.window is None else WINDOWED
             fields = [*fixed, *agent.aggregate.compute, *(agent.lookup or ())]
             for name in [name for name, expression in to.select.items() if expression is None and name not in fields]:
@@ -270,16 +283,14 @@ def _routes(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
         if at == ("to",) and (to.where is not None or to.continue_):
             key = "where" if to.where is not None else "continue"
             every = "where: of the agent for every record" if agent.forwards else "having: for every result"
-            hint = f"write a list of routes under to, or {every}"
+            every = f", or {every}" if agent.handler is None else ""
+            hint = f"write a list of routes under to{every}"
             yield FileFinding((*place, key), "belongs to one of several routes", hint, ((*place, key),))
     if agent.routes:
-        yield from _list_of_routes(agent, (*path, "to"), path)
+        yield from _list_of_routes(agent, (*path, "to"))
 
 
-def _list_of_routes(agent: AgentModel, to: Path, path: Path) -> Iterator[FileFinding]:
-    if agent.handler is not None:
-        hint = "write one destination: a handler names other topics itself"
-        yield FileFinding(to, "is a list, but a handler sends the results", hint, (to, (*path, "handler")))
+def _list_of_routes(agent: AgentModel, to: Path) -> Iterator[FileFinding]:
     yield from _never_reached(agent, to)
     for number, route in enumerate(agent.routes):
         if route is not DROP and route.format in SCHEMA_FORMATS:
@@ -290,7 +301,7 @@ def _list_of_routes(agent: AgentModel, to: Path, path: Path) -> Iterator[FileFin
 def _never_reached(agent: AgentModel, to: Path) -> Iterator[FileFinding]:
     """Routes that get nothing, or the same as another one."""
     conditions = [_condition(route.where) for route in agent.routes]
-    taken = "record" if agent.forwards else "result"
+    taken = "record" if agent.forwards else "result" if agent.handler is None else "value"
     for number, route in enumerate(agent.routes):
         for before, other in enumerate(agent.routes[:number]):
             same = route is not DROP and conditions[number] == conditions[before]

@@ -47,9 +47,18 @@ def _lookup(lookup: Lookup, what: str) -> str:
 
 
 def of_results(agent: Agent) -> list[str]:
-    """`sends a result only where spent is at least 1000`, and where each goes."""
+    """`sends a result only where spent is at least 1000`, and where each goes. What a handler sends comes after its
+    call."""
     done = "calls the handler" if agent.handler is not None else "sends a result"
     sentences = [f"{done} only where {condition(agent.having)}"] if agent.having else []
+    if agent.handler is not None:
+        return sentences
+    return sentences + of_outputs(agent)
+
+
+def of_outputs(agent: Agent) -> list[str]:
+    """Where each result, forwarded record or sent value goes, if clauses under `to` decide it."""
+    sentences: list[str] = []
     if agent.routes:
         sentences += [f"route {number + 1}: {_route(agent, route)}" for number, route in enumerate(agent.routes)]
         lost = "leaves out and counts" if agent.unrouted == "drop" else "makes a dead letter of"

@@ -174,7 +174,8 @@ def _of_result(agent: Agent, path: Path, types: RecordFields) -> Iterator[Judged
     names = result_type(agent.aggregation, {each.name: each for each in agent.aggregation.compute}, types)
     names |= row_types(agent.lookups)
     texts = [PlacedExpression((*path, "having"), agent.having, True)] if agent.having else []
-    for text in (*texts, *_of_outputs(agent, path)):
+    outputs = _of_outputs(agent, path) if agent.handler is None else ()
+    for text in (*texts, *outputs):
         yield from map(_found(text), text.findings(names, "the result"))
 
 

@@ -15,7 +15,7 @@ from sluicegate.streams.agent import (
     Timeouts,
 )
 from sluicegate.streams.config import circles, correlating, windows
-from sluicegate.streams.config.phrases import of_group, of_lookups, of_records, of_results, unanswered
+from sluicegate.streams.config.phrases import of_group, of_lookups, of_outputs, of_records, of_results, unanswered
 from sluicegate.streams.config.problems import FileFinding, Path
 from sluicegate.streams.reducers import kind_of
 from sluicegate.streams.units import spoken_duration
@@ -167,7 +167,9 @@ def _handled(agent: Agent, handler: Handler) -> list[str]:
     if handler.concurrency:
         inside = f"{handler.concurrency} at a time, one after the other for each key, after it was sealed in the store"
     sentences = [f"calls {_listed(handler.functions)} for {what}, {inside}"]
-    if agent.to is not None:
+    if agent.chooses:
+        sentences += [f"of what the handler sends, {each}" for each in of_outputs(agent)]
+    elif agent.to is not None:
         sentences.append(f"sends what the handler sends to {agent.to.topic} as {agent.to.format}, after the commit")
     ends = {"stop": "stops the partition", "park": "waits with its key until `sluicegate parked retry`"}
     last = ends.get(handler.then, f"goes to {agent.dead_letters}")

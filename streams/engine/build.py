@@ -18,6 +18,7 @@ from sluicegate.streams.handlers.forwarding import Forwarding
 from sluicegate.streams.handlers.handling import Handling
 from sluicegate.streams.handlers.processor import Aggregating, RecordProcessor
 from sluicegate.streams.handlers.rekey import Repartitioning, wrapped
+from sluicegate.streams.handlers.sending import HandlerOutputs
 from sluicegate.streams.handlers.slow import Slow
 from sluicegate.streams.handlers.values import OutputTarget, TimeoutReturn
 from sluicegate.streams.lookups.handled import LookingHandling
@@ -79,7 +80,7 @@ def _runtime(
     except ValueError as error:
         raise ConfigurationError(f"agent {agent.name}: {error}") from error
     rule = Rule(agent, reads)
-    outputs = output_target(app, agent, reads, writes)
+    outputs = output_target(app, agent, reads)
     shared = agent.scope == "shared"
     processor: RecordProcessor
     slow: Slow | None = None
@@ -142,11 +143,10 @@ def _relay(agent: Agent, parts: WorkerDependencies) -> Outgoing:
     return TransactionalRelay(signing(parts.transactions, parts.mac), parts.pool, parts.meter, backoff)
 
 
-def output_target(app: App, agent: Agent, reads: Codec, writes: Codec) -> OutputTarget:
+def output_target(app: App, agent: Agent, reads: Codec) -> OutputTarget:
     """Where the outputs of the agent's handler go."""
-    most = longest(app)
     back = TimeoutReturn(app.name, agent.name, agent.topics[0], reads.encode)
-    return OutputTarget(agent.to.topic if agent.to else None, writes.encode, most, back)
+    return OutputTarget(HandlerOutputs(agent), longest(app), back)
 
 
 def _processor(
@@ -156,7 +156,9 @@ def _processor(
         return _looking(agent, rule, reads, outputs.most, parts, lookups), None
     if agent.rekeys:
         wrap = wrapped(agent.leg, reads) if agent.leg else None
-        return Repartitioning(rule, outputs.to or "", outputs.most, wrap, bool(wrap) and reads.name != "json"), None
+        return Repartitioning(
+            rule, agent.outputs[0].topic, outputs.most, wrap, bool(wrap) and reads.name != "json"
+        ), None
     if agent.forwards:
         return Forwarding(agent, rule, reads, outputs.most), None
     handler = agent.handler

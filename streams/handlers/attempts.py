@@ -8,6 +8,8 @@ shared_fires.py (`scope: shared`). After a failed call a runner asks `decide`. T
     a system that the handler needs does not answer   TryAgain after the outage's pause; not counted
     the error names bad messages of the group         Split: they become dead letters, the rest is called; not counted
     several messages failed in one transaction        Split: each half has its own transaction; not counted
+    no route takes what it sent, or an expression     DeadLetter: it would send the same again, and `to` is to be
+      under `to` has no answer for it                   corrected; messages before it as below
     the function returned a value                     as if no attempt were left: it would return one again
     raised, attempts are left                         TryAgain after the back-off
       and messages before it in the batch went well     at once, apart from them; with one attempt left and no
@@ -111,7 +113,7 @@ class CallFailure:
     """How a call failed. `pause` is set after an outage: no handler is called for that many seconds. `bad` are
     the messages that must leave their group. `items` is the number of items that failed in one transaction.
     `behind`: earlier messages of its batch succeeded. `session`: their transaction is rolled back. `final`: another
-    call would fail the same way."""
+    call would fail the same way. `not_sent`: no output takes what the handler sent."""
 
     pause: float | None = None
     bad: RejectedMessages = field(default_factory=dict)
@@ -119,6 +121,7 @@ class CallFailure:
     behind: bool = False
     session: bool = False
     final: bool = False
+    not_sent: bool = False
 
 
 RAISED = CallFailure()
@@ -177,6 +180,9 @@ def decide(attempt: int, failure: CallFailure, policy: Handler, suspicion: Suspi
         return TryAgain(attempt - 1, failure.pause, failed=False)
     if failure.bad or failure.items > 1:
         return Split(failure.bad)
+    apart = failure.behind and failure.session
+    if failure.not_sent:
+        return DeadLetter(attempt, apart)
     attempts = max(attempt, suspicion.alone)
     if attempts < policy.attempts and not failure.final:
         if failure.behind:
@@ -184,7 +190,6 @@ def decide(attempt: int, failure: CallFailure, policy: Handler, suspicion: Suspi
         return TryAgain(attempts, min(policy.backoff_most, policy.backoff_first * 2 ** (attempts - 1)))
     if policy.then == "stop":
         return Stop(attempts)
-    apart = failure.behind and failure.session
     return Park(attempts, apart=apart) if policy.then == "park" else DeadLetter(attempts, apart)
 
 

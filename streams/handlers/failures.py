@@ -24,6 +24,7 @@ from sluicegate.streams.handlers.attempts import (
     isolates,
 )
 from sluicegate.streams.handlers.outages import IsOutage, Outages
+from sluicegate.streams.handlers.sending import NotSent
 from sluicegate.streams.handlers.values import BadItems, Message, UnusedAnswer
 
 LONGEST_OUTAGE_PAUSE = 30.0
@@ -45,6 +46,24 @@ class Failed(NamedTuple):
     def parked(self, attempts: int) -> str:
         """What `parked ls` shows."""
         return f"{self.cause.placed(f'the handler raised {self.cause.text}')} (attempt {attempts})"
+
+
+class GivenUp(NamedTuple):
+    """Why an item is given up: the reason of its dead letter as a stable word, the error text, where it was raised, and
+    the expression that failed."""
+
+    reason: str
+    error: str
+    where: str = ""
+    clause: str = ""
+
+
+def why_given_up(failed: Failed) -> GivenUp:
+    """Of an item that becomes a dead letter."""
+    error = failed.cause.error
+    if isinstance(error, NotSent):
+        return GivenUp(error.reason, str(error), clause=error.clause)
+    return GivenUp("handler-failed", f"the handler raised {failed.cause.text}", failed.cause.where)
 
 
 class Policy:
@@ -79,7 +98,7 @@ class Policy:
     def probes(self, error: Exception, attempt: int) -> bool:
         """Whether the messages of a group are tried alone after this number of failures. They are not if the error
         names the bad messages."""
-        named = isinstance(error, BadItems | ProcessEnded | UnusedAnswer)
+        named = isinstance(error, BadItems | ProcessEnded | UnusedAnswer | NotSent)
         return isolates(attempt, self.handler) and not named and not self.outage(error)
 
     def judge(self, failed: Failed, attempt: int, failure: CallFailure, suspicion: Suspicion, log: Any) -> Decision:
@@ -90,9 +109,13 @@ class Policy:
             failure = replace(failure, pause=self._pauses.delay())
         if isinstance(cause.error, UnusedAnswer):
             failure = replace(failure, final=True)
+        if isinstance(cause.error, NotSent):
+            failure = replace(failure, not_sent=True)
         decision = decide(attempt, failure, self.handler, suspicion)
         if isinstance(decision, Split):
             log.warning("handler.bad_items", where=where, id=identity, items=len(decision.bad))
+            return decision
+        if failure.not_sent:
             return decision
         if isinstance(decision, TryAgain) and not decision.failed:
             self._away_until = self._clock() + decision.pause
@@ -125,8 +148,7 @@ class Failures:
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
-        # for dead letters: the reason as a stable word, the error text, and where it was raised
-        self.verdicts: dict[str, tuple[str, str, str]] = {}
+        self.verdicts: dict[str, GivenUp] = {}
         self.bad: dict[str, dict[int, Rejected]] = {}  # the bad messages of a group, with the reason
         # by id: the messages of the successful call (extent), and what it sent
         self.done: dict[str, tuple[tuple[int, int], Sequence[Event]]] = {}
@@ -160,9 +182,9 @@ class Failures:
         elif decision.attempts:
             self.counts[identity] = decision.attempts
         if isinstance(decision, DeadLetter):
-            self.verdicts[identity] = "handler-failed", f"the handler raised {failed.cause.text}", failed.cause.where
+            self.verdicts[identity] = why_given_up(failed)
         elif isinstance(decision, Park):
-            self.verdicts[identity] = PARKED, failed.parked(decision.attempts), ""
+            self.verdicts[identity] = GivenUp(PARKED, failed.parked(decision.attempts))
 
     def step(self, offset: int) -> int:
         """How many records one commit may take, so that records that failed are handled alone. 0: no bound."""

@@ -29,10 +29,10 @@ from sluicegate.streams.outbox.rows import Target, target
 
 
 class Forwarded(NamedTuple):
-    """The outputs of a record. `outputs` are pairs of a topic and a value, in the order of the routes."""
+    """The outputs of a record, in the order of the routes: each an index in `Agent.outputs`, its topic and a value."""
 
     headers: Headers
-    outputs: Sequence[tuple[str, bytes | None]]
+    outputs: Sequence[tuple[int, str, bytes | None]]
 
 
 class Unsendable(Exception):
@@ -77,7 +77,7 @@ class Forwarding(RecordProcessor):
                 if len(value := self._fields.value(record)) > largest:
                     raise OverflowError
                 if self._whole is not None:
-                    items.append(self._message(record, ((self._whole, record.value()),), len(value)))
+                    items.append(self._message(record, ((0, self._whole, record.value()),), len(value)))
                 else:
                     items.append(self._routed(record, value, groups.outcomes))
             except Unsendable as error:
@@ -101,15 +101,19 @@ class Forwarding(RecordProcessor):
         and the errors of decoders."""
         seen = self._fields.read(record, value)
         outputs = [
-            (self._topics[number], self._selected(number, each, seen, record) if each.select else record.value())
+            (
+                number,
+                self._topics[number],
+                self._selected(number, each, seen, record) if each.select else record.value(),
+            )
             for number, each in taking(self._routes, seen, outcomes)
         ]
         if not outputs:
             unrouted = Refused(record, "expression", "unrouted", "no route of `to` takes it")
             return Message(Forwarded([], ()), record) if self._drops else unrouted
-        return self._message(record, outputs, max(len(sent or b"") for _, sent in outputs))
+        return self._message(record, outputs, max(len(sent or b"") for _, _, sent in outputs))
 
-    def _message(self, record: Record, outputs: Sequence[tuple[str, bytes | None]], longest: int) -> Message:
+    def _message(self, record: Record, outputs: Sequence[tuple[int, str, bytes | None]], longest: int) -> Message:
         """`longest` is the size of the longest value. Raises Unsendable."""
         kept = passed_on(record)
         size = longest + len(record.key() or b"")
@@ -145,8 +149,8 @@ def _sent(message: Message, identity: str) -> list[Event]:
     """The outputs of a record, numbered in order."""
     forwarded: Forwarded = message.value
     return [
-        Sent(identity, index, topic, message.record.key(), value, forwarded.headers, None)
-        for index, (topic, value) in enumerate(forwarded.outputs)
+        Sent(identity, index, topic, message.record.key(), value, forwarded.headers, None, output)
+        for index, (output, topic, value) in enumerate(forwarded.outputs)
     ]
 
 

@@ -25,7 +25,7 @@ from sluicegate.streams.contracts.ids import Identify
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.contracts.values import GroupNumber
-from sluicegate.streams.errors import HandlerFailed
+from sluicegate.streams.errors import ExpressionStopped, HandlerFailed
 from sluicegate.streams.handlers.attempts import (
     RAISED,
     UNSUSPECTED,
@@ -38,10 +38,11 @@ from sluicegate.streams.handlers.attempts import (
     TryAgain,
     decide,
 )
-from sluicegate.streams.handlers.failures import PARKED, Failed, Failures, Policy
+from sluicegate.streams.handlers.failures import PARKED, Failed, Failures, GivenUp, Policy
 from sluicegate.streams.handlers.functions import functions
 from sluicegate.streams.handlers.members import GroupMembers
 from sluicegate.streams.handlers.processor import Item, RecordProcessor
+from sluicegate.streams.handlers.sending import NotSent
 from sluicegate.streams.handlers.types import decoder, misfit
 from sluicegate.streams.handlers.values import (
     BadItems,
@@ -93,7 +94,7 @@ class Handling(RecordProcessor):
         typed = callables.value_type is not Any and not self.batches
         self.typed = typed and (codec.text is not None or codec.name == "json")
         self.decode = decoder(callables.value_type, codec.text) if self.typed else codec.decode
-        self._largest = rule.max_record_bytes
+        self._largest, self._stops = rule.max_record_bytes, rule.on_error.expression == "stop"
         self._log = structlog.get_logger().bind(agent=agent.name)
 
     def decoded(self, rule: Rule, record: Record) -> object:
@@ -203,7 +204,7 @@ class Handling(RecordProcessor):
             letters, rest = self.members.without(item, failures.bad[identity])
         if rest is None or identity not in failures.verdicts:
             return letters, rest
-        return [*letters, given_up(rest, *failures.verdicts[identity], failures.counts.get(identity, 1))], None
+        return [*letters, given_up(rest, failures.verdicts[identity], failures.counts.get(identity, 1))], None
 
     def probed(self, error: Exception, apart: Callable[[Callable[[Any], object]], None] | None = None) -> Exception:
         """As `isolated`, for the last call. `apart` makes a call with a session of its own, which is rolled back."""
@@ -245,9 +246,14 @@ class Handling(RecordProcessor):
         failure: CallFailure = RAISED,
         suspicion: Suspicion = UNSUSPECTED,
     ) -> tuple[Decision, Failed]:
-        """Decide what follows the failure of this attempt. Raises HandlerStopped."""
+        """Decide what follows the failure of this attempt. Raises HandlerStopped and ExpressionStopped."""
         if isinstance(item, Fire) and (bad := self.members.named(item, error)):
             failure = replace(failure, bad=bad)
+        if isinstance(error, NotSent) and error.clause and self._stops:
+            raise ExpressionStopped(
+                f"{self.where(item)}: {error.clause} has no answer ({error}) for what the handler sent, and "
+                "on_error.expression is stop; let it be dead-letter, or correct the expression, and restart"
+            )
         failed = Failed(identity, self.where(item), caused(item, error))
         return self._policy.judge(failed, attempt, failure, suspicion, self._log), failed
 
@@ -279,7 +285,7 @@ class Handling(RecordProcessor):
         if not isinstance(error, BadItems) or not error.reasons or not error.reasons.keys() <= set(range(len(owners))):
             return False
         for index, why in error.reasons.items():
-            failures.verdicts[calls.identify(owners[index])] = "bad-item", why, ""
+            failures.verdicts[calls.identify(owners[index])] = GivenUp("bad-item", why)
         self._log.warning("handler.bad_items", where=self.where(owners[0]), items=len(error.reasons))
         return True
 
@@ -309,6 +315,9 @@ class Handling(RecordProcessor):
             self._policy.well()
             failures.well([identify(number_of(item)) for item in items if isinstance(item, Message | Fire)])
 
+    def counted(self, groups: Groups) -> None:
+        self._outputs.outputs.counted(groups.outcomes)
+
     def call(self, item: Message | Fire, identity: str, attempt: int, cancelled: IsCancelled) -> Sequence[Event]:
         """One slow call, in a thread of its own. Returns what was sent and scheduled. Raises what the handlers
         raise."""
@@ -325,12 +334,14 @@ class Handling(RecordProcessor):
                     self._use(answer)
         finally:
             context.ended = True
+        if context.not_sent is not None:
+            raise context.not_sent
         if not context.sent and not context.timers:
             return ()
         identity, trace = context.id, item.trace if isinstance(item, Fire) else traceparent(item.record)
         sent = [
-            Sent(identity, index, topic, subject.raw_key if key is None else key, value, headers, trace)
-            for index, (topic, key, value, headers) in enumerate(context.sent)
+            Sent(identity, index, topic, subject.raw_key if key is None else key, value, headers, trace, number)
+            for index, (number, topic, key, value, headers) in enumerate(context.sent)
         ]
         return [*sent, *context.timers]
 
@@ -354,15 +365,13 @@ async def _awaited(answer: Awaitable[object]) -> object:
     return await answer
 
 
-def given_up(
-    item: Message | Fire, reason: str, error: str, where: str, attempts: int
-) -> Refused | Unhandled | KeptItem:
+def given_up(item: Message | Fire, why: GivenUp, attempts: int) -> Refused | Unhandled | KeptItem:
     """What becomes of an item whose handler failed for good: a dead letter, or it is parked."""
-    if reason == PARKED:
-        return KeptItem(item, error, attempts)
+    if why.reason == PARKED:
+        return KeptItem(item, why.error, attempts)
     if isinstance(item, Message):
-        return Refused(item.record, "handler", reason, error, attempts, where)
-    return Unhandled(item, error, attempts, reason, where)
+        return Refused(item.record, "handler", why.reason, why.error, attempts, why.where, why.clause)
+    return Unhandled(item, why.error, attempts, why.reason, why.where, clause=why.clause)
 
 
 def caused(item: Message | Fire, error: Exception) -> Cause:

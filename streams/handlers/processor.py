@@ -60,7 +60,7 @@ class RecordProcessor(Protocol):
         return None
 
     def counted(self, groups: Groups) -> None:
-        """A commit with a session is durable: add to the groups' counters what its `run` counted."""
+        """A commit is durable: add to the groups' counters what was counted outside of them."""
         return None
 
     def refused(self, items: Sequence[Item], error: Exception) -> None:

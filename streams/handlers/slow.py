@@ -18,7 +18,7 @@ from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Claim, GroupNumber
 from sluicegate.streams.errors import SluicegateError
 from sluicegate.streams.handlers.attempts import Park, Split, TryAgain, bounds
-from sluicegate.streams.handlers.failures import Policy
+from sluicegate.streams.handlers.failures import Policy, why_given_up
 from sluicegate.streams.handlers.handling import Handling, given_up
 from sluicegate.streams.handlers.processor import Item
 from sluicegate.streams.handlers.sealed import FailureVerdict, Parted, Sealed, SealedItem
@@ -133,8 +133,7 @@ class Slow:
             return Parted(*self._handling.members.without(item.item, decision.bad))
         if isinstance(decision, Park):
             return Park(decision.attempts, failed.parked(decision.attempts))
-        text = f"the handler raised {failed.cause.text}"
-        return Parted([given_up(item.item, "handler-failed", text, failed.cause.where, decision.attempts)], None)
+        return Parted([given_up(item.item, why_given_up(failed), decision.attempts)], None)
 
 
 def given_back(store: Store, claim: Claim, sealed: Sealed, halted: bool = False) -> Claim:

@@ -14,13 +14,14 @@ from sluicegate.streams.aggregation.events import Cancelled, Fire, Scheduled
 from sluicegate.streams.contracts.headers import OWN
 from sluicegate.streams.contracts.ids import named_timeout_id, timeout_id
 from sluicegate.streams.contracts.record import Headers, Record, headers
+from sluicegate.streams.handlers.sending import HandlerOutputs, NotSent
 
 OVERHEAD = 1024  # bytes that our own headers and the framing may add to a message
 LAST_TIME = 253_000_000_000.0  # seconds since 1970: in the year 9987
 FARTHEST = 100 * 366 * 24 * 3600.0  # seconds: a hundred years
 
-SentMessage = tuple[str, bytes | None, bytes | None, Headers]
-"""Topic, key (None: the key of the message or batch), value, headers."""
+SentMessage = tuple[int, str, bytes | None, bytes | None, Headers]
+"""Index in `Agent.outputs` (-1: another topic), topic, key (None: the key of the message or batch), value, headers."""
 
 
 HeadersToSend = Iterable[tuple[str, bytes | str | None]] | Mapping[str, bytes | str | None]
@@ -157,11 +158,9 @@ class TimeoutReturn(NamedTuple):
 
 
 class OutputTarget(NamedTuple):
-    """The destination of a handler's outputs: `to` is the agent's own topic, `encode` its format. A message may have at
-    most `most` bytes."""
+    """The destinations of a handler's outputs. A message may have at most `most` bytes."""
 
-    to: str | None
-    encode: Callable[[Any], bytes]
+    outputs: HandlerOutputs
     most: int
     back: TimeoutReturn
 
@@ -192,11 +191,12 @@ class Context:
     without `session: true`); see sluicegate.connectors.sessions. `log` is bound to the agent and to the position of the
     message or batch."""
 
-    __slots__ = ("_calls", "_item", "ended", "sent", "timers")
+    __slots__ = ("_calls", "_item", "ended", "not_sent", "sent", "timers")
 
     def __init__(self, item: Any, calls: CommitCalls) -> None:
         self._item, self._calls, self.ended = item, calls, False
         self.sent: list[SentMessage] = []
+        self.not_sent: NotSent | None = None  # why nothing of this call is sent
         self.timers: Sequence[Scheduled | Cancelled] = ()
 
     @property
@@ -249,20 +249,30 @@ class Context:
     def send(
         self, value: Any, topic: str | None = None, key: bytes | str | None = None, headers: HeadersToSend = ()
     ) -> None:
-        """Send a message with the commit: it is sent only if the commit succeeds. `topic` None is the agent's `to`.
-        `key` None is the key of the message or batch. A value of None or bytes is sent unchanged; any other value is
-        encoded in the format of `to` (for other topics: JSON).
+        """Send a message with the commit: it is sent only if the commit succeeds. `topic` None is the agent's `to`: its
+        routes and `select` see the fields of `value`. `key` None is the key of the message or batch. A value of None or
+        bytes is sent unchanged; any other value is encoded in the format of `to` (for other topics: JSON).
 
         Raises ValueError without a topic and for a message that is too large, TypeError for a value that cannot be
         encoded.
         """
         if self.ended:
             self._running("send")
-        to, encode, most, _ = self._calls.outputs
-        if topic is None and to is None:
+        outputs, most, _ = self._calls.outputs
+        if topic is None and outputs.whole is not None:
+            to, encode = outputs.whole
+            self.sent.append((0, to, *_encoded("send", topic, value, key, headers, encode, most)))
+            return
+        if topic is None and not outputs.topics:
             raise ValueError("send() names no topic, and the agent has no `to`")
-        encode = encode if topic in (None, to) else json.encode
-        self.sent.append((topic or to or "", *_encoded("send", topic, value, key, headers, encode, most)))
+        try:
+            chosen = outputs.of(value) if topic is None else [outputs.named(topic, value)]
+        except NotSent as error:
+            self.not_sent = self.not_sent or error
+            return
+        headers = headers if isinstance(headers, Mapping) else list(headers)
+        for number, to, content, encode in chosen:
+            self.sent.append((number, to, *_encoded("send", topic, content, key, headers, encode, most)))
 
     def schedule(
         self,

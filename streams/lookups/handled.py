@@ -101,6 +101,7 @@ class LookingHandling(Handling):
         self._waits.forget(place)
 
     def counted(self, groups: Groups) -> None:
+        super().counted(groups)
         groups.outcomes.update(self._outcomes)
         self._outcomes = Counter()
 

@@ -182,7 +182,7 @@ def becomes(app: str, agent: Agent, record: Record) -> Verdict:
 
 def _forwarded(message: Message) -> Verdict:
     forwarded: Forwarded = message.value
-    outputs = [(topic, None if value == message.record.value() else value) for topic, value in forwarded.outputs]
+    outputs = [(topic, None if value == message.record.value() else value) for _, topic, value in forwarded.outputs]
     return Verdict("taken", outputs=tuple(outputs)) if outputs else Verdict("left-out", clause="to")
 
 

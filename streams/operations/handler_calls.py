@@ -34,8 +34,8 @@ def group_handler(app: App, agent: Agent) -> GroupHandler:
     handler = agent.handler
     if handler is None:
         raise ConfigurationError(f"agent {agent.name} has no handler")
-    reads, writes = formats.reads(agent), formats.writes(agent)
-    outputs = output_target(app, agent, reads, writes)
+    reads = formats.reads(agent)
+    outputs = output_target(app, agent, reads)
     policy = Policy(handler, random.random, time.monotonic)
     handling = ReplayHandling(agent, handler, Rule(agent, reads), reads, outputs, policy, InlinePool(1))
 

@@ -78,7 +78,7 @@ class Rewinding:
         """Begin a replay, or go on with the one that the same command began. Raises ConfigurationError for what cannot
         be corrected, Fenced when another command took over, SystemNotReady and PersistenceError; then the same command
         goes on."""
-        if why := unshadowable(self._rule, self._calls) or (self._calls and not self._rule.to and NO_TO):
+        if why := unshadowable(self._rule, self._calls) or (self._calls and not self._rule.outputs and NO_TO):
             raise ConfigurationError(f"agent {self._rule.name} has no corrections: {why}")
         replay = self._running(wanted, into) or self._begun(wanted, into)
         if replay.state == "running":

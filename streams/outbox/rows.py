@@ -125,7 +125,7 @@ class Rows:
         self._targets = [
             target(output.topic, formats.writes(replace(agent, to=output)), output.envelope) for output in outputs
         ]
-        self._envelopes = {output.topic: output.envelope for output in agent.outputs if output.envelope}
+        self._envelopes = [*(output.envelope for output in agent.outputs), None]  # of a topic that a handler names
         self._letters = target(agent.dead_letters, letters_codec(agent, codec))
         self._history = target(agent.history, named_codec("json"))
         self._to = target(agent.to.topic, codec, agent.to.envelope) if agent.to else None
@@ -184,7 +184,7 @@ class Rows:
         if sent.trace is not None and not any(name == "traceparent" for name, _ in headers):
             headers.append(("traceparent", sent.trace.encode("ascii", "replace")))
         identity, value = output_id(sent.fire, sent.index), sent.value
-        if envelope := self._envelopes.get(sent.topic):
+        if envelope := self._envelopes[sent.output]:
             value, headers = self._event(envelope, identity, sent.key, value, headers)
         return self._row(identity, sent.topic, sent.key, value, headers)
 

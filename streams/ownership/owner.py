@@ -308,7 +308,6 @@ class Owner:
         base, on_timeout = self.reports().changes, setting.rule.aggregation.on_timeout
         made = lambda events: self._with(released.after(item, events), events, base)  # noqa: E731
         claim, ready = in_session(setting.store, self.claim, processor, items, made, rows, on_timeout)
-        processor.counted(self.groups)
         return self.committed(claim, ready._replace(events=released.counted(ready.events)), monotonic)
 
     def _commit_ended(self, item: Message | Fire, events: Sequence[Event], monotonic: float) -> Sequence[Event]:
@@ -506,7 +505,6 @@ class Owner:
                 raise
             self._hold(items, error)
             return None
-        processor.counted(self.groups)
         return self.committed(*done, monotonic)
 
     def _hold(self, items: Sequence[Item], error: HandlerFailed) -> None:
@@ -629,6 +627,7 @@ class Owner:
         if not section.empty:
             self.sealed.took(section)
         self._setting.processor.committed(items, self._rows.fire_id, self.place)
+        self._setting.processor.counted(self.groups)
         if failpoints.armed and (self.pending or events):  # a commit of delivery reports alone would be no test
             failpoints.hit("commit-sent")
             failpoints.hit("after-commit")

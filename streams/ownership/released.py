@@ -14,7 +14,7 @@ from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.errors import HandlerStopped
 from sluicegate.streams.handlers.attempts import bounds
-from sluicegate.streams.handlers.failures import PARKED
+from sluicegate.streams.handlers.failures import PARKED, GivenUp
 from sluicegate.streams.handlers.handling import Handling, given_up, number_of
 from sluicegate.streams.handlers.packing import pack
 from sluicegate.streams.handlers.processor import Item
@@ -61,7 +61,7 @@ def ended(item: Message | Fire, handler: Handler | None) -> Event:
     if handler.then == "stop":
         raise HandlerStopped(f"{ENDED}, and `then` is stop; correct it, and restart")
     reason = PARKED if handler.then == "park" else "handler-failed"
-    return given_up(item, reason, ENDED, "", handler.attempts)
+    return given_up(item, GivenUp(reason, ENDED), handler.attempts)
 
 
 def after(item: Message | Fire, events: Sequence[Event]) -> Section:

@@ -11,6 +11,7 @@ WHERE = ("tests/unit/engine/test_where.py",)
 FILES = ("tests/unit/testing/test_expressions.py",)
 UNTIL = ("tests/unit/aggregation/test_until.py",)
 
+SENT = ("tests/unit/engine/test_handler_routes.py",)
 TYPED = ("tests/unit/config/test_typed.py",)
 FORWARDER, FORWARDING = "streams/handlers/forwarding.py", ("tests/unit/engine/test_forwarding.py",)
 
@@ -126,6 +127,27 @@ GUARDS = (
         "            elif not self._drops:",
         "            elif False:",
         FILES,
+    ),
+    Guard(
+        "what a handler sends and no route takes is a dead letter",
+        "streams/handlers/sending.py",
+        "        if not outputs and not self._drops:\n",
+        "        if False:\n",
+        SENT,
+    ),
+    Guard(
+        "nothing of a call is sent if no route takes one of its values",
+        "streams/handlers/handling.py",
+        "        if context.not_sent is not None:\n",
+        "        if False:\n",
+        SENT,
+    ),
+    Guard(
+        "a handler whose value no route takes is not called again",
+        "streams/handlers/attempts.py",
+        "    if failure.not_sent:\n",
+        "    if False:\n",
+        SENT,
     ),
     Guard(
         "each item of a loop costs steps for what the loop's body does",

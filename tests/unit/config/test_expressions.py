@@ -122,8 +122,13 @@ WRONG = [
     (grouped(to="to: [{topic: orders}]"), "10:11: agents.a.to[0].topic: is a topic that this agent reads"),
     (grouped(to="to: [{topic: t, wher: spent > 1}]"), "10:21: agents.a.to[0].wher: unknown key; did you mean where?"),
     (grouped(to="to: [{topic: t, format: avro}]"), "agents.a.to[0].format: is not possible in a list of routes yet"),
-    (handled(to="to: [{topic: t}]"), "agents.a.to: is a list, but a handler sends the results; "),
-    (handled(to="to: {topic: t, select: [key]}"), "agents.a.to.select: is about results, but the handler sends "),
+    (
+        handled(to="to: [{topic: t, where: message.key == 'a'}, {topic: u}]"),
+        "agents.a.to[0].where: names message, but sees only the value that the handler sends; ask for fields of that ",
+    ),
+    (handled(to="to: [{topic: t, where: a + }]"), "agents.a.to[0].where: "),
+    (handled(to="to: [{topic: t, where: lower(a) > 1}]"), "agents.a.to[0].where: "),
+    (handled(to="to: [{topic: t}, {topic: t}]"), "agents.a.to[1]: is never reached: t takes everything"),
     (
         grouped("let: {total: message.offset}", "key: customer", "repartition: by-customer"),
         "agents.a.let.total: asks for message.offset, but is computed of the record that repartition wrote anew; ",

@@ -1,0 +1,103 @@
+"""What a handler sends without a topic: the outputs of the agent that take it, and how each one is written."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from threading import Lock
+from typing import Any, NamedTuple
+
+from sluicegate.schemas import json
+from sluicegate.streams import formats
+from sluicegate.streams.agent import Agent
+from sluicegate.streams.aggregation.clauses import ClauseFailed
+from sluicegate.streams.aggregation.results import ResultFields, Route, of_result, route, selected, taking
+
+Encode = Callable[[Any], bytes]
+
+
+class NotSent(Exception):
+    """An expression under `to` has no answer for what the handler sent (`clause`), or no route takes it. Another call
+    would send the same, so the call is not repeated."""
+
+    def __init__(self, reason: str, error: str, clause: str = "") -> None:
+        super().__init__(error)
+        self.reason, self.clause = reason, clause
+
+
+class RoutedOutput(NamedTuple):
+    """A message to send: the index in `Agent.outputs` (-1: another topic), the topic, the value, and what encodes a
+    value that is not bytes."""
+
+    number: int
+    topic: str
+    value: Any
+    encode: Encode
+
+
+class HandlerOutputs:
+    """The outputs of an agent with a handler. `whole` is the one output of an agent that chooses nothing. Any thread
+    may call."""
+
+    def __init__(self, agent: Agent) -> None:
+        """Raises ConfigurationError, and ValueError for an output without a schema."""
+        outputs = agent.outputs if agent.handler is not None else ()
+        self._topics = [output.topic for output in outputs]
+        self._encode = [formats.writes(replace(agent, to=output)).encode for output in outputs]
+        self._routes = [route(output, of_result) for output in outputs] if agent.chooses else None
+        self._drops = agent.unrouted == "drop"
+        self._one_at_a_time = Lock()  # an expression may be used by one thread at a time
+        self.outcomes: Counter[tuple[str, str]] = Counter()
+        self.whole = None if self._routes is not None or not self._topics else (self._topics[0], self._encode[0])
+
+    @property
+    def topics(self) -> Sequence[str]:
+        return self._topics
+
+    def named(self, topic: str, value: Any) -> RoutedOutput:
+        """The message for a topic that the handler names. No clause is asked."""
+        if topic not in self._topics:
+            return RoutedOutput(-1, topic, value, json.encode)
+        number = self._topics.index(topic)
+        return RoutedOutput(number, topic, value, self._encode[number])
+
+    def of(self, value: Any) -> list[RoutedOutput]:
+        """One for each route that takes the value; none if it is dropped. Raises NotSent, and TypeError for a value
+        that `select` cannot take."""
+        if self._routes is None:
+            return [RoutedOutput(0, self._topics[0], value, self._encode[0])]
+        fields = _fields(value)
+        with self._one_at_a_time:
+            try:
+                outputs = [
+                    RoutedOutput(number, self._topics[number], _content(each, value, fields), self._encode[number])
+                    for number, each in taking(self._routes, fields, self.outcomes)
+                ]
+            except ClauseFailed as failed:
+                self.outcomes[failed.clause, "failed"] += 1
+                raise NotSent("expression-failed", str(failed), failed.clause) from failed
+        if not outputs and not self._drops:
+            raise NotSent("unrouted", "no route of `to` takes what the handler sent")
+        return outputs
+
+    def counted(self, outcomes: Counter[tuple[str, str]]) -> None:
+        """Add the answers since the last call to these."""
+        with self._one_at_a_time:
+            outcomes.update(self.outcomes)
+            self.outcomes.clear()
+
+
+def _fields(value: Any) -> ResultFields:
+    """What expressions see: the fields of the value as JSON has them. None, bytes and what is no object have none."""
+    if value is None or isinstance(value, bytes):
+        return {}
+    content = json.decode_any(json.encode(value))
+    return content if isinstance(content, dict) else {}
+
+
+def _content(route: Route, value: Any, fields: ResultFields) -> Any:
+    """None, for a tombstone, stays None."""
+    if value is None or not route.select:
+        return value
+    if isinstance(value, bytes):
+        raise TypeError("send() of bytes: `select` under `to` makes a new value of fields, and bytes have none")
+    return selected(route, fields)
