@@ -17,6 +17,8 @@ from sluicegate.streams.keys import DUPLICATES, END, INPUT, OUTPUT, REVISION, TA
 Scalar = str | int | float | bool | None
 CORRELATION: Literal["correlation"] = "correlation"
 """The kind of the window of a correlation."""
+OVERLAPPING: Literal["overlapping"] = "overlapping"
+"""The kind of hopping windows that are kept one by one."""
 AMEND: Literal["amend"] = "amend"
 """The `late` of a window whose results are revised."""
 
@@ -67,6 +69,8 @@ class Window:
 
     `origins` are the agents that re-key for the windows, and the topics that they read, as AGENT/TOPIC.
 
+    Hopping windows are kept in panes, the parts that they have in common, or with the kind `overlapping` one by one.
+
     The window of a correlation is the time within which its legs must come: `size` since the leg that
     `Correlation.since` names.
     """
@@ -81,10 +85,20 @@ class Window:
     late: Literal["dead-letter", "skip", "new", "amend"] = "dead-letter"
     max_ahead: float = 3600.0
     origins: tuple[str, ...] = ()
-    kind: Literal["tumbling", "hopping", "session", "correlation"] = "tumbling"
+    kind: Literal["tumbling", "hopping", "overlapping", "session", "correlation"] = "tumbling"
     every: float = 0.0
     gather: float = 0.0
     keep: float = 0.0
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether a record is in several windows."""
+        return self.kind in ("hopping", OVERLAPPING)
+
+    @property
+    def word(self) -> str:
+        """The key of the file with the size."""
+        return "hopping" if self.overlaps else self.kind
 
 
 @dataclass(frozen=True, slots=True)

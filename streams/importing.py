@@ -147,3 +147,11 @@ def _place(name: str) -> str:
     if folders:
         return os.path.abspath(folders[0])
     return os.path.abspath(spec.origin) if spec.has_location and spec.origin else "Python itself"
+
+
+def imported(path: str) -> Callable[..., Any]:
+    """Import the function at `module:function`. Raises ConfigurationError."""
+    found = loaded(path)
+    if not callable(found):
+        raise ConfigurationError(f"{path}: is not a function")
+    return found  # type: ignore[no-any-return]

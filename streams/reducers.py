@@ -13,8 +13,11 @@ from typing import Any, Literal, NamedTuple, Protocol
 import msgspec
 
 from sluicegate.schemas.codecs import base64_text
-from sluicegate.schemas.json import encode, same
+from sluicegate.schemas.json import document, encode, same
 from sluicegate.streams.agent import Reducer
+from sluicegate.streams.causes import Cause, cause
+from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.importing import imported, waits, yields
 
 StateSlots = list[Any]
 Getter = Callable[[Any], Any]
@@ -39,14 +42,16 @@ class Place(NamedTuple):
     """Where a group keeps the part of a reducer: in `size` slots of its state from `at` on, or in the bag with this
     index. Without `own` it keeps nothing, or an earlier reducer keeps it there.
 
-    `records` and `newest` are the slots of the number of records and of the offset of the newest one. With `lenient`
-    (on_missing: ignore) a field may be missing. With `merged` groups become one, in any order of their records."""
+    `in_bag`: it is in the bag. `records` and `newest` are the slots of the number of records and of the offset of the
+    newest one. With `lenient` (on_missing: ignore) a field may be missing. With `merged` groups become one, in any
+    order of their records."""
 
     reducer: Reducer
     own: bool
     at: int
     size: int
     bag: int
+    in_bag: bool
     records: int
     newest: int
     lenient: bool
@@ -84,9 +89,9 @@ class ReducerKind(NamedTuple):
     with the field or function as {}, and `alone` the same without one, if the reducer can be without.
 
     `result` is the type of the result: an integer, a double, the number type of the field, its type, a list of it, or
-    any. `until` names the expressions that may ask for the value of an open group. `total`: a result that is
-    `unwritable` is an error. `keeps_values`: a group holds values of records as they are. `others` are words of other
-    products for it."""
+    any. `apart` is the bag of groups that are merged, in place of slots that cannot be. `until` names the expressions
+    that may ask for the value of an open group. `total`: a result that is `unwritable` is an error. `keeps_values`: a
+    group holds values of records as they are. `others` are words of other products for it."""
 
     name: str
     meaning: str
@@ -96,6 +101,7 @@ class ReducerKind(NamedTuple):
     takes: Literal["nothing", "number", "field", "function"] = "field"
     slots: Accumulator | None = None
     bag: Callable[[Reducer, Getter, Shown, Kept], Bag] | None = None
+    apart: Callable[[Reducer, Getter, Shown, Kept], Bag] | None = None
     alone: str = ""
     until: Literal["groups", "legs", ""] = ""
     total: bool = False
@@ -317,10 +323,51 @@ def _list(place: Place, shown: Shown) -> ReadReducer:
 # -- the user's function -----------------------------------------------------------------------------------------------
 
 
-def _decoded(place: Place, shown: Shown) -> ReadReducer:
-    """The accumulator is kept encoded, so that calls cannot share it or change it halfway."""
-    slot = place.at
-    return lambda state, bags: msgspec.msgpack.decode(state[slot])
+class ReducerFailed(Exception):
+    """The user's function of a reducer raised an error at a group that is complete. The text quotes no payload."""
+
+    def __init__(self, name: str, raised: Cause) -> None:
+        super().__init__(f"the reducer {name} raised {raised.text}")
+        self.where = raised.where
+
+
+def of_reduce(path: str) -> Callable[[Any, Any], Any]:
+    """The function of a `reduce`. Raises ConfigurationError for one whose call gives no accumulator."""
+    function = imported(path)
+    if yields(function) or waits(function):
+        kind = "a generator" if yields(function) else "async"
+        raise ConfigurationError(
+            f"{path}: is {kind}, so a call gives no accumulator; write a plain function: return it"
+        )
+    return function
+
+
+def _reduced(place: Place, shown: Shown) -> ReadReducer:
+    """The accumulator is kept encoded, so that calls cannot share it or change it halfway. Groups that are merged keep
+    their messages, which are reduced for the result. Then it raises ReducerFailed."""
+    slot, index, name = place.at, place.bag, place.reducer.name
+    if not place.in_bag:
+        return lambda state, bags: msgspec.msgpack.decode(state[slot])
+    function, message = of_reduce(str(place.reducer.function)), _message_of(shown)
+
+    def read(state: StateSlots, bags: list[Any]) -> Any:
+        value: Any = None
+        for item in bags[index]:
+            read = message(item)
+            try:
+                value = msgspec.msgpack.decode(msgspec.msgpack.encode(function(value, read)))
+            except Exception as error:
+                raise ReducerFailed(name, cause(error)) from error
+        return value
+
+    return read
+
+
+def _message_of(shown: Shown) -> Callable[[bytes], Any]:
+    """The function that makes a message of an item: JSON values, or bytes of a format without fields."""
+    if shown is base64_text:
+        return lambda item: item
+    return document if shown is msgspec.Raw else shown
 
 
 _number = partial(ReducerKind, takes="number", slots=NUMBERS, until="groups")
@@ -363,13 +410,31 @@ ENTRIES = (
         keeps_values=True,
         others=("list", "array_agg"),
     ),
-    ReducerKind("reduce", _REDUCE, "computed by {}", "any", _decoded, takes="function", slots=_FOLD, others=("fold",)),
+    ReducerKind(
+        "reduce",
+        _REDUCE,
+        "computed by {}",
+        "any",
+        _reduced,
+        takes="function",
+        slots=_FOLD,
+        apart=_collect,
+        others=("fold",),
+    ),
 )
 REDUCERS = {entry.name: entry for entry in ENTRIES}
 
 
 def kind_of(reducer: Reducer) -> ReducerKind:
     return REDUCERS[reducer.kind]
+
+
+def parts_of(reducer: Reducer, merged: bool) -> ReducerKind:
+    """The reducer with what it keeps of a group: `slots` or `bag`, which can be merged if groups are."""
+    kind = kind_of(reducer)
+    if merged and kind.slots is not None and kind.slots.merge is None:
+        return kind._replace(slots=None, bag=kind.apart)
+    return kind
 
 
 def keeps_messages(reducer: ComputedField) -> bool:

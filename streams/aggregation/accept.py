@@ -241,7 +241,8 @@ def addition(
     if rule.ending is None:
         return with_it, rule.until is not None and rule.until(read)
     try:
-        return with_it, rule.ending.holds(record, with_it, with_items(bags, items))
+        whole, held = groups.whole(with_it, bags)
+        return with_it, rule.ending.holds(record, whole, with_items(held, items))
     except Exception as error:
         raise NotAdded(partial(refuse, groups, record, error)) from error
 

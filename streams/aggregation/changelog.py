@@ -25,11 +25,10 @@ from sluicegate.streams.aggregation.entry import (
     unpacked,
 )
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.layout import BYTES, COLUMNS, COUNT, FIRST, GroupState
+from sluicegate.streams.aggregation.layout import BYTES, COLUMNS, COUNT, FIRST, GroupState, merges
 from sluicegate.streams.aggregation.reducers import places
 from sluicegate.streams.aggregation.seen import KnownIds, weight
 from sluicegate.streams.errors import ChangelogIncomplete
-from sluicegate.streams.reducers import keeps_messages
 
 ENTRY_LIMIT = 4 * 1024 * 1024
 SLICE = 64 * 1024  # minimum bytes of old state in each commit of a cycle
@@ -344,7 +343,9 @@ def _settle(groups: Groups) -> None:
         )
     groups.states = dict(sorted(groups.states.items(), key=lambda item: item[1][FIRST]))
     groups.bytes = sum(state[BYTES] for state in groups.states.values())
-    everything = [each.bag for each in places(groups.rule.aggregation.compute, False) if keeps_messages(each.reducer)]
+    rule = groups.rule.aggregation
+    kept = [each for each in places(rule.compute, False, merges(rule)) if each.in_bag]
+    everything = [each.bag for each in kept if each.reducer.field is None]
     for key, state in groups.states.items():
         for index in everything:
             if len(groups.bags[key][index]) != state[COUNT]:

@@ -7,10 +7,9 @@ A field can be added if it is computed from what the groups hold: a count, or an
 from typing import Any
 
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.layout import BYTES, COLUMNS, MERGED, Bags, GroupState
+from sluicegate.streams.aggregation.layout import BYTES, COLUMNS, Bags, GroupState, merges
 from sluicegate.streams.aggregation.reducers import kept_as, places
 from sluicegate.streams.errors import ConfigurationError
-from sluicegate.streams.reducers import kind_of
 
 
 class Conversion:
@@ -20,8 +19,7 @@ class Conversion:
     def __init__(self, old: Groups, new: Groups) -> None:
         self._old, self._new = old, new
         before, after = old.rule.aggregation, new.rule.aggregation
-        merged = before.window is not None and before.window.kind in MERGED
-        own = [each for each in places(before.compute, before.on_missing == "ignore", merged) if each.own]
+        own = [each for each in places(before.compute, before.on_missing == "ignore", merges(before)) if each.own]
         self._end = COLUMNS + sum(each.size for each in own)  # what windows keep beside the reducers follows
         by_name = {kept_as(each.reducer): each for each in own}
         try:
@@ -29,7 +27,7 @@ class Conversion:
         except LookupError as missing:
             raise ConfigurationError(f"the open groups cannot be converted: they do not hold {missing}") from missing
         self._slots = [slot for each in wanted for slot in each.slots]
-        self._bags = [each.bag for each in wanted if kind_of(each.reducer).bag is not None]
+        self._bags = [each.bag for each in wanted if each.in_bag]
 
     def move(self, key: bytes) -> int:
         """Take the group out of the old ones and put it into the new ones. Returns its size in bytes."""

@@ -27,7 +27,7 @@ from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.causes import cause
 from sluicegate.streams.contracts.record import Record, headers
 from sluicegate.streams.errors import BufferFull, SluicegateError
-from sluicegate.streams.reducers import BEYOND
+from sluicegate.streams.reducers import BEYOND, ReducerFailed
 
 LONGEST_KEY = 256 * 1024  # bytes; it stands twice in a result
 LONGEST_TRACE = 256  # bytes; the standard's has 55
@@ -178,12 +178,15 @@ class Groups:
         self, key: bytes, state: GroupState, bags: Bags, reason: str, now: float, send: Callable[[Fire], object]
     ) -> None:
         """Compute the result and send it. A group that is given up becomes a dead letter with the fields that can be
-        computed. Raises GroupFault."""
+        computed, and so does one at which a reducer of the user's fails. Raises GroupFault."""
         try:
             if self.faults and self.faults.gives_up(group := self.fired(key, state, reason, now, {})):
                 self.events.append(self.faults.letter(replace(group, values=self.rule.computable(state, bags))))
                 return
             send(self.fired(key, state, reason, now, self.rule.values(state, bags)))
+        except ReducerFailed as error:
+            group = self.fired(key, state, reason, now, self.rule.computable(state, bags))
+            self.events.append(Unhandled(group, str(error), 1, "reducer", error.where, stage="aggregate"))
         except SluicegateError:
             raise
         except Exception as error:
@@ -249,6 +252,10 @@ class Groups:
             self.refuse(record, "key", "no-key", "the record has no key; give it one, or name a field with key:")
         else:
             self.refuse(record, "key", "too-large", f"the key has {len(key)} bytes, more than {longest}")
+
+    def whole(self, state: GroupState, bags: Bags) -> tuple[GroupState, Bags]:
+        """What an `until` expression sees of the group of this state: also the groups that become one with it."""
+        return state, bags
 
     def complete(self, key: bytes, state: GroupState, read: Any, now: float) -> None:
         """The group ends with this record: by its count, its `until`, or by a limit."""

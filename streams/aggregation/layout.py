@@ -6,6 +6,8 @@ beside the state, so that a changelog entry holds only new items.
 
 from typing import Any
 
+from sluicegate.streams.agent import Aggregation
+
 GroupState = list[Any]
 Bags = list[Any]
 
@@ -17,7 +19,12 @@ SEEN = 4  # owner's time of the newest record, kept only for timeouts since the 
 TRACE = 5  # traceparent of the first record, or None
 BYTES = 6  # bytes in the bags
 COLUMNS = 7
-SLOTS = {"tumbling": 0, "hopping": 1, "session": 2, "correlation": 2}
+SLOTS = {"tumbling": 0, "hopping": 1, "overlapping": 0, "session": 2, "correlation": 2}
 """How many slots each kind of windows keeps behind the slots of the reducers."""
 MERGED = ("hopping", "session")
 """The kinds of windows whose groups are merged (merging.py)."""
+
+
+def merges(aggregation: Aggregation) -> bool:
+    """Whether groups of this rule are merged."""
+    return aggregation.window is not None and aggregation.window.kind in MERGED

@@ -5,12 +5,16 @@ from collections.abc import Sequence
 from sluicegate.streams.agent import Reducer
 from sluicegate.streams.aggregation.layout import COUNT, FIRST, LAST, OPENED, SEEN, GroupState
 from sluicegate.streams.aggregation.reducers import places
-from sluicegate.streams.reducers import Merge, kind_of, of_both
+from sluicegate.streams.reducers import Merge, of_both, parts_of
 
 
 def merging(compute: Sequence[Reducer], lenient: bool) -> Merge:
     """The function that merges states of these reducers (`plan` with `merged`). It leaves the bags to the caller."""
-    own = [(place, kind_of(place.reducer).slots) for place in places(compute, lenient, merged=True) if place.own]
+    own = [
+        (place, parts_of(place.reducer, merged=True).slots)
+        for place in places(compute, lenient, merged=True)
+        if place.own
+    ]
     merges = [slots.merge(place) for place, slots in own if slots is not None and slots.merge is not None]
 
     def merge(state: GroupState, other: GroupState) -> None:

@@ -11,9 +11,19 @@ import msgspec
 
 from sluicegate.streams.agent import Reducer
 from sluicegate.streams.aggregation.layout import COLUMNS, COUNT, LAST, Bags, GroupState
-from sluicegate.streams.errors import ConfigurationError
-from sluicegate.streams.importing import loaded, waits, yields
-from sluicegate.streams.reducers import NUMBERS, Add, Bag, Getter, Kept, Place, ReadReducer, Shown, kind_of
+from sluicegate.streams.reducers import (
+    NUMBERS,
+    Add,
+    Bag,
+    Getter,
+    Kept,
+    Place,
+    ReadReducer,
+    Shown,
+    kind_of,
+    of_reduce,
+    parts_of,
+)
 
 _pack = msgspec.msgpack.encode
 _unpack = msgspec.msgpack.decode
@@ -63,7 +73,7 @@ def plan(
     reads: dict[str, ReadReducer] = {}
     for place in places(compute, lenient, merged):
         reducer = place.reducer
-        kind, get = kind_of(reducer), getters.get(reducer.field or "", _nothing)
+        kind, get = parts_of(reducer, merged), getters.get(reducer.field or "", _nothing)
         reads[reducer.name] = kind.read(place, shown)
         if place.own and kind.slots is not None:
             blank += kind.slots.blank(place)
@@ -85,12 +95,12 @@ def places(compute: Sequence[Reducer], lenient: bool, merged: bool = False) -> l
     made: list[Place] = []
     end, bags, shared = COLUMNS, 0, dict[object, Place]()
     for reducer in sorted(compute, key=lambda r: r.name):  # the order of the file may change under open groups
-        kind, name = kind_of(reducer), kept_as(reducer)
+        kind, name = parts_of(reducer, merged), kept_as(reducer)
         if name in shared:
             made.append(shared[name]._replace(reducer=reducer, own=False))
             continue
         keeps = kind.slots is not None or kind.bag is not None
-        place = Place(reducer, keeps, end, 0, bags, COUNT, LAST, lenient, merged)
+        place = Place(reducer, keeps, end, 0, bags, kind.bag is not None, COUNT, LAST, lenient, merged)
         if kind.slots is not None:
             place = place._replace(size=len(kind.slots.blank(place)))
             shared |= {name: place} if kind.slots.name else {}
@@ -124,32 +134,6 @@ def together(adders: Sequence[Add]) -> Add | None:
             add(state, record)
 
     return each
-
-
-def _in_order_of_the_file(
-    compute: Sequence[Reducer], reads: list[tuple[str, ReadReducer]]
-) -> tuple[tuple[str, ReadReducer], ...]:
-    order = {reducer.name: i for i, reducer in enumerate(compute)}
-    return tuple(sorted(reads, key=lambda read: order[read[0]]))
-
-
-def imported(path: str) -> Callable[..., Any]:
-    """Import the function at `module:function`. Raises ConfigurationError."""
-    found = loaded(path)
-    if not callable(found):
-        raise ConfigurationError(f"{path}: is not a function")
-    return found  # type: ignore[no-any-return]
-
-
-def of_reduce(path: str) -> Callable[[Any, Any], Any]:
-    """The function of a `reduce`. Raises ConfigurationError for one whose call gives no accumulator."""
-    function = imported(path)
-    if yields(function) or waits(function):
-        kind = "a generator" if yields(function) else "async"
-        raise ConfigurationError(
-            f"{path}: is {kind}, so a call gives no accumulator; write a plain function: return it"
-        )
-    return function
 
 
 def apply(fold: Fold, state: GroupState, message: Any) -> bytes:

@@ -22,7 +22,7 @@ from sluicegate.streams.agent import AMEND, CORRELATION, Agent, Aggregation, Let
 from sluicegate.streams.aggregation.clauses import Lets, Where, computed, needed
 from sluicegate.streams.aggregation.completion import Completion, completion
 from sluicegate.streams.aggregation.ending import Ending
-from sluicegate.streams.aggregation.layout import MERGED, SLOTS, Bags, GroupState
+from sluicegate.streams.aggregation.layout import SLOTS, Bags, GroupState, merges
 from sluicegate.streams.aggregation.reducers import Plan, places, plan, together
 from sluicegate.streams.aggregation.results import results
 from sluicegate.streams.contracts.record import Record
@@ -90,8 +90,8 @@ class Rule:
         self._parse = _checked(want.decode, document) if _reads_whole(agent) else bounded(want.decode)
         getters = {field.path: get for field, get in zip(fields, want.getters, strict=True)}
         window, until = aggregation.window, aggregation.until
-        merged = window is not None and window.kind in MERGED
-        made: Plan = plan(aggregation.compute, getters, lenient, codec.shown, _kept(codec, want), merged=merged)
+        kept = _kept(codec, want)
+        made: Plan = plan(aggregation.compute, getters, lenient, codec.shown, kept, merges(aggregation))
         self.plan = made if window is None else made._replace(blank=(*made.blank, *[0] * SLOTS[window.kind]))
         if self.plan.inline and want.attributes[0] != "f0":
             self.plan = self.plan._replace(inline=0, also=together(self.plan.adders))
@@ -125,8 +125,9 @@ class Rule:
         return {name: read(state, bags) for name, read in self.plan.reads}
 
     def shown(self, state: GroupState, bags: Bags) -> dict[str, Any]:
-        """As `values`, for people: None for a number that no result can hold."""
-        return {name: None if unwritable(value) else value for name, value in self.values(state, bags).items()}
+        """As `values`, for people: None for a number that no result can hold, and for what raises an error."""
+        values = dict.fromkeys(name for name, _ in self.plan.reads) | self.computable(state, bags)
+        return {name: None if unwritable(value) else value for name, value in values.items()}
 
     def computable(self, state: GroupState, bags: Bags) -> dict[str, Any]:
         """As `values`, without the fields that raise an error."""
@@ -174,7 +175,7 @@ def _shape(window: Window) -> dict[str, object]:
     shape: dict[str, object] = {"size": window.size, "offset": window.offset}
     shape |= {"time": window.time, "unit": window.unit}
     shape |= {} if window.kind == "tumbling" else {"kind": window.kind}
-    return {**shape, "every": window.every} if window.kind == "hopping" else shape
+    return {**shape, "every": window.every} if window.overlaps else shape
 
 
 def _window(known: Window | None, shape: Mapping[str, Any] | None) -> Window | None:

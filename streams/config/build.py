@@ -154,7 +154,7 @@ def _aggregation(key: str | None, rule: Aggregate) -> run.Aggregation:
         compute=tuple(_reducer(name, reducer) for name, reducer in rule.compute.items()),
         max_items=rule.max_items or max(DEFAULT_MAX_ITEMS, rule.count or 0),
         **entries.values(run.GroupSettings, rule) | {"on_full": late.on_full(rule)},
-        window=windows.built(rule.window) if rule.window else None,
+        window=windows.built(rule),
     )
 
 

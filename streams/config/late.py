@@ -110,8 +110,8 @@ def findings(agent: "AgentModel", rule: "Aggregate", path: Path) -> Iterator[Fil
     revised = amends(window.late)
     if window.late.every is not None and not revised:
         yield FileFinding((*at, EVERY), "does not go together with new", "leave it out", ((*at, EVERY), (*at, NEW)))
-    if window.kind == "hopping" or (revised and window.kind == "session"):
-        what = f"does not go together with {window.kind} windows yet"
+    if revised and window.kind == "session":
+        what = "does not go together with session windows yet"
         yield FileFinding(at, what, "write dead-letter or skip", (at, (*at[:-1], window.kind)))
     if revised:
         yield from _amended(agent, rule, path, (*at, AMEND))

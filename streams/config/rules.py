@@ -85,7 +85,7 @@ def _rule(agent: Agent) -> Iterator[FileFinding]:
 
 
 def _reducers(agent: Agent, path: tuple[str, ...]) -> Iterator[FileFinding]:
-    from sluicegate.streams.aggregation.reducers import of_reduce
+    from sluicegate.streams.reducers import of_reduce
 
     for reducer in agent.aggregation.compute if agent.aggregation else ():
         try:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from sluicegate.streams.agent import Window
+from sluicegate.streams.agent import OVERLAPPING, Window
 from sluicegate.streams.config import late
 from sluicegate.streams.config.described import described
 from sluicegate.streams.config.fields import (
@@ -25,6 +25,7 @@ from sluicegate.streams.units import spoken_duration
 
 if TYPE_CHECKING:
     from sluicegate.streams.config.models_agent import AgentModel
+    from sluicegate.streams.config.models_groups import Aggregate
 
 _CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
 Kind = Literal["tumbling", "hopping", "session"]
@@ -191,7 +192,10 @@ class WindowModel(BaseModel):
 WindowField = Annotated[WindowModel, unless_unknown(lambda: WindowModel(tumbling=60.0))]
 
 
-def built(window: WindowModel) -> Window:
+def built(rule: "Aggregate") -> Window | None:
+    window = rule.window
+    if window is None:
+        return None
     at_most = window.least + SLACK if window.at_most is None else window.at_most
     return Window(
         window.size,
@@ -202,10 +206,17 @@ def built(window: WindowModel) -> Window:
         or_none(window.idle),
         or_none(at_most),
         max_ahead=window.max_ahead,
-        kind=window.kind,
+        kind=OVERLAPPING if window.kind == "hopping" and not _in_panes(rule, window) else window.kind,
         every=window.every or 0.0,
         **late.built(window.late),
     )
+
+
+def _in_panes(rule: "Aggregate", window: WindowModel) -> bool:
+    """Whether hopping windows can be kept in panes: all of them end by their time alone, with one result, and a window
+    is the sum of its panes. In panes a record is added once, else once for each window."""
+    sums = all(not (slots := REDUCERS[each.kind].slots) or slots.merge is not None for each in rule.compute.values())
+    return sums and rule.count is None and rule.until is None and not isinstance(window.late, late.LateModel)
 
 
 def or_none(limit: float) -> float | None:
@@ -216,8 +227,8 @@ def or_none(limit: float) -> float | None:
 def written(window: Window) -> dict[str, Any]:
     """The keys of the file that say the same."""
     return {
-        window.kind: Native(window.size),
-        **({"every": Native(window.every)} if window.kind == "hopping" else {}),
+        window.word: Native(window.size),
+        **({"every": Native(window.every)} if window.overlaps else {}),
         **({} if window.kind == "session" else {"offset": Native(window.offset)}),
         "time": time_written(window),
         "grace": Native(window.grace),
@@ -252,20 +263,10 @@ def findings(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
     left_out = [
         ((*aggregate, "timeout"), rule.timeout is not None, "idle and at_most of the window take its place"),
         ((*aggregate, "on_timeout"), rule.on_timeout != "fire", "a window has no timeout"),
-        ((*aggregate, "on_missing"), rule.on_missing == "ignore", "a record without its fields cannot move time"),
         ((*aggregate, "compute", WINDOW), WINDOW in rule.compute, "the result of a window has a field of this name"),
         ((*path, "scope"), agent.scope == "shared", "windows need scope: partition"),
         ((*path, "on_change"), agent.on_change == "finish", "open windows cannot finish beside a changed rule yet"),
     ]
-    if window.kind != "tumbling":
-        folds = any((slots := REDUCERS[each.kind].slots) and slots.merge is None for each in rule.compute.values())
-        ends = "a session ends with its pause" if window.kind == "session" else "a hopping window ends with its time"
-        parts = "sessions" if window.kind == "session" else "parts of hopping windows"
-        left_out += [
-            ((*aggregate, "count"), rule.count is not None, f"{ends}, or at a limit"),
-            ((*aggregate, "until"), rule.until is not None, f"{ends}, or at a limit"),
-            ((*aggregate, "compute"), folds, f"{parts} are merged, and a reducer of yours cannot be merged yet"),
-        ]
     for place, wrong, why in left_out:
         if wrong:
             yield FileFinding(place, f"does not go together with a window: {why}", "leave one out", (place, at))

@@ -7,12 +7,11 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from sluicegate.streams.agent import Reducer
-from sluicegate.streams.aggregation.reducers import imported
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.handlers.types import converter, each
 from sluicegate.streams.handlers.values import Batch, Context, Message
 from sluicegate.streams.hints import did_you_mean
-from sluicegate.streams.importing import yields
+from sluicegate.streams.importing import imported, yields
 from sluicegate.streams.reducers import keeps_messages
 
 Call = Callable[[Any, Context], Any]

@@ -137,7 +137,7 @@ def _window(agent: Agent, headers: MessageHeaders) -> Closing | None:
     by, rests = headers.closed()
     following, watermark = (*rests, *(-1, 0)[len(rests) :])
     window = agent.aggregation.window if agent.aggregation is not None else None
-    shared = window is not None and window.kind == "hopping"
+    shared = window is not None and window.overlaps
     return Closing(start, end, by, watermark, headers.integer(REVISION), following, shared)
 
 

@@ -297,7 +297,7 @@ def _unfoldable(window: Window) -> str | None:
     """Why a rebuild cannot fold these windows. A correlation has words of its own."""
     if window.origins:
         return "its windows are over a repartitioned topic, which a rebuild cannot fold yet"
-    if window.kind == "hopping":
+    if window.overlaps:
         return "its groups are hopping windows, which a rebuild cannot fold yet"
     if window.late in ("new", "amend"):
         return f"late records make more results of a window (late: {window.late}), which a rebuild cannot fold yet"

@@ -182,7 +182,8 @@ def _policies(change: Change, old: AgentDocument, new: AgentDocument) -> Change:
     if change.path == "revision" and not (has_functions(old) or has_functions(new)):
         change = change._replace(policies=POLICIES)
     if _goes_by_log(old) or _goes_by_log(new):
-        return change._replace(policies=_of_windows(change))
+        moved = _hops(old) and _hops(new) and _in_panes(old) != _in_panes(new)
+        return change._replace(policies=_of_windows(change, moved))
     return change
 
 
@@ -191,10 +192,23 @@ def _goes_by_log(document: AgentDocument) -> bool:
     return "window" in document.get("aggregate", {}) or "correlate" in document
 
 
-def _of_windows(change: Change) -> tuple[str, ...]:
-    """Open windows and correlations go on only with the same contents. They cannot finish beside a changed rule, which
-    would need the same watermark, or the same remembered keys."""
-    goes_on = () if change.kind in (KEPT, COMPUTED) else (CONVERT,)
+def _hops(document: AgentDocument) -> bool:
+    return "hopping" in document.get("aggregate", {}).get("window", {})
+
+
+def _in_panes(document: AgentDocument) -> bool:
+    """Whether hopping windows are kept in panes: not if they end early, are revised or have functions
+    (windows/overlapping.py)."""
+    rule = document.get("aggregate", {})
+    ends = any(name in rule for name in ("count", "until")) or isinstance(rule.get("window", {}).get("late"), dict)
+    return not ends and not any(map(_has_function, _named(rule.get("compute")).values()))
+
+
+def _of_windows(change: Change, moved: bool) -> tuple[str, ...]:
+    """Open windows and correlations go on only with the same contents, and hopping windows only if they are kept in the
+    same way (`moved`: they are not). They cannot finish beside a changed rule, which would need the same watermark, or
+    the same remembered keys."""
+    goes_on = () if moved or change.kind in (KEPT, COMPUTED) else (CONVERT,)
     return tuple(each for each in change.policies if each in (*goes_on, *ENDS))
 
 

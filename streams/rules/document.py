@@ -90,7 +90,7 @@ def _aggregate(rule: Aggregation) -> AgentDocument:
 
 def _window(window: Window) -> AgentDocument:
     """`never` is written, because another time is the default."""
-    found: AgentDocument = {window.kind: _number(window.size)}
+    found: AgentDocument = {window.word: _number(window.size)}
     found |= {name: _number(each) for name in ("every", "offset", "grace") if (each := getattr(window, name))}
     if window.time is not None:
         found["time"] = {"field": window.time, "unit": window.unit}

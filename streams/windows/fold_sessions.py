@@ -28,7 +28,7 @@ def fold_sessions(windows: "SessionGroups", records: Sequence[Record], now: floa
     rule, event, gap = windows.rule, windows.event, windows.gap
     decode, key_of, largest = rule.decode, rule.key_of, rule.max_record_bytes
     adders, touched, states, open_of = rule.plan.adders, windows.touched, windows.states, windows.sessions.get
-    latest, limit = floor(min(LATEST, (now + windows.window.max_ahead) * 1000)), rule.completion.most
+    latest, limit, until = floor(min(LATEST, (now + windows.window.max_ahead) * 1000)), rule.completion.most, rule.until
     time_of, bound = time_function(windows), bound_of(windows, latest)
     for record in records:
         state = None
@@ -61,7 +61,7 @@ def fold_sessions(windows: "SessionGroups", records: Sequence[Record], now: floa
         for add in adders:
             add(state, read)
         touched[group] = state
-        if count >= limit:
+        if count >= limit or (until is not None and until(read)):
             bound = complete(windows, group, state, read, now, bound)
 
 

@@ -68,6 +68,7 @@ class WindowGroups(Groups):
         "window",
     )
     reason = WINDOW  # of the groups that time ends
+    overlaps = False  # whether a record may be in several groups
     folds_merged = True  # whether fold_merged knows these windows
 
     def __init__(self, rule: Rule, window: Window, notes: bool = False) -> None:
@@ -166,16 +167,16 @@ class WindowGroups(Groups):
     def _lead(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> None:
         """The record has a later time than all before. It moves the watermark and ends groups, unless it is refused."""
         before, ends = self.event.watermark, self.next_end() <= time
-        if ends and not expected(self, self.group_of(record, key, time), record, time, read, items, now):
+        if ends and not expected(self, self.groups_of(record, key, time), record, time, read, items, now):
             return
         self.event.read(time)
         self.close_passed(now)
         if not self.count(record, key, time, read, items, now) and not ends:
             self.event.watermark = before
 
-    def group_of(self, record: Record, key: bytes, time: int) -> bytes:
-        """The name of the group that takes a record whose time is not late; the group may not be open yet."""
-        return name(self.tumbling.start(time), key)
+    def groups_of(self, record: Record, key: bytes, time: int) -> tuple[bytes, ...]:
+        """The names of the groups that take a record whose time is not late; they may not be open yet."""
+        return (name(self.tumbling.start(time), key),)
 
     def leaves(self, group: bytes, state: GroupState) -> float:
         """The watermark from which on the group takes no room."""
@@ -371,7 +372,7 @@ class WindowGroups(Groups):
     def fired(self, key: bytes, state: GroupState, reason: str, now: float, values: dict[str, Any]) -> Fire:
         span, by = self.span(key, state), self._closing
         at = self.event.silent_at if by == "idle" else self._next_offset if by == AT_MOST else -1
-        window = Closing(span.start, span.end, by, self.event.watermark, self._revision, at)
+        window = Closing(span.start, span.end, by, self.event.watermark, self._revision, at, self.overlaps)
         self._sent += state[BYTES]
         return fired(key_of(key), state, reason, now, values, window)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from sluicegate.streams.agent import CORRELATION, Correlation
+from sluicegate.streams.agent import CORRELATION, OVERLAPPING, Correlation
 from sluicegate.streams.aggregation.accept import accept
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
@@ -15,12 +15,18 @@ from sluicegate.streams.windows.groups import WindowGroups
 from sluicegate.streams.windows.hopping import HoppingGroups
 from sluicegate.streams.windows.marks import stamp
 from sluicegate.streams.windows.origins import OriginGroups
+from sluicegate.streams.windows.overlapping import OverlappingGroups
 from sluicegate.streams.windows.sessions import SessionGroups
 from sluicegate.streams.windows.times import reader
 from sluicegate.streams.windows.tumbling import tumbling
 from sluicegate.streams.windows.tumbling_groups import TumblingGroups
 
-_KINDS = {"tumbling": TumblingGroups, "hopping": HoppingGroups, "session": SessionGroups}
+_KINDS = {
+    "tumbling": TumblingGroups,
+    "hopping": HoppingGroups,
+    OVERLAPPING: OverlappingGroups,
+    "session": SessionGroups,
+}
 
 
 def accept_into(groups: Groups, records: Sequence[Record], now: float) -> None:

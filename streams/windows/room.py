@@ -3,6 +3,7 @@
 A record that is refused moves no watermark. Groups that have ended cannot be opened again.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.streams.aggregation.accept import NotAdded, addition
@@ -14,23 +15,24 @@ if TYPE_CHECKING:
 
 
 def expected(
-    windows: "WindowGroups", group: bytes, record: Record, time: int, read: Any, items: list[Any], now: float
+    windows: "WindowGroups", names: Sequence[bytes], record: Record, time: int, read: Any, items: list[Any], now: float
 ) -> bool:
-    """Whether the group of this name will take the record, after the groups are gone that its time ends. Otherwise the
-    record is refused. Raises Halt."""
-    size = windows.growth(group, items)
-    if windows.outgrows(record, size) or not _has_room(windows, group, record, size, time, now):
+    """Whether all groups of these names will take the record, after the groups are gone that end with this watermark.
+    Otherwise the record is refused. Raises Halt."""
+    sizes = [windows.growth(group, items) for group in names]
+    if windows.outgrows(record, max(sizes)) or not _has_room(windows, names, sizes, record, time, now):
         return False
     rule = windows.rule
     if rule.ending is None and not rule.plan.folds:
         return True
-    state = _with_room(windows, group, size)
-    if state is None:
-        bags, tried = rule.plan.empty_bags(), _blank(windows, record, now)
-    else:
-        bags, tried = windows.bags.get(group, []), state.copy()
     try:
-        addition(windows, bags, tried, record, read, items)
+        for group, size in zip(names, sizes, strict=True):
+            state = _with_room(windows, group, size)
+            if state is None:
+                bags, tried = rule.plan.empty_bags(), _blank(windows, record, now)
+            else:
+                bags, tried = windows.bags.get(group, []), state.copy()
+            addition(windows, bags, tried, record, read, items)
     except NotAdded as refusal:
         refusal.refuse()
         return False
@@ -48,26 +50,29 @@ def _blank(windows: "WindowGroups", record: Record, now: float) -> GroupState:
     return [0, record.offset(), record.offset(), now, None, None, 0, *windows.rule.plan.blank]
 
 
-def _has_room(windows: "WindowGroups", group: bytes, record: Record, size: int, time: int, now: float) -> bool:
+def _has_room(
+    windows: "WindowGroups", names: Sequence[bytes], sizes: Sequence[int], record: Record, time: int, now: float
+) -> bool:
     """Raises Halt."""
-    aggregation, state = windows.rule.aggregation, windows.states.get(group)
+    aggregation, opened, larger = windows.rule.aggregation, 0, windows.bytes - windows.most_bytes
     if aggregation.on_full == "fire-oldest":
         return True
-    if group in windows.full:
-        return windows.relieve(record, now, f"max_items {aggregation.max_items}")
-    own = 0 if state is None else int(state[BYTES])
-    if own + size > aggregation.max_bytes and not windows.rule.parts:
-        return windows.relieve(record, now, f"max_bytes {aggregation.max_bytes}")
-    ended = own if own + size > aggregation.max_bytes else 0
-    elders = sum(len(each.states) for each in windows.elders)
-    more = len(windows.states) + elders + (state is None) - aggregation.max_groups
-    larger = windows.bytes + size - ended - windows.most_bytes
+    for group, size in zip(names, sizes, strict=True):
+        state = windows.states.get(group)
+        if group in windows.full:
+            return windows.relieve(record, now, f"max_items {aggregation.max_items}")
+        own = 0 if state is None else int(state[BYTES])
+        if own + size > aggregation.max_bytes and not windows.rule.parts:
+            return windows.relieve(record, now, f"max_bytes {aggregation.max_bytes}")
+        opened += state is None
+        larger += size - (own if own + size > aggregation.max_bytes else 0)
+    more = len(windows.states) + sum(len(each.states) for each in windows.elders) + opened - aggregation.max_groups
     for name, each in windows.states.items() if more > 0 or larger > 0 else ():
         if windows.leaves(name, each) <= time:
             more, larger = more - 1, larger - each[BYTES]
             if more <= 0 and larger <= 0:
                 break
-    if more > 0 and state is None:
+    if more > 0 and opened:
         return windows.relieve(record, now, f"max_groups {aggregation.max_groups}")
     if larger > 0:
         return windows.relieve(record, now, f"max_buffered_bytes {aggregation.max_buffered_bytes}")

@@ -25,9 +25,10 @@ class SessionGroups(LateGroups):
     """The open sessions of one partition. The name of a group is the offset of the record that opened it, and its key.
 
     Times are in milliseconds: `gap`, and `lasts`, from the last record to the close. `sessions` are the names of the
-    open sessions of each key, `_gathering` the names of the sessions of late records."""
+    open sessions of each key, `_gathering` the names of the sessions of late records. `_others` are the sessions that
+    the record joins to its own one."""
 
-    __slots__ = ("_ages", "_at", "_gathering", "_merge", "gap", "lasts", "sessions")
+    __slots__ = ("_ages", "_at", "_gathering", "_merge", "_others", "gap", "lasts", "sessions")
     folds_merged = False
 
     def __init__(self, rule: Rule, window: Window, notes: bool = False) -> None:
@@ -39,6 +40,7 @@ class SessionGroups(LateGroups):
         self._gathering: dict[bytes, list[bytes]] = {}
         self._ages: list[tuple[float, int, bytes]] = []  # a heap of (owner's time of a record, first offset, name)
         self._at = 0  # the time of the record that is being counted
+        self._others: list[bytes] = []
 
     def span(self, group: bytes, state: GroupState) -> Span:
         return Span(state[BEGIN], state[END] + self.gap, state[END] + self.lasts)
@@ -64,9 +66,9 @@ class SessionGroups(LateGroups):
             self._took_late(record, group, now)
         return counted
 
-    def group_of(self, record: Record, key: bytes, time: int) -> bytes:
+    def groups_of(self, record: Record, key: bytes, time: int) -> tuple[bytes, ...]:
         touched = self._touched(self.sessions, key, time)
-        return touched[0] if touched else name(record.offset(), key)
+        return (touched[0] if touched else name(record.offset(), key),)
 
     def _add(
         self, group: bytes, others: list[bytes], record: Record, time: int, read: Any, items: list[Any], now: float
@@ -77,12 +79,36 @@ class SessionGroups(LateGroups):
             return False
         before = state[BEGIN], state[END], state[SEEN]
         state[BEGIN], state[END], state[SEEN] = min(before[0], time), max(before[1], time), now
-        if not add_to(self, group, state, record, read, items, now):
-            state[BEGIN], state[END], state[SEEN] = before
-            return False
-        if others and self.states.get(group) is state:
-            self._join(group, state, others, now)
+        self._others = [each for each in others if each in self.states]  # a session may have made room for the record
+        try:
+            if not add_to(self, group, state, record, read, items, now):
+                state[BEGIN], state[END], state[SEEN] = before
+                return False
+            if self._others and self.states.get(group) is state:  # the record does not end the session
+                self._join(group, state, now)
+        finally:
+            self._others = []
         return True
+
+    def whole(self, state: GroupState, bags: Bags) -> tuple[GroupState, Bags]:
+        """As in Groups: with the sessions that the record joins."""
+        if not self._others:
+            return state, bags
+        joined, held = state.copy(), self.rule.plan.empty_bags()
+        for into, bag in zip(held, bags, strict=True):
+            into.update(bag) if type(into) is dict else into.extend(bag)
+        for each in self._others:
+            self._merge(joined, self.states[each])
+            for into, bag in zip(held, self.bags.get(each, ()), strict=False):
+                into.update(bag) if type(into) is dict else into.extend(bag)
+        return joined, held
+
+    def end(self, key: bytes, state: GroupState, until: bool, now: float) -> None:
+        """As in Groups. `until` ends the sessions that the record joins as one. A count or a limit that is reached
+        without them leaves them open."""
+        if until:
+            self._take_in(key, state)
+        super().end(key, state, until, now)
 
     def _fold(self, records: Sequence[Record], now: float) -> None:
         fold_sessions(self, records, now)
@@ -103,22 +129,25 @@ class SessionGroups(LateGroups):
                 found.append(group)
         return sorted(found, key=lambda group: states[group][FIRST]) if len(found) > 1 else found
 
-    def _join(self, group: bytes, state: GroupState, others: list[bytes], now: float) -> None:
-        """Make one session of them: the record that was just counted touches each."""
-        for each in others:
-            if each not in self.states:  # it made room for the record
-                continue
-            other, bags = self.drop(each)
-            self._merge(state, other)
-            state[BEGIN], state[END] = min(state[BEGIN], other[BEGIN]), max(state[END], other[END])
-            self._collect_all(group, state, bags)
+    def _join(self, group: bytes, state: GroupState, now: float) -> None:
+        """Make one session of those that the record touches. It may be complete then."""
+        self._take_in(group, state)
         heappush(self._order, (self.span(group, state).closes, state[FIRST], group))
         heappush(self._ages, (state[SEEN], state[FIRST], group))
         self.touched[group] = state
         if state[COUNT] >= self.rule.completion.most:
-            self.limit(group, now)
+            self.end(group, state, False, now)
         elif state[BYTES] > self.rule.aggregation.max_bytes:
             self.fire(group, "limit", now)
+
+    def _take_in(self, group: bytes, state: GroupState) -> None:
+        """The other sessions become part of this one."""
+        others, self._others = self._others, []
+        for each in others:
+            other, bags = self.drop(each)
+            self._merge(state, other)
+            state[BEGIN], state[END] = min(state[BEGIN], other[BEGIN]), max(state[END], other[END])
+            self._collect_all(group, state, bags)
 
     def _collect_all(self, group: bytes, state: GroupState, bags: Bags) -> None:
         """The items of another session follow the items of this one."""

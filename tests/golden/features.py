@@ -34,6 +34,7 @@ ALL = (
     "n: count, s: {sum: amount}, lo: {min: amount}, hi: {max: amount}, m: {mean: amount}, f: {first: id}, "
     "l: {last: id}, d: {distinct: id}, c: {collect: id}, whole: collect"
 )
+REDUCE = "f: {reduce: tests.pairs.functions:add}"
 TIMES = (*orders(1, 2, at=10), *orders(3, at=70), *orders(4, key="other", at=75))
 LATER = (*orders(5, at=80), *orders(6, at=200), *orders(7, key="other", at=400), 180.0)
 LEGS = (*orders(1, topic="orders"), *orders(2, topic="orders", key="x"), *orders(2, topic="payments", key="x"))
@@ -134,6 +135,26 @@ WINDOWS = {
     ),
     "bags in windows": Feature(windowed("tumbling: 60s", "c: {collect: id}, whole: collect"), TIMES, LATER),
     "bags in sessions": Feature(windowed("session: 30s", "c: {collect: id}, d: {distinct: id}"), TIMES, LATER),
+    "session with until": Feature(
+        agent("window: {session: 30s, time: {field: at, unit: s}}, until: group.s >= 5, compute: {s: {sum: amount}}"),
+        TIMES,
+        LATER,
+    ),
+    "hopping with count": Feature(
+        agent("window: {hopping: 60s, every: 20s, time: {field: at, unit: s}}, count: 2, compute: {c: {collect: id}}"),
+        TIMES,
+        LATER,
+    ),
+    "late records amend hopping windows": Feature(
+        windowed("hopping: 60s, every: 20s, late: {amend: 1h, every: 1s}"), TIMES, (*orders(8, at=20), 2.0, *LATER)
+    ),
+    "reduce in sessions": Feature(windowed("session: 30s", REDUCE), TIMES, LATER),
+    "reduce in hopping windows": Feature(windowed("hopping: 60s, every: 20s", REDUCE), TIMES, LATER),
+    "missing fields in windows": Feature(
+        agent("window: {tumbling: 60s, time: {field: at, unit: s}}, on_missing: ignore, compute: {m: {mean: amount}}"),
+        (*TIMES, ("in", "k", {"at": 76})),
+        (("in", "k", {"at": 77}), *LATER),
+    ),
     "distinct in hopping windows": Feature(windowed("hopping: 60s, every: 20s", "d: {distinct: id}"), TIMES, LATER),
     "dedupe in windows": Feature(
         windowed("tumbling: 60s") + "    dedupe: {id: id, horizon: 1h}\n", (*TIMES, *TIMES), (*TIMES, *LATER)

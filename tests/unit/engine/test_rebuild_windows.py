@@ -24,6 +24,8 @@ SESSION = replace(TUMBLING, size=3.0, kind="session")
 BY_EVENT: dict[str, dict[str, Any]] = {
     "tumbling": {"window": TUMBLING},
     "session": {"window": SESSION},
+    "session with count": {"window": SESSION, "count": 3},
+    "session with until": {"window": SESSION, "until": "group.total >= 20"},
     "count": {"window": TUMBLING, "count": 3},
     "until": {"window": TUMBLING, "until": "group.total >= 20"},
     "where": {"window": TUMBLING},

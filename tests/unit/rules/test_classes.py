@@ -466,3 +466,21 @@ def agent(tmp_path, text: str):
     found = loaded(tmp_path, file_of(text) + REGISTRY)
     assert found.problems == ()
     return found.app.agents[0]
+
+
+HOPPING = "from: t\naggregate: {{window: {{hopping: 10m, every: 5m{}}}{}}}\nto: {{topic: o}}"
+
+
+@pytest.mark.parametrize(
+    ("window", "rule", "policies"),
+    [
+        (", grace: 1m", "", ("convert", "flush", "drop")),
+        ("", ", count: 3", ("flush", "drop")),
+        ("", ", until: {field: a, equals: 1}", ("flush", "drop")),
+        (", late: {new: 1m}", "", ("flush", "drop")),
+    ],
+)
+def test_hopping_windows_go_on_only_if_they_are_kept_in_the_same_way(tmp_path, window, rule, policies):
+    before, after = (agent(tmp_path, HOPPING.format(*more)) for more in (("", ""), (window, rule)))
+    assert policies_of(changes(document(before), document(after))) == policies
+    assert (fingerprint(before) == fingerprint(after)) is ("convert" in policies)

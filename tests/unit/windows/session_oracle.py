@@ -1,6 +1,8 @@
 """What session windows must decide, record by record, in plain Python: lists and dictionaries, no engine code."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, NamedTuple
 
 from tests.unit.windows.oracle import Step
@@ -65,7 +67,9 @@ def values_of(amounts: list[int]) -> tuple[Any, ...]:
 
 @dataclass
 class SessionOracle:
-    """`gap` and `grace` in ms; `idle`, `at_most`, `ahead` in seconds; a session of `most` records ends.
+    """`gap` and `grace` in ms; `idle`, `at_most`, `ahead` in seconds; a session of `most` records ends, and so does one
+    of `complete` records. `until` is asked of each record: its amount, and the amounts of the sessions that it joins,
+    with its own.
 
     `reopened` tells whether a record that is not late touched a session that was closed already."""
 
@@ -75,6 +79,8 @@ class SessionOracle:
     at_most: float
     ahead: float
     most: int
+    complete: float = inf
+    until: Callable[[int, list[int]], bool] | None = None
     watermark: int = -1
     seen: float = 0.0
     results: list[SessionResult] = field(default_factory=list)
@@ -123,11 +129,17 @@ class SessionOracle:
         one, *others = touched
         one.records.append((offset, step.time, step.amount))
         one.seen = step.now
-        if len(one.records) < self.most:
+        amounts = [amount for each in touched for *_, amount in each.records]
+        ends = self.until is not None and self.until(step.amount, amounts)
+        if ends or len(one.records) < min(self.most, self.complete):
             for each in others:
                 one.records += each.records
                 self.open[step.key].remove(each)
-        if len(one.records) >= self.most:
+        if len(one.records) >= self.complete:
+            self.end(step.key, one, "count", "")
+        elif ends:
+            self.end(step.key, one, "until", "")
+        elif len(one.records) >= self.most:
             self.end(step.key, one, "limit", "")
 
     def look(self, now: float) -> None:

@@ -2,12 +2,16 @@
 records, and the same records are late: compared with a naive oracle over 1,000 random logs."""
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
+from math import inf
+from typing import Any, NamedTuple
 
 import pytest
 
-from sluicegate.streams.agent import Reducer, Window
+from sluicegate.streams.agent import Reducer, Until, Window
 from sluicegate.streams.aggregation.events import Fire
+from sluicegate.streams.windows.groups import WindowGroups
 from sluicegate.streams.windows.sessions import SessionGroups
 from tests.unit.windows.oracle import Step
 from tests.unit.windows.session_oracle import SessionOracle, SessionResult
@@ -20,6 +24,25 @@ COMPUTE = tuple(Reducer(kind, kind, None if kind == "count" else "amount") for k
 
 
 pytestmark = pytest.mark.usefixtures("small")
+
+
+class Ends(NamedTuple):
+    """What ends a session beside its pause: `rule` in the file's aggregation, `complete` and `until` of the oracle."""
+
+    rule: dict[str, Any]
+    complete: float = inf
+    until: Callable[[int, list[int]], bool] | None = None
+
+
+ENDS = (
+    Ends({}),
+    Ends({"count": 3}, 3),
+    Ends({"until": Until("amount", 2)}, until=lambda amount, amounts: amount == 2),
+    Ends({"until": "group.sum >= 6"}, until=lambda amount, amounts: sum(amounts) >= 6),
+    Ends({"until": "group.distinct > 2"}, until=lambda amount, amounts: len(set(amounts)) > 2),
+    Ends({"until": "group.count == 3 && amount > 0"}, until=lambda amount, amounts: len(amounts) == 3 and amount > 0),
+    Ends({"until": Until("amount", 2), "count": 4}, 4, lambda amount, amounts: amount == 2),
+)
 
 
 def told(fire: Fire) -> SessionResult:
@@ -44,19 +67,20 @@ def crowded(steps: list[Step], chance: random.Random) -> list[Step]:
     ]
 
 
-def expected(window: Window, steps: list[Step], most: int) -> SessionOracle:
+def expected(window: Window, steps: list[Step], most: int, ends: Ends = ENDS[0]) -> SessionOracle:
     assert window.idle is not None
     assert window.at_most is not None
     gap, grace = round(1000 * window.size), round(1000 * window.grace)
-    oracle = SessionOracle(gap, grace, window.idle, window.at_most, window.max_ahead, most)
+    oracle = SessionOracle(gap, grace, window.idle, window.at_most, window.max_ahead, most, ends.complete, ends.until)
     return judged(oracle, steps)
 
 
 def outcomes(seed: int) -> tuple[SessionOracle, Turned]:
     chance = random.Random(seed)
     window, steps, most = a_session(chance), crowded(a_log(chance), chance), chance.choice([4, 10_000, 10_000])
-    oracle = expected(window, steps, most)
-    return oracle, played(Turned(window, told, compute=COMPUTE, max_items=most), steps, chance)
+    ends = chance.choice(ENDS)
+    oracle = expected(window, steps, most, ends)
+    return oracle, played(Turned(window, told, compute=COMPUTE, max_items=most, **ends.rule), steps, chance)
 
 
 def differences(logs: int = LOGS) -> int:
@@ -78,7 +102,21 @@ def test_the_logs_have_every_kind_of_closing_and_of_refusal() -> None:
     for seed in range(100):
         oracle, _ = outcomes(seed)
         kinds |= {each.closed_by or each.reason for each in oracle.results} | {why for _, why in oracle.refused}
-    assert kinds == {"event", "idle", "at_most", "limit", "late", "time-ahead"}
+    assert kinds == {"event", "idle", "at_most", "limit", "late", "time-ahead", "count", "until"}
+
+
+def test_an_until_that_does_not_see_the_sessions_which_the_record_joins_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(SessionGroups, "whole", lambda self, state, bags: (state, bags))
+    assert differences()
+
+
+def test_a_session_that_ends_without_those_which_its_last_record_joins_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(SessionGroups, "end", WindowGroups.end)
+    assert differences()
 
 
 def test_a_merged_session_that_is_kept_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,57 @@
+"""Hopping windows that are kept one by one: a group for each window and key.
+
+Panes (hopping.py) cannot be ended apart, be revised, or keep what cannot be merged. So windows with `count`, `until`,
+`reduce` or further results for late records are groups themselves, and a record is added to each window that holds its
+time.
+"""
+
+from typing import Any
+
+from sluicegate.streams.agent import Window
+from sluicegate.streams.aggregation.accept import put
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.windows.room import expected
+from sluicegate.streams.windows.tumbling import Span, name
+from sluicegate.streams.windows.tumbling_groups import TumblingGroups
+
+
+class OverlappingGroups(TumblingGroups):
+    """The name of a group is the start of its window, and its key. A record counts in all of its windows that are not
+    over, or it is refused by all of them."""
+
+    __slots__ = ()
+    overlaps = True
+
+    def __init__(self, rule: Rule, window: Window, notes: bool = False) -> None:
+        super().__init__(rule, window, notes)
+        self.counts |= {"partly_late": 0}
+        self._folds = False
+
+    def groups_of(self, record: Record, key: bytes, time: int) -> tuple[bytes, ...]:
+        return tuple(name(start, key) for start in self._starts(time))
+
+    def _starts(self, time: int) -> range:
+        """The starts of the windows that hold this time."""
+        last, kind = self.tumbling.start(time), self.tumbling
+        return range(last - kind.size + kind.every, last + 1, kind.every)
+
+    def count(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> bool:
+        starts, watermark, closes = self._starts(time), self.event.watermark, self.tumbling.closes
+        taken = [start for start in starts if closes(start) + self.after.keep > watermark]
+        if not taken:
+            last = starts[-1]
+            self._late(record, Span(last, last + self.tumbling.size, closes(last)))
+            return True
+        names = tuple(name(start, key) for start in taken)
+        if not expected(self, names, record, watermark, read, items, now):
+            return False
+        self.counts["partly_late"] += len(taken) < len(starts)
+        late = self.counts["late"]
+        for start, group in zip(taken, names, strict=True):
+            if closes(start) > watermark and group not in self.closed:
+                put(self, group, record, read, items, now)
+            else:
+                self._put_late(record, group, closes(start), read, items, now)
+        self.counts["late"] = late + (self.counts["late"] > late)  # it is one record
+        return True
