@@ -196,9 +196,9 @@ def _of_agent(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
     refusals = [
         ("scope", agent.scope == "shared", "needs scope partition: a batch is no part of one owner's transaction"),
         (
-            "session",
-            agent.handler is not None and not agent.session,
-            "needs session: true: the rows are read in the transaction that the handler shares",
+            "concurrency",
+            agent.concurrency > 0,
+            "needs concurrency 0: the rows are read in the transaction of the commit, and such calls run outside",
         ),
         (
             "format",
@@ -210,8 +210,7 @@ def _of_agent(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
     for key, wrong, what in refusals:
         if wrong:
             needs = (path, (*whole, key), (*whole, "handler"), (*whole, "aggregate"))
-            hint = "add it, or leave lookup out" if key == "session" else f"leave out lookup, or change {key}"
-            yield FileFinding(path, what, hint, needs)
+            yield FileFinding(path, what, f"leave out lookup, or change {key}", needs)
     for at, to in agent.outputs.items():
         if to.format == "avro":
             form = (*whole, *at, "format")

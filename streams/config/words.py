@@ -161,7 +161,7 @@ def _handled(agent: Agent, handler: Handler) -> list[str]:
     what = "each message" if agent.aggregation is None else "each completed group"
     inside = (
         "in the transaction of the store, with the offset"
-        if handler.session
+        if handler.session or agent.lookups
         else "before the commit, again after a crash"
     )
     if handler.concurrency:

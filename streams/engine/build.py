@@ -164,10 +164,8 @@ def _processor(
     handler = agent.handler
     if handler is None:
         return Aggregating(), None
-    if agent.lookups and not handler.session:
-        raise ConfigurationError(f"agent {agent.name}: a lookup of a handler needs session: true")
-    if handler.session and handler.concurrency:
-        raise ConfigurationError(f"agent {agent.name}: a session needs concurrency 0")
+    if (handler.session or agent.lookups) and handler.concurrency:
+        raise ConfigurationError(f"agent {agent.name}: a session or a lookup needs concurrency 0")
     pool = parts.pool(handler.concurrency) if handler.concurrency else InlinePool(1)
     policy = Policy(handler, parts.random, parts.clock.monotonic)
     if agent.lookups:

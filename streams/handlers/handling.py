@@ -77,7 +77,8 @@ class Handling(RecordProcessor):
         policy: Policy,
         pool: Pool,
     ) -> None:
-        self.session, self._outputs, self._policy = handler.session, outputs, policy
+        self.session = self._gives = handler.session
+        self._outputs, self._policy = outputs, policy
         self.parks = not handler.concurrency
         self.batches = agent.aggregation is not None
         # A commit may take some of the messages and leave the others, unless it also writes state of all messages read.
@@ -138,7 +139,8 @@ class Handling(RecordProcessor):
         failures = self._failures.setdefault(place, Failures())
         identity: Callable[[Message | Fire], str] = lambda item: identify(number_of(item))  # noqa: E731
         attempt: Callable[[Message | Fire], int] = lambda item: failures.attempt(identity(item))  # noqa: E731
-        calls = CommitCalls(session, self._outputs, identity, attempt, self._bound, {}, rows_of=self.rows_of)
+        shared = session, self._outputs, identity, attempt, self._bound
+        calls = CommitCalls(*shared, {}, rows_of=self.rows_of, gives=self._gives)
         parked: list[bytes | None] = []  # keys
         try:
             for item in items:

@@ -172,7 +172,8 @@ def no_rows(item: Any) -> Mapping[str, Any]:
 
 class CommitCalls(NamedTuple):
     """The data that all calls for one commit share. The three functions take a message or a completed group. `gathered`
-    holds, for each function of `together`, its rows and the messages that added them."""
+    holds, for each function of `together`, its rows and the messages that added them. `gives`: handlers get the
+    session; otherwise only lookups read in it."""
 
     session: Any
     outputs: OutputTarget
@@ -183,6 +184,7 @@ class CommitCalls(NamedTuple):
     cancelled: IsCancelled = never
     rows_of: Callable[[Any], Mapping[str, Any]] = no_rows
     replay: bool = False
+    gives: bool = True
 
 
 class Context:
@@ -209,7 +211,7 @@ class Context:
 
     @property
     def session(self) -> Any:
-        return self._calls.session
+        return self._calls.session if self._calls.gives else None
 
     @property
     def lookups(self) -> Mapping[str, Any]:

@@ -42,6 +42,7 @@ class LookingHandling(Handling):
         clock: Callable[[], float],
     ) -> None:
         super().__init__(agent, handler, rule, codec, outputs, policy, pool)
+        self.session = True  # the rows are read there, also where the handler does not get it
         self._lookups, self._waits = lookups, WaitsForRows(clock)
         self._of_record = None if self.batches else RecordKeys(agent, codec)
         self._of_result = ResultKeys(agent) if self.batches else None

@@ -182,11 +182,10 @@ def test_what_it_is_loaded_into(tmp_path, row, expected):
             ],
         ),
         (
-            FORWARDS.replace("to:", "handler: operator:not_\nto:") % ROW,
+            FORWARDS.replace("to:", "handler: operator:not_\nconcurrency: 2\nto:") % ROW,
             [
-                "f.yaml:8:5: agents.a.lookup: needs session: true: the rows are read in the transaction that the "
-                "handler "
-                "shares; add it, or leave lookup out"
+                "f.yaml:8:5: agents.a.lookup: needs concurrency 0: the rows are read in the transaction of the commit, "
+                "and such calls run outside; leave out lookup, or change concurrency"
             ],
         ),
         (

@@ -7,6 +7,7 @@ from sluicegate.connectors.sessions import MemorySession
 
 refused: list[Any] = []
 fails: list[Exception] = []
+sessions: list[Any] = []
 
 
 def pay(value: dict[str, Any], lookups: Mapping[str, Any], session: MemorySession, send: Any) -> None:
@@ -23,3 +24,9 @@ def pay(value: dict[str, Any], lookups: Mapping[str, Any], session: MemorySessio
 
 def total(batch: Any, lookups: Mapping[str, Any], send: Any) -> None:
     send({"key": batch.key, "site": lookups["team"]["site"]})
+
+
+def told(value: dict[str, Any], lookups: Mapping[str, Any], context: Any) -> None:
+    """Sends the currency of the account, and notes the session that it got."""
+    sessions.append(context.session)
+    context.send({"currency": lookups["account"]["currency"]})

@@ -86,3 +86,22 @@ def test_having_of_a_handler_sees_the_row(log: Log, store: MemoryStore, clock: M
     run(summing(handler=handler, having='team.site == "Ulm"'), store, log, clock)
     assert out(log) == [{"key": "a", "site": "Ulm"}]
     assert letters(log) == [("2", "expression", "expression-failed")]
+
+
+@pytest.mark.parametrize("name", ["told", "total"])
+def test_a_handler_without_a_session_gets_its_rows(log: Log, store: MemoryStore, clock: ManualClock, name: str) -> None:
+    """It is called in the transaction that reads the rows, and does not get it."""
+    handlers.sessions.clear()
+    handler = Handler((f"tests.unit.lookups.handlers:{name}",))
+    if name == "told":
+        put(store, "accounts", {"a": {"open": True, "currency": "EUR"}})
+        payments(log, "a")
+        run(replace(paying(), handler=handler), store, log, clock)
+        assert out(log) == [{"currency": "EUR"}]
+        assert handlers.sessions == [None]
+    else:
+        put(store, "teams", {"a": {"site": "Ulm"}})
+        for _ in range(2):
+            give(log, {"amount": 1}, key=b"a")
+        run(summing(handler=handler), store, log, clock)
+        assert out(log) == [{"key": "a", "site": "Ulm"}]
