@@ -295,9 +295,6 @@ def _of_key(agent: "AgentModel", lookup: LookupModel, path: Path) -> Iterator[Fi
         for name in sorted(names - {*known}):
             needs = (at, (*path[:2], "aggregate"))
             yield FileFinding(at, f"names {name}, which is no field of the result", did_you_mean(name, known), needs)
-        if lookup.missing.then == "wait":
-            what = "cannot wait: a group that is complete is written with the commit that ends it"
-            yield FileFinding((*path, "missing"), what, "write null or dead-letter", ((*path, "missing"), path[:2]))
 
 
 def _named_before(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:

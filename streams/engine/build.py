@@ -129,7 +129,7 @@ def _looking(
 ) -> RecordProcessor:
     """The processor of an agent with lookups and no handler. Raises ConfigurationError."""
     if agent.aggregation is not None:
-        return LookingResults(agent, lookups)
+        return LookingResults(agent, lookups, parts.clock.monotonic)
     return LookingForwarding(agent, rule, reads, most, lookups, parts.clock.monotonic)
 
 

@@ -83,19 +83,17 @@ class LookingHandling(Handling):
                 self._found[number_of(item)] = rows
                 kept += [item] if isinstance(item, Message) else self._having(item, rows)
                 continue
+            if missing.missing == "wait":
+                self._waits.over(place, item, missing, failures)
             if isinstance(item, Fire):
                 kept.append(Unhandled(item, says(missing), 1, "lookup-missing", stage="lookup"))
                 continue
-            if missing.missing == "wait":
-                self._waits.over(place, item.offset, missing, failures)
             kept.append(Refused(item.record, "lookup", "lookup-missing", says(missing), looked_up=True))
         return super().run(kept, identify, session, place)
 
     def committed(self, items: Sequence[Item], identify: Identify, place: TopicPartition) -> None:
         super().committed(items, identify, place)
-        messages = [item for item in items if isinstance(item, Message)]
-        if messages:
-            self._waits.committed(place, messages[-1].offset)
+        self._waits.committed(place, items)
 
     def forget(self, place: TopicPartition) -> None:
         super().forget(place)

@@ -141,7 +141,7 @@ class LookingForwarding(RecordProcessor):
             if (missing := looked_up.missing(item.value)) is None:
                 return None
             if missing.missing == "wait":
-                self._waits.over(place, item.offset, missing, failures)
+                self._waits.over(place, item, missing, failures)
             return Refused(item.record, "lookup", "lookup-missing", says(missing), looked_up=True)
 
         return refusal
@@ -161,9 +161,7 @@ class LookingForwarding(RecordProcessor):
         return None if known is None else known.next_apart(offset)
 
     def committed(self, items: Sequence[Item], identify: Identify, place: TopicPartition) -> None:
-        messages = [item for item in items if isinstance(item, Message)]
-        if messages:
-            self._waits.committed(place, messages[-1].offset)
+        self._waits.committed(place, items)
 
     def forget(self, place: TopicPartition) -> None:
         self._failures.pop(place, None)

@@ -1,7 +1,7 @@
 """Adds the rows that were looked up for completed groups to their results."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sluicegate.streams.agent import Agent
@@ -13,7 +13,7 @@ from sluicegate.streams.contracts.ids import Identify
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.handlers.engine_faults import engine_faults
 from sluicegate.streams.handlers.processor import Aggregating, Item
-from sluicegate.streams.lookups.rows import Keys, LookedUp, Lookups, as_key, says
+from sluicegate.streams.lookups.rows import Keys, LookedUp, Lookups, WaitsForRows, as_key, says
 
 
 class ResultKeys:
@@ -34,15 +34,16 @@ class LookingResults(Aggregating):
 
     session = True
 
-    def __init__(self, agent: Agent, lookups: Lookups) -> None:
+    def __init__(self, agent: Agent, lookups: Lookups, clock: Callable[[], float]) -> None:
         """Raises ConfigurationError."""
+        self._waits = WaitsForRows(clock)
         self._lookups, self._keys, self._results = lookups, ResultKeys(agent), Results(agent)
         timed_out = agent.aggregation.on_timeout if agent.aggregation is not None else "fire"
         self._no_results = {"timeout"} if timed_out != "fire" else set()
         self._outcomes: Counter[tuple[str, str]] = Counter()
 
     def run(self, items: Sequence[Item], identify: Identify, session: Any, place: TopicPartition) -> Sequence[Event]:
-        """Raises LookupFailed, ExpressionStopped."""
+        """Raises LookupFailed, ExpressionStopped, and HandlerFailed while a group waits for its row."""
         asked: list[Keys | None] = []
         for item in items:
             with engine_faults(item):
@@ -54,9 +55,17 @@ class LookingResults(Aggregating):
             if keys is None or not isinstance(item, Fire):
                 events.append(item)  # type: ignore[arg-type]  # an aggregation yields no messages
             else:
+                if (missing := looked_up.missing(keys)) is not None and missing.missing == "wait":
+                    self._waits.over(place, item, missing)
                 with engine_faults(item):
                     events += self._enriched(item, keys, looked_up)
         return events
+
+    def committed(self, items: Sequence[Item], identify: Identify, place: TopicPartition) -> None:
+        self._waits.committed(place, items)
+
+    def forget(self, place: TopicPartition) -> None:
+        self._waits.forget(place)
 
     def counted(self, groups: Groups) -> None:
         groups.outcomes.update(self._outcomes)

@@ -5,9 +5,14 @@ from typing import Any, NamedTuple
 
 from sluicegate.schemas.json import encode
 from sluicegate.streams.agent import Lookup
+from sluicegate.streams.aggregation.events import Fire
 from sluicegate.streams.contracts.stores import LookupKey, RowFields, RowLookups, TopicPartition
+from sluicegate.streams.contracts.values import GroupNumber
 from sluicegate.streams.errors import HandlerFailed
 from sluicegate.streams.handlers.failures import Failures
+from sluicegate.streams.handlers.handling import number_of
+from sluicegate.streams.handlers.processor import Item
+from sluicegate.streams.handlers.values import Message
 from sluicegate.streams.lookups.tables import TopicTables
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
@@ -103,35 +108,41 @@ def says(lookup: Lookup) -> str:
 
 
 class WaitsForRows:
-    """The records of one worker that wait for a row, by partition. Nothing after such a record is committed before it.
+    """The records and the completed groups of one worker that wait for a row, by partition. Nothing after them is
+    committed before them.
 
-    Waiting records are in memory only, so a new owner counts the time from the start.
+    What waits is in memory only, so a new owner counts the time from the start.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._since: dict[TopicPartition, dict[int, tuple[float, int]]] = {}
+        self._since: dict[TopicPartition, dict[GroupNumber, tuple[float, int]]] = {}
 
-    def over(self, place: TopicPartition, offset: int, lookup: Lookup, failures: Failures) -> None:
-        """Returns when the record has waited long enough for a dead letter. Otherwise raises HandlerFailed, and the
-        record is handled alone at the next look."""
-        now, waiting = self._clock(), self._since.setdefault(place, {})
-        since, looks = waiting.get(offset, (now, 0))
+    def over(
+        self, place: TopicPartition, item: Message | Fire, lookup: Lookup, failures: Failures | None = None
+    ) -> None:
+        """Returns when the item has waited long enough for a dead letter. Otherwise raises HandlerFailed, and a message
+        is handled alone at the next look, for which it needs `failures`."""
+        now, waiting, number = self._clock(), self._since.setdefault(place, {}), number_of(item)
+        since, looks = waiting.get(number, (now, 0))
         remaining = since + lookup.wait - now
         if remaining <= 0:
             return
-        waiting[offset] = since, looks + 1
-        failures.apart.add(offset)
+        waiting[number] = since, looks + 1
+        if failures is not None and isinstance(item, Message):
+            failures.apart.add(item.offset)
         longest = FIRST_PAUSE if lookup.kind == "topic" else LONGEST_PAUSE
         pause = min(FIRST_PAUSE * 2**looks, longest, remaining)
-        topic, number = place
-        raise HandlerFailed(f"{topic}/{number}/{offset}: {says(lookup)} yet; looks again in {pause:.3g} s", pause)
+        record = item.first if isinstance(item, Fire) else item.offset
+        what = f"{place[0]}/{place[1]}/{record}: {'the group: ' if isinstance(item, Fire) else ''}{says(lookup)} yet"
+        raise HandlerFailed(f"{what}; looks again in {pause:.3g} s", pause)
 
-    def committed(self, place: TopicPartition, offset: int) -> None:
-        """All records up to this offset are committed."""
-        waiting = self._since.get(place)
-        for each in [each for each in waiting or () if each <= offset]:
-            del self._since[place][each]
+    def committed(self, place: TopicPartition, items: Sequence[Item]) -> None:
+        """These items are committed."""
+        if waiting := self._since.get(place):
+            for item in items:
+                if isinstance(item, Message | Fire):
+                    waiting.pop(number_of(item), None)
 
     def forget(self, place: TopicPartition) -> None:
         self._since.pop(place, None)

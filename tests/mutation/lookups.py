@@ -89,15 +89,15 @@ GUARDS = (
     Guard(
         "lookup: nothing passes a record that waits for its row",
         "streams/lookups/records.py",
-        "                self._waits.over(place, item.offset, missing, failures)\n",
+        "                self._waits.over(place, item, missing, failures)\n",
         "                pass\n",
         RECORDS,
     ),
     Guard(
         "lookup: what lies before a record that waits is committed",
         "streams/lookups/rows.py",
-        "        failures.apart.add(offset)\n",
-        "",
+        "            failures.apart.add(item.offset)\n",
+        "            pass\n",
         RECORDS,
     ),
     Guard(

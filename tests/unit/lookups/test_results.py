@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
-from sluicegate.streams.agent import Destination, Selected
+from sluicegate.streams.agent import Destination, Handler, Selected
 from sluicegate.streams.aggregation.rule import fingerprint
 from tests.unit.engine.driver import Driver, Log, ManualClock
 from tests.unit.lookups.scene import TEAM, give, letters, out, put, run, summing
@@ -92,3 +92,50 @@ def test_rows_are_those_of_the_commit_that_wrote_the_result(
     sums(log, (b"a", 1), (b"a", 1))
     Driver(summing(), store, log, clock).give(0).turns()
     assert out(log)[0]["team"] == {"site": "Kiel"}
+
+
+# -- waiting for a row -------------------------------------------------------------------------------------------------
+
+WAITS = replace(TEAM, missing="wait", wait=30.0)
+HANDLED = {"handler": Handler(("tests.unit.lookups.handlers:total",))}
+
+
+@pytest.mark.parametrize("more", [{}, HANDLED], ids=["results", "handler"])
+def test_a_group_waits_for_its_row_and_nothing_passes_it(
+    log: Log, store: MemoryStore, clock: ManualClock, more: dict[str, Any]
+) -> None:
+    sums(log, (b"a", 1), (b"a", 1))
+    driver = run(summing(WAITS, **more), store, log, clock)
+    sums(log, (b"c", 5), (b"c", 5), (b"b", 1), (b"b", 1))
+    driver.turns()
+    for _ in range(5):
+        driver.later(2).turns()
+    assert [each["key"] for each in out(log)] == ["a"]
+    assert any("the group: lookup team found no row" in reason for reason in driver.worker.describe(clock.now).reasons)
+    put(store, "teams", {"b": {"site": "Bonn"}, "c": {"site": "Cham"}})
+    driver.later(20).turns(10)
+    assert [each["key"] for each in out(log)] == ["a", "c", "b"]
+    assert letters(log) == []
+
+
+@pytest.mark.parametrize("more", [{}, HANDLED], ids=["results", "handler"])
+def test_after_the_time_the_group_is_a_dead_letter(
+    log: Log, store: MemoryStore, clock: ManualClock, more: dict[str, Any]
+) -> None:
+    sums(log, (b"c", 5), (b"c", 5), (b"a", 1), (b"a", 1))
+    driver = run(summing(WAITS, **more), store, log, clock)
+    for _ in range(20):
+        driver.later(2.1).turns()
+    assert letters(log) == [("0", "lookup", "lookup-missing")]
+    assert [each["key"] for each in out(log)] == ["a"]
+
+
+def test_a_group_that_waits_when_its_process_dies_waits_again(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+    sums(log, (b"c", 5), (b"c", 5))
+    run(summing(WAITS), store, log, clock).later(20).turns()
+    again = Driver(summing(WAITS), store, log, clock).give(0).turns()
+    again.later(20).turns()
+    assert (out(log), letters(log)) == ([], [])
+    put(store, "teams", {"c": {"site": "Cham"}})
+    again.later(20).turns(10)
+    assert [(each["key"], each["team"]) for each in out(log)] == [("c", {"site": "Cham"})]
