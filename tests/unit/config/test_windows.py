@@ -128,7 +128,7 @@ PAIR = "does not go together with a window"
         ("{tumbling: 5m, late: {new: 5s, action: skip}}", "", "", "window.late.action: unknown key; known here: "),
         ("{tumbling: 5m, late: {new: 5}}", "", "", "window.late.new: is not a duration"),
         ("{tumbling: 5m, late: {new: 5s, every: 1s}}", "", "", "window.late.every: does not go together with new"),
-        ("{session: 5m, late: {amend: 5m}}", "", "", "window.late: does not go together with session windows yet"),
+        ("{session: 5m, late: {amend: 5m}}", "", "", "window.late: does not go together with sessions: a late record"),
         ("{tumbling: 5m, late: {amend: 1h}}", "", ", count: 5", "count: does not go together with amend"),
         (
             "{tumbling: 5m, late: {amend: 1h}}",
