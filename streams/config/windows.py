@@ -264,7 +264,7 @@ def findings(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
         ((*aggregate, "timeout"), rule.timeout is not None, "idle and at_most of the window take its place"),
         ((*aggregate, "on_timeout"), rule.on_timeout != "fire", "a window has no timeout"),
         ((*aggregate, "compute", WINDOW), WINDOW in rule.compute, "the result of a window has a field of this name"),
-        ((*path, "scope"), agent.scope == "shared", "the watermark of a partition closes windows, and a shared buffer has no partition"),
+        ((*path, "scope"), agent.scope == "shared", "a watermark closes windows, and a shared buffer has none"),
         ((*path, "on_change"), agent.on_change == "finish", "open windows cannot finish beside a changed rule yet"),
     ]
     for place, wrong, why in left_out:
