@@ -17,6 +17,8 @@ PREFIX = "ce_"
 CONTENT_TYPE = "content-type"
 STRUCTURED = "application/cloudevents+json"
 JSON = "application/json"
+FORMS = {"avro": "application/avro", "protobuf": "application/protobuf"}
+"""The content types of data that is no JSON, by the name of its format."""
 _ANY_EVENT = "application/cloudevents"
 _ATTRIBUTE = re.compile(r"[a-z0-9]+")
 _JSON_TYPE = re.compile(r"[^/]+/(?:[^/;]+\+)?json\s*(?:;|$)", re.IGNORECASE)
@@ -114,10 +116,10 @@ def others(headers: KafkaHeaders) -> list[tuple[str, bytes | None]]:
 
 
 def written(
-    mode: str, attributes: Mapping[str, str], value: bytes | None
+    mode: str, attributes: Mapping[str, str], value: bytes | None, format: str = "json"
 ) -> tuple[bytes | None, list[tuple[str, bytes | None]]]:
-    """The value and the headers of an event. Data that is no JSON is written as bytes."""
-    form = JSON if value is None or _is_json(value) else "application/octet-stream"
+    """The value and the headers of an event, whose data is of this format. Other data that is no JSON is bytes."""
+    form = FORMS.get(format) or (JSON if value is None or _is_json(value) else "application/octet-stream")
     declared = {**attributes, **({} if value is None else {"datacontenttype": form})}
     if mode == "structured":
         return _with_data(declared, value), [(CONTENT_TYPE, STRUCTURED.encode())]

@@ -518,6 +518,10 @@ class Agent(AgentSettings):
         or have been written with, is a clause."""
         return self.forwards and not (self.avro is not None and self.avro.refuses)
 
+    def format_of(self, to: Destination) -> str:
+        """The format of what is written there."""
+        return self.format if self.forwards_unchanged(to) else to.format
+
     def forwards_unchanged(self, to: Destination) -> bool:
         """Whether the values of this output are the unchanged values of the records. Then its format is the format of
         the agent."""

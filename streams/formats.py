@@ -36,6 +36,9 @@ WINDOW = {
 }
 
 
+NO_SCHEMA = "has no schema, and what a handler sends has none of its own; write schema: FILE.avsc beside the format"
+
+
 def reads(agent: Agent) -> Codec:
     """The codec of the agent's records. Raises ValueError with a hint."""
     return codec(agent.format, agent.avro)
@@ -71,18 +74,23 @@ def destination(agent: Agent) -> SchemaOptions | None:
     if agent.to.avro is not None and agent.to.avro.schema:
         return agent.to.avro
     if agent.handler is not None or agent.aggregation is None:
-        raise ValueError(
-            "has no schema, and what a handler sends has none of its own; write schema: FILE.avsc beside the format"
-        )
+        raise ValueError(NO_SCHEMA)
+    if agent.to.select:
+        raise ValueError("has no schema; write schema: FILE.avsc beside the format")
     options = agent.to.avro or Avro("")
     return replace(options, schema=result_schema(agent))
 
 
+def namespace(agent: Agent) -> str:
+    """Of the schemas that are derived for its outputs."""
+    return "sluicegate." + re.sub(r"\W|^(?=\d)", "_", agent.name, flags=re.ASCII)
+
+
 def result_schema(agent: Agent) -> str:
-    """The schema of the fixed fields (schemas/documents/result.avsc) and the computed fields of a result. All computed
-    fields have defaults. Raises ValueError."""
+    """The schema of the fixed fields (schemas/documents/result.avsc) and the computed fields of a result, and of its
+    rows, which are JSON text. All but the fixed fields have defaults. Raises ValueError."""
     schema = json.loads((files("sluicegate.schemas") / "documents" / "result.avsc").read_text(encoding="utf-8"))
-    schema["namespace"] = "sluicegate." + re.sub(r"\W|^(?=\d)", "_", agent.name, flags=re.ASCII)
+    schema["namespace"] = namespace(agent)
     if agent.windowed:
         schema["fields"].append(WINDOW)
     types = FieldTypes(agent)
@@ -92,6 +100,8 @@ def result_schema(agent: Agent) -> str:
                 f"cannot hold the computed field {reducer.name!r}; name it with letters, digits and _ only"
             )
         schema["fields"].append({"name": reducer.name, **types.of(reducer)})
+    for lookup in agent.lookups:
+        schema["fields"].append({"name": lookup.name, "type": ["null", JSON_TEXT], "default": None})
     return json.dumps(schema)
 
 

@@ -569,11 +569,11 @@ def _aggregation_refusal(target: str) -> str | None:
         "streams.agent",
         "schemas",
     )
-    allowed += ("streams.causes", "streams.expressions", "streams.importing", "streams.reducers")
+    allowed += ("streams.causes", "streams.expressions", "streams.formats", "streams.importing", "streams.reducers")
     if within(target, *PACKAGES) and not within(target, *allowed):
         return (
-            "streams.aggregation imports only values, errors, agent, record, causes, expressions, importing, reducers "
-            "and schemas"
+            "streams.aggregation imports only values, errors, agent, record, causes, expressions, formats, importing, "
+            "reducers and schemas"
         )
     return "streams.aggregation is pure" if target.split(".")[0] in IMPURE_MODULES else None
 

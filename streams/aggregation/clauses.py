@@ -24,6 +24,7 @@ from sluicegate.streams.expressions.quick import Quick, quick
 from sluicegate.streams.expressions.scope import paths, roots
 from sluicegate.streams.expressions.times import duration_text, time_text
 from sluicegate.streams.expressions.tree import Node
+from sluicegate.streams.expressions.types import INTEGER, TEXT, TIME, ValueType, map_of, nullable, record_of
 from sluicegate.streams.expressions.values import StepBudget
 
 MESSAGE = "message"
@@ -57,6 +58,21 @@ class Seen(msgspec.Struct, gc=False):
     record: Record
     memo: dict[str, Any]
     group: Mapping[str, Any] = NO_GROUP
+
+
+def message_type(value: ValueType) -> ValueType:
+    """The type of `message` for a record whose value has this type."""
+    return record_of(
+        {
+            "value": value,
+            "key": nullable(TEXT),
+            "headers": map_of(nullable(TEXT)),
+            "timestamp": TIME,
+            "topic": TEXT,
+            "partition": INTEGER,
+            "offset": INTEGER,
+        }
+    )
 
 
 def clause(name: str, text: str) -> Clause:

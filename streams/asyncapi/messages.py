@@ -37,7 +37,7 @@ def record(agent: Agent, topic: str) -> JsonObject:
 
 def result(agent: Agent, to: Destination) -> JsonObject:
     """The message that the agent sends to the output. Raises ValueError for an Avro output that has no schema."""
-    kind = agent.format if agent.forwards_unchanged(to) else to.format
+    kind = agent.format_of(to)
     made: JsonObject = {"title": f"What {agent.name} sends to {to.topic}", **_content(kind)}
     if agent.aggregation is not None and agent.handler is None and not agent.rekeys:
         made["headers"] = headers("result-headers")

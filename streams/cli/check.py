@@ -132,14 +132,15 @@ def _document(loaded: "Loaded", findings: "list[SystemFinding] | None", code: in
 
 
 def _schemas(loaded: "Loaded") -> dict[str, Any]:
-    """The Avro schema of each agent's results, by agent."""
+    """The Avro schema of each output: by the agent, for one of several routes by AGENT/TOPIC."""
     from json import loads
 
     agents = loaded.app.agents if loaded.app and not loaded.unset else ()
     return {
-        agent.name: loads(agent.to.avro.schema)
+        f"{agent.name}/{to.topic}" if agent.routes else agent.name: loads(to.avro.schema)
         for agent in agents
-        if agent.to and agent.to.avro and agent.to.format == "avro"
+        for to in agent.outputs
+        if to.avro and to.format == "avro"
     }
 
 

@@ -39,7 +39,7 @@ EnvelopeField = Annotated[EnvelopeModel, unless_unknown(_unknown)]
 
 
 def findings(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
-    """An event's data is JSON here, and a value that goes on unchanged keeps its envelope."""
+    """Events are read as JSON, and a value that goes on unchanged keeps its envelope."""
     form: Path = (*path, "format")
     if agent.format != "json" and any(source.envelope for source in agent.from_):
         what, at = f"has an envelope, but the format is {agent.format}", (*path, "from")
@@ -56,14 +56,21 @@ def _of_output(
     if agent.forwards and to.select is None:
         what = "does not apply: the value goes on as it came, and an event stays one"
         yield FileFinding(at, what, "leave it out, or write select: for a new value", (at, (*path, "select")))
-    elif to.format != "json":
-        what = f"needs JSON, but the format is {to.format}"
-        yield FileFinding(at, what, "use format: json, or leave the envelope out", (at, form))
+    elif envelope.cloudevents == "structured" and not _is_json(to):
+        what = f"is structured, so the value is one JSON document, but the data is {to.format}"
+        framed = " in a frame" if to.framing == "confluent" else ""
+        hint = "write cloudevents: binary, which takes any data, or format: json"
+        yield FileFinding(at, what + framed, hint, (at, form, (*path, "framing")))
     for name in ("type", "source"):
         text = getattr(envelope, name)
         if text is not None and not isinstance(text, Unknown) and (not text or not text.isprintable() or " " in text):
             what, key = "is no attribute of an event", (*at, name)
             yield FileFinding(key, what, "write text without spaces, such as com.example.order or /shop", (key,))
+
+
+def _is_json(to: "DestinationModel") -> bool:
+    """Whether the values are JSON. Of a codec of the user's that is not known."""
+    return to.format == "json" or (to.format == "json-schema" and to.framing != "confluent")
 
 
 def built(envelope: EnvelopeModel | None) -> run.EventEnvelope | None:

@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from sluicegate.schemas.codecs import SCHEMA_FORMATS
-from sluicegate.streams.aggregation.clauses import GROUP, MESSAGE, PARTS
+from sluicegate.streams.aggregation.clauses import GROUP, MESSAGE, PARTS, message_type
 from sluicegate.streams.aggregation.ending import ASKED, of_group
 from sluicegate.streams.aggregation.results import FIXED, WINDOWED
 from sluicegate.streams.config.lookups import built
@@ -13,7 +12,7 @@ from sluicegate.streams.config.models_agent import AgentModel
 from sluicegate.streams.config.models_groups import Aggregate, UntilModel
 from sluicegate.streams.config.models_topics import DROP
 from sluicegate.streams.config.problems import FileFinding, Path, printable
-from sluicegate.streams.config.record_types import group_type, message_type, result_type, row_types
+from sluicegate.streams.config.record_types import group_type, result_type, row_types
 from sluicegate.streams.config.scalars import Unknown
 from sluicegate.streams.expressions.check import check, check_condition
 from sluicegate.streams.expressions.faults import ExpressionError
@@ -268,12 +267,6 @@ def _routes(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
     """What destinations cannot say, and routes that nothing reaches."""
     for at, to in agent.outputs.items():
         place = (*path, *at)
-        if to.select is not None and to.format in SCHEMA_FORMATS:
-            needs = ((*place, "select"), (*place, "format"))
-            form = "Avro" if to.format == "avro" else to.format
-            yield FileFinding(
-                needs[0], f"cannot be written as {form} yet", "leave select out, or use format: json", needs
-            )
         if agent.aggregate is not None and agent.handler is None and to.select is not None:
             fixed = FIXED if agent.aggregate.window is None else WINDOWED
             fields = [*fixed, *agent.aggregate.compute, *(agent.lookup or ())]
@@ -292,10 +285,6 @@ def _routes(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
 
 def _list_of_routes(agent: AgentModel, to: Path) -> Iterator[FileFinding]:
     yield from _never_reached(agent, to)
-    for number, route in enumerate(agent.routes):
-        if route is not DROP and route.format in SCHEMA_FORMATS:
-            form = (*to, number, "format")
-            yield FileFinding(form, "is not possible in a list of routes yet", "use format: json", (form,))
 
 
 def _never_reached(agent: AgentModel, to: Path) -> Iterator[FileFinding]:

@@ -211,10 +211,6 @@ def _of_agent(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
         if wrong:
             needs = (path, (*whole, key), (*whole, "handler"), (*whole, "aggregate"))
             yield FileFinding(path, what, f"leave out lookup, or change {key}", needs)
-    for at, to in agent.outputs.items():
-        if to.format == "avro":
-            form = (*whole, *at, "format")
-            yield FileFinding(form, "cannot be avro with a lookup yet", "use format: json", (form, path))
 
 
 def _of_store(file: "FileModel", lookup: LookupModel, path: Path) -> Iterator[FileFinding]:

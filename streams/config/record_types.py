@@ -16,6 +16,7 @@ from sluicegate.streams.aggregation.results import FIXED
 from sluicegate.streams.config.models_groups import Aggregate, ReducerModel
 from sluicegate.streams.config.protobuf_types import message_fields
 from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.expressions.avro import noted, of_avro
 from sluicegate.streams.expressions.types import (
     BOOLEAN,
     DOUBLE,
@@ -24,7 +25,6 @@ from sluicegate.streams.expressions.types import (
     NULL,
     NUMBER,
     TEXT,
-    TIME,
     UNKNOWN,
     ValueType,
     common,
@@ -62,30 +62,15 @@ def record_type(agent: Agent, schema_file: str | None) -> RecordType:
     return _of_handler(agent) if agent.format == "json" else NOTHING
 
 
-def message_type(value: ValueType) -> ValueType:
-    """The type of `message` for a record whose value has this type."""
-    return record_of(
-        {
-            "value": value,
-            "key": nullable(TEXT),
-            "headers": map_of(nullable(TEXT)),
-            "timestamp": TIME,
-            "topic": TEXT,
-            "partition": INTEGER,
-            "offset": INTEGER,
-        }
-    )
-
-
 def result_type(
     rule: Aggregation | Aggregate, compute: Mapping[str, Reducer | ReducerModel], fields: RecordFields = NOTHING.fields
 ) -> dict[str, ValueType]:
     """The fields of a result, computed of records with these fields."""
-    types = {name: _noted("a time") if name.endswith("_at") else TEXT for name in FIXED}
+    types = {name: noted("a time") if name.endswith("_at") else TEXT for name in FIXED}
     types |= {"count": INTEGER, "key_base64": nullable(TEXT), "reason": replace(TEXT, symbols=REASONS)}
     if rule.window is not None:
         types["reason"] = replace(TEXT, symbols=(*REASONS, WINDOW))
-        times = dict.fromkeys(("start", "end"), _noted("a time"))
+        times = dict.fromkeys(("start", "end"), noted("a time"))
         types[WINDOW] = record_of({**times, "closed_by": nullable(TEXT), "revision": INTEGER})
     for name, each in compute.items():
         its = field_type(fields, each.field)
@@ -137,34 +122,6 @@ def field_type(fields: RecordFields, path: str | None) -> ValueType:
 # -- Avro --------------------------------------------------------------------------------------------------------------
 
 
-def _noted(note: str) -> ValueType:
-    return replace(TEXT, note=note)
-
-
-_PRIMITIVES = {
-    "null": NULL,
-    "boolean": BOOLEAN,
-    "int": INTEGER,
-    "long": INTEGER,
-    "float": DOUBLE,
-    "double": DOUBLE,
-    "bytes": _noted("base64"),
-    "string": TEXT,
-}
-_LOGICAL = {
-    ("bytes", "decimal"): _noted("a decimal"),
-    ("fixed", "decimal"): _noted("a decimal"),
-    ("long", "timestamp-millis"): _noted("a time"),
-    ("long", "timestamp-micros"): _noted("a time"),
-    ("long", "local-timestamp-millis"): _noted("a time without a zone"),
-    ("long", "local-timestamp-micros"): _noted("a time without a zone"),
-    ("int", "date"): _noted("a date"),
-    ("int", "time-millis"): _noted("a time of day"),
-    ("long", "time-micros"): _noted("a time of day"),
-    ("string", "uuid"): _noted("a UUID"),
-}
-
-
 def _of_schema(text: str, file: str | None) -> RecordType:
     from sluicegate.schemas.avro import parsed
     from sluicegate.schemas.avro_sizes import size_of
@@ -172,32 +129,8 @@ def _of_schema(text: str, file: str | None) -> RecordType:
     schema: Any = parsed(text)
     named: dict[str, Any] = {}
     size_of(schema, named)
-    type_ = _of_avro(schema, named)
+    type_ = of_avro(schema, named)
     return RecordType(type_.fields, file or f"the schema {schema['name']}") if type_.fields is not None else NOTHING
-
-
-def _of_avro(schema: Any, named: Mapping[str, Any]) -> ValueType:
-    """The type of the JSON value that stands for a value of the schema."""
-    if isinstance(schema, list):
-        return common(_of_avro(branch, named) for branch in schema)
-    if isinstance(schema, str):
-        return _PRIMITIVES[schema] if schema in _PRIMITIVES else _of_avro(named[schema], named)
-    kind = schema["type"]
-    logical = _LOGICAL.get((kind, schema.get("logicalType"))) if isinstance(kind, str) else None
-    if logical is not None:
-        return logical
-    match kind:
-        case "record" | "error":
-            return record_of({field["name"]: _of_avro(field["type"], named) for field in schema["fields"]})
-        case "enum":
-            return replace(TEXT, symbols=tuple(schema["symbols"]))
-        case "fixed":
-            return _PRIMITIVES["bytes"]
-        case "array":
-            return list_of(_of_avro(schema["items"], named))
-        case "map":
-            return map_of(_of_avro(schema["values"], named))
-    return _of_avro(kind, named)
 
 
 # -- the type of a handler's `value` -----------------------------------------------------------------------------------
@@ -224,13 +157,13 @@ _OF_PYTHON: dict[type[inspect.Type], ValueType] = {
     inspect.IntType: INTEGER,
     inspect.FloatType: NUMBER,  # JSON has 3 for 3.0
     inspect.StrType: TEXT,
-    inspect.BytesType: _noted("base64"),
-    inspect.ByteArrayType: _noted("base64"),
-    inspect.DateTimeType: _noted("a time"),
-    inspect.DateType: _noted("a date"),
-    inspect.TimeType: _noted("a time of day"),
-    inspect.TimeDeltaType: _noted("a duration of ISO 8601"),
-    inspect.UUIDType: _noted("a UUID"),
+    inspect.BytesType: noted("base64"),
+    inspect.ByteArrayType: noted("base64"),
+    inspect.DateTimeType: noted("a time"),
+    inspect.DateType: noted("a date"),
+    inspect.TimeType: noted("a time of day"),
+    inspect.TimeDeltaType: noted("a duration of ISO 8601"),
+    inspect.UUIDType: noted("a UUID"),
 }
 
 

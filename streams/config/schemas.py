@@ -4,13 +4,15 @@ the problems with them. What only one format has is in its own module, which `RO
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path as FilePath
 from typing import NamedTuple, TypeGuard
 
-from sluicegate.schemas import SchemaOptions
+from sluicegate.schemas import Codec, SchemaOptions
 from sluicegate.schemas.codecs import SCHEMA_FORMATS
 from sluicegate.streams import formats
 from sluicegate.streams.agent import Agent, Destination
+from sluicegate.streams.aggregation.selected_schema import selected_schema
 from sluicegate.streams.config import avro, json_schema, protobuf, registry
 from sluicegate.streams.config.document import Unreadable, read
 from sluicegate.streams.config.models import FileModel
@@ -244,14 +246,27 @@ def connected(agents: tuple[Agent, ...]) -> tuple[Agent, ...]:
 
 
 def _with_results(agent: Agent) -> Agent:
-    if agent.to is None or agent.to.format != "avro" or (agent.to.avro is not None and agent.to.avro.schema):
-        return agent
     if agent.format == "avro" and agent.avro is None:
         return agent
+    to = None if agent.to is None else _derived(agent, agent.to)
+    return replace(agent, to=to, routes=tuple(_derived(agent, route) for route in agent.routes))
+
+
+def _derived(agent: Agent, to: Destination) -> Destination:
+    """The output with the schema that follows from the agent, if the file names none."""
+    if to.format != "avro" or (to.avro is not None and to.avro.schema):
+        return to
     try:
-        return replace(agent, to=replace(agent.to, avro=formats.destination(agent)))
+        return replace(to, avro=_own(agent, to))
     except (ValueError, ImportError):
-        return agent
+        return to
+
+
+def _own(agent: Agent, to: Destination) -> SchemaOptions | None:
+    """Raises ValueError."""
+    if to.select and not (to.avro is not None and to.avro.schema):
+        return replace(to.avro or SchemaOptions(""), schema=selected_schema(agent, to))
+    return formats.destination(replace(agent, to=to))
 
 
 def _with_input(agent: Agent, agents: tuple[Agent, ...]) -> Agent:
@@ -305,11 +320,25 @@ def judged(agent: Agent, path: Path) -> Iterator[FileFinding]:
         yield FileFinding(path, what, "write schema: FILE or schema: SUBJECT:latest")
     elif agent.format in ROOMS and (agent.leg or not agent.rekeys):
         yield from _compiled(lambda: formats.reads(agent), agent.format, agent.avro, path)
-    if agent.to is not None and agent.to.format in ROOMS:
-        to = (*path, "to")
-        yield from _compiled(lambda: formats.writes(agent), agent.to.format, agent.to.avro, to)
-        if agent.to.avro is not None and agent.handler is None:
-            yield from _result(agent, agent.to, (*to, "schema"))
+    for number, to in enumerate(agent.outputs):
+        if to.format in ROOMS and not agent.forwards_unchanged(to):
+            place = (*path, "to", number) if agent.routes else (*path, "to")
+            yield from _compiled(partial(_writes, agent, to), to.format, to.avro, place)
+            if to.avro is not None and (agent.handler is None or to.select):
+                yield from _result(agent, to, (*place, "schema"))
+
+
+def _writes(agent: Agent, to: Destination) -> Codec:
+    """The codec of the output. Raises ValueError."""
+    own = _own(agent, to) if to.format == "avro" else to.avro
+    return formats.writes(replace(agent, to=replace(to, avro=own)))
+
+
+def _of_result(agent: Agent) -> set[str]:
+    """The fields of a whole result."""
+    compute = agent.aggregation.compute if agent.aggregation is not None else ()
+    window = {"window"} if agent.windowed else set()
+    return {*FIXED, *(reducer.name for reducer in compute), *window, *(lookup.name for lookup in agent.lookups)}
 
 
 def _compiled(
@@ -326,17 +355,19 @@ def _compiled(
 
 
 def _result(agent: Agent, to: Destination, path: Path) -> Iterator[FileFinding]:
-    """Whether a result fits into the user's schema."""
+    """Whether a result, or what is selected, fits into the user's schema."""
     has = None if to.avro is None else ROOMS[to.format].fields(to.avro)
-    if agent.aggregation is None or has is None:
+    if has is None or not (to.select or agent.aggregation is not None):
         return
-    made = {*FIXED, *(reducer.name for reducer in agent.aggregation.compute)}
-    made |= {"window"} if agent.windowed else set()
+    made = {each.name for each in to.select} or _of_result(agent)
     unknown = sorted({name for name, free in has.items() if not free} - made)
     hint = "correct it"
     if to.format == "avro":
         hint += ", or leave `schema` out: check --json shows the schema that is then made"
+    lacking, foreign = "fields of the result", "no result has"
+    if to.select:
+        lacking, foreign = "selected fields", "`select` does not name"
     if lacks := sorted(made - {*has} - {"key_base64"}):
-        yield FileFinding(path, f"lacks {', '.join(lacks)}: fields of the result", hint)
+        yield FileFinding(path, f"lacks {', '.join(lacks)}: {lacking}", hint)
     if unknown:
-        yield FileFinding(path, f"has {', '.join(unknown)} without a default, which no result has", hint)
+        yield FileFinding(path, f"has {', '.join(unknown)} without a default, which {foreign}", hint)

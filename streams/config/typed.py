@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from sluicegate.schemas.json import UNREADABLE, document
 from sluicegate.streams.agent import Agent, App, Until
-from sluicegate.streams.aggregation.clauses import GROUP, MESSAGE
+from sluicegate.streams.aggregation.clauses import GROUP, MESSAGE, message_type
 from sluicegate.streams.aggregation.ending import over_legs
 from sluicegate.streams.config import correlating
 from sluicegate.streams.config.models import FileModel
@@ -20,7 +20,6 @@ from sluicegate.streams.config.record_types import (
     RecordType,
     field_type,
     group_type,
-    message_type,
     of_values,
     record_type,
     result_type,

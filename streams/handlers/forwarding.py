@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from sluicegate.schemas import Codec, codec
+from sluicegate.schemas import Codec
+from sluicegate.streams import formats
 from sluicegate.streams.agent import Agent, Destination
 from sluicegate.streams.aggregation.accept import refuse
 from sluicegate.streams.aggregation.clauses import Fields, computed_fields
@@ -57,7 +58,9 @@ class Forwarding(RecordProcessor):
         opaque = agent.passes_values and not by_field
         self._fields = Fields([clause for to in outputs for clause in clauses(to)], agent.let, reads, opaque=opaque)
         self._routes = [route(to, self._fields.function) for to in outputs]
-        self._targets = [target(to.topic, codec(to.format)) if to.select else None for to in outputs]
+        self._targets = [
+            target(to.topic, formats.writes(replace(agent, to=to))) if to.select else None for to in outputs
+        ]
         self._topics = [to.topic for to in outputs]
         chosen = len(outputs) > 1 or outputs[0].where or outputs[0].select or self._fields.decodes
         # The only topic, if it gets every record as it is: a record takes 1.2 us then, in place of 1.9.
@@ -143,6 +146,10 @@ class Forwarding(RecordProcessor):
             place = f"{record.topic()}/{record.partition()}/{record.offset()}"
             raise ProduceStopped(f"{place}: {error.shown}, and on_error.produce is stop") from error
         return Refused(record, "produce", error.reason, str(error), where=error.where)
+
+
+def _target(agent: Agent, to: Destination) -> Target:
+    return target(to.topic, formats.writes(replace(agent, to=to)))
 
 
 def _sent(message: Message, identity: str) -> list[Event]:

@@ -125,7 +125,8 @@ class Rows:
         self._targets = [
             target(output.topic, formats.writes(replace(agent, to=output)), output.envelope) for output in outputs
         ]
-        self._envelopes = [*(output.envelope for output in agent.outputs), None]  # of a topic that a handler names
+        events = [(output.envelope, agent.format_of(output)) for output in agent.outputs]
+        self._envelopes = [*events, (None, "")]  # the last: of a topic that a handler names
         self._letters = target(agent.dead_letters, letters_codec(agent, codec))
         self._history = target(agent.history, named_codec("json"))
         self._to = target(agent.to.topic, codec, agent.to.envelope) if agent.to else None
@@ -184,25 +185,27 @@ class Rows:
         if sent.trace is not None and not any(name == "traceparent" for name, _ in headers):
             headers.append(("traceparent", sent.trace.encode("ascii", "replace")))
         identity, value = output_id(sent.fire, sent.index), sent.value
-        if envelope := self._envelopes[sent.output]:
-            value, headers = self._event(envelope, identity, sent.key, value, headers)
+        envelope, form = self._envelopes[sent.output]
+        if envelope is not None:
+            value, headers = self._event(envelope, form, identity, sent.key, value, headers)
         return self._row(identity, sent.topic, sent.key, value, headers)
 
     def _event(
         self,
         envelope: EventEnvelope,
+        form: str,
         identity: str,
         key: bytes | None,
         value: bytes | None,
         headers: list[Header],
         time: str = "",
     ) -> tuple[bytes | None, list[Header]]:
-        """The value and the headers of the message as an event, with the id of the output."""
+        """The value, whose format is `form`, and the headers of the message as an event with the id of the output."""
         source = envelope.source or f"/{self._partition.app}/{self._partition.agent}"
         attributes = {"specversion": "1.0", "id": identity, "source": source, "type": envelope.type}
         attributes |= {"time": time} if time else {}
         attributes |= {"partitionkey": text} if (text := _attribute(key)) else {}
-        written, ours = cloud_events.written(envelope.mode, attributes, value)
+        written, ours = cloud_events.written(envelope.mode, attributes, value, form)
         return written, [*cloud_events.others(headers), *ours]
 
     def _fire(self, fire: Fire, dead: WhyDead | None) -> OutboxRow:
@@ -242,7 +245,7 @@ class Rows:
             return self._unsendable(identity, fire, "too-large", why, headers)
         if to.envelope is None:
             return self._row(identity, to.topic, fire.key, value, headers)
-        event = self._event(to.envelope, identity, fire.key, value, headers, rfc3339(fire.closed))
+        event = self._event(to.envelope, to.format, identity, fire.key, value, headers, rfc3339(fire.closed))
         return self._row(identity, to.topic, fire.key, *event)
 
     def _of_group(self, fire: Fire, rule: str | None = None) -> list[Header]:

@@ -30,6 +30,7 @@ from sluicegate.streams.agent import (
     Until,
     Window,
 )
+from sluicegate.streams.aggregation.selected_schema import selected_schema
 from sluicegate.streams.expressions.parse import parse
 from sluicegate.streams.expressions.words import normal
 from sluicegate.streams.keys import keys_of
@@ -156,7 +157,7 @@ def _destination(to: Destination, agent: Agent) -> AgentDocument:
     if to.avro is not None and to.avro.subject:
         avro |= {} if to.avro.subject == f"{to.topic}-value" else {"subject": to.avro.subject}
         avro |= {"register": True} if to.avro.register else {}
-    if to.avro is not None and to.avro.schema == _own_schema(agent):
+    if to.avro is not None and to.avro.schema and to.avro.schema == _own_schema(agent, to):
         del avro["schema"]
     return found | avro
 
@@ -165,9 +166,9 @@ def _selected(field: Selected) -> object:
     return {field.name: _normal(field.expression)} if field.expression else field.name
 
 
-def _own_schema(agent: Agent) -> str | None:
+def _own_schema(agent: Agent, to: Destination) -> str | None:
     try:
-        return formats.result_schema(agent)
+        return selected_schema(agent, to) if to.select else formats.result_schema(agent)
     except ValueError:
         return None
 

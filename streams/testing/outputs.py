@@ -89,6 +89,8 @@ def _decoded(decode: Decode, value: bytes) -> Any:
 
 
 def _reader(agent: Agent) -> Decode:
+    if agent.to is not None and agent.to.envelope is not None and agent.to.envelope.mode == "structured":
+        return codec("json").decode
     if agent.to is not None and agent.forwards_unchanged(agent.to):
         return formats.reads(agent).decode if agent.format != "raw" else codec("json").decode
     return codec("json").decode if agent.to is not None and agent.to.format == "raw" else formats.writes(agent).decode
