@@ -17,15 +17,16 @@ _MESSAGES = (
 )
 _ALL = "select seq from sluicegate_message where seq > {after:d} order by seq limit 1000"
 _OURS = "lane >= {base:d} and lane < {end:d}"
-_PENDING = f"select seq from sluicegate_message_pending where seq > {{after:d}} and {_OURS} order by seq limit 1000"
-_DEAD = f"select seq from sluicegate_message_dead where seq > {{after:d}} and {_OURS} order by seq limit 1000"
-_SENT = f"select low, seqs from sluicegate_message_sent where low > {{after:d}} and {_OURS} order by low limit 50"
+# no text of a record or a file is in them
+_PENDING = f"select seq from sluicegate_message_pending where seq > {{after:d}} and {_OURS} order by seq limit 1000"  # nosec B608
+_DEAD = f"select seq from sluicegate_message_dead where seq > {{after:d}} and {_OURS} order by seq limit 1000"  # nosec B608
+_SENT = f"select low, seqs from sluicegate_message_sent where low > {{after:d}} and {_OURS} order by low limit 50"  # nosec B608
 _PENDING_OF = (
     "select seq, attempts, next_attempt_at from sluicegate_message_pending where lane = {lane:d} and seq {among}"
 )
-_DEAD_OF = f"select seq, lane, attempts, reason from sluicegate_message_dead where seq {{among}} and {_OURS}"
+_DEAD_OF = f"select seq, lane, attempts, reason from sluicegate_message_dead where seq {{among}} and {_OURS}"  # nosec B608
 _SENT_OF = (
-    "select dispatched_at, lane, seqs from sluicegate_message_sent where low <= {last:d} and high >= {first:d} and "
+    "select dispatched_at, lane, seqs from sluicegate_message_sent where low <= {last:d} and high >= {first:d} and "  # nosec B608
     + _OURS
 )
 _TRIED = (

@@ -34,13 +34,39 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 shutil.copytree(PROJECT / name, source / target, symlinks=True)
             else:
                 shutil.copy(PROJECT / name, source / target / Path(name).name)
-    extras = dict(line.split("=") for line in instructions("ARG"))
-    run = instructions("RUN")[0].replace(HOME, str(home)).replace("python -m venv", f"{sys.executable} -m venv")
+    extras = dict(line.split("=", 1) for line in instructions("ARG") if "=" in line)
+    [run] = [line for line in instructions("RUN") if "venv" in line]
+    run = run.replace(HOME, str(home)).replace("python -m venv", f"{sys.executable} -m venv")
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     environ |= extras
     done = subprocess.run(["sh", "-c", run], cwd=source, env=environ, capture_output=True, text=True, timeout=170)
     assert done.returncode == 0, done.stdout + done.stderr
     return home
+
+
+DIGEST = "sha256:" + "0123456789abcdef" * 4
+
+
+@pytest.mark.parametrize(
+    ("base", "builds"),
+    [
+        (f"python:3.11-slim@{DIGEST}", True),
+        (f"registry.example:5000/base/python@{DIGEST}", True),
+        ("python:3.11-slim", False),
+        ("python:3.11-slim@sha256:", False),
+        (f"python:3.11-slim@{DIGEST[:-1]}", False),
+        (f"python@{DIGEST}:latest", False),
+        ("", False),
+    ],
+)
+def test_a_build_ends_where_the_base_image_has_no_digest(base: str, builds: bool) -> None:
+    first = [line for line in LINES if line.split(" ")[0] in ("FROM", "COPY", "RUN")][:2]
+    assert first[0] == "FROM ${BASE} AS build"
+    check = first[1].removeprefix("RUN ")
+    done = subprocess.run(["sh", "-c", check], env={**os.environ, "BASE": base}, capture_output=True, text=True)
+    assert (done.returncode == 0) is builds, done.stderr
+    assert builds or "name the base image by its digest" in done.stderr
+    assert {line for line in LINES if line.startswith("FROM ")} == {"FROM ${BASE} AS build", "FROM ${BASE}"}
 
 
 def test_the_command_of_the_image_runs_with_every_store(image: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`.ci/run` takes the core, then the rest, then the native reader where it can be built, and fails when any does."""
+"""`.ci/run` takes the core, the rest, the native reader where it can be built, the audit, and fails when any does."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 RUN = Path(__file__).resolve().parents[2] / ".ci" / "run"
 # installed where they are missing
 PROGRAMS = ("java", "mvn", "make", "git", "openssl", "redis-server", "chromium", "prometheus")
-STAGES = ["packages", "setup", "setup-servers", "test", "test-rest", "native", "all"]
+STAGES = ["packages", "setup", "setup-servers", "test", "test-rest", "native", "audit", "all"]
 
 
 def ran(folder: Path, cargo: str, fails: str = "none") -> tuple[int, list[str], list[str]]:
@@ -27,15 +27,17 @@ def ran(folder: Path, cargo: str, fails: str = "none") -> tuple[int, list[str], 
     return done.returncode, [line.strip() for line in said.read_text().splitlines()], done.stdout.splitlines()
 
 
-@pytest.mark.parametrize(("fails", "code"), [("none", 0), ("test", 1), ("test-rest", 1), ("test-native", 1)])
+@pytest.mark.parametrize(
+    ("fails", "code"), [("none", 0), ("test", 1), ("test-rest", 1), ("test-native", 1), ("audit", 1)]
+)
 def test_all_run_even_when_the_first_fails_and_each_failure_counts(tmp_path: Path, fails: str, code: int) -> None:
     found, calls, lines = ran(tmp_path, "1.85.0 (d73d2caf9 2024-12-31)", fails)
     assert found == code
-    assert calls == ["setup", "setup-servers", "test off", "test-rest off", "test-native"]
+    assert calls == ["setup", "setup-servers", "test off", "test-rest off", "test-native", "audit"]
     assert [line.split()[1].rstrip(":") for line in lines if line.startswith("stage ")] == STAGES
 
 
 def test_without_a_new_cargo_the_native_reader_is_passed_over_in_one_line(tmp_path: Path) -> None:
     code, calls, lines = ran(tmp_path, "1.63.0")
-    assert (code, calls[-1]) == (0, "test-rest off")
+    assert (code, calls[-2:]) == (0, ["test-rest off", "audit"])
     assert any(line.startswith("native: there is no cargo 1.85 or newer") for line in lines)
