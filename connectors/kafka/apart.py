@@ -20,6 +20,7 @@ from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as Position
 
 from sluicegate.connectors.kafka import settings
+from sluicegate.connectors.kafka.memory import free
 
 MOST_SECONDS = 20.0  # of one job
 IDLE_SECONDS = 5.0  # without a record
@@ -29,7 +30,6 @@ STACKS = 48 << 20  # bytes of the stacks of librdkafka's threads, which are hard
 WHOLE = 100_000  # records, at most, that are taken of a batch at once
 ONE_BATCH: settings.Settings = {"fetch.message.max.bytes": 1, "queued.min.messages": 1, "queued.max.messages.kbytes": 1}
 REPLACED = frozenset({"max.partition.fetch.bytes", "group.protocol", "group.remote.assignor", *ONE_BATCH})
-CGROUP, MEMINFO = Path("/sys/fs/cgroup"), Path("/proc/meminfo")
 
 
 class ApartJob(msgspec.Struct, frozen=True):
@@ -143,21 +143,6 @@ class Fetching:
             end = min(offset for offset in (facts["hi_offset"], facts["ls_offset"]) if offset >= 0)
             full = facts["fetchq_cnt"] >= QUEUED or facts["fetchq_size"] >= self._most
             self._ended = self._ended or full or facts["next_offset"] >= end
-
-
-def free(cgroup: Path = CGROUP, meminfo: Path = MEMINFO) -> int:
-    """The bytes of memory that can be taken; 0: it is not known."""
-    try:
-        most, used = ((cgroup / name).read_text().strip() for name in ("memory.max", "memory.current"))
-        if most != "max":
-            return max(1, int(most) - int(used))
-    except (OSError, ValueError):
-        pass
-    try:
-        lines = dict(line.split(":", 1) for line in meminfo.read_text().splitlines())
-        return int(lines["MemAvailable"].split()[0]) << 10
-    except (OSError, ValueError, LookupError):
-        return 0
 
 
 def _be_first() -> None:

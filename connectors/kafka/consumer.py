@@ -6,7 +6,7 @@ early, nothing has to be paused, and no late answer to a query for an offset mov
 assignment is always complete: there partitions begin paused at the end of the log, and are sought.
 """
 
-import time
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -15,7 +15,9 @@ from confluent_kafka import TopicPartition as Position
 
 from sluicegate.connectors.kafka import facts, problems, settings
 from sluicegate.connectors.kafka.admin import open_admin
+from sluicegate.connectors.kafka.alone import MOST, AloneRecords, high
 from sluicegate.connectors.kafka.probe import ApartRecords, ApartSource, KafkaProbe
+from sluicegate.connectors.kafka.seeking import position, seek
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.contracts.values import TopicFacts
@@ -23,8 +25,6 @@ from sluicegate.streams.errors import SystemNotReady
 
 _error = Message.error
 APART_PAUSE = 0.01  # seconds that others are waited for while another process fetches a partition
-UNSEEKABLE = frozenset({KafkaError._STATE, KafkaError._PREV_IN_PROGRESS})
-SEEK_ATTEMPTS, PATIENCE, SEEK_PAUSE = 200, 4, 0.01
 
 
 def open_input(
@@ -57,9 +57,10 @@ class KafkaInput:
         self._complaints = settings.Complaints()
         self._admin: Any = None
         self._bounds: dict[TopicPartition, int] = {}
-        self._apart: dict[TopicPartition, ApartRecords] = {}
-        self._turn: ApartRecords | None = None  # the last record that was polled is one of these
-        self._consumer = problems.client(Consumer, settings.consumer(kafka, group, member, self._on_error, ends))
+        self._apart: dict[TopicPartition, ApartRecords | AloneRecords] = {}
+        self._turn: ApartRecords | AloneRecords | None = None  # the last record that was polled is one of these
+        self._wanted = settings.consumer(kafka, group, member, self._on_error, ends)
+        self._consumer = problems.client(Consumer, dict(self._wanted))
         if topics:
             self._consumer.subscribe(
                 list(topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
@@ -131,7 +132,7 @@ class KafkaInput:
             source = ApartSource(self._kafka, self._group, (topic, number))
             self._apart[topic, number] = ApartRecords(source, offset, self._bounds[topic, number])
             return
-        target = Position(topic, number, offset, leader_epoch=epoch) if epoch >= 0 else Position(topic, number, offset)
+        target = position(topic, number, offset, epoch)
         fresh = (topic, number) not in self._fetching
         self._ends.pop((topic, number), None)
         try:
@@ -139,25 +140,10 @@ class KafkaInput:
                 self._consumer.incremental_assign([target])
                 self._fetching.add((topic, number))
             if not fresh or epoch >= 0:
-                self._seek(target)
+                seek(self._consumer, target, self._incremental)
             self._consumer.resume([target])  # a pause outlives an assignment
         except KafkaException as error:
             raise problems.not_ready(f"starting {topic}/{number} at {offset} failed", error) from error
-
-    def _seek(self, target: Any) -> None:
-        """librdkafka refuses while its thread is still starting the partition, and after an error of its offset.
-        Waiting does not poll, so nothing is lost; a new assignment starts what an error stopped."""
-        for attempt in range(SEEK_ATTEMPTS):
-            try:
-                self._consumer.seek(target)
-                return
-            except KafkaException as error:
-                if error.args[0].code() not in UNSEEKABLE or attempt == SEEK_ATTEMPTS - 1:
-                    raise
-                if self._incremental and attempt == PATIENCE:
-                    self._consumer.incremental_unassign([target])
-                    self._consumer.incremental_assign([target])
-                time.sleep(SEEK_PAUSE)
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
         """Records that were fetched and not read yet are fetched again after `resume`."""
@@ -174,12 +160,22 @@ class KafkaInput:
         wanted = [Position(*place) for place in partitions if place not in self._apart]
         self._consumer.resume(wanted)
 
+    def resume_alone(self, topic: str, number: int, offset: int, epoch: int) -> None:
+        """At most MOST partitions at once."""
+        place, alone = (topic, number), sum(isinstance(each, AloneRecords) for each in self._apart.values())
+        if place not in self._apart and alone < MOST:
+            with contextlib.suppress(SystemNotReady):  # then the consumer itself goes on
+                self._apart[place] = AloneRecords(self._wanted, place, offset, epoch, self._sort)
+        self.resume([place])
+
     def ended(self, topic: str, number: int) -> int:
         """librdkafka tells an end once."""
         return self._ends.get((topic, number), -1)
 
     def look_again(self, topic: str, number: int) -> None:
         """A pause ends the fetch that is under way, and the next fetch begins with the first answer of a broker."""
+        if isinstance(alone := self._apart.get((topic, number)), AloneRecords):
+            alone.look_again()
         self.pause([(topic, number)])
         self.resume([(topic, number)])
 
@@ -201,14 +197,24 @@ class KafkaInput:
         return apart is not None and apart.ended
 
     def _poll_apart(self) -> Record | None:
-        """A record that another process fetched. The turn after it is the consumer's own."""
+        """A record that this consumer did not fetch. The turn after it is the consumer's own."""
         if self._turn is None:
-            for apart in self._apart.values():
+            for place, apart in list(self._apart.items()):
                 if records := apart.take(1):
                     self._turn = apart
+                    self._apart[place] = self._apart.pop(place)  # the others have the next turns
                     return records[0]
+                if isinstance(apart, AloneRecords) and apart.calm:
+                    self._take_back(apart)
         self._turn = None
         return None
+
+    def _take_back(self, alone: AloneRecords) -> None:
+        """Read the partition on with this consumer."""
+        try:
+            self.start(*alone.place, alone.next, alone.epoch)
+        except SystemNotReady as error:
+            self._failures.append((alone.place, "unread", str(error)))
 
     def _end_apart(self, place: TopicPartition) -> None:
         if (apart := self._apart.pop(place, None)) is not None:
@@ -232,12 +238,8 @@ class KafkaInput:
             settings.log.info("informational commit dropped: %s", problems.said(error))
 
     def high(self, topic: str, number: int) -> int:
-        """The next offset as of the last fetch, without a request; -1: unknown."""
-        try:
-            _, high = self._consumer.get_watermark_offsets(Position(topic, number), cached=True)
-        except KafkaException:
-            return -1
-        return int(high) if high >= 0 else -1
+        alone = self._apart.get((topic, number))
+        return alone.high() if isinstance(alone, AloneRecords) else high(self._consumer, (topic, number))
 
     def joined(self) -> bool:
         return self._joined

@@ -31,20 +31,22 @@ class ApartEnd(NamedTuple):
     why: str = ""
 
 
-Run = Callable[[Literal["answer", "batches"], int], ApartEnd | None]
-"""Does this from this offset on. None: the process could not even begin, which shows nothing."""
+Run = Callable[[Literal["answer", "batches"], int], ApartEnd | str]
+"""Does this from this offset on. A text says why the process could not even begin, which shows nothing."""
 
 
 def judged(run: Run, offset: int) -> Fetchable:
     """What processes that fetch the records from `offset` on show."""
     first = run("answer", offset)
-    if first is None or not first.why:
+    if isinstance(first, str):
+        return Fetchable(failure=first)
+    if not first.why:
         return Fetchable()
     at, deaths, why = offset, 0, ""
     while deaths < DEATHS:
         end = run("batches", at)
-        if end is None:
-            return Fetchable()
+        if isinstance(end, str):
+            return Fetchable(failure=end)
         if not end.why:
             return Fetchable(end.next) if end.next > offset else Fetchable()
         deaths = deaths + 1 if end.next == at else 1
@@ -113,16 +115,17 @@ class KafkaProbe:
             self._process.kill()
 
     def _run(self) -> None:
-        found = Fetchable()
+        found = Fetchable(failure="an error of the probe itself, please report it")
         try:
-            with contextlib.suppress(OSError):  # no process can be started
-                found = judged(self._once, self._offset)
+            found = judged(self._once, self._offset)
+        except OSError as error:
+            found = Fetchable(failure=f"no process can be started: {error}")
         finally:
             self._found = found  # the owner waits for it, whatever happened
 
-    def _once(self, does: Literal["answer", "batches"], offset: int) -> ApartEnd | None:
+    def _once(self, does: Literal["answer", "batches"], offset: int) -> ApartEnd | str:
         if self._closed:
-            return None
+            return "it was ended"
         process = self._process = ApartProcess(self._source.job(does, offset))
         timer = threading.Timer(LONGEST, process.kill)
         timer.daemon = True
@@ -135,11 +138,13 @@ class KafkaProbe:
         late = not timer.is_alive()
         timer.cancel()
         self._process = None
-        if last is None or late or self._closed:
-            return None
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        if late or self._closed:
+            return f"its process was not done within {LONGEST:g} s" if late else "it was ended"
+        if last is None:
+            return f"its process ended before it could fetch ({how})"
         if last.done:
             return ApartEnd(last.next, last.error)
-        how = f"signal {-code}" if code < 0 else f"exit code {code}"
         return ApartEnd(last.next, f"{DEATHS} processes that fetched it ended ({how})")
 
 

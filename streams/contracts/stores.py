@@ -242,6 +242,10 @@ class Positions(Protocol):
     def pause(self, partitions: Sequence[TopicPartition]) -> None: ...
     def resume(self, partitions: Sequence[TopicPartition]) -> None: ...
 
+    def resume_alone(self, topic: str, number: int, offset: int, epoch: int) -> None:
+        """Resume at `offset`, which is the next record, as a partition that is paused again and again: what is fetched
+        from now on may be kept over the next pauses."""
+
 
 class InputFacts(Protocol):
     """Facts about the input from Kafka. Every call takes a few seconds at most, and raises SystemNotReady."""

@@ -214,7 +214,9 @@ class TopicFacts(NamedTuple):
 
 class Fetchable(NamedTuple):
     """What a probe of a partition shows. Records below `until` can be fetched one batch at a time; -1: all can be
-    fetched as always. `why` says why the batch at `until` cannot be fetched; empty: it was not tried."""
+    fetched as always. `why` says why the batch at `until` cannot be fetched; empty: it was not tried. `failure` says
+    why the probe itself failed, and so shows nothing."""
 
     until: int = -1
     why: str = ""
+    failure: str = ""

@@ -40,6 +40,8 @@ EVENTS: Mapping[str, str] = {
     "partition.fenced": "Another process claimed a partition. What this worker had not committed is dropped.",
     "partition.halted": "A partition stops, because to continue could lose or repeat records. `code` says why.",
     "partition.not_readable_yet": "A partition that is being claimed cannot be read yet.",
+    "partition.probe_failed": "The process that fetches a partition first could not begin, or was too slow. "
+    "The worker fetches the partition all the same.",
     "partition.probed": "A process of its own fetches a partition before this one: its last owner died early.",
     "partition.revoked": "Kafka assigned a partition to another worker.",
     "partition.unreadable": "A partition cannot be read. It is tried again.",

@@ -17,6 +17,7 @@ from sluicegate.streams.ownership.owner import Owner
 from sluicegate.streams.ownership.setting import AgentRuntime
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds between two attempts to decode a waiting record
+AGAIN = 30.0  # seconds after a resume in which a pause is one of several
 
 
 class Unresolved:
@@ -38,6 +39,8 @@ class IntakePauses:
     ) -> None:
         self._setting, self._random, self._clock, self._log = setting, random, clock, log
         self._paused: set[TopicPartition] = set()
+        self._resumed: dict[TopicPartition, float] = {}
+        self._repeated: set[TopicPartition] = set()  # paused soon after a resume
         self.unresolved: dict[TopicPartition, Unresolved] = {}
 
     def balance(self, owners: Mapping[TopicPartition, Owner]) -> None:
@@ -46,14 +49,23 @@ class IntakePauses:
             waits = self.unresolved.get(place)
             held = waits is not None and waits.at_it and self._clock() < waits.due
             if (owner.full or held) and place not in self._paused:
-                self._setting.input.pause([place])
-                self._paused.add(place)
+                self._pause(place)
             elif place in self._paused and owner.shard.roomy and not owner.full and not held:
                 self._read_on(place, owner, waits)
 
+    def _pause(self, place: TopicPartition) -> None:
+        self._setting.input.pause([place])
+        self._paused.add(place)
+        if self._clock() - self._resumed.get(place, -AGAIN) < AGAIN:
+            self._repeated.add(place)
+
     def _read_on(self, place: TopicPartition, owner: Owner, waits: Unresolved | None) -> None:
         if waits is None or not waits.at_it:
-            self._setting.input.resume([place])
+            if place in self._repeated:
+                self._setting.input.resume_alone(*place, owner.offset, owner.epoch)
+            else:
+                self._setting.input.resume([place])
+            self._resumed[place] = self._clock()
         else:  # the records read since then were left: go back to it
             try:
                 self._setting.input.start(*place, owner.offset, owner.epoch)
@@ -62,6 +74,7 @@ class IntakePauses:
                 return
             waits.at_it = False
         self._paused.discard(place)
+        self._repeated.discard(place)
 
     def reads(self, place: TopicPartition) -> bool:
         """Whether the partition is read on: its intake is not paused, and no record waits to be decoded."""
@@ -69,13 +82,13 @@ class IntakePauses:
 
     def begins(self, place: TopicPartition) -> None:
         """A new claim resumes the partition, whether full or not, at or before the waiting record."""
-        self._paused.discard(place)
+        self._start(place)
         if waits := self.unresolved.get(place):
             waits.at_it = False
 
     def forget(self, place: TopicPartition) -> None:
         """Drop the partition: another worker owns it."""
-        self._paused.discard(place)
+        self._start(place)
         self.unresolved.pop(place, None)
 
     def waits(self, place: TopicPartition, error: DecodeWaits) -> None:
@@ -117,6 +130,11 @@ class IntakePauses:
     def text(self, place: TopicPartition) -> str | None:
         waits = self.unresolved.get(place)
         return None if waits is None else waits.text
+
+    def _start(self, place: TopicPartition) -> None:
+        self._paused.discard(place)
+        self._repeated.discard(place)
+        self._resumed.pop(place, None)
 
     def _later(self, place: TopicPartition, waits: Unresolved, text: str) -> None:
         delay = waits.backoff.delay()

@@ -23,8 +23,10 @@ MOST = 2  # probes at once
 WHY = "the last owner died before its first records: a process of its own fetches them first"
 WHAT_TO_DO = (
     "unpacked, it may be larger than the memory; give the worker more, then `sluicegate accept-gap` has it fetched "
-    "again, or with --to OFFSET goes on behind it"
+    "again, or with --to OFFSET goes on behind it: OFFSET is one more than the lastOffset of this batch, which "
+    "`kafka-dump-log.sh --files SEGMENT.log` shows on its broker"
 )
+FAILED = "the process that fetches the partition first shows nothing; this one fetches it now, and may end at it"
 
 
 class Probing:
@@ -62,6 +64,9 @@ class Probing:
         if found is None:
             return False
         self._end(place)
+        if found.failure:
+            facts = {"topic": place[0], "partition": place[1], "offset": owner.offset, "error": found.failure}
+            self._log.warning("partition.probe_failed", **facts, text=FAILED)
         if found.why and found.until <= owner.offset:
             self._halt(owner, found, monotonic)
         self._suspects.discard(place)

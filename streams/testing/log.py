@@ -252,6 +252,9 @@ class LogInput:
     def resume(self, partitions: Sequence[TopicPartition]) -> None:
         self.paused.difference_update(partitions)
 
+    def resume_alone(self, topic: str, number: int, offset: int, epoch: int) -> None:
+        self.resume([(topic, number)])
+
     def facts(self, topic: str, number: int) -> TopicFacts:
         committed, metadata = self.log.committed.get((self.group, topic, number), (-1, ""))
         low = self.log.low.get((topic, number), 0)

@@ -2,6 +2,7 @@
 broker, each codec. A watcher kills each process at a bound, as the kernel does."""
 
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,10 +17,12 @@ from typer.testing import CliRunner
 
 from sluicegate.connectors.kafka.probe import ApartSource, KafkaProbe
 from sluicegate.streams.cli import main
+from tests.chaos.memory import MemoryGroup
 from tests.chaos.worker import Worker
 from tests.waiting import wait_until
 
 BOUND = 120  # MiB of a worker, which has about 55 at rest
+LIMIT = 165  # MiB of a supervisor and its worker together, which have about 100 at rest
 SIZES = {"gzip": 100, "lz4": 100, "zstd": 150, "snappy": 100}  # MB of a batch, in records of 1 MB
 
 
@@ -53,12 +56,12 @@ def send(bootstrap: str, topic: str, number: int, keys: list[str]) -> None:
     producer.flush()
 
 
-def one_batch(bootstrap: str, topic: str, codec: str) -> None:
+def one_batch(bootstrap: str, topic: str, codec: str, records: int = 0, size: int = 1_000_000) -> None:
     """All records in one batch of partition 0."""
     large = {"batch.size": 2_000_000_000, "message.max.bytes": 1_000_000_000, "queue.buffering.max.kbytes": 2_000_000}
     producer = Producer({"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": 60_000, **large})
-    for _ in range(SIZES[codec]):
-        producer.produce(topic, b"x" * 1_000_000, b"large", 0)
+    for _ in range(records or SIZES[codec]):
+        producer.produce(topic, b"x" * size, b"large", 0)
     assert producer.flush(90) == 0
 
 
@@ -135,6 +138,40 @@ def test_the_partition_halts_at_the_batch_all_others_go_on_and_an_operator_passe
     assert done.exit_code == 0, done.output
     wait_until(lambda: "0-after-2" in app.results(), 60, "the partition goes on behind the batch")
     assert watcher.kills == kills
+
+
+@pytest.fixture
+def memory_group(ns: str) -> Iterator[MemoryGroup]:
+    try:
+        group = MemoryGroup(ns, LIMIT << 20)
+    except OSError as error:
+        pytest.skip(f"no cgroup with a memory limit: {error}")
+    yield group
+    group.close()
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("codec", SIZES)
+def test_at_a_memory_limit_of_the_kernel_the_partition_halts_and_all_others_go_on(
+    tmp_path: Path, kafka: str, ns: str, make_topic: Callable[..., str], memory_group: MemoryGroup, codec: str
+) -> None:
+    """Nobody but the kernel ends a process here."""
+    app = App(tmp_path, kafka, ns, make_topic, codec)
+    worker = Worker(app.file, "sums", "w", enter=lambda: memory_group.joining.write_text(str(os.getpid())) and None)
+    try:
+        (event,) = worker.wait("partition.halted", timeout=150)
+        assert (event["code"], "offset 3" in event["error"]) == ("unfetchable", True)
+        if codec != "zstd":  # the client itself refuses to unpack so much
+            assert memory_group.kills() >= 1
+        ends = len(worker.events("worker.ended"))
+        assert ends <= 2
+        names = [
+            f"{number}-{when}-{n}" for number, when in ((0, "before"), (1, "after"), (1, "before")) for n in (0, 1, 2)
+        ]
+        wait_until(lambda: app.results() == sorted(names), 60, "the results of all records beside the batch")
+        assert len(worker.events("worker.ended")) == ends
+    finally:
+        worker.close()
 
 
 @pytest.mark.timeout(400)

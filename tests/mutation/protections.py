@@ -177,6 +177,9 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
             "        if owner.suspected:",
         ),
     ),
+    "kept-fetches": (
+        Edit("streams/ownership/intake.py", "            if place in self._repeated:", "            if False:"),
+    ),
     "engine-faults": (
         Edit(
             "streams/handlers/engine_faults.py",

@@ -31,6 +31,7 @@ class _Way:
         self.spoiling: tuple[bytes, int] = (b"", 0)
         self.spoiled = 0
         self.queued: dict[socket.socket, int] = {}
+        self.carried = 0
 
     def spoil(self, data: bytes) -> bytes:
         """One bit of the byte behind the marker is another, as often as was asked for."""
@@ -72,6 +73,11 @@ class Proxy:
     def url(self) -> str:
         """For Redis; a Kafka client takes 127.0.0.1:`port`, and the broker must advertise that port."""
         return f"redis://127.0.0.1:{self.port}/0"
+
+    @property
+    def answered(self) -> int:
+        """Bytes that came from the server since the proxy was made."""
+        return self._ways["to-client"].carried
 
     @property
     def held(self) -> int:
@@ -249,6 +255,7 @@ class Proxy:
                 data = await self._loop.sock_recv(source, CHUNK)
             except OSError:
                 data = b""
+            way.carried += len(data)
             if way.dropping and data:
                 way.dropped += len(data)
                 continue

@@ -112,6 +112,9 @@ class Input:
             self._ends.pop(place, None)
         self._inner.resume(partitions)
 
+    def resume_alone(self, topic: str, number: int, offset: int, epoch: int) -> None:
+        self.resume([(topic, number)])
+
     def facts(self, topic: str, number: int) -> Any:
         self._answer()
         return self._inner.facts(topic, number)

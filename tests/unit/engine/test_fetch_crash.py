@@ -4,6 +4,7 @@ other reasons blame nobody."""
 from collections.abc import Sequence
 
 import pytest
+from structlog.testing import capture_logs
 
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.values import UNFETCHABLE, Fetchable, Partition
@@ -135,10 +136,24 @@ def test_the_partition_halts_at_the_batch_and_what_lies_before_it_and_beside_it_
     (report,) = [p for p in scene.driver.worker.describe(scene.clock.now).partitions if p.number == 0]
     assert f"the batch of records at offset {bomb} cannot be fetched: 3 processes ended;" in (report.detail or "")
     assert "sluicegate accept-gap" in (report.detail or "")
+    assert "one more than the lastOffset of this batch, which `kafka-dump-log.sh" in (report.detail or "")
     assert scene.keys == before(bomb)
     feed(scene.log, ("1-late", 1), number=1)
     scene.driver.turns(4)
     assert "1-late" in scene.keys
+
+
+def test_a_probe_that_fails_itself_is_logged_and_the_partition_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = Scene(3)
+    assert any(until_killed(scene.driver.later(1.0), 4) for _ in range(30))
+    monkeypatch.setattr(BombInput, "probe", lambda *_: LogProbe(Fetchable(failure="it did not begin")))
+    scene.bombs = ()
+    scene.start()
+    with capture_logs() as lines:
+        scene.driver.later(1.0).turns(9)
+    events = [line for line in lines if line["event"] == "partition.probe_failed"]
+    assert ("in", 0, 0, "it did not begin") in [(e["topic"], e["partition"], e["offset"], e["error"]) for e in events]
+    assert scene.keys == before(20)
 
 
 @pytest.mark.parametrize("clean", [True, False])

@@ -244,3 +244,28 @@ def test_a_delivery_that_fails_while_another_partition_goes_in_careful_steps_is_
     feed(log, ("b", 2), number=1)
     driver.later(1.0).turns().later(1.0).turns()
     assert [total for key, _, _, total in totals(log) if key == "b"] == [1, 2]
+
+
+def resumed(driver: Driver, clock: ManualClock, seconds: float) -> list[tuple[object, ...]]:
+    """How the partition was resumed, when its outbox is full three times and each pause lasts so long."""
+    calls: list[tuple[object, ...]] = []
+    driver.input.resume = lambda places: calls.append(("shared",))  # type: ignore[method-assign]
+    driver.input.resume_alone = lambda *at: calls.append(at)  # type: ignore[method-assign]
+    intake, owner = driver.worker._claims.intake, driver.worker._owners["in", 0]
+    for _ in range(3):
+        owner.shard.more = True
+        intake.balance({("in", 0): owner})
+        owner.shard.more = False
+        intake.balance({("in", 0): owner})
+        clock.now += seconds
+    return calls
+
+
+def test_a_partition_that_is_paused_again_soon_is_read_on_alone_at_its_next_record(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    feed(log, ("k", 1), ("k", 2), ("k", 3))
+    driver = Driver(an_agent(count=1), store, log, clock).give(0).turns()
+    assert resumed(driver, clock, 29.0) == [("shared",), ("in", 0, 3, 0), ("in", 0, 3, 0)]
+    driver.worker._claims.intake.begins(("in", 0))
+    assert resumed(driver, clock, 31.0) == [("shared",)] * 3

@@ -1,0 +1,104 @@
+"""A consumer of one partition, in place of the worker's. It keeps what it fetched while the partition is paused.
+
+librdkafka's `pause` throws away what was fetched and not read. That is little, except where a batch unpacks to much
+more than is asked for: such a batch is fetched and unpacked again after each pause. The worker's consumer has one queue
+for all its partitions, so a partition that waits cannot leave its records there. Here it can: nothing else is in the
+queue.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, cast
+
+from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import TopicPartition as Position
+
+from sluicegate.connectors.kafka import problems
+from sluicegate.connectors.kafka.apart import ONE_BATCH, REPLACED
+from sluicegate.connectors.kafka.seeking import position, seek
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.contracts.stores import TopicPartition
+
+MOST = 2  # partitions of a worker at once: each holds a batch
+CALM = 5.0  # seconds without a pause, after which the worker's consumer reads the partition again
+
+
+class AloneRecords:
+    """The records of `place` from `offset` on. One batch is in memory. `sort` takes the messages that are errors."""
+
+    ended = False
+
+    def __init__(
+        self, wanted: dict[str, Any], place: TopicPartition, offset: int, epoch: int, sort: Callable[[Any], None]
+    ) -> None:
+        """`wanted` are the settings of the worker's consumer. Raises SystemNotReady."""
+        self.place, self.next, self.epoch = place, offset, epoch
+        self._sort, self._paused, self._calm_at = sort, False, time.monotonic() + CALM
+        self._at_end = False
+        kept = {name: value for name, value in wanted.items() if name not in REPLACED}
+        self._consumer: Any = problems.client(Consumer, {**kept, **ONE_BATCH, "enable.partition.eof": True})
+        target = position(*place, offset, epoch)
+        try:
+            self._consumer.incremental_assign([target])
+            if epoch >= 0:
+                seek(self._consumer, target, again=True)
+        except KafkaException as error:
+            self.close()
+            raise problems.not_ready(f"starting {place[0]}/{place[1]} at {offset} failed", error) from error
+
+    @property
+    def paused(self) -> bool:
+        return self._paused
+
+    @paused.setter
+    def paused(self, paused: bool) -> None:
+        self._paused, self._calm_at = paused, time.monotonic() + CALM
+
+    def take(self, most: int) -> list[Record]:
+        """Records that were fetched. Raises SystemNotReady."""
+        if self._paused:
+            return []
+        try:
+            messages: list[Any] = self._consumer.consume(most, 0.0)
+        except KafkaException as error:
+            raise problems.not_ready("reading failed", error) from error
+        errors = [message for message in messages if message.error() is not None]
+        for message in errors:
+            self._sort(message)
+        records = [message for message in messages if message.error() is None] if errors else messages
+        if records:
+            last = records[-1]
+            self.next, self.epoch = last.offset() + 1, -1 if (epoch := last.leader_epoch()) is None else epoch
+        if messages:
+            self._at_end = messages[-1].error() is not None
+        return cast(list[Record], records)
+
+    @property
+    def calm(self) -> bool:
+        """Whether the partition needs no consumer of its own any more: it is read to its end, and was not paused for a
+        while."""
+        return self._at_end and not self._paused and time.monotonic() >= self._calm_at
+
+    def look_again(self) -> None:
+        """As KafkaInput.look_again."""
+        where = [Position(*self.place)]
+        self._consumer.pause(where)
+        self._consumer.resume(where)
+
+    def high(self) -> int:
+        """As KafkaInput.high."""
+        return high(self._consumer, self.place)
+
+    def close(self) -> None:
+        """Without waiting for brokers."""
+        threading.Thread(target=self._consumer.close, name="alone-close", daemon=True).start()
+
+
+def high(consumer: Any, place: TopicPartition) -> int:
+    """The next offset as of the consumer's last fetch, without a request; -1: unknown."""
+    try:
+        _, found = consumer.get_watermark_offsets(Position(*place), cached=True)
+    except KafkaException:
+        return -1
+    return int(found) if found >= 0 else -1
