@@ -98,7 +98,7 @@ class AloneRecords:
 def high(consumer: Any, place: TopicPartition) -> int:
     """The next offset as of the consumer's last fetch, without a request; -1: unknown."""
     try:
-        _, found = consumer.get_watermark_offsets(Position(*place), cached=True)
+        _, offset = consumer.get_watermark_offsets(Position(*place), cached=True)
     except KafkaException:
         return -1
-    return int(found) if found >= 0 else -1
+    return int(offset) if offset >= 0 else -1

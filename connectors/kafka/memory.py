@@ -20,17 +20,17 @@ V1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 
 def free(files: MemoryFiles = FILES) -> int:
     """The bytes of memory that can be taken; 0: it is not known."""
-    found = [*_groups(files), *_machine(files.machine)]
-    return max(1, min(found)) if found else 0
+    limits = [*_groups(files), *_machine(files.machine)]
+    return max(1, min(limits)) if limits else 0
 
 
 def _groups(files: MemoryFiles) -> Iterator[int]:
     """A group may have less than the ones above it. Where a container has its own view, its group is the top one."""
     for folder, path, names in _mounted(files):
         own = (folder / path.lstrip("/")).resolve()
-        for each in (folder, own, *own.parents):
-            if each.is_relative_to(folder.resolve()) or each == folder:
-                yield from _group(each, *names)
+        for group in (folder, own, *own.parents):
+            if group.is_relative_to(folder.resolve()) or group == folder:
+                yield from _group(group, *names)
 
 
 def _mounted(files: MemoryFiles) -> Iterator[tuple[Path, str, tuple[str, str, str]]]:
