@@ -33,6 +33,7 @@ DEAD_TIMESTAMP, DEAD_APP, DEAD_AGENT = f"{DEAD}timestamp", f"{DEAD}app", f"{DEAD
 DEAD_VERSION, DEAD_ITEM, DEAD_RETRIES = f"{DEAD}version", f"{DEAD}item", f"{DEAD}retries"
 DEAD_READ, DEAD_REKEYED_BY = f"{DEAD}read", f"{DEAD}rekeyed-by"
 DEAD_SIZE, DEAD_DIGEST, DEAD_CUT = f"{DEAD}size", f"{DEAD}digest", f"{DEAD}cut"
+DEAD_MEMBERS = f"{DEAD}members"
 REMOVED = "sluicegate-removed"
 RENAMED = "dead-"  # before a name that the record of a dead letter had as a message of Sluicegate
 
@@ -318,6 +319,13 @@ LETTER_HEADERS: tuple[LetterHeader, ...] = (
         {"type": "string", "pattern": "^[A-Za-z0-9._-]+/\\d+/\\d+$"},
     ),
     LetterHeader(DEAD_RETRIES, "Of a group that failed again after `dead retry`: how often it was retried.", _NUMBER),
+    LetterHeader(
+        DEAD_MEMBERS,
+        "Of a group of `scope: shared` without its computed fields (unencodable, too-large, overflow): the places of "
+        "its messages in their order, as JSON, up to 64 KiB. Each item is a topic, a partition, and a list of offsets, "
+        "each but the first as the difference to the one before.",
+        {"type": "string", "pattern": "^\\[.*\\]$"},
+    ),
     LetterHeader(
         REMOVED,
         "Of a group whose handler named bad messages: their indexes in the group as it was completed.",

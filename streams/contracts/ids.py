@@ -80,6 +80,11 @@ def retry_id(dead: str, number: int) -> str:
     return str(uuid5(NAMESPACE, canonical(["retry", dead, number]).decode()))
 
 
+def retried_id(output: str, retry: str) -> str:
+    """The id of this output of a group of `scope: shared` when a retry makes it. `retry` is the id of the retry."""
+    return str(uuid5(NAMESPACE, canonical(["retried", output, retry]).decode()))
+
+
 def in_order(number: GroupNumber) -> tuple[int, ...]:
     """Sorts numbers by their first records, then by their windows and revisions."""
     return (number,) if isinstance(number, int) else number

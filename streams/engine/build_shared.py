@@ -1,6 +1,7 @@
 """Builds the processor of an agent with `scope: shared`."""
 
 from datetime import timedelta
+from functools import partial
 from math import inf
 
 from sluicegate.schemas import Codec
@@ -10,6 +11,7 @@ from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.calling.backoff import Backoff
 from sluicegate.streams.calling.calls import BackgroundCalls
 from sluicegate.streams.contracts.leased_values import Gate
+from sluicegate.streams.contracts.stores import Reader, TopicPartition
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.engine.worker import WorkerDependencies
 from sluicegate.streams.errors import ConfigurationError
@@ -46,12 +48,14 @@ def intake(
     if agent.dedupe:
         runs = Identified(name, gate, buffer, IdRule(agent, reads), parts.meter, parts.time)
 
-    def source_of(place: tuple[str, int]) -> str:
-        view = parts.store.read(Partition(app, agent.name, *place))
-        return place[0] if view is None or view.claim.source is None else view.claim.source.name or place[0]
-
     size = SharedSize(name, buffer, BackgroundCalls(parts.pool(1), _nobody), parts.meter, clock)
-    return SharedIntake(name, gate, buffer, runs, fires, source_of, size)
+    return SharedIntake(name, gate, buffer, runs, fires, partial(source_of, parts.store, app, agent), size)
+
+
+def source_of(store: Reader, app: str, agent: Agent, place: TopicPartition) -> str:
+    """The topic id of a partition that the agent reads, from which ids are made."""
+    view = store.read(Partition(app, agent.name, *place))
+    return place[0] if view is None or view.claim.source is None else view.claim.source.name or place[0]
 
 
 def gate_of(agent: Agent) -> Gate:

@@ -11,7 +11,7 @@ from sluicegate.streams.contracts.stores import Store, TopicPartition
 from sluicegate.streams.errors import ConfigurationError, SystemNotReady
 from sluicegate.streams.journal import journal
 from sluicegate.streams.journal.amending import Person
-from sluicegate.streams.operations import dead_groups, dead_letters, dead_records, dead_rows
+from sluicegate.streams.operations import dead_groups, dead_letters, dead_records, dead_rows, dead_shared
 from sluicegate.streams.operations.dead_letters import Letter, RetryTopics
 from sluicegate.streams.operations.dead_rows import DeadOutput
 from sluicegate.streams.operations.open_groups import partitions
@@ -153,7 +153,8 @@ def retry(
     whole = [each for each in judged.letters if each.whole]
     made, left = dead_groups.groups(app.name, agent, whole, lambda parts: topics().read(parts))
     left = [*judged.left_out, *left]
-    groups, refused = dead_groups.retry(store, app.name, agent, made, who, again)
+    keep = dead_shared.retry if agent.scope == "shared" else dead_groups.retry
+    groups, refused = keep(store, app.name, agent, made, who, again)
     records = [each for each in judged.letters if not each.whole]
     sent, found = 0, 0
     for at in range(0, len(records), PAGE):

@@ -18,15 +18,12 @@ from sluicegate.streams.contracts.values import NOBODY, Changes, GroupNumber, Pa
 from sluicegate.streams.handlers.packing import pack
 from sluicegate.streams.journal import journal
 from sluicegate.streams.journal.amending import Person, appended
-from sluicegate.streams.operations.dead_letters import ASKED, SENT, LeftOut, Letter, noted
-from sluicegate.streams.operations.group_letters import ReadRange, Unrepairable, group
+from sluicegate.streams.operations.dead_letters import ASKED, SENT, LeftOut, Letter, Unrepairable, noted
+from sluicegate.streams.operations.group_letters import group
+from sluicegate.streams.operations.group_members import ReadRange
 from sluicegate.streams.operations.open_groups import PartitionContents, held
 
 PAGE = 20  # groups of one commit
-SHARED = (
-    "it is a completed group of scope: shared: the letter names its first and last message only, those between may be "
-    "in any partition, and no partition has a state that could keep the group; its messages are in their topics"
-)
 
 
 class GroupLetter(NamedTuple):
@@ -42,9 +39,6 @@ def groups(
     """The groups of these letters, and the letters that cannot be retried. Raises SystemNotReady."""
     made, left = list[GroupLetter](), list[LeftOut]()
     for letter in letters:
-        if agent.scope == "shared":
-            left.append(LeftOut(letter.place, SHARED))
-            continue
         try:
             made.append(GroupLetter(letter, group(app, agent, letter, read)))
         except Unrepairable as why:

@@ -107,6 +107,10 @@ class LeftOut(NamedTuple):
     why: str
 
 
+class Unrepairable(Exception):
+    """Why the group of a letter cannot be made again."""
+
+
 class RecordGone(Exception):
     """The letter has only the beginning of its record, which its topic no longer holds."""
 
@@ -222,7 +226,7 @@ def retry(
         _wait_for_others(store, app, wanted, person, wait)
         ends = source.ends(sorted({(letter.topic, letter.partition) for letter in wanted}))
         claim = journal.begun(store, app, person._replace(token=f"{person.token}-{attempt}"))
-        said = _said(journal.notes(store, app))
+        said = by_letter(journal.notes(store, app))
         if _under_way(said, wanted, person, claim.store_time):
             continue
         try:
@@ -240,7 +244,7 @@ def _wait_for_others(
     """Return when no other retry of these letters may still send."""
     while True:
         view = store.read(journal.place(app))
-        if view is None or not _under_way(_said(journal.notes(store, app)), wanted, person, view.claim.store_time):
+        if view is None or not _under_way(by_letter(journal.notes(store, app)), wanted, person, view.claim.store_time):
             return
         wait(LOOK_EVERY)
 
@@ -273,7 +277,7 @@ def _retried(
 
     Raises Fenced when another command claimed the journal since `claim`.
     """
-    plan = [_planned(letter, said.get(_name(letter), []), again) for letter in wanted]
+    plan = [_planned(letter, said, again) for letter in wanted]
     refused = [letter.place for letter, number in zip(wanted, plan, strict=True) if number is None]
     chosen = [(letter, number) for letter, number in zip(wanted, plan, strict=True) if number is not None]
     there = _arrived(source, chosen, said)
@@ -334,9 +338,24 @@ def _note(letter: Letter, number: int, what: str, detail: str, person: Person) -
     return Amendment(0.0, person.who, what, _name(letter), person.why, f"{letter.id} {number} {detail}".strip())
 
 
-def noted(letter: Letter, what: str, person: Person) -> Amendment:
-    """A note about the retry of a completed group."""
-    return _note(letter, 0, what, "", person)
+def noted(letter: Letter, what: str, person: Person, number: int = 0) -> Amendment:
+    """A note about this retry of a completed group."""
+    return _note(letter, number, what, "", person)
+
+
+class Tries(NamedTuple):
+    """What the journal has of the retries of a letter: whether it has any; the number of the next one, or, if it is
+    `open`, of one that began and may not have ended."""
+
+    known: bool
+    number: int
+    open: bool
+
+
+def tries(letter: Letter, notes: "NotesByKey") -> Tries:
+    its = [each for each in notes.get(_name(letter), ()) if each.detail.split()[0] == letter.id]
+    sent = sum(each.what == SENT for each in its)
+    return Tries(bool(its), sent, any(each.what == ASKED and int(each.detail.split()[1]) >= sent for each in its))
 
 
 def retried(notes: Iterable[Amendment]) -> frozenset[str]:
@@ -348,7 +367,7 @@ NotesByKey = dict[str, list[Amendment]]
 """The notes about retries, by agent and place of the letter."""
 
 
-def _said(notes: Iterable[Amendment]) -> NotesByKey:
+def by_letter(notes: Iterable[Amendment]) -> NotesByKey:
     found: dict[str, list[Amendment]] = {}
     for each in notes:
         if each.what in (ASKED, SENT):
@@ -356,12 +375,10 @@ def _said(notes: Iterable[Amendment]) -> NotesByKey:
     return found
 
 
-def _planned(letter: Letter, notes: Sequence[Amendment], again: bool) -> int | None:
+def _planned(letter: Letter, notes: NotesByKey, again: bool) -> int | None:
     """The number of the retry to make or finish; None: the letter was retried."""
-    tries = [each for each in notes if each.detail.split()[0] == letter.id]
-    sent = sum(each.what == SENT for each in tries)
-    open_ = any(each.what == ASKED and int(each.detail.split()[1]) >= sent for each in tries)
-    return sent if open_ or again or not sent else None
+    tried = tries(letter, notes)
+    return tried.number if tried.open or again or not tried.number else None
 
 
 def _arrived(

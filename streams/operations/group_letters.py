@@ -6,7 +6,6 @@ result with a number that no double holds lacks this number. Then the messages a
 must be as many as the group had, from its first to its last one.
 """
 
-from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -37,27 +36,28 @@ from sluicegate.streams.contracts.headers import (
     by_name,
 )
 from sluicegate.streams.contracts.ids import output_id, retry_id
-from sluicegate.streams.contracts.record import Record
-from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.contracts.values import Partition
-from sluicegate.streams.operations.dead_letters import Letter
+from sluicegate.streams.handlers.packing import pack
+from sluicegate.streams.operations.dead_letters import Letter, Unrepairable
 from sluicegate.streams.operations.explaining import GroupHistory
+from sluicegate.streams.operations.group_members import ReadRange, computed, shared_fields
 from sluicegate.streams.operations.rebuild import UnendingGroups, unending
 from sluicegate.streams.outbox.rows import letters_codec
-from sluicegate.streams.reducers import BEYOND
+from sluicegate.streams.outbox.sizes import LARGEST
 
 REPLAY = "`sluicegate replay` computes its result from its topic"
-ReadRange = Callable[[Mapping[TopicPartition, tuple[int, int]]], Iterable[Record]]
-"""Reads each partition from an offset up to another one. Raises SystemNotReady."""
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-
-
-class Unrepairable(Exception):
-    """Why the group of a letter cannot be made again."""
 
 
 def group(app: str, agent: Agent, letter: Letter, read: ReadRange) -> Fire:
     """The completed group, with what a retry has to decide about it. Raises Unrepairable and SystemNotReady."""
+    fire = _made(app, agent, letter, read)
+    if agent.scope == "shared" and (size := len(pack(fire))) > LARGEST:
+        raise Unrepairable(f"it has {size} bytes, more than the store keeps of one group; {REPLAY}")
+    return fire
+
+
+def _made(app: str, agent: Agent, letter: Letter, read: ReadRange) -> Fire:
     again = _again(agent, letter)
     headers = by_name(letter.headers)
     try:
@@ -147,9 +147,11 @@ def _seconds(text: str) -> float:
 
 def _counted(app: str, agent: Agent, letter: Letter, fire: Fire, read: ReadRange) -> dict[str, Any]:
     """The computed fields of the group, from its messages in the topic. Raises Unrepairable and SystemNotReady."""
-    rule = _ending_never(agent)
     if fire.removed:
         raise Unrepairable(f"its letter holds no document, and its handler had taken messages out; {REPLAY}")
+    if agent.scope == "shared":
+        return shared_fields(agent, letter, fire, read)
+    rule = _ending_never(agent)
     place, window = (letter.topic, letter.partition), fire.window
     span = None if window is None else (window.start, window.end)
     history = GroupHistory(Partition(app, agent.name, *place), agent, fire.first, fire.key, span)
@@ -162,10 +164,7 @@ def _counted(app: str, agent: Agent, letter: Letter, fire: Fire, read: ReadRange
             f"its letter holds no document, and {span_of} has {len(seen)} of its {fire.count} messages under the rule "
             "of the file"
         )
-    values = groups.rule.values(groups.states[fire.key], groups.bags.get(fire.key, []))
-    if names := groups.rule.overflowed(values):
-        raise Unrepairable(f"its messages still give {' and '.join(names)} {BEYOND}")
-    return values
+    return computed(groups, fire.key)
 
 
 def _ending_never(agent: Agent) -> Agent:

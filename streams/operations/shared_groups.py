@@ -18,17 +18,20 @@ from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.operations.open_groups import OpenGroup
 from sluicegate.streams.shared.shared_firing import aggregation_of, endless
 from sluicegate.streams.shared.shared_records import SharedRecord, buffer_name, group_of, unpacked
+from sluicegate.streams.shared.shared_retries import is_retried
 
 
 def shared_groups(
     buffer: BufferReading, app: str, agent: Agent, now: float, key: bytes | None = None
 ) -> list[OpenGroup]:
-    """The groups of this key, or all, oldest first, with batches that are being fired. `now` is the reader's own time
-    in seconds since 1970, so ages are only as exact as that. Reads the whole buffer. Raises PersistenceError."""
+    """The groups of this key, or all, oldest first, with batches that are being fired, but without groups that an
+    operator retried. `now` is the reader's own time in seconds since 1970, so ages are only as exact as that. Reads the
+    whole buffer. Raises PersistenceError."""
     rule = Rule(endless(agent), formats.reads(agent))
     members: dict[str, list[Entry]] = {}
     for entry in buffer.get_data(buffer_name(app, agent.name)):
-        members.setdefault(entry.group, []).append(entry)
+        if not is_retried(entry.group):
+            members.setdefault(entry.group, []).append(entry)
     return [
         group
         for entries in members.values()

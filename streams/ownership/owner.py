@@ -29,6 +29,7 @@ from sluicegate.streams.errors import (
     HandlerFailed,
     StoreSwapped,
 )
+from sluicegate.streams.handlers import retried
 from sluicegate.streams.handlers.handling import decided
 from sluicegate.streams.handlers.held import WaitingItems, offset_of
 from sluicegate.streams.handlers.processor import Aggregating, Item, RecordProcessor
@@ -299,7 +300,10 @@ class Owner:
         """Handle the item, and commit what became of it. Raises HandlerFailed."""
         setting, rows = self._setting, self._rows
         processor = setting.processor
-        items = released.decided(item, setting.rule, setting.agent.handler is not None, self.groups.outcomes)
+        items: list[Item] = [item]
+        if isinstance(item, Fire):
+            handled = setting.agent.handler is not None
+            items = [*retried.decided(item, setting.rule, handled, self.groups.outcomes)]
         if setting.slow is not None and (section := released.sealed_again(items)):
             self._note(section, monotonic)
             return ()

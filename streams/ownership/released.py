@@ -1,16 +1,12 @@
 """Items that the store keeps: parked ones that an operator let go, and completed groups whose dead letter an operator
 retried. The owner handles them when it claims, before the first record."""
 
-from collections import Counter
 from collections.abc import Sequence
-
-from msgspec.structs import replace
 
 from sluicegate.streams.agent import Handler
 from sluicegate.streams.aggregation.entry import Section
 from sluicegate.streams.aggregation.events import Event, Fire, KeptItem, Unhandled
 from sluicegate.streams.aggregation.group_faults import DEATHS
-from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.errors import HandlerStopped
 from sluicegate.streams.handlers.attempts import bounds
@@ -34,15 +30,6 @@ def sealed_of(setting: AgentRuntime, place: TopicPartition) -> Sealed:
     if handler is None or not isinstance(setting.processor, Handling):
         return Sealed(place)
     return Sealed(place, bounds(handler.attempts), setting.processor.unsealed)
-
-
-def decided(item: Message | Fire, rule: Rule, handled: bool, outcomes: Counter[tuple[str, str]]) -> list[Item]:
-    """What a retried group becomes by the clauses of the file: a group to send or handle, a dead letter, or nothing.
-    Counts the answers. Raises ExpressionStopped."""
-    if not isinstance(item, Fire) or item.again is None:
-        return [item]
-    fire = replace(item, again=None) if handled else item
-    return [fire] if rule.results is None else list(rule.results.events(fire, outcomes))
 
 
 def sealed_again(items: Sequence[Item]) -> Section | None:

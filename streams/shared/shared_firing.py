@@ -1,7 +1,9 @@
 """Turns a sealed batch of the shared buffer into outbox messages: its result, or the outputs of its handler."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 from operator import attrgetter
 from threading import Lock
@@ -14,6 +16,7 @@ from sluicegate.streams.agent import Agent, Aggregation
 from sluicegate.streams.aggregation.accept import accept
 from sluicegate.streams.aggregation.events import (
     COUNT_LOWERED,
+    WHOLE,
     BadItem,
     Cancelled,
     Event,
@@ -22,18 +25,24 @@ from sluicegate.streams.aggregation.events import (
     Scheduled,
     Unhandled,
 )
+from sluicegate.streams.aggregation.group_faults import DEATHS
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
-from sluicegate.streams.contracts.headers import LAST, OF_ROW
+from sluicegate.streams.contracts.headers import DEAD_MEMBERS, LAST, OF_ROW
+from sluicegate.streams.contracts.ids import retried_id
 from sluicegate.streams.contracts.leased_values import SealedBatch
 from sluicegate.streams.contracts.messages import OutboxMessage
 from sluicegate.streams.contracts.values import OutboxRow, Partition
 from sluicegate.streams.errors import ConfigurationError, HandlerStopped, SluicegateError
 from sluicegate.streams.handlers.failures import Failures, ProcessEnded
 from sluicegate.streams.handlers.handling import Handling
+from sluicegate.streams.handlers.retried import decided
 from sluicegate.streams.handlers.values import IsCancelled
 from sluicegate.streams.outbox.rows import AnyPartition, Rows
-from sluicegate.streams.shared.shared_records import SharedRecord, unpacked
+from sluicegate.streams.outbox.sizes import size
+from sluicegate.streams.shared.shared_records import RecordOrigin, SharedRecord, unpacked
+from sluicegate.streams.shared.shared_retries import RetriedGroup, is_letter, is_retried, lacks_fields, members_of
+from sluicegate.streams.shared.shared_retries import unpacked as retried
 
 ENDLESS = 1 << 62
 _taken_at = attrgetter("common.taken_at")
@@ -83,10 +92,12 @@ class SharedFiring:
         self._rule = Rule(endless(agent), reads)
         self._app, self._agent, self._writes, self._most, self._handling = app, agent, writes, most, handling
         self._one_at_a_time = Lock()  # an expression may be used by one thread at a time
-        self._rows: dict[tuple[str, str, int], Rows] = {}
+        self._known_rows: dict[tuple[str, str, int], Rows] = {}
 
     def made(self, batch: SealedBatch, now: float, known: Failures, cancelled: IsCancelled) -> Made:
         """The messages of a batch at the time `now`, in seconds since 1970. Raises HandlerError and ProduceStopped."""
+        if is_retried(batch.group):
+            return self._again(retried(batch.entries), known, cancelled)
         records = unpacked(batch.entries)
         messages: list[OutboxMessage] = []
         counted: list[Event] = []
@@ -95,30 +106,54 @@ class SharedFiring:
             if isinstance(event, Refused):
                 record = records[event.record.offset()]
                 real = replace(event, record=record.real)
-                messages += self._messages([real], record, record)
+                messages += self._refused(real, record)
                 counted.append(real)
                 continue
             group = event if isinstance(event, Fire) else event.fire
-            first, last = records[group.first], records[group.last]
-            fire = structs.replace(group, first=first.origin.offset, last=last.origin.offset)
+            first, last = records[group.first].origin, records[group.last].origin
+            fire = structs.replace(group, first=first.offset, last=last.offset)
             if isinstance(event, Unhandled):
-                unanswered = replace(event, fire=fire)
-                messages += self._messages([unanswered], first, last)
-                counted.append(unanswered)
-                continue
-            events = self._handled(fire, first, known, cancelled)
-            messages += self._messages(events, first, last)
-            counted += [fire, *(each for each in events if isinstance(each, Unhandled | BadItem))]
+                events: Sequence[Event] = [replace(event, fire=fire)]
+                counted += events
+            else:
+                events = self._handled(fire, first, known, cancelled)
+                counted += [fire, *(each for each in events if isinstance(each, Unhandled | BadItem))]
+            members = partial(members_of, records[group.first : group.last + 1])
+            messages += [self._message(row, last, members) for row in self._rows(events, first)]
         return Made(messages, counted, groups.outcomes, groups.counts["skipped"])
+
+    def _again(self, group: RetriedGroup, known: Failures, cancelled: IsCancelled) -> Made:
+        """The messages of a group that an operator retried. The outbox may still have the messages of its first time,
+        and leaves out a message with the same id: the ids of the outputs are those of the retry."""
+        outcomes = Counter[tuple[str, str]]()
+        handled = self._handling is not None
+        fire = group.fire if handled or group.fire.again is not None else structs.replace(group.fire, again=WHOLE)
+        messages: list[OutboxMessage] = []
+        counted: list[Event] = []
+        with self._one_at_a_time:
+            items = decided(fire, self._rule, handled, outcomes)
+        for item in items:
+            events = self._handled(item, group.first, known, cancelled) if isinstance(item, Fire) else [item]
+            counted += [event for event in events if isinstance(event, Unhandled | BadItem)]
+            rows = self._rows(events, group.first)
+            messages += [of_retry(self._message(row, group.last, lambda: group.members), group.run) for row in rows]
+        return Made(messages, counted, outcomes, 0)
 
     def given_up(self, batch: SealedBatch, error: str) -> Made:
         """The messages of a batch at which the engine failed three times: each record as a dead letter."""
+        if is_retried(batch.group):
+            return self._retry_given_up(retried(batch.entries), error)
         why = f"the engine failed three times at the group of this record; please report it: {error}"
         records = unpacked(batch.entries)
         events = [Refused(record.real, "crash", "crash", why) for record in records]
         pairs = zip(events, records, strict=True)
-        messages = [message for event, record in pairs for message in self._messages([event], record, record)]
-        return Made(messages, events, {}, 0)
+        return Made([made for event, record in pairs for made in self._refused(event, record)], events, {}, 0)
+
+    def _retry_given_up(self, group: RetriedGroup, error: str) -> Made:
+        why = f"the engine failed three times at this group; please report it: {error}"
+        event = Unhandled(group.fire, why, DEATHS, "crash", stage="crash")
+        rows = self._rows([event], group.first)
+        return Made([self._message(row, group.last, lambda: group.members) for row in rows], [event], {}, 0)
 
     def _groups(self, batch: SealedBatch, records: Sequence[SharedRecord], now: float) -> Groups:
         """Their events are one fire, unless the rule has changed since, or the group exceeds `max_bytes`."""
@@ -132,7 +167,7 @@ class SharedFiring:
                 groups.fire(key, reason, now)
             return groups
 
-    def _handled(self, fire: Fire, first: SharedRecord, known: Failures, cancelled: IsCancelled) -> Sequence[Event]:
+    def _handled(self, fire: Fire, first: RecordOrigin, known: Failures, cancelled: IsCancelled) -> Sequence[Event]:
         handling = self._handling
         if handling is None:
             return [fire]
@@ -155,25 +190,35 @@ class SharedFiring:
             )
         return [*letters, *sent]
 
-    def _messages(self, events: Sequence[Event], first: SharedRecord, last: SharedRecord) -> list[OutboxMessage]:
-        return [_message(row, last) for row in self._of(first).make(events, self._rule.aggregation.on_timeout)]
+    def _refused(self, refused: Refused, record: SharedRecord) -> list[OutboxMessage]:
+        return [self._message(row, record.origin) for row in self._rows([refused], record.origin)]
 
-    def _of(self, record: SharedRecord) -> Rows:
-        origin = record.origin
+    def _message(
+        self, row: OutboxRow, last: RecordOrigin, members: Callable[[], bytes | None] | None = None
+    ) -> OutboxMessage:
+        """The message of a row. The relay adds its own id, shard and number headers. The last record may come from
+        another partition than the first. `members` gives the places of the records of a group."""
+        end = f"{last.topic}/{last.partition}/{last.offset}".encode()
+        headers = [(name, end if name == LAST else value) for name, value in row.headers if name not in OF_ROW]
+        if members is not None and lacks_fields(row) and (places := members()) is not None:
+            longer = [*headers, (DEAD_MEMBERS, places)]
+            headers = longer if size(row.key, row.value, longer) <= self._most else headers
+        return OutboxMessage(row.topic, row.key, row.value, headers, row.id)
+
+    def _rows(self, events: Sequence[Event], first: RecordOrigin) -> list[OutboxRow]:
+        return self._of(first).make(events, self._rule.aggregation.on_timeout)
+
+    def _of(self, origin: RecordOrigin) -> Rows:
         place = origin.topic, origin.topic_id, origin.partition
-        if place not in self._rows:
+        if place not in self._known_rows:
             facts: Any = AnyPartition()
             partition = Partition(self._app, self._agent.name, origin.topic, origin.partition)
             made = Rows(partition, self._agent, self._writes, facts, self._most)
             made.begin("", 0, origin.topic_id)
-            self._rows[place] = made
-        return self._rows[place]
+            self._known_rows[place] = made
+        return self._known_rows[place]
 
 
-def _message(row: OutboxRow, last: SharedRecord) -> OutboxMessage:
-    """The message of a row. The relay adds its own id, shard and number headers. The last record may come from another
-    partition than the first."""
-    origin = last.origin
-    end = f"{origin.topic}/{origin.partition}/{origin.offset}".encode()
-    headers = [(name, end if name == LAST else value) for name, value in row.headers if name not in OF_ROW]
-    return OutboxMessage(row.topic, row.key, row.value, headers, row.id)
+def of_retry(made: OutboxMessage, run: str) -> OutboxMessage:
+    """The message with an id of this retry, unless it is a dead letter."""
+    return made if is_letter(made.headers) else replace(made, id=retried_id(made.id, run))

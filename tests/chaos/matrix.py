@@ -112,6 +112,11 @@ SINGLES = (
         for point in ("group-asked", "group-kept")
         for store in (*STORES, *SERVERS)
     ),
+    *(
+        Single("q", "tests/integration/test_group_retry.py: the same with scope shared", point, "kill", store)
+        for point in ("group-asked", "group-inserted", "group-kept", "shared-sealed", "shared-completed")
+        for store in (*STORES, *SERVERS)
+    ),
 )
 
 SHARED_STORE = (
@@ -161,7 +166,9 @@ OMITTED: dict[tuple[str, str], str] = {
     **{(f"correction-{when}", kind): COMMAND for when in ("committed", "sent") for kind in ("stop", "raise", "lost")},
     **{("retry-asked", kind): COMMAND for kind in ("kill", "stop", "lost")},
     **{("retry-sent", kind): COMMAND for kind in ("stop", "lost")},
-    **{(f"group-{when}", kind): COMMAND for when in ("asked", "kept") for kind in ("stop", "raise", "lost")},
+    **{
+        (f"group-{when}", kind): COMMAND for when in ("asked", "inserted", "kept") for kind in ("stop", "raise", "lost")
+    },
     **{("replay-half-way", kind): COMMAND for kind in ("stop", "raise", "lost")},
     **{(point, kind): FAUST for point in ("faust-inserted", "faust-received") for kind in ("stop", "raise", "lost")},
 }
@@ -173,6 +180,7 @@ PROGRAMS = (
     "retry-asked",
     "retry-sent",
     "group-asked",
+    "group-inserted",
     "group-kept",
     "replay-half-way",
     "faust-inserted",

@@ -31,12 +31,14 @@ http: false
 agents:
   sums:
     from: {ns}-in
+    scope: {scope}
     start: earliest
     aggregate: {{count: 3, compute: {{total: {{sum: amount}}}}}}
     to:
       - {{topic: {ns}-out, where: total > LEAST}}
   calls:
     from: {ns}-in
+    scope: {scope}
     start: earliest
     aggregate: {{count: 3, compute: {{total: {{sum: amount}}}}}}
     handler: calls:send_if_mended
@@ -59,6 +61,11 @@ STORES = {
     "mongodb": "mongodb_url",
 }
 KEYS = 4
+KILLS = {
+    "partition": "before-commit=kill@1*2,commit-sent=kill@1*2,after-restore=kill@1*2",
+    "shared": "shared-sealed=kill@1*2,shared-completed=kill@1*2",
+}
+"""Of workers, by the scope of the agents."""
 AGENTS = ("sums", "calls")
 LIMIT = 120.0
 
@@ -66,12 +73,13 @@ LIMIT = 120.0
 class Shop:
     """The file, its topics, and what is done with them."""
 
-    def __init__(self, folder: Path, kafka: str, store: str, ns: str) -> None:
-        self.folder, self.kafka, self.ns, self.path = folder, kafka, ns, folder / "app.yaml"
-        self.text = FILE.format(ns=ns, kafka=kafka, store=store)
+    def __init__(self, folder: Path, kafka: str, store: str, ns: str, scope: str) -> None:
+        self.folder, self.kafka, self.ns, self.path, self.scope = folder, kafka, ns, folder / "app.yaml", scope
+        self.partitions = 1 if scope == "partition" else 3
+        self.text = FILE.format(ns=ns, kafka=kafka, store=store, scope=scope)
         self.write(1000)
         (folder / "calls.py").write_text(MODULE)
-        sluicegate("topics", str(self.path), "--create", "--partitions", "1", "--json")
+        sluicegate("topics", str(self.path), "--create", "--partitions", str(self.partitions), "--json")
         assert CliRunner().invoke(main, ["migrate", str(self.path)]).exit_code == 0
 
     def write(self, least: int) -> None:
@@ -84,7 +92,8 @@ class Shop:
     def feed(self) -> None:
         producer = Producer({"bootstrap.servers": self.kafka, "enable.idempotence": True})
         for number in range(3 * KEYS):
-            producer.produce(f"{self.ns}-in", json.dumps({"amount": number + 1}).encode(), b"k%d" % (number % KEYS))
+            value, key = json.dumps({"amount": number + 1}).encode(), b"k%d" % (number % KEYS)
+            producer.produce(f"{self.ns}-in", value, key, number // KEYS % self.partitions)
         assert producer.flush(30) == 0
 
     @contextmanager
@@ -128,11 +137,16 @@ def id_of(message: Message) -> bytes:
     return dict(message.headers() or ())["sluicegate-id"]
 
 
+@pytest.fixture(params=KILLS)
+def scope(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(params=STORES)
-def shop(request: pytest.FixtureRequest, tmp_path: Path, kafka: str, ns: str) -> Shop:
+def shop(request: pytest.FixtureRequest, tmp_path: Path, kafka: str, ns: str, scope: str) -> Shop:
     name = STORES[request.param]
     store = request.getfixturevalue(name) if name else f"sqlite:///{tmp_path}/state.db"
-    return Shop(tmp_path, kafka, store, ns)
+    return Shop(tmp_path, kafka, store, ns, scope)
 
 
 @pytest.mark.timeout(900)
@@ -144,8 +158,10 @@ def test_each_group_has_one_result_whoever_is_killed_during_its_repair(shop: Sho
     for agent in AGENTS:
         assert shop.retry(agent, "group-asked") == -signal.SIGKILL
         assert not any(each["retried"] for each in shop.letters() if each["agent"] == agent)
+        if shop.scope == "shared":
+            assert shop.retry(agent, "group-inserted") == -signal.SIGKILL
         assert shop.retry(agent, "group-kept") == -signal.SIGKILL
-    with shop.running("before-commit=kill@1*2,commit-sent=kill@1*2,after-restore=kill@1*2"):
+    with shop.running(KILLS[shop.scope]):
         results = shop.drawn(2 * KEYS)
         assert (shop.folder / "hits").read_text().count("kill") >= 4
     for agent in AGENTS:

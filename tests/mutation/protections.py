@@ -304,7 +304,7 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     "retried": (
         Edit(
             "streams/operations/dead_letters.py",
-            "        said = _said(journal.notes(store, app))\n",
+            "        said = by_letter(journal.notes(store, app))\n",
             "        said = {}\n",
         ),
     ),
@@ -423,6 +423,7 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
             "            stands = 0",
         ),
     ),
+    "shared-retry-once": (Edit("streams/operations/dead_shared.py", "    if stands > number:\n", "    if False:\n"),),
     "shared-suspects": (
         Edit(
             "streams/shared/shared_fires.py",
