@@ -18,7 +18,7 @@ from tests.servers.cluster import Cluster
 from tests.unit.kafka.clients import COOPERATIVE, PROTOCOLS, fill, joined, numbers, read, turned
 from tests.waiting import wait_until
 
-RECORDS, SIZE = 160, 900_000
+RECORDS, SIZE = 256, 900_000
 FEW = 5.0  # fetches of the batch: before the first pause, after it, by the partition's own consumer; and other answers
 
 
@@ -50,7 +50,7 @@ def fetched(cluster: Cluster, folder: Path, ns: str, without: str = "") -> float
     worker = Worker(file, "sums", "w", without=without)
     try:
         place = TopicPartition(f"{ns}-dead", 0)
-        wait_until(lambda: make.get_watermark_offsets(place, timeout=5)[1] >= RECORDS, 150, "all letters")
+        wait_until(lambda: make.get_watermark_offsets(place, timeout=5)[1] >= RECORDS, 240, "all letters")
         answered = cluster.ways[0][0].answered - before
     finally:
         worker.close()
@@ -72,19 +72,19 @@ def topics(cluster: Cluster, ns: str) -> None:
         future.result(30)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(400)
 @pytest.mark.usefixtures("topics")
 def test_a_batch_whose_records_wait_for_the_outbox_is_fetched_a_few_times(
     cluster: Cluster, tmp_path: Path, ns: str
 ) -> None:
-    """144 MB in one batch. None of its records can be decoded, and the intake pauses after every sixteenth."""
+    """230 MB in one batch. None of its records can be decoded, and the intake pauses after every sixteenth."""
     assert fetched(cluster, tmp_path, ns) < FEW
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(400)
 @pytest.mark.usefixtures("topics")
 def test_without_a_consumer_of_its_own_it_is_fetched_at_each_pause(cluster: Cluster, tmp_path: Path, ns: str) -> None:
-    assert fetched(cluster, tmp_path, ns, without="kept-fetches") > FEW + 1
+    assert fetched(cluster, tmp_path, ns, without="kept-fetches") > FEW
 
 
 def alone_at(consumer: KafkaInput, topic: str, number: int, offset: int) -> None:
@@ -114,8 +114,8 @@ def test_pauses_of_a_partition_that_is_read_alone_neither_lose_nor_repeat(
     for partition, offset in read(consumer, 9_000 - 12 * 300):
         found[partition].append(offset)
     assert found == {number: list(range(3_000)) for number in range(3)}
-    assert [consumer.high(ns, number) for number in range(3)] == [3_000] * 3
     assert turned(consumer, lambda: not consumer._apart)  # the consumer itself reads them again
+    assert turned(consumer, lambda: {consumer.high(ns, number) for number in range(3)} == {3_000})
     for partition in range(3):
         fill(kafka, ns, partition, numbers(3_000, 3_100))
     assert sorted(read(consumer, 300)) == [(number, n) for number in range(3) for n in range(3_000, 3_100)]
