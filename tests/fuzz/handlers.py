@@ -26,5 +26,17 @@ def passes(value: Any, send: Any) -> None:
     send(value)
 
 
+def folded(total: Any, message: Any) -> Any:
+    return [message.value, None if total is None else 1]
+
+
+def fails(rows: list[Any]) -> None:
+    raise ValueError(str(rows)[:100])
+
+
+def typed_rows(rows: list[Order], send: Any) -> None:
+    send([{"id": row.id, "v": row.v} for row in rows])
+
+
 def typed(value: Order, send: Any) -> None:
     send({"id": value.id, "v": value.v})

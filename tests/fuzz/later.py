@@ -39,8 +39,79 @@ FEATURES = {
     "a table": "a: {from: in, lookup: {r: {topic: rows, key: v, fields: [v], missing: null}}, to: out}",
 }
 """Agents by what reads the record. Each takes the topic `in`; each record has one result, or is a dead letter."""
-UNCOUNTED = {"time", "session", "hopping", "dedupe"}
+ALL = (
+    "aggregate: {count: 1, on_missing: ignore, compute: {n: count, s: {sum: v}, lo: {min: v}, hi: {max: v}, "
+    "a: {mean: v}, f: {first: v}, l: {last: v}, d: {distinct: v}, r: collect, c: {collect: v}, "
+    "o: {reduce: 'tests.fuzz.handlers:folded'}}}"
+)
+PASSES = "handler: 'tests.fuzz.handlers:passes'"
+NARROW = "{topic: out, where: size(rows) > 0, select: {all: rows, n: size(rows)}}, {topic: out}"
+FEATURES |= {
+    "shared: " + name: f"a: {{from: in, scope: shared, {text}}}"
+    for name, text in {
+        "all reducers": f"{ALL}, to: out",
+        "numbers": f"{SUMS}, to: out",
+        "kept values": f"{KEPT}, to: out",
+        "having": f"{COLLECT}, having: size(rows) > 0, to: out",
+        "having of a member": f"{COLLECT}, having: 'has(rows[0].id) || size(rows) > 0', to: out",
+        "having of a reducer": f"{ALL}, having: s == s || d >= 0 || true, to: out",
+        "having that may fail": f"{ALL}, having: s / a >= lo || hi > lo || true, to: out",
+        "select of what may fail": f"{COLLECT}, to: {{topic: out, select: {{x: 'rows[0].v + 1', n: size(rows)}}}}",
+        "routes and select": f"{COLLECT}, to: [{NARROW}]",
+        "let": f"let: {{w: message.value, n: string(v)}}, {LAST}, to: out",
+        "where": f"where: v == v || true, {COLLECT}, to: out",
+        "key": f"key: v, {COLLECT}, to: out",
+        "dedupe": f"dedupe: {{id: v, horizon: 1h}}, {COLLECT}, to: out",
+        "handler": f"{COLLECT}, {PASSES}, to: out",
+        "handler of all reducers": f"{ALL}, {PASSES}, to: out",
+        "handler that fails": f"{COLLECT}, handler: 'tests.fuzz.handlers:fails', retry: {{attempts: 1}}, to: out",
+        "handler with a type": f"{COLLECT}, handler: 'tests.fuzz.handlers:typed_rows', to: out",
+        "timeout": "aggregate: {timeout: 1s, compute: {rows: collect}}, having: size(rows) > 0, to: out",
+    }.items()
+}
+UNCOUNTED = {"time", "session", "hopping", "dedupe", "shared: dedupe", "shared: timeout"}
 """Those in which a result has several records, or a record no result."""
+
+LEGS = "l: {from: left, key: id}, r: {from: right, key: id}"
+TIMES = "timeout: 10s, remember: 1h"
+CORRELATIONS = {
+    name: f"a: {{correlate: {{{text}, {TIMES}}}, {then}}}"
+    for name, (text, then) in {
+        "legs": (f"legs: {{{LEGS}}}", "to: out"),
+        "keep all": (f"legs: {{{LEGS.replace('id}', 'id, keep: all}')}}}", "to: out"),
+        "keep last": (f"legs: {{{LEGS.replace('id}', 'id, keep: last}')}}}", "to: out"),
+        "where of a leg": (f"legs: {{{LEGS.replace('key', 'where: v == v || true, key')}}}", "to: out"),
+        "time of a leg": (f"legs: {{{LEGS.replace('id}', 'id, time: t}')}}}", "to: out"),
+        "key of the record": ("legs: {l: left, r: right}", "to: out"),
+        "complete": (f"legs: {{{LEGS}}}, complete: has(l) && has(r) && (l.v == r.v || true)", "to: out"),
+        "complete by size": (
+            f"legs: {{{LEGS.replace('id}', 'id, keep: all}')}}}, complete: size(l) + size(r) > 1",
+            "to: out",
+        ),
+        "having": (f"legs: {{{LEGS}}}", "having: l == r || true, to: out"),
+        "having of fields": (f"legs: {{{LEGS}}}", "having: 'default(l.v, 0) == default(r.v, 0) || true', to: out"),
+        "having that may fail": (
+            f"legs: {{{LEGS}}}",
+            "having: 'l.v + 1 > r.v || string(l.v) != string(r.v) || true', to: out",
+        ),
+        "select of what may fail": (f"legs: {{{LEGS}}}", "to: {topic: out, select: {x: 'l.v + r.v', y: 'size(l.v)'}}"),
+        "routes and select": (
+            f"legs: {{{LEGS}}}",
+            "to: [{topic: out, where: 'has(l) && l.v == 1', select: {x: l, n: count, v: r.v}}, {topic: out}]",
+        ),
+        "select all": (
+            f"legs: {{{LEGS.replace('id}', 'id, keep: all}')}}}",
+            "to: {topic: out, select: {a: l, n: size(r)}}",
+        ),
+        "handler": (f"legs: {{{LEGS}}}", f"{PASSES}, to: out"),
+        "handler of all": (f"legs: {{{LEGS.replace('id}', 'id, keep: all}')}}}", f"{PASSES}, to: out"),
+        "by the clock": (f"legs: {{{LEGS}}}", "to: out"),
+    }.items()
+}
+CORRELATIONS["by the clock"] = CORRELATIONS["by the clock"].replace(
+    "timeout: 10s", "timeout: {after: 10s, clock: wall}"
+)
+"""Agents of two legs, which take the topics `left` and `right`. Each record is in one result, or is a dead letter."""
 
 GOOD = b'{"id":%d,"v":1,"t":"2026-01-01T00:00:00Z"}'
 NUMBERS = [b"1e999", b"-1E+400", b"9" * 4_301, b"9" * 40, b"1e-999", b"-0.0", b"0.1e1", b"1" + b"0" * 309, b"9.9e307"]
