@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
@@ -56,13 +57,38 @@ def inline(value: Any) -> str:
     return code(text.removesuffix("\n").removesuffix("\n..."))
 
 
+@cache
+def _test_files() -> dict[str, str]:
+    """The tests that read files of Sluicegate, by their path below tests/."""
+    folders = [PROJECT / "tests" / name for name in ("unit", "integration", "contracts")]
+    paths = [path for folder in folders for path in sorted(folder.rglob("test_*.py"))]
+    return {path.relative_to(PROJECT).as_posix(): path.read_text(encoding="utf-8") for path in paths}
+
+
+def tests_of(key: KeyReference) -> str:
+    """Up to two files with tests of the key. Each writes the key, and the key that holds it. A file whose name has the
+    word of the key stands before one whose name has the word of the key that holds it, and tests of the file format
+    before others."""
+    named = [part for part in key.path if part != "*"]
+    last, holder = named[-1], named[-2] if len(named) > 1 else ""
+    written = re.compile(rf"(?<![\w.]){re.escape(last)}[\"']?:|\b{re.escape(last)}=|[\"']{re.escape(last)}[\"']")
+    held = re.compile(rf"\b{re.escape(holder)}\b")
+    ranked = []
+    for path, text in _test_files().items():
+        if written.search(text) and held.search(text):
+            words = re.split(r"[_/.]", path)
+            stems = [any(part and part.rstrip("s") == word.rstrip("s") for word in words) for part in (last, holder)]
+            ranked.append((not stems[0], not stems[1], "/config/" not in path, path))
+    return ", ".join(code(path) for *_, path in sorted(ranked)[:2])
+
+
 def keys() -> str:
     """The page of the keys: a table for each part of the file, Kafka's settings last."""
     parts: dict[str, list[KeyReference]] = {}
     for key in references().values():
         parts.setdefault(".".join(key.path[:-1]), []).append(key)
     text = f"# Keys of the file\n\n{MADE}\n`*` stands for a name of your own. "
-    text += "`sluicegate docs KEY` shows the same in the terminal.\n"
+    text += "`sluicegate docs KEY` shows the same in the terminal. The last column names tests that use the key.\n"
     for part in sorted(parts, key=lambda part: part == "kafka"):
         rows = [
             (
@@ -71,11 +97,12 @@ def keys() -> str:
                 ", ".join(key.kinds),
                 "required" if key.required else inline(key.default),
                 inline(key.example),
+                tests_of(key),
             )
             for key in parts[part]
         ]
         text += f"\n## {f'`{part}`' if part else 'The top of the file'}\n\n"
-        text += table(["key", "meaning", "type", "default", "example"], rows)
+        text += table(["key", "meaning", "type", "default", "example", "tests"], rows)
     return text
 
 
