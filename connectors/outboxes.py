@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
-from sluicegate.streams.contracts.lanes import MOST_LANES, lane_of
+from sluicegate.streams.contracts.lanes import MOST_LANES, first_lane, lane_of
 from sluicegate.streams.contracts.messages import LaneBatch, OutboxMessage, Outcome
 from sluicegate.streams.contracts.options import OutboxOptions
 from sluicegate.streams.errors import ConcurrencyError
@@ -42,7 +41,7 @@ def space_of(app: str) -> Space:
     """Lanes of no app have the numbers from 0 on, as they had before messages knew their app."""
     if not app:
         return Space("", 0, "")
-    return Space(app, (1 + int.from_bytes(blake2b(app.encode(), digest_size=4).digest())) * MOST_LANES, f"{app}\x1f")
+    return Space(app, first_lane(app), f"{app}\x1f")
 
 
 def check_claim(lane: int, lanes: int, token: str, limit: int) -> None:

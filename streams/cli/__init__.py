@@ -16,6 +16,7 @@ from sluicegate.streams.cli.evaluate import evaluate
 from sluicegate.streams.cli.explain import explain
 from sluicegate.streams.cli.groups import groups
 from sluicegate.streams.cli.init import init
+from sluicegate.streams.cli.keys import keys
 from sluicegate.streams.cli.migrate import migrate
 from sluicegate.streams.cli.outbox import outbox
 from sluicegate.streams.cli.parked import parked
@@ -48,3 +49,4 @@ main.add_typer(timeouts)
 main.add_typer(outbox)
 main.add_typer(parked)
 main.add_typer(dead)
+main.add_typer(keys)

@@ -22,7 +22,7 @@ from sluicegate.streams.engine.worker import WorkerDependencies
 from sluicegate.streams.observe import tracing
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.processes.child import ReportStatus, Runner, WorkerPlan, end, main
-from sluicegate.streams.versions import mac_keys
+from sluicegate.streams.versions import live_keys
 
 
 @cache
@@ -60,7 +60,7 @@ def make_dispatcher(app: App, report: ReportStatus) -> Runner:
     store = store_of(app)
     parts = dispatcher.DispatcherDependencies(
         spans=spans(app.name),
-        mac=mac_keys.read_or_make(store, app.name, _name),
+        mac=live_keys.opened(store, app.name, _name, time.monotonic),
         store=store,
         close=store.close,
         source=store.incarnation,
@@ -98,7 +98,7 @@ def make_worker(place: WorkerPlan, report: ReportStatus) -> Runner:
     parts = WorkerDependencies(
         spans=spans(app.name),
         store=store,
-        mac=mac_keys.read_or_make(store, app.name, _name),
+        mac=live_keys.opened(store, app.name, _name, time.monotonic),
         input=open_input(app.kafka, f"{app.name}.{agent.name}", agent.topics, name, ends=True),
         producer=open_producer(app.kafka),
         clock=time,

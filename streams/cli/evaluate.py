@@ -16,6 +16,7 @@ from sluicegate.streams.errors import ConfigurationError
 if TYPE_CHECKING:
     from sluicegate.streams.contracts.record import Header, Record
     from sluicegate.streams.operations.answering import ClauseAnswer, Verdict
+    from sluicegate.streams.reading.proof import HeaderProof
 
 AtOption = Annotated[
     str | None, typer.Option(metavar="TOPIC/PARTITION/OFFSET", help="Read this record of the agent's input.")
@@ -49,7 +50,8 @@ def evaluate(
     agent = agent_of(app, name)
     document: dict[str, Any] = {"agent": name, "record": None, "result": None}
     if at is not None:
-        document["record"] = _of_record(app, *_at(app, agent, at))
+        reader, record = _at(app, agent, at)
+        document["record"] = _of_record(app, reader, record, _proof(app, reader, record))
     elif value is not None:
         document["record"] = _of_record(app, *_given(app, agent, value, key, header or []))
     document["result"] = _of_result(agent, result)
@@ -123,16 +125,25 @@ def _json(option: str, text: str) -> Any:
         raise ConfigurationError(f"{option} is no JSON: {error}") from None
 
 
-def _of_record(app: App, agent: Agent, record: "Record") -> dict[str, Any]:
-    from sluicegate.streams.operations.answering import RecordClauses, becomes
-    from sluicegate.streams.operations.sampling import implausible
+def _proof(app: App, agent: Agent, record: "Record") -> "HeaderProof":
+    from sluicegate.streams.cli.proofs import StoredProof
+    from sluicegate.streams.contracts.values import Partition
 
-    clauses, answers = RecordClauses(agent), []
+    return StoredProof(app, Partition(app.name, agent.name, record.topic(), record.partition()))
+
+
+def _of_record(app: App, agent: Agent, record: "Record", proof: "HeaderProof | None" = None) -> dict[str, Any]:
+    from sluicegate.streams.operations.answering import RecordClauses, becomes, believed
+    from sluicegate.streams.operations.sampling import implausible
+    from sluicegate.streams.reading.proof import HeaderProof
+
+    proof = HeaderProof() if proof is None else proof
+    clauses, answers, read = RecordClauses(agent), [], believed(agent, record, proof)
     for number in range(len(clauses.names)):
-        answer = clauses.answer(number, record)
-        why = implausible(answer, record)
+        answer = clauses.answer(number, read)
+        why = implausible(answer, read)
         answers.append(_answer(answer) | ({} if why is None else {"warning": why}))
-    return {"clauses": answers, **_verdict(becomes(app.name, agent, record))}
+    return {"clauses": answers, **_verdict(becomes(app.name, agent, record, proof))}
 
 
 def _of_result(agent: Agent, result: str | None) -> dict[str, Any] | None:

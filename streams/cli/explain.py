@@ -16,14 +16,17 @@ from sluicegate.streams.wording import counted
 
 if TYPE_CHECKING:
     from sluicegate.streams.cli.letters import BrokerTopics
+    from sluicegate.streams.contracts.mac import Mac
     from sluicegate.streams.contracts.values import Partition
-    from sluicegate.streams.operations.explaining import Explained, ExplainedOutput
+    from sluicegate.streams.operations.explaining import Explained, ExplainedOutput, OffsetSpan
+    from sluicegate.streams.reading.proof import HeaderProof
 
 LookBackLimit = Annotated[
     int, typer.Option(min=1, help="Look at the newest so many records of each partition of outputs.")
 ]
 NEWEST = 100_000
 MOST = 1_000_000  # records of the input that are read, or whose fire ids are tried
+UNPROVEN = "the output has no proof of the app: another program may have written it, or an earlier release"
 
 
 class Found(NamedTuple):
@@ -44,35 +47,45 @@ def explain(file: FileArgument, words: AgentAndId, limit: LookBackLimit = NEWEST
     if name is not None:
         app = replace(app, agents=(agent_of(app, name),))
     topics = BrokerTopics(app)
-    found = _output(app, topics, id, limit) or _from_inputs(app, topics, id, "")
+    mac = _keys(app)
+    found = _output(app, topics, id, limit, mac) or _from_inputs(app, topics, id, "")
     if found is None:
         raise ConfigurationError(
             f"no output has the id {id} among the newest {limit} records of each partition of the agents' outputs "
             "and dead letters, and it is the fire id of no record that the inputs still hold: retention took it, or "
             "another app wrote it"
         )
-    made = _explained(app, topics, found)
+    made = _explained(app, topics, found, mac)
     document = _document(found.output, made)
     print_json(document) if json else _print(document, made)
     return DONE
 
 
-def _output(app: App, topics: "BrokerTopics", id: str, limit: int) -> Found | None:
+def _keys(app: App) -> "Mac | None":
+    from sluicegate.streams.versions import mac_keys
+
+    if app.store.startswith("memory:"):
+        return None
+    with shared_store(app) as store:
+        return mac_keys.read(store, app.name)
+
+
+def _output(app: App, topics: "BrokerTopics", id: str, limit: int, mac: "Mac | None") -> Found | None:
     """Search the headers of the outputs."""
     from sluicegate.streams.cli.topics import written
     from sluicegate.streams.operations.explaining import output, told
 
     records, _ = topics.newest(written(app.agents), limit)
-    found = output(records, id)
+    found = output(records, id, mac)
     if found is None:
         return None
     agent = next((each for each in app.agents if each.name == found.agent), None)
     if agent is None:
         return None
     if found.span is None and agent.history and agent.aggregation is not None:
-        found = told(found, topics.newest([agent.history], limit)[0])
+        found = told(found, topics.newest([agent.history], limit)[0], mac)
     by_fire = None if found.span else _from_inputs(app, topics, found.fire, found.place)
-    return by_fire or Found(agent, found)
+    return by_fire._replace(output=by_fire.output._replace(proven=found.proven)) if by_fire else Found(agent, found)
 
 
 def _from_inputs(app: App, topics: "BrokerTopics", fire: str, place: str) -> Found | None:
@@ -107,7 +120,12 @@ def _identified(app: App) -> "list[tuple[Agent, Partition, str]]":
         ]
 
 
-def _explained(app: App, topics: "BrokerTopics", found: Found) -> "Explained":
+def _explained(app: App, topics: "BrokerTopics", found: Found, mac: "Mac | None") -> "Explained":
+    made = _by_span(app, topics, found, mac)
+    return made if found.output.proven else made._replace(notes=[UNPROVEN, *made.notes])
+
+
+def _by_span(app: App, topics: "BrokerTopics", found: Found, mac: "Mac | None") -> "Explained":
     from sluicegate.streams.operations.explaining import Explained, explained, looks_back
 
     span = found.output.span
@@ -124,9 +142,22 @@ def _explained(app: App, topics: "BrokerTopics", found: Found) -> "Explained":
     begin = max(span.first, low)
     end = min(span.last + 1, high, begin + MOST)
     before = max(low, begin - MOST) if looks_back(found.agent) else begin
-    made = explained(app.name, found.agent, found.output, span, topics.read({span.source: (before, end)}), low)
+    records, proof = topics.read({span.source: (before, end)}), _proof(app, found.agent, span, mac)
+    made = explained(app.name, found.agent, found.output, span, records, low, proof)
     cut = [f"only {MOST} records were read, up to offset {end - 1}"] if end == begin + MOST <= span.last else []
     return made._replace(notes=[*made.notes, *cut])
+
+
+def _proof(app: App, agent: Agent, span: "OffsetSpan", mac: "Mac | None") -> "HeaderProof":
+    """Which records the worker of the partition believed."""
+    from sluicegate.streams.contracts.values import Partition
+    from sluicegate.streams.operations.proofs import row_proof
+    from sluicegate.streams.reading.proof import HeaderProof
+
+    if mac is None:
+        return HeaderProof()
+    with shared_store(app) as store:
+        return row_proof(store, mac, Partition(app.name, agent.name, *span.source))
 
 
 def _document(output: "ExplainedOutput", made: "Explained") -> dict[str, object]:

@@ -108,7 +108,9 @@ def replay(
 def _rebuild(file: str, name: str, wanted: "RebuildRange", why: str, json: bool) -> int:
     with reread(file, name) as (app, agent, store), _plans(app, agent, store, wanted) as plans:
         plans.inform_again()
-        planned = plans.plan(time.time(), lambda text: None if json else complain(text))
+        planned, by = plans.plan(time.time(), lambda text: None if json else complain(text)), person(why)
+        if planned:
+            plans.note_lost_keys(f"{by.token}-keys")
         done = [_document(each) | {"offset": plans.carry_out(each, person(why)).offset} for each in planned]
     if json:
         print_json({"rebuilt": done})

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Iterable, Iterator
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.streams.agent import Agent, App
@@ -52,12 +53,13 @@ def _asked(agent: Agent) -> bool:
 
 
 def _of_records(app: App, topics: "BrokerTopics", agent: Agent, file: str, most: int) -> dict[str, Any]:
+    from sluicegate.streams.cli.proofs import StoredProof
     from sluicegate.streams.operations.sampling import newest, sampled
 
     if not _asked(agent):
         return {"records": 0, "clauses": []}
     parts = newest(topics.bounds(topics.places(agent.topics)), most)
-    number, found = sampled(app.name, agent, topics.read(parts))
+    number, found = sampled(app.name, agent, topics.read(parts), cache(partial(StoredProof, app)))
     name = agent.rekeys or agent.name
     return {"records": number, "clauses": [_document(each, file, name) for each in found]}
 

@@ -1,8 +1,9 @@
 """The message authentication code (MAC) of a record: it proves that a process with a key of the app wrote the record.
 
-The header `sluicegate-mac` covers the topic, the partition, the key, the value, and the id, shard and number of the
-row. Of a record with a header that steers a reader it covers every header of Sluicegate. So a MAC that was copied to
-another topic, another partition or another content proves nothing. A copy of the whole record is a repeat.
+The header `sluicegate-mac` covers the topic, the partition, the key, the value, the id, shard and number of the row,
+and what a result says of the records that it is made of. Of a record with a header that steers a reader it covers every
+header of Sluicegate. So a MAC that was copied to another topic, another partition or another content proves nothing. A
+copy of the whole record is a repeat.
 """
 
 from collections.abc import Sequence
@@ -13,16 +14,26 @@ import msgspec
 from msgspec.structs import astuple
 
 from sluicegate.streams.contracts.headers import (
+    AGENT,
+    CLOSED,
+    COUNT,
     DEAD_REASON,
+    FIRE,
+    FIRST,
     ID,
+    LAST,
     MAC,
     NUMBER,
     ORIGIN,
     OWN,
+    REASON,
+    REPLACES,
     RETRIED_FOR,
+    REVISION,
     SHARD,
     STATE,
     TIME,
+    WINDOW,
     MessageHeaders,
     by_name,
 )
@@ -31,18 +42,24 @@ from sluicegate.streams.contracts.values import OutboxRow
 
 STEERING = frozenset((RETRIED_FOR, ORIGIN, TIME, STATE, DEAD_REASON))
 """Headers that say how a reader treats the record, and not only what it is."""
+OF_RESULTS = FIRE, FIRST, LAST, COUNT, REASON, AGENT, WINDOW, CLOSED, REVISION, REPLACES
+COVERED = ID, SHARD, NUMBER, *OF_RESULTS
+"""What a receiver or a command reads of any other record."""
 DIGEST_SIZE = 16
 _encode = msgspec.msgpack.encode
 
 
 class Mac:
-    """The keys of an app, the newest one first: it signs, and each of them proves. Records are signed by every process
-    from the store's time `since` on. Before it, a process of an earlier release may write records without a MAC."""
+    """The keys of an app, of which the first one signs, and each proves. From the store's time `since` on every process
+    signs with one of them. Before it, a record may have no MAC, or that of a key which proves no more."""
 
     __slots__ = ("_keys", "app", "since")
 
     def __init__(self, app: str, keys: Sequence[bytes], since: float = 0.0) -> None:
         self.app, self._keys, self.since = app, tuple(keys), since
+
+    def renew(self) -> None:
+        """Read the keys again where they can change."""
 
     def signed(self, row: OutboxRow) -> OutboxRow:
         """The row as it is sent."""
@@ -73,6 +90,6 @@ def covered(
 ) -> bytes:
     """What the MAC of a record with these headers covers."""
     if STEERING.isdisjoint(named):
-        return _encode((topic, partition, key, value, named.get(ID), named.get(SHARD), named.get(NUMBER)))
+        return _encode((topic, partition, key, value, *map(named.get, COVERED)))
     ours = [header for header in told if header[0].startswith(OWN) and header[0] != MAC]
     return _encode((topic, partition, key, value, ours))

@@ -100,6 +100,8 @@ class FollowingWorker:
         if now < self._look_at:
             return False
         self._look_at = now + PROBE_EVERY
+        if self._parts.mac is not None:
+            self._parts.mac.renew()
         before = self._deployed.number
         with suppress(PersistenceError, SystemNotReady, ChangelogIncomplete):
             self._deployed = self._read()

@@ -20,7 +20,7 @@ from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.results import ResultFields, Results, Route, clauses, results, rfc3339
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.aggregation.taking import taken
-from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.contracts.record import Record, headers
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.errors import DecodeWaits, Halt
 from sluicegate.streams.formats import reads
@@ -29,6 +29,7 @@ from sluicegate.streams.handlers.processor import Item
 from sluicegate.streams.handlers.values import Message
 from sluicegate.streams.reading.addressed import for_us
 from sluicegate.streams.reading.dedupe import DuplicateFilter, IdRule
+from sluicegate.streams.reading.proof import HeaderProof, without_steering
 from sluicegate.streams.windows.opening import accept_into, groups_of
 from sluicegate.streams.windows.times import NoTime, reader
 from sluicegate.streams.windows.units import timed_by
@@ -151,11 +152,13 @@ def _holds(name: str, computes: AskRecord) -> AskRecord:
     return lambda record, value, groups: answered(name, computes(record, value, groups))
 
 
-def becomes(app: str, agent: Agent, record: Record) -> Verdict:
-    """What the agent does with the record. What depends on earlier records or on the clock is not judged: repeats, full
-    groups, and records that are late or far ahead. Nor is the size of outputs."""
-    if not for_us([record], Partition(app, agent.name, record.topic(), record.partition())):
+def becomes(app: str, agent: Agent, record: Record, proof: HeaderProof) -> Verdict:
+    """What the agent does with the record, of whose headers `proof` says whether they are believed. What depends on
+    earlier records or on the clock is not judged: repeats, full groups, and records that are late or far ahead. Nor is
+    the size of outputs."""
+    if not for_us([record], Partition(app, agent.name, record.topic(), record.partition()), proof):
         return Verdict("passed-over")
+    record = believed(agent, record, proof)
     codec = reads(agent)
     groups = groups_of(rule := Rule(_without_results(agent), codec))
     forwarding = Forwarding(agent, rule, codec, sys.maxsize) if agent.forwards else None
@@ -178,6 +181,12 @@ def becomes(app: str, agent: Agent, record: Record) -> Verdict:
     if groups.counts["skipped"]:
         return Verdict("skipped")
     return Verdict("taken" if kept else "left-out", clause="" if kept else "where")
+
+
+def believed(agent: Agent, record: Record, proof: HeaderProof) -> Record:
+    """The record as the agent reads it: without the headers that steer it, if they have no proof."""
+    steered = record.topic() in agent.receive and headers(record) and not proof.believes(record)
+    return without_steering(record) if steered else record
 
 
 def _forwarded(message: Message) -> Verdict:

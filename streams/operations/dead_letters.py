@@ -280,7 +280,7 @@ def _retried(
     plan = [_planned(letter, said, again) for letter in wanted]
     refused = [letter.place for letter, number in zip(wanted, plan, strict=True) if number is None]
     chosen = [(letter, number) for letter, number in zip(wanted, plan, strict=True) if number is not None]
-    there = _arrived(source, chosen, said)
+    there = _arrived(source, mac, chosen, said)
     lacking, gone = _lacking(source, mac.app, chosen, there)
     chosen = [each for each in chosen if each[0].id not in gone]
     asked = [
@@ -382,9 +382,10 @@ def _planned(letter: Letter, notes: NotesByKey, again: bool) -> int | None:
 
 
 def _arrived(
-    source: RetryTopics, chosen: Sequence[tuple[Letter, int]], said: Mapping[str, Sequence[Amendment]]
+    source: RetryTopics, mac: Mac, chosen: Sequence[tuple[Letter, int]], said: Mapping[str, Sequence[Amendment]]
 ) -> set[str]:
-    """The ids of records that an earlier retry announced, and that are in their topics."""
+    """The ids of records that an earlier retry announced, and that are in their topics. Anyone who may write there can
+    write such an id, so only a record that the app signed counts."""
     starts: dict[TopicPartition, int] = {}
     ids = set()
     for letter, number in chosen:
@@ -397,7 +398,7 @@ def _arrived(
         return set()
     came = (
         value.decode("ascii", "replace")
-        for record in source.since(starts)
+        for record in filter(mac.proves, source.since(starts))
         for name, value in headers(record)
         if name == ID and value
     )

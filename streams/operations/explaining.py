@@ -30,6 +30,7 @@ from sluicegate.streams.contracts.headers import (
     by_name,
 )
 from sluicegate.streams.contracts.ids import fire_ids
+from sluicegate.streams.contracts.mac import Mac
 from sluicegate.streams.contracts.record import Record, headers
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.contracts.values import Partition
@@ -37,6 +38,7 @@ from sluicegate.streams.formats import reads
 from sluicegate.streams.outbox.rows import timestamp
 from sluicegate.streams.reading.addressed import for_us
 from sluicegate.streams.reading.dedupe import DuplicateFilter, IdRule
+from sluicegate.streams.reading.proof import HeaderProof
 from sluicegate.streams.reading.receive import ReceivedShards
 from sluicegate.streams.windows.opening import window_of
 
@@ -50,7 +52,8 @@ class OffsetSpan(NamedTuple):
 
 
 class ExplainedOutput(NamedTuple):
-    """The headers of an output. `place` is its topic/partition/offset. `span` None: the headers do not name it, since a
+    """The headers of an output. `place` is its topic/partition/offset. `proven`: a process of the app wrote it, or the
+    app has no keys. `span` None: the headers do not name it, since a
     message of a handler has only the fire. `window` is the start and end of the group's window in milliseconds since
     1970."""
 
@@ -63,6 +66,7 @@ class ExplainedOutput(NamedTuple):
     key: bytes | None
     span: OffsetSpan | None
     window: tuple[int, int] | None = None
+    proven: bool = True
 
 
 class Explained(NamedTuple):
@@ -75,24 +79,29 @@ class Explained(NamedTuple):
     left_out: int | None = None
 
 
-def output(records: Iterable[Record], id: str) -> ExplainedOutput | None:
-    """The first record that has this output id, or, when none has, this fire id."""
-    found = None
+def output(records: Iterable[Record], id: str, mac: Mac | None = None) -> ExplainedOutput | None:
+    """The first record that has this output id, or, when none has, this fire id. One that a process of the app wrote
+    comes before all others."""
+    found: dict[tuple[bool, str], ExplainedOutput] = {}
     for record in records:
         named = by_name(headers(record))
-        if named.text(ID) == id:
-            return _output(record, named)
-        if found is None and named.text(FIRE) == id:
-            found = _output(record, named)
-    return found
+        name = next((each for each in (ID, FIRE) if named.text(each) == id), None)
+        if name is None:
+            continue
+        proven = mac is None or mac.proves(record)
+        made = found.setdefault((proven, name), _output(record, named)._replace(proven=proven))
+        if proven and name == ID:
+            return made
+    order = ((proven, name) for proven in (True, False) for name in (ID, FIRE))
+    return next((found[each] for each in order if each in found), None)
 
 
-def told(sent: ExplainedOutput, history: Iterable[Record]) -> ExplainedOutput:
+def told(sent: ExplainedOutput, history: Iterable[Record], mac: Mac | None = None) -> ExplainedOutput:
     """The message that a handler sent about a group, with the records that the history names for the group."""
-    group = output(history, sent.fire)
+    group = output(history, sent.fire, mac)
     return (
         sent
-        if group is None
+        if group is None or group.proven < sent.proven
         else sent._replace(counted=group.counted, key=group.key, span=group.span, window=group.window)
     )
 
@@ -123,15 +132,21 @@ def first_of(fire: str, partition: Partition, topic_id: str, low: int, high: int
 
 
 def explained(
-    app: str, agent: Agent, found: ExplainedOutput, span: OffsetSpan, records: Iterable[Record], low: int
+    app: str,
+    agent: Agent,
+    found: ExplainedOutput,
+    span: OffsetSpan,
+    records: Iterable[Record],
+    low: int,
+    proof: HeaderProof | None = None,
 ) -> Explained:
     """`records` are those of the span, and earlier ones where the agent drops repeats; `low` is where their partition
-    begins now."""
+    begins now, `proof` which of them its worker believed."""
     (topic, number), first, last = span
     if first == last:
         return Explained([first], [])
     key = None if low <= first else found.key
-    reader = GroupHistory(Partition(app, agent.name, topic, number), agent, first, key, found.window)
+    reader = GroupHistory(Partition(app, agent.name, topic, number), agent, first, key, found.window, proof)
     offsets = [record.offset() for record in records if reader.takes(record)]
     notes = []
     if low > first:
@@ -154,7 +169,13 @@ class GroupHistory:
     counts the records of that key which `where` left out since. `window` is as in ExplainedOutput."""
 
     def __init__(
-        self, partition: Partition, agent: Agent, first: int, key: bytes | None, window: tuple[int, int] | None = None
+        self,
+        partition: Partition,
+        agent: Agent,
+        first: int,
+        key: bytes | None,
+        window: tuple[int, int] | None = None,
+        proof: HeaderProof | None = None,
     ) -> None:
         codec = reads(agent)
         self._rule = Rule(agent, codec)
@@ -163,19 +184,18 @@ class GroupHistory:
         self._start: int | None = None
         self._dedupe = DuplicateFilter(IdRule(agent, codec)) if agent.dedupe else None
         self._senders = ReceivedShards(partition.topic) if partition.topic in agent.receive else None
-        self._partition = partition
+        self._partition, self._proof = partition, HeaderProof() if proof is None else proof
         self._key, self._first, self._opens = key, first, key is None
         self.left_out = 0
 
     def takes(self, record: Record) -> bool:
         """Whether the record is in the group."""
         now = timestamp(record)
-        if not for_us([record], self._partition):
-            return False
-        if self._senders is not None and not self._senders.drop_repeats([record], now):
-            return False
+        fresh = for_us([record], self._partition, self._proof)
+        if self._senders is not None:
+            fresh = self._senders.drop_repeats(fresh, now, self._proof)
         asked = Groups(self._rule)
-        if not (seen := as_read(asked, [record])):
+        if not fresh or not (seen := as_read(asked, fresh)):
             return False
         [record] = seen
         if not taken(asked, [record]):
@@ -183,11 +203,11 @@ class GroupHistory:
             return False
         if self._dedupe is None:
             return self._accept(record)
-        scratch, fresh = Groups(self._rule), False
+        scratch, is_new = Groups(self._rule), False
         for run in self._dedupe.runs([record], now, scratch):
             accept(scratch, run, 0.0)  # refused records do not count as seen
-            fresh = True
-        return fresh and self._accept(record)
+            is_new = True
+        return is_new and self._accept(record)
 
     def _count(self, record: Record, asked: Groups) -> None:
         """Count a record that `where` did not take. A record for which it has no answer is a dead letter, and is not

@@ -85,11 +85,14 @@ class RebuildIntake:
         self.left_out = ()
         epoch = record.leader_epoch()
         self.epoch = -1 if epoch is None else epoch
-        if record.offset() in self._known.dead or not for_us([record], self._known.partition):
+        if record.offset() in self._known.dead:
             return
-        if self._receives and not self.senders.drop_repeats([record], self.now):
+        fresh = for_us([record], self._known.partition, self._known.proof)
+        if self._receives:
+            fresh = self.senders.drop_repeats(fresh, self.now, self._known.proof)
+        if not fresh:
             return
-        kept, self.left_out = divided(groups, [record])
+        kept, self.left_out = divided(groups, fresh)
         if kept:
             yield from self.dedupe.runs(kept, self.now, groups) if self.dedupe else (kept,)
 

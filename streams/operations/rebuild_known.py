@@ -30,6 +30,7 @@ from sluicegate.streams.contracts.ids import dead_ids, fire_ids
 from sluicegate.streams.contracts.record import Record, headers
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.reading.proof import HeaderProof
 from sluicegate.streams.windows.tumbling import name
 
 AT_ITS_LAST = ("count", "until")
@@ -52,7 +53,7 @@ class KnownOutputs:
     were open at `begin`; `history`: the topic of groups without a result; `dead`: the offsets of refused records;
     `sent`: the ids of records that were sent on (repartition), with their output partition. `silences` are the
     watermarks that silence set, each with the offset of the next record then; `timed` are the refused records that
-    moved the watermark. `end` is the offset after the newest record that was surely read.
+    moved the watermark. `end` is the offset after the newest record that was surely read. `proof` is that of the input.
 
     By output partition: `oldest` and `newest` are the last records of the first and the last result that its last
     record completed, `letters` the first refused record, `closed` the end (in milliseconds since 1970) and the first
@@ -73,14 +74,18 @@ class KnownOutputs:
         "number",
         "oldest",
         "partition",
+        "proof",
         "results",
         "sent",
         "silences",
         "timed",
     )
 
-    def __init__(self, partition: Partition, topic_id: str, begin: int, history: str = "") -> None:
+    def __init__(
+        self, partition: Partition, topic_id: str, begin: int, history: str = "", proof: HeaderProof | None = None
+    ) -> None:
         self.partition, self.begin, self.history = partition, begin, history
+        self.proof = HeaderProof() if proof is None else proof
         self._fire_id, self._dead_id = fire_ids(partition, topic_id), dead_ids(partition, topic_id)
         self.results: dict[int, Result] = {}
         self.crossing: dict[bytes, int] = {}
@@ -174,18 +179,23 @@ class KnownOutputs:
 
 class Messages:
     """Passes each message of an agent to the KnownOutputs of its input partition. `results` are the topics of
-    results and of the history: each of its messages must name its shard."""
+    results and of the history: each of its messages must name its shard. A message that its `proof` does not believe is
+    of another program: `unproven` counts those that name one of the partitions."""
 
     def __init__(
         self, known: Sequence[KnownOutputs], results: Collection[str | None], rekeys: bool, handled: bool = False
     ) -> None:
         self._results, self._rekeys, self._handled = results, rekeys, handled
+        self.unproven = 0
         self._known = {"{}/{}/{}/{}".format(*each.partition).encode(): each for each in known}
 
-    def take(self, record: Record) -> None:
-        """Raises ConfigurationError."""
+    def take(self, record: Record, proof: HeaderProof) -> None:
+        """`proof` is that of the output partition. Raises ConfigurationError."""
         named = by_name(headers(record))
         shard = named.raw(SHARD)
+        if not proof.believes(record):
+            self.unproven += shard.rpartition(b">")[0] in self._known
+            return
         known = self._known.get(shard.rpartition(b">")[0])
         try:
             if not shard and record.topic() in self._results:

@@ -14,6 +14,7 @@ from sluicegate.streams.contracts.values import Claim, Partition, Source, TopicF
 from sluicegate.streams.errors import ConfigurationError, Fenced
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.operations.open_groups import held
+from sluicegate.streams.operations.proofs import TopicProofs
 from sluicegate.streams.operations.rebuild import Reach, Rebuild, Rebuilt, refused, unaccountable
 from sluicegate.streams.operations.rebuild_known import KnownOutputs, Messages
 from sluicegate.streams.operations.rebuild_rekeyed import Rekeyed
@@ -26,6 +27,9 @@ from sluicegate.streams.ownership.beginning import idle_since
 from sluicegate.streams.ownership.checks import informational, maker_of, told_era
 from sluicegate.streams.ownership.registered import RegisteredSchemas
 from sluicegate.streams.reading.dedupe import IdRule
+from sluicegate.streams.reading.proof import HeaderProof
+from sluicegate.streams.versions import mac_keys
+from sluicegate.streams.wording import counted
 
 MOST_DECIDED = 50_000  # results of a partition without a trace in the topic: more than an outbox holds
 
@@ -101,6 +105,8 @@ class Plans:
         self._results = agent.to.topic if agent.to is not None and agent.handler is None else None
         self._ids = IdRule(agent, self._reads) if agent.dedupe else None
         self._most = longest(app)
+        self._proofs = TopicProofs(store, app.name, history.offset_at)
+        self._keys_lost = False
 
     def plan(self, latest: float, told: Callable[[str], None]) -> list[Planned]:
         """What is to be written for partitions without a state; `told` is called with what is being read. Raises
@@ -109,6 +115,7 @@ class Plans:
         found = [each for topic in self._agent.topics for each in self._lost(topic)]
         if not found:
             return []
+        self._judge_keys(found, told)
         cut = self._read_outputs([each.known for each in found], told)
         for each in found if self._agent.rekeys else ():
             each.known.rekeyed(each.known.begin, each.facts.high)
@@ -148,6 +155,22 @@ class Plans:
             known = KnownOutputs(partition, facts.topic_id, begin, self._agent.history)
             yield Lost(known, facts, committed, whole)
 
+    def _judge_keys(self, found: Sequence[Lost], told: Callable[[str], None]) -> None:
+        """Records need proof where the keys of the store are those of the lost rows: Kafka's group names the store."""
+        makers = {maker_of(each.facts.metadata) for each in found if each.committed >= 0}
+        self._keys_lost = self._proofs.mac is None or makers != {self._store.incarnation}
+        if self._keys_lost:
+            told(
+                "the keys that signed the records were lost with the store: what the topics hold is believed without "
+                "proof"
+            )
+            return
+        for each in found:
+            each.known.proof = self._proofs.lost_input(each.known.partition.topic, each.known.partition.number)
+
+    def _output_proof(self, topic: str, number: int) -> HeaderProof:
+        return HeaderProof() if self._keys_lost else self._proofs.output(topic, number)
+
     def _begin(self, topic: str, number: int, facts: TopicFacts) -> tuple[int, bool]:
         """The first offset to read, and Lost.whole."""
         wanted, start = self._wanted, self._agent.start
@@ -169,9 +192,12 @@ class Plans:
             cut[topic] = [number for number, (low, _) in enumerate(spans) if low > 0]
             for number, (low, high) in enumerate(spans):
                 told(f"reading {topic}/{number}: {high - low} messages")
+                proof = self._output_proof(topic, number)
                 for records in self._history.read(topic, number, low, high):
                     for record in records:
-                        messages.take(record)
+                        messages.take(record, proof)
+        if messages.unproven:
+            told(f"{counted(messages.unproven, 'message')} of the agent's name without proof of the app: left out")
         if cut.get(self._agent.history) and not self._wanted.said:
             raise ConfigurationError(
                 f"agent {self._agent.name}: retention took the start of {self._agent.history}, so groups that ended "
@@ -321,7 +347,10 @@ class Plans:
         built, facts, agent = planned.built, planned.lost.facts, self._agent
         rows = Rows(built.partition, agent, self._writes, self._outputs, self._most)
         idle = idle_since(None, built.groups.rule, 0, 0.0)  # the rebuilt groups know the time of their last record
-        source = Source(facts.topic_id, facts.partitions, fingerprint(agent), facts.partitions, idle=idle)
+        proof_from = planned.lost.known.proof.since
+        source = Source(
+            facts.topic_id, facts.partitions, fingerprint(agent), facts.partitions, idle=idle, proof_from=proof_from
+        )
         on_timeout = agent.aggregation.on_timeout if agent.aggregation else "fire"
         try:
             claim = write(self._store, built, rows, on_timeout, planned.lost.known.number, source, person)
@@ -332,6 +361,12 @@ class Plans:
             ) from error
         self._history.inform(built.partition.topic, built.partition.number, claim.offset, informational(claim))
         return claim
+
+    def note_lost_keys(self, token: str) -> None:
+        """Before anything is written: the keys that the store has, or gets now, prove nothing earlier. Raises
+        PersistenceError and Fenced."""
+        if self._keys_lost:
+            mac_keys.begin_anew(self._store, self._app.name, token)
 
     def inform_again(self) -> None:
         """For partitions that an earlier run finished, and was killed before Kafka's group knew of it."""

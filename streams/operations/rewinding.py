@@ -16,6 +16,7 @@ import msgspec
 from sluicegate.streams import failpoints, formats
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.contracts.headers import NUMBER, REPLACES, SHARD, by_name
+from sluicegate.streams.contracts.mac import Mac
 from sluicegate.streams.contracts.record import Record, headers
 from sluicegate.streams.contracts.stores import BatchReports, OutputFacts, Store
 from sluicegate.streams.contracts.values import NOBODY, Changes, Claim, OutboxRow, Partition, Source
@@ -24,6 +25,7 @@ from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.journal.journal import note
 from sluicegate.streams.operations import replays
 from sluicegate.streams.operations.handler_calls import group_handler
+from sluicegate.streams.operations.proofs import row_proof
 from sluicegate.streams.operations.replays import Corrected, Replay, ReplaySource
 from sluicegate.streams.operations.shadowing import RUN_UP, ShadowHistory, Shadowing, ShadowRange, Watch
 from sluicegate.streams.outbox.rows import renumbered
@@ -35,7 +37,7 @@ from sluicegate.streams.shadow.handled import HandledCorrections
 from sluicegate.streams.shadow.published import Published
 from sluicegate.streams.shadow.refusals import timed_topics, unshadowable
 from sluicegate.streams.shadow.witness import Codecs, Witness, same_key
-from sluicegate.streams.versions import catalogue
+from sluicegate.streams.versions import catalogue, mac_keys
 
 COMMIT_ROWS = 500
 SENDING = 60.0  # seconds for the delivery reports of one commit
@@ -73,6 +75,7 @@ class Rewinding:
         self._calls = calls
         self._output, self._watch, self._person = output, watch, person
         self._most = longest(app)
+        self._mac = mac_keys.read_or_make(store, app.name, lambda: f"{person.token}-keys")
 
     def run(self, wanted: ShadowRange, into: str) -> Replay:
         """Begin a replay, or go on with the one that the same command began. Raises ConfigurationError for what cannot
@@ -198,7 +201,8 @@ class Rewinding:
     def _published(self, replay: Replay, source: ReplaySource) -> Published:
         partition = Partition(self._app.name, self._rule.name, source.topic, source.partition)
         timed = timed_topics(replay.live)
-        return Published(partition, source.topic_id, source.offset, source.number, timed, self._calls)
+        proof = row_proof(self._store, self._mac, partition)
+        return Published(partition, source.topic_id, source.offset, source.number, timed, self._calls, proof)
 
     def _correct(self, replay: Replay, source: ReplaySource, published: Published) -> Corrected:
         claim = self._claim(replay, source)
@@ -211,7 +215,7 @@ class Rewinding:
         if self._calls:
             handle = group_handler(self._app, sending(self._rule, replay.into))
             corrections = HandledCorrections(*made, handle)
-        writer = Writer(self._store, self._output, claim)
+        writer = Writer(self._store, self._output, claim, self._mac)
         writer.mark(self._sent_before(claim, replay.into))
         place, counted = (source.topic, source.partition), 0
         before = self._run_up(source)
@@ -259,7 +263,7 @@ class Rewinding:
         prefix, sent = "{}/{}/{}/{}>".format(*claim.partition).encode(), set[int]()
         for number, (low, high) in enumerate(self._history.spans(into)):
             for records in self._history.read(into, number, low, high):
-                for named in map(by_name, map(headers, records)):
+                for named in map(by_name, map(headers, filter(self._mac.proves, records))):
                     if named.raw(SHARD).startswith(prefix):
                         sent.add(named.integer(NUMBER))
         return waiting & sent
@@ -268,8 +272,8 @@ class Rewinding:
 class Writer:
     """Commits the outputs of one partition and sends them. Those that earlier runs committed are passed over."""
 
-    def __init__(self, store: Store, output: Sending, claim: Claim) -> None:
-        self._store, self._output, self._claim = store, output, claim
+    def __init__(self, store: Store, output: Sending, claim: Claim, mac: Mac) -> None:
+        self._store, self._output, self._claim, self._mac = store, output, claim, mac
         self._number, self._digest = 0, hashlib.sha256()
         self._sent: list[int] = []
 
@@ -323,6 +327,7 @@ class Writer:
             raise _changed(self._claim.partition)
 
     def _send(self, rows: Sequence[OutboxRow]) -> None:
+        rows = [self._mac.signed(row) for row in rows]
         reports, taken = _Reports(), 0
         while taken < len(rows):
             taken += self._output.produce_all(rows[taken:], reports)

@@ -4,15 +4,16 @@ The counts hold no value of a record: a problem is in the words of a failed clau
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.contracts.values import Partition
-from sluicegate.streams.operations.answering import TIME, ClauseAnswer, RecordClauses
+from sluicegate.streams.operations.answering import TIME, ClauseAnswer, RecordClauses, believed
 from sluicegate.streams.reading.addressed import for_us
+from sluicegate.streams.reading.proof import HeaderProof
 from sluicegate.streams.windows.times import milliseconds
 from sluicegate.streams.windows.units import years_away
 
@@ -42,18 +43,24 @@ class ClauseSample:
         self.example = place if self.example is None else min(self.example, place)
 
 
-def sampled(app: str, agent: Agent, records: Iterable[Record]) -> tuple[int, list[ClauseSample]]:
+def sampled(
+    app: str, agent: Agent, records: Iterable[Record], proof: Callable[[Partition], HeaderProof]
+) -> tuple[int, list[ClauseSample]]:
     """The number of records, and the answers of `where`, of each `let`, and of what is under `to` of an agent that
     forwards without lookups: rows are not looked up here. The others are asked only of records that `where` takes.
-    Records that `sluicegate dead retry` wrote for other agents do not count."""
+    Records that `sluicegate dead retry` wrote for other agents do not count. `proof` says of a partition which of its
+    records are believed."""
     clauses, number = RecordClauses(agent), 0
     see_rows = ("to.", "select.") if agent.lookups else ()
     names = [(at, name) for at, name in enumerate(clauses.names) if name not in ALONE and not name.startswith(see_rows)]
     asked = [(at, ClauseSample(name)) for at, name in names]
     asked.sort(key=lambda each: each[1].clause != "where")
     for record in records:
-        if not for_us([record], Partition(app, agent.name, record.topic(), record.partition())):
+        partition = Partition(app, agent.name, record.topic(), record.partition())
+        believes = proof(partition)
+        if not for_us([record], partition, believes):
             continue
+        record = believed(agent, record, believes)
         number += 1
         for at, sample in asked:
             answer = clauses.answer(at, record)

@@ -15,6 +15,7 @@ from sluicegate.streams.contracts.values import Partition, PartitionView, TopicF
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.operations.handler_calls import group_handler
 from sluicegate.streams.operations.open_groups import held
+from sluicegate.streams.operations.proofs import TopicProofs
 from sluicegate.streams.outbox.history import telling
 from sluicegate.streams.outbox.sizes import longest
 from sluicegate.streams.shadow import folded
@@ -23,6 +24,7 @@ from sluicegate.streams.shadow.published import Published
 from sluicegate.streams.shadow.refusals import timed_topics, unshadowable
 from sluicegate.streams.shadow.verdicts import Shadowed
 from sluicegate.streams.shadow.witness import LiveGroup, Witness
+from sluicegate.streams.wording import counted
 
 NEWEST = 1_000_000  # records of a partition that are read unless the range names a start
 RUN_UP = 20_000  # records before the range, for the repeats of our senders
@@ -93,6 +95,8 @@ class Shadowing:
         self._telling = list(dict.fromkeys([*telling(live), *sent]))
         self._wanted, self._watch = wanted, watch
         self._most = longest(app)
+        self._proofs = TopicProofs(store, app.name, history.offset_at)
+        self._unproven = 0  # messages that only seem to be of the agent
 
     def compare(self, rule: Agent, only: bytes | None = None) -> Shadowed:
         """The sum of the verdicts on all partitions, under `rule`. Raises ConfigurationError for what cannot be judged,
@@ -109,6 +113,8 @@ class Shadowing:
         if rule.handler is not None and handle is None:
             functions = ", ".join(rule.handler.functions)
             total.note(f"the handler {functions} is not called: what it sends is not compared")
+        if self._unproven:
+            total.note(f"{counted(self._unproven, 'message')} of the agent's name without proof of the app: left out")
         return total
 
     def _judge(self, rule: Agent) -> None:
@@ -142,6 +148,7 @@ class Shadowing:
                 claim.number,
                 timed_topics(self._live),
                 self._live.handler is not None,
+                self._proofs.input(partition),
             )
             self._read_rows(partition, published, claim.number)
             yield _Source(partition, view, facts, begin, max(begin, end), whole, published)
@@ -184,10 +191,14 @@ class Shadowing:
         known = {"{}/{}/{}/{}".format(*each.partition).encode(): each for each in published}
         outputs = {*self._telling} - ({self._live.dead_letters} - {to.topic for to in self._live.outputs})
         for topic, number, (low, high) in spans:
+            proof = self._proofs.output(topic, number)
             for records in self._history.read(topic, number, low, high):
                 for record in records:
                     named = by_name(headers(record))
                     shard = named.raw(SHARD)
+                    if not proof.believes(record):
+                        self._unproven += shard.rpartition(b">")[0] in known
+                        continue
                     place = f"{topic}/{number}/{record.offset()}"
                     if not shard and topic in outputs:
                         raise ConfigurationError(

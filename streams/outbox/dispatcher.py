@@ -180,6 +180,8 @@ class Dispatcher:
     def _pending(self) -> tuple[Sequence[int], bool, str]:
         """Runs in a thread. The numbers of the lanes, whether rows are pending, and the reason if there are not as many
         lanes as in the file."""
+        if self._parts.mac is not None:
+            self._parts.mac.renew()
         outbox, wanted = self._parts.store.outbox, self._app.outbox.lanes if self._app.outbox else None
         pending = outbox.pending_age() is not None
         count, stuck = outbox.lanes(), ""

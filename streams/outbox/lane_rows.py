@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 from sluicegate.streams.contracts.headers import ID, NUMBER, OF_ROW, SHARD
 from sluicegate.streams.contracts.lane_row import LaneRow
-from sluicegate.streams.contracts.lanes import MOST_LANES
+from sluicegate.streams.contracts.lanes import MOST_LANES, SENDER
 from sluicegate.streams.contracts.mac import Mac
 from sluicegate.streams.contracts.messages import LaneBatch, Outcome
 from sluicegate.streams.contracts.stores import OutputFacts
 from sluicegate.streams.contracts.values import OutboxRow
 from sluicegate.streams.errors import SystemNotReady, TopicMissing
 
-OUTBOX = b"outbox/"
+OUTBOX = SENDER.encode()
 KEYS = 50_000  # whose partitions are remembered
 
 

@@ -1,5 +1,6 @@
 """Whether the headers of a record are believed that would steer the agent (docs/protocol.md, Proof)."""
 
+from sluicegate.streams.contracts.lanes import is_lane_of
 from sluicegate.streams.contracts.mac import STEERING, Mac
 from sluicegate.streams.contracts.record import KeptRecord, Record, headers
 
@@ -26,7 +27,8 @@ class HeaderProof:
         """A record without a MAC, without the headers that steer. `shard` is what it says of its sender: another app
         signs with a key of its own, so its numbers are refused nothing."""
         steers = any(name in STEERING for name, _ in headers(record))
-        if steers or (self.mac is not None and shard.startswith(f"{self.mac.app}/")):
+        app = "" if self.mac is None else self.mac.app
+        if steers or (app and (shard.startswith(f"{app}/") or is_lane_of(app, shard))):
             self.refused += 1
         return without_steering(record) if steers else record
 

@@ -117,7 +117,8 @@ class ShadowFold:
 
     def run_up(self, records: Sequence[Record]) -> None:
         """Records before the first one, for the repeats of our senders."""
-        self._senders.drop_repeats(for_us(records, self._published.partition), 0.0)
+        proof = self._published.proof
+        self._senders.drop_repeats(for_us(records, self._published.partition, proof), 0.0, proof)
 
     def take(self, records: Sequence[Record]) -> None:
         """The next records, in order. Raises ConfigurationError where the rule would halt the partition, or where what
@@ -234,9 +235,9 @@ class ShadowFold:
         if not run:
             return
         groups = self._groups
-        fresh = for_us(run, self._published.partition)
+        fresh = for_us(run, self._published.partition, self._published.proof)
         if self._published.partition.topic in self._agent.receive:
-            fresh = self._senders.drop_repeats(fresh, 0.0)
+            fresh = self._senders.drop_repeats(fresh, 0.0, self._published.proof)
         try:
             fresh = taken(groups, fresh)
             for part in self._dedupe.runs(fresh, 0.0, groups) if self._dedupe else (fresh,):

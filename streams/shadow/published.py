@@ -30,6 +30,7 @@ from sluicegate.streams.contracts.headers import (
 from sluicegate.streams.contracts.ids import dead_ids, fire_ids
 from sluicegate.streams.contracts.values import OutboxRow, Partition
 from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.reading.proof import HeaderProof
 from sluicegate.streams.units import moment
 
 NATURAL = ("count", "until")
@@ -82,6 +83,7 @@ class Published:
     `oldest` is the lowest last record of a result that its last record completed, `oldest_letter` the lowest record of
     a dead letter. `timed` names the topics whose documents hold the group's times. `handled`: a handler sends messages
     as well, which tell nothing of groups; `sent` are those that were read, and its dead letters, by fire id and id.
+    `proof` says which records of the partition its worker believed.
     """
 
     def __init__(
@@ -92,9 +94,10 @@ class Published:
         number: int,
         timed: frozenset[str],
         handled: bool = False,
+        proof: HeaderProof | None = None,
     ) -> None:
         self.partition, self.number, self._offset, self._timed = partition, number, offset, timed
-        self._handled = handled
+        self._handled, self.proof = handled, HeaderProof() if proof is None else proof
         self._fire_id, self._dead_id = fire_ids(partition, topic_id), dead_ids(partition, topic_id)
         self._prefix = "{}/{}/{}/{}>".format(*partition).encode()
         self.results: dict[int, PublishedResult] = {}

@@ -2,33 +2,65 @@
 
 The first process of the app makes the key under a claim, so every process has the same one. The key is never logged
 and never shown: whoever has it can write records that every agent of the app believes.
+
+`sluicegate keys rotate` adds a key, which signs SIGNS_AFTER later. Until then every process that proves records has
+read it: it reads the keys again before it refuses a record (streams/versions/live_keys.py).
 """
 
 import secrets
 from collections.abc import Callable
+from math import inf
 
 import msgspec
+from msgspec.structs import replace
 
 from sluicegate.streams.aggregation.entry import CHECKED, framed
 from sluicegate.streams.contracts.leased import OutboxStore
 from sluicegate.streams.contracts.mac import Mac
 from sluicegate.streams.contracts.stores import Reader, Store
-from sluicegate.streams.contracts.values import Changes, Partition
+from sluicegate.streams.contracts.values import NOBODY, Changes, Claim, Partition
 from sluicegate.streams.errors import ChangelogIncomplete, Fenced, PersistenceError
 
 KEYS = b"\x06"
 """Begins the content of the entry."""
-FORMAT = 1
+FORMAT = 2
 KEY_SIZE = 32
 GRACE = 3600.0  # seconds in which processes of an earlier release, which sign nothing, are replaced
 ATTEMPTS = 20
 OWN = "~"  # in the names of partitions that belong to no agent
+SIGNS_AFTER = 60.0  # seconds from the making of a key to its first signature
+READ_EVERY = 5.0  # seconds between two looks of a process at the keys
+SWITCHED = 60.0  # seconds in which every process signs with the new key, whatever its loop waits for
+KEEP = 14 * 24 * 3600.0  # Kafka's default retention, and the age that a segment has before it counts
 
 
-class _Keys(msgspec.Struct):
+class SigningKey(msgspec.Struct, frozen=True):
+    """It signs from the store's time `signs` until `ends`, when a later one does, and proves until `until`."""
+
+    key: bytes
+    made: float
+    signs: float
+    ends: float = inf
+    until: float = inf
+
+    def __repr__(self) -> str:
+        return f"SigningKey(made={self.made})"
+
+
+class SigningKeys(msgspec.Struct, frozen=True):
+    """All keys of an app, the newest one first. `since` is as in Mac, but for keys that prove no more."""
+
     format: int
-    keys: tuple[bytes, ...]
+    keys: tuple[SigningKey, ...]
     since: float
+
+    def mac(self, app: str, now: float) -> Mac:
+        """The keys that prove at `now`, the store's time."""
+        proving = [each for each in self.keys if each.until > now]
+        signing = next((each for each in proving if each.signs <= now), proving[0])
+        keys = [signing, *(each for each in proving if each is not signing)]
+        ended = (each.ends + SWITCHED for each in self.keys if each.until <= now)
+        return Mac(app, [each.key for each in keys], max(self.since, *ended, 0.0))
 
 
 def place(app: str) -> Partition:
@@ -37,8 +69,14 @@ def place(app: str) -> Partition:
 
 def read(store: Reader, app: str) -> Mac | None:
     """The keys of the app; None: no process has made one. Raises PersistenceError and ChangelogIncomplete."""
+    found = listed(store, app)
+    return None if found is None else found[0].mac(app, found[1])
+
+
+def listed(store: Reader, app: str) -> tuple[SigningKeys, float] | None:
+    """All keys, and the store's time. Raises as `read`."""
     view = store.read(place(app))
-    return None if view is None or not view.entries else _unpacked(app, view.entries[-1])
+    return None if view is None or not view.entries else (_unpacked(view.entries[-1]), view.claim.store_time)
 
 
 def read_or_make(store: Store, app: str, token: Callable[[], str]) -> Mac:
@@ -54,13 +92,55 @@ def read_or_make(store: Store, app: str, token: Callable[[], str]) -> Mac:
     raise Fenced("other processes keep claiming the keys of the app; start this one again")
 
 
+def rotate(store: Store, app: str, token: str, keep: float = KEEP) -> SigningKeys:
+    """A new key. The one that signs until then proves for `keep` seconds longer. Keys that prove no more are removed.
+    Raises Fenced, PersistenceError and ChangelogIncomplete."""
+    claim, known = _claimed(store, app, token)
+    now = claim.store_time
+    if known is None:
+        found = SigningKeys(FORMAT, (_new(now, now),), now + GRACE if _used(store, app) else 0.0)
+    else:
+        begins = now + SIGNS_AFTER
+        kept = [_ending(each, begins, begins + SWITCHED + keep) for each in known.keys if each.until > now]
+        found = SigningKeys(FORMAT, (_new(now, begins), *kept), known.mac(app, now).since)
+    _write(store, claim, found)
+    return found
+
+
+def begin_anew(store: Store, app: str, token: str) -> None:
+    """The keys of the app prove nothing of what was written before: those that signed it are lost. Raises as
+    `rotate`."""
+    claim, known = _claimed(store, app, token)
+    now = claim.store_time
+    _write(store, claim, SigningKeys(FORMAT, known.keys if known else (_new(now, now),), now))
+
+
+def _ending(key: SigningKey, ends: float, until: float) -> SigningKey:
+    return replace(key, ends=min(key.ends, ends), until=min(key.until, until))
+
+
+def _new(made: float, signs: float) -> SigningKey:
+    return SigningKey(secrets.token_bytes(KEY_SIZE), made, signs)
+
+
+def _claimed(store: Store, app: str, token: str) -> tuple[Claim, SigningKeys | None]:
+    claim = store.claim(place(app), token, NOBODY)
+    view = store.read(claim.partition)
+    if view is None or view.claim.token != token:
+        raise Fenced("another command changes the keys of the app; nothing was changed, run this one again")
+    return claim, _unpacked(view.entries[-1]) if view.entries else None
+
+
 def _make(store: Store, app: str, token: str) -> None:
     claim = store.claim(place(app), token, "")
     if claim.last >= claim.first:
         return
-    since = claim.store_time + GRACE if _used(store, app) else 0.0
-    keys = (secrets.token_bytes(KEY_SIZE),)
-    store.commit(claim, Changes(0, entries=[_packed(keys, since)], keep_from=claim.last + 1))
+    now = claim.store_time
+    _write(store, claim, SigningKeys(FORMAT, (_new(now, now),), now + GRACE if _used(store, app) else 0.0))
+
+
+def _write(store: Store, claim: Claim, keys: SigningKeys) -> None:
+    store.commit(claim, Changes(0, entries=[_packed(keys)], keep_from=claim.last + 1))
 
 
 def _used(store: Store, app: str) -> bool:
@@ -71,19 +151,19 @@ def _used(store: Store, app: str) -> bool:
     return any(outbox.count(state) for state in ("pending", "dispatched", "dead"))
 
 
-def _packed(keys: tuple[bytes, ...], since: float) -> bytes:
-    return framed(KEYS + msgspec.msgpack.encode(_Keys(FORMAT, keys, since)))
+def _packed(keys: SigningKeys) -> bytes:
+    return framed(KEYS + msgspec.msgpack.encode(keys))
 
 
-def _unpacked(app: str, blob: bytes) -> Mac:
+def _unpacked(blob: bytes) -> SigningKeys:
     content = blob[5:]
     try:
         if blob[:1] != CHECKED or content[:1] != KEYS or framed(content) != blob:
             raise ValueError("another entry, or a damaged one")
-        document = msgspec.msgpack.decode(content[1:], type=_Keys)
-        if document.format != FORMAT or not document.keys or any(len(each) != KEY_SIZE for each in document.keys):
+        document = msgspec.msgpack.decode(content[1:], type=SigningKeys)
+        if document.format != FORMAT or not document.keys or any(len(each.key) != KEY_SIZE for each in document.keys):
             raise ValueError(f"format {document.format}, this program knows {FORMAT}")
+        return document
     except (msgspec.MsgspecError, ValueError) as error:
         # The text of a decoder might hold bytes of the key.
         raise ChangelogIncomplete("the keys of the app in the store cannot be read") from error
-    return Mac(app, document.keys, document.since)

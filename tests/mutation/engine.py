@@ -764,15 +764,15 @@ GUARDS = (
     Guard(
         "a MAC covers the value",
         "streams/contracts/mac.py",
-        "_encode((topic, partition, key, value, named",
-        "_encode((topic, partition, key, named",
+        "_encode((topic, partition, key, value, *map",
+        "_encode((topic, partition, key, *map",
         MAC,
     ),
     Guard(
         "a MAC covers topic and partition",
         "streams/contracts/mac.py",
-        "_encode((topic, partition, key, value, named",
-        "_encode((key, value, named",
+        "_encode((topic, partition, key, value, *map",
+        "_encode((key, value, *map",
         MAC,
     ),
     Guard(

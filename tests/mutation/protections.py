@@ -352,8 +352,8 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     "rebuild-boundaries": (
         Edit(
             "streams/operations/rebuild_plan.py",
-            "                    for record in records:\n                        messages.take(record)",
-            "                    for record in ():\n                        messages.take(record)",
+            "                    for record in records:\n                        messages.take(record, proof)",
+            "                    for record in ():\n                        messages.take(record, proof)",
         ),
     ),
     "rebuild-mark": (

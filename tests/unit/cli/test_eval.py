@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ from typer.testing import CliRunner, Result
 from sluicegate.connectors import open_store
 from sluicegate.streams.cli import letters, main
 from sluicegate.streams.cli.files import loaded
+from sluicegate.streams.contracts.values import OutboxRow
 from sluicegate.streams.formats import record_value
+from sluicegate.streams.versions import mac_keys
 from tests.unit.cli.log_topics import LogTopics
 from tests.unit.engine.driver import Driver, Log, ManualClock, header
 from tests.unit.engine.scene import a_log
@@ -297,8 +300,10 @@ def test_with_repartition_each_half_reads_its_topic(log: Log, judged: Eval) -> N
     assert answers(judged("stock", "--value", value.decode())["record"]) == answers(first["record"])
 
 
-def test_a_record_that_was_retried_for_another_agent_is_passed_over(log: Log, judged: Eval) -> None:
+def test_a_record_that_was_retried_for_another_agent_is_passed_over(log: Log, file: str, judged: Eval) -> None:
     log.append("orders", 0, b"k", order().encode(), [("sluicegate-retried-for", b"shop/calls")])
+    app = loaded(file)
+    open_store(app.store, app.folder).migrate()
     assert judged("sums", "--at", "orders/0/0")["record"]["becomes"] == "passed-over"
     assert judged("calls", "--at", "orders/0/0")["record"]["becomes"] == "taken"
 
@@ -361,3 +366,23 @@ def test_a_time_that_is_years_away_is_doubted(tmp_path: Path) -> None:
     shown = CliRunner().invoke(main, ["eval", str(file), "sums", "--key", "k", "--value", '{"ts": 1767225660}'])
     assert shown.exit_code == 0
     assert "before Kafka's timestamps: is its `unit` right?)" in shown.stdout
+
+
+def test_a_forged_addressee_of_a_record_in_a_topic_is_not_believed(file: str, log: Log, judged: Eval) -> None:
+    """As by the worker: only a record that a process of the app signed is for another agent."""
+    app = loaded(file)
+    with closing(open_store(app.store, app.folder)) as store:
+        store.migrate()
+        mac = mac_keys.read_or_make(store, "shop", lambda: "token")
+    hidden = [("sluicegate-retried-for", b"shop/other")]
+    row = mac.signed(OutboxRow(1, "t", "i", "orders", 0, b"k", SMALL.encode(), [*hidden]))
+    for headers in (hidden, list(row.headers)):
+        log.append("orders", 0, b"k", SMALL.encode(), headers)
+    for offset, outcome in enumerate(["taken", "passed-over"]):
+        assert judged("sums", "--at", f"orders/0/{offset}")["record"]["becomes"] == outcome
+
+
+def test_a_store_in_memory_holds_no_keys_for_it(tmp_path: Path, file: str, log: Log, judged: Eval) -> None:
+    (tmp_path / "shop.yaml").write_text(FILE.replace("sqlite:///state.db", "memory://"))
+    log.append("orders", 0, b"k", SMALL.encode(), [("sluicegate-retried-for", b"shop/other")])
+    assert judged("sums", "--at", "orders/0/0")["record"]["becomes"] == "passed-over"

@@ -3,6 +3,7 @@
 import json
 import random
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from typer.testing import CliRunner, Result
 from sluicegate.connectors import open_store
 from sluicegate.streams.cli import letters, main
 from sluicegate.streams.cli.files import loaded
+from sluicegate.streams.versions import mac_keys
 from tests.unit.cli.log_topics import LogTopics
 from tests.unit.engine import handlers
 from tests.unit.engine.driver import Driver, Log, ManualClock, header
@@ -204,3 +206,12 @@ def test_an_agent_before_the_id_narrows_the_search(file: str, log: Log, explain:
     wrong = explain("nobody", id)
     assert (wrong.exit_code, wrong.stderr) == (2, "sluicegate: there is no agent 'nobody'; the file has a, h\n")
     assert "write one id, and before it one agent or none" in explain("a", id, id).stderr
+
+
+def test_an_output_without_proof_is_said_to_be_one(file: str, log: Log, explain: Explain) -> None:
+    app = loaded(file)
+    with closing(open_store(app.store, app.folder)) as store:
+        mac_keys.read_or_make(store, "app", lambda: "token")
+    fed(file, log)
+    said = json.loads(explain(header(log.topics["out"][0][0], "sluicegate-id"), "--json").stdout)
+    assert (said["complete"], said["notes"][0][:34]) == (False, "the output has no proof of the app")

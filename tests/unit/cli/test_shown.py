@@ -64,7 +64,7 @@ def test_the_option_version_says_what_the_command_says() -> None:
 
 
 def test_no_help_text_is_cut_off_at_eighty_columns() -> None:
-    groups = [(), ("groups",), ("timeouts",), ("outbox",), ("parked",), ("dead",)]
+    groups = [(), ("groups",), ("timeouts",), ("outbox",), ("parked",), ("dead",), ("keys",)]
     listings = {words: _help(words) for words in groups}
     assert _help(("plan",)) == sluicegate("plan", "--help").stdout
     for words in commands():

@@ -20,6 +20,7 @@ from sluicegate.streams.outbox import relay, sizes
 from sluicegate.streams.ownership import owner
 from sluicegate.streams.reading import receive
 from sluicegate.streams.shared import shared_records
+from sluicegate.streams.versions import mac_keys
 
 PROJECT = Path(__file__).parents[3]
 PAGE = (PROJECT / "docs" / "bounds.md").read_text(encoding="utf-8")
@@ -78,6 +79,9 @@ LIMITS: dict[str, list[str]] = {
     ],
     "shards without a [proof](protocol.md#proof)": [f"{receive.MOST_UNPROVEN:,}"],
     "numbers that are remembered of a shard": [f"{receive.WINDOW:,}"],
+    "time until a new key of the app signs, after `keys rotate`": [f"{mac_keys.SIGNS_AFTER:.0f} s"],
+    "reads of the keys because of forged MACs": [f"{mac_keys.READ_EVERY:.0f} s"],
+    "time that earlier keys prove": [f"{int(mac_keys.KEEP) // 86_400} days"],
     "rows of a topic as a table": [f"{of_class(Lookup, 'max_rows'):,}", kibibytes(of_class(Lookup, "max_table_bytes"))],
     "the file": [
         kibibytes(document.LARGEST),

@@ -79,7 +79,7 @@ def test_a_rebuild_passes_over_it_too(
     before = state(SPEND, store)
     lost = memory(clock)
     if not honours:
-        monkeypatch.setattr(rebuild, "for_us", lambda records, partition: records)
+        monkeypatch.setattr(rebuild, "for_us", lambda records, partition, proof: records)
     rebuilt(SPEND, lost, log, clock)
     assert (state(SPEND, lost) == before) is honours
 
@@ -95,7 +95,7 @@ def test_explain_does_not_count_it(
     assert found is not None
     assert found.span is not None
     if not honours:
-        monkeypatch.setattr(explaining, "for_us", lambda records, partition: records)
+        monkeypatch.setattr(explaining, "for_us", lambda records, partition, proof: records)
     made = explaining.explained("app", SPEND, found, found.span, log.topics["in"][0], 0)
     assert (made.offsets == [0, 2]) is honours
 

@@ -24,6 +24,7 @@ from sluicegate.streams.contracts.record import Headers
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.operations.answering import becomes
 from sluicegate.streams.operations.dead_letters import letters, retry
+from sluicegate.streams.reading.proof import HeaderProof
 from tests.mutation.twins import without
 from tests.unit.engine.deployments import deployed
 from tests.unit.engine.driver import Driver, Log, ManualClock, distinct, header
@@ -141,8 +142,8 @@ def test_evaluating_a_record_sees_the_event() -> None:
     put(log, 1)
     log.append("in", 0, b"k", b"{}")
     one, other = log.topics["in"][0]
-    assert becomes("app", AGENT, one).outcome == "taken"
-    verdict = becomes("app", AGENT, other)
+    assert becomes("app", AGENT, one, HeaderProof()).outcome == "taken"
+    verdict = becomes("app", AGENT, other, HeaderProof())
     assert (verdict.outcome, verdict.error[:17]) == ("dead-letter", "is no CloudEvent:")
 
 

@@ -8,6 +8,7 @@ import pytest
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Agent, Destination, Handler
 from sluicegate.streams.contracts.headers import MAC, RETRIED_FOR
+from sluicegate.streams.contracts.lanes import first_lane
 from sluicegate.streams.contracts.mac import Mac
 from sluicegate.streams.contracts.record import Header
 from sluicegate.streams.contracts.values import OutboxRow, Partition
@@ -253,3 +254,17 @@ def test_a_handler_that_passes_on_headers_steers_no_one(store: MemoryStore, log:
     [sent] = log.topics["out"][0]
     names = [name for name, _ in sent.h or ()]
     assert (names.count("own"), names.count("sluicegate-shard"), names.count(RETRIED_FOR)) == (1, 1, 0)
+
+
+def test_a_forged_number_of_a_lane_of_the_app_is_counted_and_one_of_another_app_is_not() -> None:
+    mine, others, nobodys = (f"outbox/{lane}>in#store" for lane in (first_lane("app") + 5, first_lane("other"), 5))
+    for shard, refused in (
+        (mine, 1),
+        (others, 0),
+        (nobodys, 0),
+        ("outbox/x>in#store", 0),
+        (f"outbox/{'9' * 30}>in#s", 0),
+    ):
+        proof = HeaderProof(KEYS, 0)
+        ReceivedShards("in").drop_repeats([by(None, 1, shard=shard)], 1.0, proof)
+        assert proof.refused == refused, shard

@@ -10,6 +10,7 @@ from sluicegate.streams.agent import Deduplication, Destination, Let, Lookup, On
 from sluicegate.streams.errors import LookupFailed
 from sluicegate.streams.lookups.records import with_fields
 from sluicegate.streams.operations.sampling import sampled
+from sluicegate.streams.reading.proof import HeaderProof
 from tests.unit.engine.driver import Driver, Log, ManualClock, distinct
 from tests.unit.lookups.scene import CUSTOMER, CUSTOMERS, enriching, give, letters, out, put, run
 
@@ -272,5 +273,5 @@ def test_a_record_waits_where_a_commit_takes_all_or_nothing(
 def test_a_sample_asks_nothing_of_rows_that_it_does_not_read(log: Log) -> None:
     agent = replace(enriching(), to=None, routes=(Destination("out", where="customer.tier > 1"),), where="id > 1")
     give(log, {"id": 1}, {"id": 2})
-    number, found = sampled("app", agent, log.topics["in"][0])
+    number, found = sampled("app", agent, log.topics["in"][0], lambda partition: HeaderProof())
     assert (number, [(each.clause, dict(each.outcomes)) for each in found]) == (2, [("where", {"false": 1, "true": 1})])

@@ -6,6 +6,7 @@ from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.operations.answering import becomes
 from sluicegate.streams.operations.explaining import GroupHistory
 from sluicegate.streams.operations.rebuild import unaccountable
+from sluicegate.streams.reading.proof import HeaderProof
 from sluicegate.streams.shadow.refusals import unshadowable
 from sluicegate.streams.testing.log import LogRecord
 from tests.unit.windows.turning import an_agent, record
@@ -34,11 +35,11 @@ def test_explain_names_the_records_of_a_hopping_window_and_of_no_other() -> None
 
 
 def test_a_record_is_judged_without_a_clock() -> None:
-    assert becomes("app", MINUTE, record(0, b"k", 0, 4_000_000_000)).outcome == "taken"
-    late = becomes("app", MINUTE, LogRecord("in", 0, 0, b"k", b'{"amount":"yesterday"}'))
+    assert becomes("app", MINUTE, record(0, b"k", 0, 4_000_000_000), HeaderProof()).outcome == "taken"
+    late = becomes("app", MINUTE, LogRecord("in", 0, 0, b"k", b'{"amount":"yesterday"}'), HeaderProof())
     assert (late.outcome, late.reason) == ("dead-letter", "wrong-type")
     other = an_agent(Window(60.0, time="at", unit="s"))
-    bad = becomes("app", other, LogRecord("in", 0, 0, b"k", b'{"amount":1,"at":"yesterday"}'))
+    bad = becomes("app", other, LogRecord("in", 0, 0, b"k", b'{"amount":1,"at":"yesterday"}'), HeaderProof())
     assert (bad.outcome, bad.reason) == ("dead-letter", "bad-time")
 
 
@@ -76,8 +77,8 @@ def test_explain_names_the_records_of_a_correlation_and_of_no_other() -> None:
 
 
 def test_a_leg_is_judged_without_a_clock() -> None:
-    assert becomes("app", correlated(), a_leg(0, 1)).outcome == "taken"
-    untimed = becomes("app", correlated(), LogRecord("in", 0, 0, b"k", b'{"order":{"id":1}}'))
+    assert becomes("app", correlated(), a_leg(0, 1), HeaderProof()).outcome == "taken"
+    untimed = becomes("app", correlated(), LogRecord("in", 0, 0, b"k", b'{"order":{"id":1}}'), HeaderProof())
     assert (untimed.outcome, untimed.reason) == ("dead-letter", "no-time")
 
 
