@@ -7,7 +7,9 @@ and never shown: whoever has it can write records that every agent of the app be
 read it: it reads the keys again before it refuses a record (streams/versions/live_keys.py).
 """
 
+import random
 import secrets
+import time
 from collections.abc import Callable
 from math import inf
 
@@ -24,9 +26,12 @@ from sluicegate.streams.errors import ChangelogIncomplete, Fenced, PersistenceEr
 KEYS = b"\x06"
 """Begins the content of the entry."""
 FORMAT = 2
+FORMER = 1
+"""Keys of this form signed less of a record than is read now, so they prove nothing and are replaced."""
 KEY_SIZE = 32
 GRACE = 3600.0  # seconds in which processes of an earlier release, which sign nothing, are replaced
 ATTEMPTS = 20
+PAUSE = 0.05  # seconds between two attempts at the most
 OWN = "~"  # in the names of partitions that belong to no agent
 SIGNS_AFTER = 60.0  # seconds from the making of a key to its first signature
 READ_EVERY = 5.0  # seconds between two looks of a process at the keys
@@ -63,6 +68,10 @@ class SigningKeys(msgspec.Struct, frozen=True):
         return Mac(app, [each.key for each in keys], max(self.since, *ended, 0.0))
 
 
+class _Form(msgspec.Struct):
+    format: int
+
+
 def place(app: str) -> Partition:
     return Partition(app, OWN, "keys", 0)
 
@@ -76,7 +85,8 @@ def read(store: Reader, app: str) -> Mac | None:
 def listed(store: Reader, app: str) -> tuple[SigningKeys, float] | None:
     """All keys, and the store's time. Raises as `read`."""
     view = store.read(place(app))
-    return None if view is None or not view.entries else (_unpacked(view.entries[-1]), view.claim.store_time)
+    keys = None if view is None or not view.entries else _unpacked(view.entries[-1])
+    return None if view is None or keys is None else (keys, view.claim.store_time)
 
 
 def read_or_make(store: Store, app: str, token: Callable[[], str]) -> Mac:
@@ -88,7 +98,7 @@ def read_or_make(store: Store, app: str, token: Callable[[], str]) -> Mac:
         try:
             _make(store, app, token())
         except (Fenced, PersistenceError):  # another process makes it, or the store is away and `read` says so
-            continue
+            time.sleep(random.uniform(0.0, PAUSE))  # processes in step with each other would go on fencing each other
     raise Fenced("other processes keep claiming the keys of the app; start this one again")
 
 
@@ -98,7 +108,7 @@ def rotate(store: Store, app: str, token: str, keep: float = KEEP) -> SigningKey
     claim, known = _claimed(store, app, token)
     now = claim.store_time
     if known is None:
-        found = SigningKeys(FORMAT, (_new(now, now),), now + GRACE if _used(store, app) else 0.0)
+        found = _first(store, app, now)
     else:
         begins = now + SIGNS_AFTER
         kept = [_ending(each, begins, begins + SWITCHED + keep) for each in known.keys if each.until > now]
@@ -132,11 +142,14 @@ def _claimed(store: Store, app: str, token: str) -> tuple[Claim, SigningKeys | N
 
 
 def _make(store: Store, app: str, token: str) -> None:
-    claim = store.claim(place(app), token, "")
-    if claim.last >= claim.first:
-        return
-    now = claim.store_time
-    _write(store, claim, SigningKeys(FORMAT, (_new(now, now),), now + GRACE if _used(store, app) else 0.0))
+    claim, known = _claimed(store, app, token)
+    if known is None:
+        _write(store, claim, _first(store, app, claim.store_time))
+
+
+def _first(store: Store, app: str, now: float) -> SigningKeys:
+    """The first key of an app, at the store's time `now`."""
+    return SigningKeys(FORMAT, (_new(now, now),), now + GRACE if _used(store, app) else 0.0)
 
 
 def _write(store: Store, claim: Claim, keys: SigningKeys) -> None:
@@ -155,11 +168,14 @@ def _packed(keys: SigningKeys) -> bytes:
     return framed(KEYS + msgspec.msgpack.encode(keys))
 
 
-def _unpacked(blob: bytes) -> SigningKeys:
+def _unpacked(blob: bytes) -> SigningKeys | None:
+    """None: keys of the form FORMER."""
     content = blob[5:]
     try:
         if blob[:1] != CHECKED or content[:1] != KEYS or framed(content) != blob:
             raise ValueError("another entry, or a damaged one")
+        if msgspec.msgpack.decode(content[1:], type=_Form).format == FORMER:
+            return None
         document = msgspec.msgpack.decode(content[1:], type=SigningKeys)
         if document.format != FORMAT or not document.keys or any(len(each.key) != KEY_SIZE for each in document.keys):
             raise ValueError(f"format {document.format}, this program knows {FORMAT}")

@@ -5,8 +5,10 @@ from itertools import count
 from threading import Thread
 from typing import Any
 
+import msgspec
 import pytest
 
+from sluicegate.streams.aggregation.entry import framed
 from sluicegate.streams.contracts.mac import Mac
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Changes, OutboxRow, Partition
@@ -88,3 +90,21 @@ def test_a_process_that_looked_before_the_first_one_had_committed_keeps_its_key(
     first = mac_keys.read_or_make(store, partition.app, names("a"))
     mac_keys._make(store, partition.app, "late")
     assert believes(mac_keys.read_or_make(store, partition.app, names("b")), first)
+
+
+def test_keys_that_signed_less_of_a_record_are_replaced(store: Store, partition: Partition) -> None:
+    """The build before `keys rotate` wrote them. What it signed is believed for an hour, as what a release wrote that
+    signed nothing."""
+    app = partition.app
+    claimed(store, partition)
+    claim = store.claim(mac_keys.place(app), "former", "")
+    former = msgspec.msgpack.encode({"format": mac_keys.FORMER, "keys": [b"k" * mac_keys.KEY_SIZE], "since": 0.0})
+    entry = framed(mac_keys.KEYS + former)
+    store.commit(claim, Changes(0, entries=[entry], keep_from=claim.last + 1))
+    assert mac_keys.read(store, app) is None
+    made = mac_keys.read_or_make(store, app, names("a"))
+    assert made.since > claim.store_time
+    assert not believes(made, Mac(app, [b"k" * mac_keys.KEY_SIZE]))
+    found = mac_keys.read(store, app)
+    assert found is not None
+    assert believes(found, made)
