@@ -5,7 +5,7 @@ share one accumulator (sum, min, max and count). One update per record serves al
 cost almost nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from math import inf, isfinite
 from typing import Any, Literal, NamedTuple, Protocol
@@ -353,9 +353,9 @@ def _reduced(place: Place, shown: Shown) -> ReadReducer:
     def read(state: StateSlots, bags: list[Any]) -> Any:
         value: Any = None
         for item in bags[index]:
-            read = message(item)
+            content = message(item)
             try:
-                value = msgspec.msgpack.decode(msgspec.msgpack.encode(function(value, read)))
+                value = msgspec.msgpack.decode(msgspec.msgpack.encode(function(value, content)))
             except Exception as error:
                 raise ReducerFailed(name, cause(error)) from error
         return value
@@ -427,6 +427,14 @@ REDUCERS = {entry.name: entry for entry in ENTRIES}
 
 def kind_of(reducer: Reducer) -> ReducerKind:
     return REDUCERS[reducer.kind]
+
+
+def in_panes(kinds: Iterable[str], ends: bool, revised: bool) -> bool:
+    """Whether hopping windows with reducers of these kinds can be kept in panes: none of them `ends` early, none has a
+    further or `revised` result, and a window is the sum of its panes. In panes a record is added once, else once for
+    each window."""
+    slots = [REDUCERS[kind].slots for kind in kinds if kind in REDUCERS]
+    return not (ends or revised) and all(parts is None or parts.merge is not None for parts in slots)
 
 
 def parts_of(reducer: Reducer, merged: bool) -> ReducerKind:

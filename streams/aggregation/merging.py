@@ -3,9 +3,15 @@
 from collections.abc import Sequence
 
 from sluicegate.streams.agent import Reducer
-from sluicegate.streams.aggregation.layout import COUNT, FIRST, LAST, OPENED, SEEN, GroupState
+from sluicegate.streams.aggregation.layout import COUNT, FIRST, LAST, OPENED, SEEN, Bags, GroupState
 from sluicegate.streams.aggregation.reducers import places
 from sluicegate.streams.reducers import Merge, of_both, parts_of
+
+
+def pour(bags: Bags, other: Bags) -> None:
+    """Add the items of other bags to these bags of the same reducers: to a list behind its own, to a set once."""
+    for into, items in zip(bags, other, strict=True):
+        into.update(items) if type(into) is dict else into.extend(items)
 
 
 def merging(compute: Sequence[Reducer], lenient: bool) -> Merge:

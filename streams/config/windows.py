@@ -20,7 +20,7 @@ from sluicegate.streams.config.fields import (
 from sluicegate.streams.config.late import LateField
 from sluicegate.streams.config.problems import FileFinding, Path
 from sluicegate.streams.config.scalars import Native, Unknown
-from sluicegate.streams.reducers import REDUCERS
+from sluicegate.streams.reducers import in_panes
 from sluicegate.streams.units import spoken_duration
 
 if TYPE_CHECKING:
@@ -213,10 +213,8 @@ def built(rule: "Aggregate") -> Window | None:
 
 
 def _in_panes(rule: "Aggregate", window: WindowModel) -> bool:
-    """Whether hopping windows can be kept in panes: all of them end by their time alone, with one result, and a window
-    is the sum of its panes. In panes a record is added once, else once for each window."""
-    sums = all(not (slots := REDUCERS[each.kind].slots) or slots.merge is not None for each in rule.compute.values())
-    return sums and rule.count is None and rule.until is None and not isinstance(window.late, late.LateModel)
+    ends = rule.count is not None or rule.until is not None
+    return in_panes((each.kind for each in rule.compute.values()), ends, isinstance(window.late, late.LateModel))
 
 
 def or_none(limit: float) -> float | None:

@@ -55,10 +55,8 @@ class LookingResults(Aggregating):
             if keys is None or not isinstance(item, Fire):
                 events.append(item)  # type: ignore[arg-type]  # an aggregation yields no messages
             else:
-                if (missing := looked_up.missing(keys)) is not None and missing.missing == "wait":
-                    self._waits.over(place, item, missing)
                 with engine_faults(item):
-                    events += self._enriched(item, keys, looked_up)
+                    events += self._enriched(item, keys, looked_up, place)
         return events
 
     def committed(self, items: Sequence[Item], identify: Identify, place: TopicPartition) -> None:
@@ -80,8 +78,10 @@ class LookingResults(Aggregating):
         except ClauseFailed:
             return (None,) * len(self._lookups.lookups)
 
-    def _enriched(self, fire: Fire, keys: Keys, looked_up: LookedUp) -> Sequence[Event]:
-        fields = looked_up.of(keys)
-        if fields.missing is not None:
-            return [Unhandled(fire, says(fields.missing), 1, "lookup-missing", stage="lookup")]
-        return list(self._results.events(fire, self._outcomes, document(fire) | {**fields.fields}))
+    def _enriched(self, fire: Fire, keys: Keys, looked_up: LookedUp, place: TopicPartition) -> Sequence[Event]:
+        fields, missing = looked_up.of(keys)
+        if missing is None:
+            return list(self._results.events(fire, self._outcomes, document(fire) | {**fields}))
+        if missing.missing == "wait":
+            self._waits.over(place, fire, missing)
+        return [Unhandled(fire, says(missing), 1, "lookup-missing", stage="lookup")]

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from sluicegate.streams.expressions.parse import parse
 from sluicegate.streams.expressions.scope import roots
 from sluicegate.streams.keys import COMPUTED, CONVERT, DROP, ENDS, FILE, INPUT, KEPT, POLICIES, TOPICS, ChangeClass
-from sluicegate.streams.reducers import REDUCERS
+from sluicegate.streams.reducers import REDUCERS, in_panes
 from sluicegate.streams.rules.classes import OF_AN_AGENT, severity
 from sluicegate.streams.rules.document import AgentDocument
 
@@ -197,11 +197,10 @@ def _hops(document: AgentDocument) -> bool:
 
 
 def _in_panes(document: AgentDocument) -> bool:
-    """Whether hopping windows are kept in panes: not if they end early, are revised or have functions
-    (windows/overlapping.py)."""
+    """Whether hopping windows are kept in panes, not one by one."""
     rule = document.get("aggregate", {})
-    ends = any(name in rule for name in ("count", "until")) or isinstance(rule.get("window", {}).get("late"), dict)
-    return not ends and not any(map(_has_function, _named(rule.get("compute")).values()))
+    kinds = (_reducer(each)[0] for each in _named(rule.get("compute")).values())
+    return in_panes(kinds, "count" in rule or "until" in rule, isinstance(rule.get("window", {}).get("late"), dict))
 
 
 def _of_windows(change: Change, moved: bool) -> tuple[str, ...]:

@@ -68,7 +68,6 @@ class WindowGroups(Groups):
         "window",
     )
     reason = WINDOW  # of the groups that time ends
-    overlaps = False  # whether a record may be in several groups
     folds_merged = True  # whether fold_merged knows these windows
 
     def __init__(self, rule: Rule, window: Window, notes: bool = False) -> None:
@@ -372,7 +371,7 @@ class WindowGroups(Groups):
     def fired(self, key: bytes, state: GroupState, reason: str, now: float, values: dict[str, Any]) -> Fire:
         span, by = self.span(key, state), self._closing
         at = self.event.silent_at if by == "idle" else self._next_offset if by == AT_MOST else -1
-        window = Closing(span.start, span.end, by, self.event.watermark, self._revision, at, self.overlaps)
+        window = Closing(span.start, span.end, by, self.event.watermark, self._revision, at, self.window.overlaps)
         self._sent += state[BYTES]
         return fired(key_of(key), state, reason, now, values, window)
 

@@ -15,7 +15,7 @@ from sluicegate.streams.aggregation.accept import put
 from sluicegate.streams.aggregation.events import DROPPED, WINDOW, Closing, Fire
 from sluicegate.streams.aggregation.groups import fired
 from sluicegate.streams.aggregation.layout import BYTES, FIRST, Bags, GroupState
-from sluicegate.streams.aggregation.merging import merging
+from sluicegate.streams.aggregation.merging import merging, pour
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.windows.groups import AT_MOST, WindowGroups
@@ -169,9 +169,8 @@ class HoppingGroups(WindowGroups):
     def _merged(self, members: list[bytes]) -> Bags:
         """The items of the panes, pane by pane."""
         merged = self.rule.plan.empty_bags()
-        for each in members if merged else ():
-            for into, bag in zip(merged, self.bags[each], strict=True):
-                into.update(bag) if type(into) is dict else into.extend(bag)
+        for pane in members if merged else ():
+            pour(merged, self.bags[pane])
         return merged
 
     def fired(self, key: bytes, state: GroupState, reason: str, now: float, values: dict[str, Any]) -> Fire:

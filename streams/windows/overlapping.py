@@ -21,7 +21,6 @@ class OverlappingGroups(TumblingGroups):
     over, or it is refused by all of them."""
 
     __slots__ = ()
-    overlaps = True
 
     def __init__(self, rule: Rule, window: Window, notes: bool = False) -> None:
         super().__init__(rule, window, notes)

@@ -13,7 +13,7 @@ from sluicegate.streams.agent import Window
 from sluicegate.streams.aggregation.accept import add_to, admitted
 from sluicegate.streams.aggregation.groups import STALE
 from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, SEEN, Bags, GroupState
-from sluicegate.streams.aggregation.merging import merging
+from sluicegate.streams.aggregation.merging import merging, pour
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.windows.fold_sessions import BEGIN, END, fold_sessions
@@ -95,12 +95,10 @@ class SessionGroups(LateGroups):
         if not self._others:
             return state, bags
         joined, held = state.copy(), self.rule.plan.empty_bags()
-        for into, bag in zip(held, bags, strict=True):
-            into.update(bag) if type(into) is dict else into.extend(bag)
+        pour(held, bags)
         for each in self._others:
             self._merge(joined, self.states[each])
-            for into, bag in zip(held, self.bags.get(each, ()), strict=False):
-                into.update(bag) if type(into) is dict else into.extend(bag)
+            pour(held, self.bags.get(each, []))
         return joined, held
 
     def end(self, key: bytes, state: GroupState, until: bool, now: float) -> None:
