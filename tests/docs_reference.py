@@ -75,13 +75,14 @@ def tests_of(key: KeyReference) -> str:
     held = re.compile(rf"\b{re.escape(holder)}\b")
     ranked = []
     for path, text in _test_files().items():
-        if written.search(text) and held.search(text):
+        if last in text and holder in text and written.search(text) and held.search(text):  # the first two are fast
             words = re.split(r"[_/.]", path)
             stems = [any(part and part.rstrip("s") == word.rstrip("s") for word in words) for part in (last, holder)]
             ranked.append((not stems[0], not stems[1], "/config/" not in path, path))
     return ", ".join(code(path) for *_, path in sorted(ranked)[:2])
 
 
+@cache
 def keys() -> str:
     """The page of the keys: a table for each part of the file, Kafka's settings last."""
     parts: dict[str, list[KeyReference]] = {}

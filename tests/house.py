@@ -409,7 +409,12 @@ def circles(root: Path, known: Sequence[set[str]] = CIRCLES) -> list[str]:
     no circle any more."""
     product = [(path, tree) for path, tree in sources(root) if path.split("/")[0] in PACKAGES]
     imported = {path: _imported_files(root, path, tree) for path, tree in product}
-    every = {frozenset(_circle(path, imported)) for path in imported}
+    reached = {path: _reached(path, imported) for path in imported}
+    every = {
+        frozenset({path, *(other for other in there if path in reached.get(other, ()))})
+        for path, there in reached.items()
+        if path in there
+    }
     real = [circle for circle in every if len(circle) > 1]
     fresh = [circle for circle in real if circle not in known]
     gone = [circle for circle in known if circle not in real and min(circle) in imported]
@@ -426,13 +431,8 @@ def _imported_files(root: Path, path: str, tree: ast.Module) -> set[str]:
     return {file for file in files if Path(file).parent == Path(path).parent}
 
 
-def _circle(path: str, imported: Mapping[str, Collection[str]]) -> set[str]:
-    """The files that this one leads to and that lead back to it, with it."""
-    there = _reached(path, imported)
-    return {path, *(other for other in there if path in _reached(other, imported))} if path in there else {path}
-
-
 def _reached(path: str, imported: Mapping[str, Collection[str]]) -> set[str]:
+    """The files that this one leads to."""
     reached: set[str] = set()
     waiting = [path]
     while waiting:

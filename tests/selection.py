@@ -120,6 +120,7 @@ LONG = (
     "tests/unit/engine/test_held.py::test_a_given_up_message_in_a_session_does_not_make_the_others_run_again_and_again",
     "tests/unit/leased/test_suspects.py::test_what_waits_in_hand_meanwhile_does_not_die_with_it",
     "tests/contracts/buffer/test_packs.py",
+    "tests/contracts/buffer/test_retried_groups.py",
     "tests/contracts/buffer/test_release.py::test_067_no_operation_waits_without_an_end[postgresql]",
     "tests/contracts/dispatcher/test_care.py::test_187_",
     # Processes for each store.
@@ -132,6 +133,7 @@ LONG = (
     "tests/model/test_protocol.py::test_the_protocol_keeps_every_promise_in_every_reachable_state[deployed-twice]",
     "tests/unit/windows/test_same_hopping.py",
     "tests/unit/windows/test_same_late.py",
+    "tests/unit/windows/test_same_overlapping.py",
     "tests/unit/windows/test_same_sessions.py",
     "tests/unit/windows/test_same_as_kafka_streams.py::test_the_windows_and_the_late_records_are_those_of_kafka_streams[session]",
     "tests/unit/windows/test_same_windows.py::test_a_grace_that_is_one_millisecond_off_is_found",
