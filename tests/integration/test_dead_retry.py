@@ -131,6 +131,7 @@ def test_a_reader_that_is_not_ours_is_named_and_asked_for(failed: None, file: st
 
 FORGED = [("payments", 0, 0), ("orders", 0, 2), ("orders", 0, 10**6), ("orders", 77, 0), ("orders", 0, -1)]
 FORGED += [("orders", 0, 0)]  # an item of a group, which is no record
+LISTED = [place for place in FORGED if place[2] >= 0]  # no record has a negative offset, so that one is no letter
 EVIL = b'{"pay": "mallory"}'
 
 
@@ -150,14 +151,14 @@ def forged(file: str, kafka: str, ns: str) -> dict[str, Any]:
         headers += [("sluicegate-dead-item", b"0")] if (topic, partition, offset) == FORGED[-1] else []
         producer.produce(dead, EVIL, b"bob", headers=headers)
     assert producer.flush(30) == 0
-    wait_until(lambda: letters(file) == RECORDS + len(FORGED), 60, "the forged letters")
+    wait_until(lambda: letters(file) == RECORDS + len(LISTED), 60, "the forged letters")
     done = CliRunner().invoke(main, ["dead", "retry", file, "ledger", "--all", "--yes", "--json"])
     return {"code": done.exit_code, **json.loads(done.stdout)}
 
 
 def test_a_forged_letter_reaches_no_topic_and_the_others_are_sent(failed: None, file: str, kafka: str, ns: str) -> None:
     did = forged(file, kafka, ns)
-    assert (did["code"], did["sent"], len(did["left_out"])) == (4, RECORDS, len(FORGED)), did
+    assert (did["code"], did["sent"], len(did["left_out"])) == (4, RECORDS, len(LISTED)), did
     assert [each.value() for each in orders(kafka, ns, "payments")] == [b"{}"]
     assert EVIL not in [each.value() for each in orders(kafka, ns)]
 

@@ -12,6 +12,7 @@ import yaml
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from sluicegate.connectors import open_store
+from sluicegate.streams.contracts.headers import DEAD_DIGEST, DEAD_SIZE
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.outbox import relay, sizes
 from tests.chaos.worker import Worker
@@ -108,8 +109,8 @@ def test_a_record_of_forty_megabytes_is_one_dead_letter_and_the_next_record_foll
     assert letter.value() == value[: sizes.LONGEST_HEAD]
     assert headers["sluicegate-dead-reason"] == b"too-large"
     assert headers["sluicegate-dead-offset"] == b"0"
-    assert headers[sizes.SIZE] == b"%d" % len(value)
-    assert headers[sizes.DIGEST] == b"sha256:" + hashlib.sha256(value).hexdigest().encode()
+    assert headers[DEAD_SIZE] == b"%d" % len(value)
+    assert headers[DEAD_DIGEST] == b"sha256:" + hashlib.sha256(value).hexdigest().encode()
     assert len(worker.events("partition.claimed")) == 2
     assert not worker.events("partition.unavailable")
 

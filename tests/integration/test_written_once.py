@@ -243,7 +243,7 @@ def patch_processes(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) ->
     monkeypatch.setenv("PYTHONPATH", str(folder / "patched"))
 
 
-def come_and_go(app: App, times: int = 2) -> None:
+def come_and_go(app: App, times: int) -> None:
     """Under load a second `run` of the file joins its groups, takes over partitions, and is stopped, again and again.
     The number of records is as many as were sent until then."""
     ended = threading.Event()
@@ -276,14 +276,15 @@ def come_and_go(app: App, times: int = 2) -> None:
 
 
 @pytest.mark.parametrize(
-    ("patched", "once"), [("", True), (NO_HAND_OVER, False)], ids=["", "twin: nothing is handed over"]
+    ("patched", "times", "once"), [("", 2, True), (NO_HAND_OVER, 6, False)], ids=["", "twin: nothing is handed over"]
 )
 def test_workers_that_join_and_leave_write_no_row_twice(
-    made: Callable[..., App], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patched: str, once: bool
+    made: Callable[..., App], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patched: str, times: int, once: bool
 ) -> None:
+    """The twin has more rounds: a round in which no row was on its way when the partitions moved shows nothing."""
     patch_processes(tmp_path, monkeypatch, patched)
     app = made("plain", "redis")
-    come_and_go(app)
+    come_and_go(app, times)
     assert (app.copies() == {}) is once
     for rate in RATES:
         assert app.outcomes(rate) == Counter(range(app.records)), f"at {rate} %"
