@@ -42,7 +42,9 @@ def imported(node: ast.AST) -> Iterator[tuple[str, ModuleType]]:
         return
     package = importlib.import_module(node.module or "")
     for alias in node.names:
-        value = getattr(package, alias.name, None)
+        if not hasattr(package, alias.name):
+            importlib.import_module(f"{package.__name__}.{alias.name}")
+        value = getattr(package, alias.name)
         if isinstance(value, ModuleType):
             yield alias.asname or alias.name, value
 
