@@ -28,7 +28,7 @@ demo: setup
 test: setup setup-servers
 	$(RUN) -m tests.stages core
 
-# A quarter of all other tests, another quarter each day.
+# A fifth of all other tests, another fifth each day.
 test-rest: setup setup-servers
 	$(RUN) -m tests.stages rest
 

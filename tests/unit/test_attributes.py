@@ -1,4 +1,4 @@
-"""Tests name what the product has. Most tests run only one day in four, and a test is imported each day: a name that is
+"""Tests name what the product has. Most tests run only one day in five, and a test is imported each day: a name that is
 imported from a module is checked by that, an attribute of a module is not."""
 
 import ast
