@@ -9,6 +9,7 @@ copy of the whole record is a repeat.
 from collections.abc import Sequence
 from hashlib import blake2b
 from hmac import compare_digest
+from typing import Any
 
 import msgspec
 from msgspec.structs import astuple
@@ -34,8 +35,6 @@ from sluicegate.streams.contracts.headers import (
     STATE,
     TIME,
     WINDOW,
-    MessageHeaders,
-    by_name,
 )
 from sluicegate.streams.contracts.record import Header, Record, headers
 from sluicegate.streams.contracts.values import OutboxRow
@@ -45,51 +44,90 @@ STEERING = frozenset((RETRIED_FOR, ORIGIN, TIME, STATE, DEAD_REASON))
 OF_RESULTS = FIRE, FIRST, LAST, COUNT, REASON, AGENT, WINDOW, CLOSED, REVISION, REPLACES
 COVERED = ID, SHARD, NUMBER, *OF_RESULTS
 """What a receiver or a command reads of any other record."""
+CODE, STEERS = len(COVERED), len(COVERED) + 1
+"""The places in `MacHeaders` behind those of COVERED."""
 DIGEST_SIZE = 16
+_PLACES = {**{name: place for place, name in enumerate((*COVERED, MAC))}, **dict.fromkeys(STEERING, STEERS)}
+_place = _PLACES.get
+_NOTHING = *[None] * len(COVERED), False, False
 _encode = msgspec.msgpack.encode
+
+MacHeaders = list[Any]
+"""The values of the headers COVERED, None for those that are missing; the MAC, False where there is none; and what is
+not False if a header steers."""
+
+
+def read(pairs: Sequence[Header]) -> MacHeaders:
+    """What a MAC needs of the headers, read once. Of two headers with one name, the first is the writer's."""
+    values: MacHeaders = [*_NOTHING]
+    for name, value in reversed(pairs):
+        if (place := _place(name)) is not None:
+            values[place] = value
+    return values
 
 
 class Mac:
     """The keys of an app, of which the first one signs, and each proves. From the store's time `since` on every process
     signs with one of them. Before it, a record may have no MAC, or that of a key which proves no more."""
 
-    __slots__ = ("_keys", "app", "since")
+    __slots__ = ("_hashes", "_keys", "app", "since")
 
     def __init__(self, app: str, keys: Sequence[bytes], since: float = 0.0) -> None:
-        self.app, self._keys, self.since = app, tuple(keys), since
+        self.app = app
+        self._take(keys, since)
+
+    def _take(self, keys: Sequence[bytes], since: float) -> None:
+        """A hash is begun with each key once: a copy of it takes less time."""
+        self._keys, self.since = tuple(keys), since
+        self._hashes = [blake2b(digest_size=DIGEST_SIZE, key=key) for key in keys]
 
     def renew(self) -> None:
         """Read the keys again where they can change."""
 
     def signed(self, row: OutboxRow) -> OutboxRow:
         """The row as it is sent."""
-        number, lineage, id, topic, partition, key, value, told = astuple(row)
-        named = by_name(told)
-        if MAC in named:
-            told = [header for header in told if header[0] != MAC]
-        code = self._code(self._keys[0], covered(topic, partition, key, value, told, named))
-        return OutboxRow(number, lineage, id, topic, partition, key, value, [*told, (MAC, code)])
+        number, lineage, id, topic, partition, key, value, pairs = astuple(row)
+        values = read(pairs)
+        if values[CODE] is not False:
+            pairs = [header for header in pairs if header[0] != MAC]
+        code = _code(self._hashes[0], covered(topic, partition, key, value, pairs, values))
+        return OutboxRow(number, lineage, id, topic, partition, key, value, [*pairs, (MAC, code)])
 
-    def proves(self, record: Record) -> bool:
-        """Whether a process with a key of the app wrote this record to this partition."""
-        told = headers(record)
-        named = by_name(told)
-        code = named.get(MAC)
-        if code is None:
+    def proves(self, record: Record, values: MacHeaders | None = None) -> bool:
+        """Whether a process with a key of the app wrote this record to this partition. `values` is what `read` makes of
+        its headers."""
+        pairs = headers(record)
+        if values is None:
+            values = read(pairs)
+        code = values[CODE]
+        if not code:
             return False
-        content = covered(record.topic(), record.partition(), record.key(), record.value(), told, named)
-        return any(compare_digest(self._code(key, content), code) for key in self._keys)
+        content = covered(record.topic(), record.partition(), record.key(), record.value(), pairs, values)
+        return self._made(content, code) or (self._read_again() and self._made(content, code))
 
-    @staticmethod
-    def _code(key: bytes, content: bytes) -> bytes:
-        return blake2b(content, digest_size=DIGEST_SIZE, key=key).hexdigest().encode()
+    def _made(self, content: bytes, code: bytes) -> bool:
+        """Whether a key made this MAC."""
+        for begun in self._hashes:  # noqa: SIM110 - a generator takes a frame more
+            if compare_digest(_code(begun, content), code):
+                return True
+        return False
+
+    def _read_again(self) -> bool:
+        """Whether the keys were read again, before a MAC is refused."""
+        return False
+
+
+def _code(begun: blake2b, content: bytes) -> bytes:
+    made = begun.copy()
+    made.update(content)
+    return made.hexdigest().encode()
 
 
 def covered(
-    topic: str, partition: int, key: bytes | None, value: bytes | None, told: Sequence[Header], named: MessageHeaders
+    topic: str, partition: int, key: bytes | None, value: bytes | None, pairs: Sequence[Header], values: MacHeaders
 ) -> bytes:
-    """What the MAC of a record with these headers covers."""
-    if STEERING.isdisjoint(named):
-        return _encode((topic, partition, key, value, *map(named.get, COVERED)))
-    ours = [header for header in told if header[0].startswith(OWN) and header[0] != MAC]
+    """What the MAC of a record with these headers covers. `values` is what `read` makes of them."""
+    if values[STEERS] is False:
+        return _encode((topic, partition, key, value, *values[:CODE]))
+    ours = [header for header in pairs if header[0].startswith(OWN) and header[0] != MAC]
     return _encode((topic, partition, key, value, ours))

@@ -1,7 +1,7 @@
 """Whether the headers of a record are believed that would steer the agent (docs/protocol.md, Proof)."""
 
 from sluicegate.streams.contracts.lanes import is_lane_of
-from sluicegate.streams.contracts.mac import STEERING, Mac
+from sluicegate.streams.contracts.mac import STEERING, Mac, MacHeaders
 from sluicegate.streams.contracts.record import KeptRecord, Record, headers
 
 UNKNOWN = -1  # as the first offset: no record needs a MAC yet
@@ -16,8 +16,9 @@ class HeaderProof:
         self.mac, self.since = mac, since
         self.refused, self.told = 0, False
 
-    def believes(self, record: Record) -> bool:
-        return self.mac is None or not 0 <= self.since <= record.offset() or self.mac.proves(record)
+    def believes(self, record: Record, values: MacHeaders | None = None) -> bool:
+        """`values` is as in `Mac.proves`."""
+        return self.mac is None or not 0 <= self.since <= record.offset() or self.mac.proves(record, values)
 
     def begins(self, now: float) -> bool:
         """Whether records need a MAC from `now` on, the store's time, and did not before."""

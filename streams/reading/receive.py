@@ -15,6 +15,7 @@ from itertools import islice
 from typing import Any
 
 from sluicegate.streams.contracts.headers import NUMBER, SHARD, STATE
+from sluicegate.streams.contracts.mac import COVERED, MacHeaders, read
 from sluicegate.streams.contracts.record import Record, headers
 from sluicegate.streams.reading.proof import HeaderProof
 
@@ -24,6 +25,7 @@ MOST_SENDERS = 50_000  # shards of one input partition, about 530 bytes each
 MOST_UNPROVEN = 5_000  # of them without proof: whoever writes to the topic can name any
 UNPROVEN = "?"  # before the name of a shard whose records had no proof
 TRUSTING = HeaderProof()
+AT_SHARD, AT_NUMBER = map(COVERED.index, (SHARD, NUMBER))
 
 Whole = list[Any]  # [last seen at, numbers in the order of their arrival]
 
@@ -93,8 +95,9 @@ class ReceivedShards:
         left out. Reads the headers of each record, so it is called only for topics named in `receive`."""
         kept: list[Record] = []
         for record in records:
-            sender = self.sender(record)
-            if not proof.believes(record):
+            values = read(headers(record))
+            sender = self._sender(record, values)
+            if not proof.believes(record, values):
                 kept += self._unproven(record, sender, now, proof)
             elif sender is None or not self.note(*sender, now):
                 kept.append(record)
@@ -128,16 +131,11 @@ class ReceivedShards:
         self.dropped = self.late = self.forgotten = 0
         return counts
 
-    def sender(self, record: Record) -> tuple[str, int] | None:
+    def _sender(self, record: Record, values: MacHeaders) -> tuple[str, int] | None:
         """The shard and number of the record. None when they are missing, malformed or meant for another topic."""
-        shard = number = b""
+        shard, number = values[AT_SHARD] or b"", values[AT_NUMBER] or b""
         if record.error() is not None:
             return None
-        for name, value in reversed(headers(record)):  # the first header of a name is the writer's
-            if name == SHARD:
-                shard = value or b""
-            elif name == NUMBER:
-                number = value or b""
         try:
             text = shard.decode("ascii")
         except UnicodeDecodeError:

@@ -9,9 +9,7 @@ refused, also by a process that was paused, or whose store was away.
 from collections.abc import Callable
 from contextlib import suppress
 
-from sluicegate.streams.contracts.headers import MAC
 from sluicegate.streams.contracts.mac import Mac
-from sluicegate.streams.contracts.record import Record, headers
 from sluicegate.streams.contracts.stores import Reader, Store
 from sluicegate.streams.errors import ChangelogIncomplete, PersistenceError, SystemNotReady
 from sluicegate.streams.versions.mac_keys import READ_EVERY, read, read_or_make
@@ -31,23 +29,16 @@ class LiveKeys(Mac):
         with suppress(PersistenceError, SystemNotReady, ChangelogIncomplete):
             self._read_again()
 
-    def proves(self, record: Record) -> bool:
-        """Raises PersistenceError and ChangelogIncomplete: without the store nobody knows whether the key is a new
-        one."""
-        if super().proves(record):
-            return True
-        signed = any(name == MAC for name, _ in headers(record))
-        return signed and self._read_again() and super().proves(record)
-
     def _read_again(self) -> bool:
-        """Whether the keys were read again."""
+        """Whether the keys were read again. Raises PersistenceError and ChangelogIncomplete, and so does `proves`:
+        without the store nobody knows whether the key is a new one."""
         now = self._monotonic()
         if now - self._read_at < READ_EVERY:
             return False
         stored = read(self._store, self.app)
         self._read_at = now
         if stored is not None:
-            self._keys, self.since = stored._keys, stored.since
+            self._take(stored._keys, stored.since)
         return True
 
 

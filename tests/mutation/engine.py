@@ -739,7 +739,7 @@ GUARDS = (
         "self.note(shard, number, now)",
         MAC,
     ),
-    Guard("records need a MAC", "streams/reading/proof.py", "or self.mac.proves(record)", "or True", MAC),
+    Guard("records need a MAC", "streams/reading/proof.py", "or self.mac.proves(record, values)", "or True", MAC),
     Guard(
         "a record that another program marks for another agent is not passed over",
         "streams/reading/addressed.py",
@@ -764,15 +764,15 @@ GUARDS = (
     Guard(
         "a MAC covers the value",
         "streams/contracts/mac.py",
-        "_encode((topic, partition, key, value, *map",
-        "_encode((topic, partition, key, *map",
+        "_encode((topic, partition, key, value, *values",
+        "_encode((topic, partition, key, *values",
         MAC,
     ),
     Guard(
         "a MAC covers topic and partition",
         "streams/contracts/mac.py",
-        "_encode((topic, partition, key, value, *map",
-        "_encode((key, value, *map",
+        "_encode((topic, partition, key, value, *values",
+        "_encode((key, value, *values",
         MAC,
     ),
     Guard(

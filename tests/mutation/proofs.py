@@ -61,8 +61,8 @@ GUARDS = (
     Guard(
         "a MAC covers what a result says of its records",
         "streams/contracts/mac.py",
-        "*map(named.get, COVERED)))",
-        "*map(named.get, COVERED[:3])))",
+        "*values[:CODE]))",
+        "*values[:3]))",
         OFFLINE,
     ),
     Guard(
@@ -109,9 +109,9 @@ GUARDS = (
     ),
     Guard(
         "a process reads the keys again before it refuses a record",
-        LIVE,
-        "        return signed and self._read_again() and super().proves(record)",
-        "        return False",
+        "streams/contracts/mac.py",
+        " or (self._read_again() and self._made(content, code))",
+        "",
         ROTATED,
     ),
     Guard(

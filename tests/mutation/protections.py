@@ -288,8 +288,8 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     "no-proof": (
         Edit(
             "streams/reading/proof.py",
-            "        return self.mac is None or not 0 <= self.since <= record.offset() or self.mac.proves(record)\n",
-            "        return True\n",
+            "return self.mac is None or not 0 <= self.since <= record.offset() or self.mac.proves(record, values)\n",
+            "return True\n",
         ),
     ),
     "left-out": (

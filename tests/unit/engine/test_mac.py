@@ -49,6 +49,41 @@ def test_a_record_is_proven_by_a_key_of_its_app() -> None:
     assert KEYS.proves(a_record(KEYS.signed(a_row(7, (MAC, b"of the message that a handler received")))))
 
 
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [
+        ((), b"0ecd41e794cb5075a5fd62329bca75a7"),
+        (
+            (("sluicegate-count", b"3"), ("user", b"1"), ("sluicegate-window", None)),
+            b"6a484742359a1d2426d0294c85ee5107",
+        ),
+        (((RETRIED_FOR, b"app/a"), ("user", b"1")), b"1658a4f114b5ed905ee865a0fbd42661"),
+    ],
+    ids=["plain", "result", "steering"],
+)
+def test_a_mac_never_changes_for_topics_hold_records_of_earlier_releases(more: tuple[Header, ...], code: bytes) -> None:
+    assert KEYS.signed(a_row(7, *more)).headers[-1] == (MAC, code)
+
+
+def test_a_header_of_the_mac_without_a_value_is_replaced() -> None:
+    signed = KEYS.signed(a_row(7, (MAC, None)))
+    assert [name for name, _ in signed.headers].count(MAC) == 1
+    assert KEYS.proves(a_record(signed))
+
+
+def test_of_two_headers_with_one_name_the_first_is_covered() -> None:
+    row = KEYS.signed(a_row())
+    other: Header = ("sluicegate-seq", b"8")
+    assert KEYS.proves(replace(a_record(row), h=[*row.headers, other]))
+    assert not KEYS.proves(replace(a_record(row), h=[other, *row.headers]))
+
+
+@pytest.mark.parametrize("name", ["sluicegate-retried-for", "sluicegate-time"])
+def test_a_steering_header_without_a_value_steers(name: str) -> None:
+    plain = KEYS.signed(a_row())
+    assert not KEYS.proves(replace(a_record(plain), h=[*plain.headers, (name, None)]))
+
+
 @pytest.mark.parametrize("other", [{"topic": "else"}, {"partition": 1}, {"key": b"x"}, {"key": None}], ids=str)
 def test_a_mac_that_is_copied_to_another_place_or_key_proves_nothing(other: dict[str, Any]) -> None:
     assert not KEYS.proves(a_record(KEYS.signed(a_row()), **other))
