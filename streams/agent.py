@@ -125,7 +125,13 @@ class GroupSettings:
     count: Annotated[int | None, FileKey("The number of records that completes a group.", 100, END)] = None
     on_timeout: Annotated[
         Literal["fire", "discard", "dead-letter"],
-        FileKey("What happens to a group when its timeout has passed.", "discard", END, after="compute"),
+        FileKey(
+            "What happens to a group when its timeout has passed. With `discard` and `dead-letter` it has no result, "
+            "and no handler gets it.",
+            "discard",
+            END,
+            after="compute",
+        ),
     ] = "fire"
     on_missing: Annotated[
         Literal["dead-letter", "skip", "ignore"],

@@ -94,8 +94,8 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Unhandled:
-    """A completed group whose handler failed its last attempt, or for which an expression failed. Its result document
-    is the dead letter. The other fields are as in Refused."""
+    """A completed group whose handler failed its last attempt, for which an expression failed, or that timed out with
+    `on_timeout: dead-letter`. Its result document is the dead letter. The other fields are as in Refused."""
 
     fire: Fire
     error: str
@@ -104,6 +104,11 @@ class Unhandled:
     where: str = ""
     stage: str = "handler"
     clause: str = ""
+
+
+def timed_out(fire: Fire) -> Unhandled:
+    """The dead letter of a group whose time has passed, with `on_timeout: dead-letter`. No handler gets the group."""
+    return Unhandled(fire, "the group timed out and on_timeout is dead-letter", 1, "timeout", stage="aggregate")
 
 
 @dataclass(frozen=True, slots=True)

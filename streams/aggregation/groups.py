@@ -19,6 +19,7 @@ from sluicegate.streams.aggregation.events import (
     GroupEnded,
     Refused,
     Unhandled,
+    timed_out,
 )
 from sluicegate.streams.aggregation.group_faults import GroupFaults, fault
 from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, LAST, OPENED, SEEN, TRACE, Bags, GroupState
@@ -171,8 +172,12 @@ class Groups:
         if on_timeout == "discard":
             self.counts["discarded"] += 1
             return
-        send = self.emit if on_timeout == "fire" else self.events.append  # a dead letter is no result
+        send = self.emit if on_timeout == "fire" else self._letter
         self.let_out(key, state, bags, reason, now, send)
+
+    def _letter(self, fire: Fire) -> None:
+        """The group is a dead letter: no result, and nothing for a handler."""
+        self.events.append(timed_out(fire))
 
     def let_out(
         self, key: bytes, state: GroupState, bags: Bags, reason: str, now: float, send: Callable[[Fire], object]

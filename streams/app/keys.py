@@ -25,7 +25,7 @@ class AggregateKeys(TypedDict, total=False):
     - `compute` (Mapping[str, Literal['count', 'collect'] | FileKeys]): The fields of the result by name, each with a
       reducer.
     - `on_timeout` (Literal['fire', 'discard', 'dead-letter']; 'fire' by default): What happens to a group when its
-      timeout has passed.
+      timeout has passed. With `discard` and `dead-letter` it has no result, and no handler gets it.
     - `on_missing` (Literal['dead-letter', 'skip', 'ignore']; 'dead-letter' by default): What happens to a record
       without a field that the group needs.
     - `on_null` (Literal['dead-letter', 'skip']; 'dead-letter' by default): What happens to a record without a value.

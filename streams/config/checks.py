@@ -20,6 +20,8 @@ from sluicegate.streams.urls import loopback
 
 SHORTEST_LEASE = 1.0
 SHORTEST_TOKEN = 16
+ENDS = frozenset({"count", "until", "max_items", "max_bytes", "max_groups", "max_buffered_bytes"})
+"""The keys of `aggregate` that complete a group before its timeout."""
 AT_TOKEN: Path = ("http", "token")
 
 
@@ -173,7 +175,7 @@ def _aggregate(rule: Aggregate, path: Path) -> Iterator[FileFinding]:
         hint = "raise max_items or lower count"
         yield FileFinding(limit, "is below count: no group could reach it", hint, (count, limit))
     if rule.max_bytes > rule.max_buffered_bytes:
-        needs = ((*path, "max_bytes"), (*path, "max_buffered_bytes"))
+        needs: tuple[Path, ...] = ((*path, "max_bytes"), (*path, "max_buffered_bytes"))
         yield FileFinding(needs[1], "is below max_bytes, the bound of one group", "raise it, or lower max_bytes", needs)
     for name in rule.compute:
         if name in RESERVED:
@@ -189,6 +191,10 @@ def _aggregate(rule: Aggregate, path: Path) -> Iterator[FileFinding]:
     if rule.on_timeout != "fire" and rule.timeout is None:
         needs = ((*path, "on_timeout"), (*path, "timeout"))
         yield FileFinding(needs[0], "has no timeout to act on", "add a timeout, or leave it out", needs)
+    elif rule.on_timeout != "fire" and not ENDS & rule.model_fields_set:
+        what = "leaves no result to write or to handle: every group ends by its timeout"
+        needs = ((*path, "on_timeout"), *((*path, name) for name in sorted(ENDS)))
+        yield FileFinding(needs[0], what, "add a count or an until, or leave it out", needs)
 
 
 def _shared(file: FileModel, agent: AgentModel, path: Path) -> Iterator[FileFinding]:

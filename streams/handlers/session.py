@@ -32,7 +32,6 @@ def in_session(
     items: Sequence[Item],
     changes: Callable[[Sequence[Event]], Changes],
     rows: Rows,
-    on_timeout: str,
 ) -> tuple[Claim, PreparedCommit]:
     """Process the items in the transaction that commits their outputs and their `changes`. Items that failed for good
     are left out and the rest is handled again. The store may run `work` more than once, so it changes nothing that a
@@ -44,11 +43,7 @@ def in_session(
         called.append(session)
         rows.number = claim.number
         events = processor.run(items, rows.fire_id, session, (claim.partition.topic, claim.partition.number))
-        made.append(
-            PreparedCommit(
-                replace(changes(events), outbox=rows.make(events, on_timeout)), decided(items, events), items
-            )
-        )
+        made.append(PreparedCommit(replace(changes(events), outbox=rows.make(events)), decided(items, events), items))
         if failpoints.armed:
             failpoints.hit("before-commit")
         return made[-1].changes

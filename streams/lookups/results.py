@@ -38,8 +38,6 @@ class LookingResults(Aggregating):
         """Raises ConfigurationError."""
         self._waits = WaitsForRows(clock)
         self._lookups, self._keys, self._results = lookups, ResultKeys(agent), Results(agent)
-        timed_out = agent.aggregation.on_timeout if agent.aggregation is not None else "fire"
-        self._no_results = {"timeout"} if timed_out != "fire" else set()
         self._outcomes: Counter[tuple[str, str]] = Counter()
 
     def run(self, items: Sequence[Item], identify: Identify, session: Any, place: TopicPartition) -> Sequence[Event]:
@@ -71,7 +69,7 @@ class LookingResults(Aggregating):
 
     def _asked(self, item: Item) -> Keys | None:
         """None for an item that is no result."""
-        if not isinstance(item, Fire) or (item.reason in self._no_results and not item.retries):
+        if not isinstance(item, Fire):
             return None
         try:
             return self._keys.of(document(item))

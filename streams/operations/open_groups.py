@@ -300,9 +300,7 @@ def drop(store: Store, group: OpenGroup, agent: Agent, person: Person, outputs: 
         rows = Rows(group.partition, agent, formats.writes(agent), outputs, MESSAGE_BYTES)
         rows.begin(claim.token, claim.number, claim.source.name if claim.source else "")
         rule = _digest(store, agent, group.partition.app, within)
-        return rows.make(
-            [replace(each, rule=rule) for each in within.groups.drain() if isinstance(each, GroupEnded)], "fire"
-        )
+        return rows.make([replace(each, rule=rule) for each in within.groups.drain() if isinstance(each, GroupEnded)])
 
     said = {"generation": group.generation, "states": dict.fromkeys(group.names)}
     return amend(

@@ -351,9 +351,8 @@ class Plans:
         source = Source(
             facts.topic_id, facts.partitions, fingerprint(agent), facts.partitions, idle=idle, proof_from=proof_from
         )
-        on_timeout = agent.aggregation.on_timeout if agent.aggregation else "fire"
         try:
-            claim = write(self._store, built, rows, on_timeout, planned.lost.known.number, source, person)
+            claim = write(self._store, built, rows, planned.lost.known.number, source, person)
         except Fenced as error:
             place = f"{built.partition.topic}/{built.partition.number}"
             raise ConfigurationError(

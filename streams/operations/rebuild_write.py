@@ -27,9 +27,7 @@ def lost(view: PartitionView | None) -> bool:
     return view is None or view.claim.offset < 0 or (bool(view.entries) and view.entries[0] == REBUILDING)
 
 
-def write(
-    store: Store, built: Rebuilt, rows: Rows, on_timeout: str, number: int, source: Source, person: Person
-) -> Claim:
+def write(store: Store, built: Rebuilt, rows: Rows, number: int, source: Source, person: Person) -> Claim:
     """`number` is the highest known number of an outbox row. Raises Fenced (another process claimed meanwhile),
     PersistenceError, and ConfigurationError when the partition has a state by now."""
     claim = store.claim(built.partition, person.token, NOBODY)
@@ -41,7 +39,7 @@ def write(
         blobs = _blobs(entry, claim.last + 1, bool(built.groups.rule.plan.bags))
         claim = _half_way(store.commit(claim, Changes(-1, entries=blobs)))
     rows.begin(claim.token, max(claim.number, number), source.topic_id)
-    made = rows.make(list(built.decided.values()), on_timeout)
+    made = rows.make(list(built.decided.values()))
     for start in range(0, len(made), COMMIT_ROWS):
         claim = _half_way(store.commit(claim, Changes(-1, outbox=made[start : start + COMMIT_ROWS])))
     note = Amendment(claim.store_time, person.who, WHAT, f"{_place(built.partition)} to {built.offset}", person.why)

@@ -41,8 +41,17 @@ def with_history(agent: Agent, fire: Fire, events: Sequence[Event]) -> Sequence[
 
 def is_silent(agent: Agent, fire: Fire) -> bool:
     """Whether nothing is decided about the completed group: it timed out and is discarded, or it was dropped."""
+    return fire.reason == DROPPED or _times_out(agent, fire, "discard")
+
+
+def is_letter(agent: Agent, fire: Fire) -> bool:
+    """Whether the completed group is a dead letter, because it timed out."""
+    return _times_out(agent, fire, "dead-letter")
+
+
+def _times_out(agent: Agent, fire: Fire, policy: str) -> bool:
     rule = agent.aggregation
-    return fire.reason == DROPPED or (fire.reason == "timeout" and rule is not None and rule.on_timeout == "discard")
+    return fire.reason == "timeout" and rule is not None and rule.on_timeout == policy
 
 
 def telling(agent: Agent) -> list[str]:

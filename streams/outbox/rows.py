@@ -69,7 +69,6 @@ OF_CONNECT = "__connect.errors.exception.message"
 WhyDead = tuple[str, str, str, int, str, str]
 """Stage, reason, error, attempts, the place in the user's code, and the clause."""
 NO_DESTINATION: WhyDead = ("produce", "no-destination", "the agent has no `to`", 1, "", "")
-TIMED_OUT: WhyDead = ("aggregate", "timeout", "the group timed out and on_timeout is dead-letter", 1, "", "")
 
 
 class AnyPartition:
@@ -144,7 +143,7 @@ class Rows:
         self._dead_id = dead_ids(self._partition, topic_id)
         self._shards: dict[str, bytes] = {}
 
-    def make(self, events: Sequence[Event], on_timeout: str) -> list[OutboxRow]:
+    def make(self, events: Sequence[Event]) -> list[OutboxRow]:
         """The rows of these events, in order; timeouts make none, and a group that ended only if no other event tells
         it. Raises SystemNotReady when an output topic cannot be described, and EngineFault."""
         rows: list[OutboxRow] = []
@@ -159,8 +158,7 @@ class Rows:
                         if event.again in (None, WHOLE, index)
                     ]
                 elif isinstance(event, Fire):
-                    dead = event.reason == "timeout" and on_timeout == "dead-letter" and not event.retries
-                    rows.append(self._fire(event, TIMED_OUT if dead else None))
+                    rows.append(self._fire(event, None))
                 elif isinstance(event, Sent):
                     rows.append(self._sent(event))
                 elif isinstance(event, Unhandled):

@@ -172,7 +172,7 @@ class Generations(list[Older]):
         for each in self if self._apart else ():
             own, some = each.rows, list(each.groups.drain())
             own.number = rows.number
-            made += own.make(some, each.groups.rule.aggregation.on_timeout)
+            made += own.make(some)
             rows.number = own.number
             events += some
         return events, made

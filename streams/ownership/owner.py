@@ -13,7 +13,7 @@ from sluicegate.streams import failpoints
 from sluicegate.streams.aggregation.accept import accept
 from sluicegate.streams.aggregation.changelog import Changelog
 from sluicegate.streams.aggregation.entry import Section
-from sluicegate.streams.aggregation.events import WINDOW, Event, Fire, KeptItem
+from sluicegate.streams.aggregation.events import WINDOW, Event, Fire, KeptItem, Unhandled
 from sluicegate.streams.aggregation.events_read import as_read
 from sluicegate.streams.aggregation.group_faults import GroupFaults
 from sluicegate.streams.aggregation.groups import Groups
@@ -309,14 +309,14 @@ class Owner:
             return ()
         if not processor.session or not any(isinstance(each, Message | Fire) for each in items):
             return self._commit_ended(item, processor.run(items, rows.fire_id, None, self.place), monotonic)
-        base, on_timeout = self.reports().changes, setting.rule.aggregation.on_timeout
+        base = self.reports().changes
         made = lambda events: self._with(released.after(item, events), events, base)  # noqa: E731
-        claim, ready = in_session(setting.store, self.claim, processor, items, made, rows, on_timeout)
+        claim, ready = in_session(setting.store, self.claim, processor, items, made, rows)
         return self.committed(claim, ready._replace(events=released.counted(ready.events)), monotonic)
 
     def _commit_ended(self, item: Message | Fire, events: Sequence[Event], monotonic: float) -> Sequence[Event]:
         """Commit what became of an item that the store kept."""
-        rows = self._rows.make(events, self._setting.rule.aggregation.on_timeout)
+        rows = self._rows.make(events)
         changes = self._with(released.after(item, events), events, self.reports().changes)
         ready = PreparedCommit(replace(changes, outbox=rows), decided([], events), [item])
         if failpoints.armed:
@@ -501,9 +501,8 @@ class Owner:
                 made.append(self._changes([], monotonic))
             return self._settled(made[0], [*events, *blocked])
 
-        on_timeout = self._setting.rule.aggregation.on_timeout
         try:
-            done = in_session(self._setting.store, self.claim, processor, free, final, self._rows, on_timeout)
+            done = in_session(self._setting.store, self.claim, processor, free, final, self._rows)
         except HandlerFailed as error:
             if made and (made[0].entries or not processor.parts):  # what the changes said is not said again
                 raise
@@ -540,7 +539,7 @@ class Owner:
                 return None
         # a group of an earlier rule ends before the next one of its key
         apart, earlier = self.older.results(self._rows) if self.older else ((), ())
-        rows = self._rows.make(events, self._setting.rule.aggregation.on_timeout)
+        rows = self._rows.make(events)
         found = events if events is items else decided(items, events)
         if apart:
             rows, events, found = [*earlier, *rows], [*apart, *events], [*apart, *found]
@@ -635,7 +634,7 @@ class Owner:
         if failpoints.armed and (self.pending or events):  # a commit of delivery reports alone would be no test
             failpoints.hit("commit-sent")
             failpoints.hit("after-commit")
-            if any(isinstance(event, Fire) and event.reason in ("timeout", WINDOW) for event in events):
+            if any(isinstance(event, Fire | Unhandled) and event.reason in ("timeout", WINDOW) for event in events):
                 failpoints.hit("expire-committed")
         if earlier:
             failpoints.hit("earlier-committed")

@@ -14,12 +14,13 @@ from itertools import takewhile
 import msgspec
 
 from sluicegate.streams.agent import Agent
-from sluicegate.streams.aggregation.events import Event, Fire, Refused
+from sluicegate.streams.aggregation.events import Event, Fire, Refused, timed_out
 from sluicegate.streams.aggregation.results import document, results
 from sluicegate.streams.contracts.headers import ID, REPLACES, REPLAY, RULE
 from sluicegate.streams.contracts.ids import output_id
 from sluicegate.streams.contracts.stores import OutputFacts
 from sluicegate.streams.contracts.values import OutboxRow
+from sluicegate.streams.outbox.history import is_letter
 from sluicegate.streams.outbox.rows import Rows
 from sluicegate.streams.shadow.judge import OpenExtent
 from sluicegate.streams.shadow.published import PublishedResult
@@ -38,11 +39,10 @@ class Corrections:
         self, rule: Agent, codecs: Codecs, witness: Witness, digest: str, number: int, into: str, facts: OutputFacts
     ) -> None:
         self.found, self.refused, self.removed = Shadowed(), 0, 0
-        self._number, self._into = number, into
+        self._agent, self._number, self._into = rule, number, into
         self._digest = digest.encode()
         agent = sending(rule, into)
         self._results = results(agent)
-        self._on_timeout = rule.aggregation.on_timeout if rule.aggregation else "fire"
         self._rows = Rows(witness.published.partition, agent, codecs.writes, facts, codecs.most)
         self._rows.begin("", 0, witness.topic_id)
         self._live = witness.published.results
@@ -74,10 +74,12 @@ class Corrections:
         self._add(rows, fire.first, shared)
 
     def _rows_of(self, fire: Fire) -> list[OutboxRow]:
-        return self._rows.make(self._events(fire), self._on_timeout)
+        return self._rows.make(self._events(fire))
 
     def _events(self, fire: Fire) -> Sequence[Event]:
-        if self._results is not None and (fire.reason != "timeout" or self._on_timeout == "fire"):
+        if is_letter(self._agent, fire):
+            return (timed_out(fire),)
+        if self._results is not None:
             return tuple(self._results.events(fire, Counter()))
         return (fire,)
 
@@ -115,7 +117,7 @@ class Corrections:
             fire = Fire(live.key, 0, NOTHING, live.first, live.last, opened, closed, None, {})
             if self._results is not None and self._results.routes is not None:
                 fire = msgspec.structs.replace(fire, outputs=((0, document(fire)),))
-            self._add(self._rows.make((fire,), "fire"), live.first, [live])
+            self._add(self._rows.make((fire,)), live.first, [live])
             self.removed += 1
         return self.found
 

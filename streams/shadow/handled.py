@@ -32,7 +32,7 @@ class HandledCorrections(Corrections):
         handle: GroupHandler,
     ) -> None:
         super().__init__(rule, codecs, witness, digest, number, into, facts)
-        self._agent, self._handle, self._own = rule, handle, {into, *(to.topic for to in rule.outputs)}
+        self._handle, self._own = handle, {into, *(to.topic for to in rule.outputs)}
         for first, live in self._live.items():
             live.outputs = witness.published.sent.get(self._rows.fire_id(first), {})
 

@@ -8,12 +8,12 @@ from msgspec.structs import replace
 
 from sluicegate.schemas.json import decode_any, encode
 from sluicegate.streams.agent import Agent
-from sluicegate.streams.aggregation.events import Event, Fire, Refused, Sent
+from sluicegate.streams.aggregation.events import Event, Fire, Refused, Sent, timed_out
 from sluicegate.streams.aggregation.results import results
 from sluicegate.streams.contracts.headers import by_name
 from sluicegate.streams.contracts.ids import dead_ids, fire_ids
 from sluicegate.streams.contracts.values import OutboxRow
-from sluicegate.streams.outbox.history import is_silent, with_history
+from sluicegate.streams.outbox.history import is_letter, is_silent, with_history
 from sluicegate.streams.outbox.rows import AnyPartition, Rows
 from sluicegate.streams.shadow.published import PublishedOutput, PublishedResult, published
 from sluicegate.streams.shadow.verdicts import Example, Extent, Figures, Shadowed
@@ -45,7 +45,6 @@ class ShadowJudge:
         self._partition, self._only, self._letters_from = published.partition, only, witness.letters_from
         self._live, self._letters = dict(published.results), dict(published.letters)
         self._agent, self._results = agent, results(agent)
-        self._on_timeout = agent.aggregation.on_timeout if agent.aggregation else "fire"
         self._rows = Rows(published.partition, agent, codecs.writes, AnyPartition(), codecs.most)
         self._rows.begin("", 0, witness.topic_id)
         self._fire_id, self._dead_id = fire_ids(*place), dead_ids(*place)
@@ -78,10 +77,12 @@ class ShadowJudge:
 
     def _rows_of(self, fire: Fire) -> list[OutboxRow]:
         events: Sequence[Event] = () if is_silent(self._agent, fire) else (fire,)
-        if events and self._results is not None and (fire.reason != "timeout" or self._on_timeout == "fire"):
+        if events and is_letter(self._agent, fire):
+            events = (timed_out(fire),)
+        elif events and self._results is not None:
             events = tuple(self._results.events(fire, Counter()))
         sent = [] if self._handle is None else list(self._handled(self._handle, events))
-        return self._rows.make([*sent, *with_history(self._agent, fire, events)], self._on_timeout)
+        return self._rows.make([*sent, *with_history(self._agent, fire, events)])
 
     def _handled(self, handle: GroupHandler, events: Sequence[Event]) -> Iterator[Event]:
         """What the handler sends for these completed groups, but for topics that were not read."""
@@ -116,7 +117,7 @@ class ShadowJudge:
         offset, key = refused.record.offset(), refused.record.key() or b""
         if not self._judges(key):
             return
-        [row] = self._rows.make((refused,), self._on_timeout)
+        [row] = self._rows.make((refused,))
         live, new = self._letters.pop(offset, None), Extent(offset, offset, 1, refused.reason)
         if live is None:
             verdict = "missing" if offset >= self._letters_from else "uncertain"

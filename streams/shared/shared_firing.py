@@ -206,7 +206,7 @@ class SharedFiring:
         return OutboxMessage(row.topic, row.key, row.value, headers, row.id)
 
     def _rows(self, events: Sequence[Event], first: RecordOrigin) -> list[OutboxRow]:
-        return self._of(first).make(events, self._rule.aggregation.on_timeout)
+        return self._of(first).make(events)
 
     def _of(self, origin: RecordOrigin) -> Rows:
         place = origin.topic, origin.topic_id, origin.partition

@@ -20,7 +20,7 @@ def test_every_store_takes_the_letter_of_a_record_of_any_size(store: Store, part
     rows.begin("line", 0, "topic")
     for offset, length in ((0, 40_000_000), (1, LARGEST - 3_000)):
         record = LogRecord("topic.x", 3, offset, b"k", b"\0" * length, [], 1000)
-        made = rows.make([Refused(record, "decode", "too-large", "too large")], "fire")
+        made = rows.make([Refused(record, "decode", "too-large", "too large")])
         assert all(size(row.key, row.value, row.headers) <= LARGEST for row in made)
         claim = store.commit(claim, Changes(offset + 1, outbox=made))
         [kept] = store.pending(partition, offset, 1)

@@ -191,7 +191,7 @@ def of_headers() -> dict[str, Run]:
         kept = ReceivedShards("in").drop_repeats(for_us([record], partition), 1.0)
         for run in DuplicateFilter(IdRule(AGENT, codec)).runs(kept, 1.0, groups):
             accept(groups, run, 1.0)
-        rows.make(list(groups.drain()), "fire")
+        rows.make(list(groups.drain()))
 
     def carried(headers: Any) -> None:
         record = Hostile(1, b"k", b"{}", headers)
@@ -244,6 +244,6 @@ def _grouped(agent: Agent) -> Run:
         groups = Groups(Rule(agent, codec))
         rows = Rows(partition, agent, formats.writes(agent), producer, 1_000_000)
         accept(groups, [Hostile(number, b"k", value) for number in range(3)], 1.0)
-        rows.make(list(groups.drain()), "fire")
+        rows.make(list(groups.drain()))
 
     return run

@@ -78,7 +78,7 @@ def test_headers_of_any_bytes_hurt_nobody(fuzzed: Callable[[int], None]) -> None
             record = Hostile(offset, b"k", value, some(random, mutator))
             for run in dedupe.runs(senders.drop_repeats([record], 1.0), 1.0, groups):
                 accept(groups, run, 1.0)
-            for event, row in zip(events := list(groups.drain()), rows.make(events, "fire"), strict=True):
+            for event, row in zip(events := list(groups.drain()), rows.make(events), strict=True):
                 names = [name for name, _ in row.headers]
                 assert row.topic == ("dead" if hasattr(event, "record") else "out")
                 for ours in ("sluicegate-id", "sluicegate-shard", "sluicegate-seq"):

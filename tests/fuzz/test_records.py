@@ -55,7 +55,7 @@ class Checked:
     def commit(self, now: float) -> None:
         """As the owner does: events, rows, changelog; and what must be true of them."""
         events = list(self.groups.drain())
-        rows = self.rows.make(events, "fire")
+        rows = self.rows.make(events)
         entries, keep_from = self.log.entries({}, dict, now)
         assert all(len(entry) <= ENTRY_LIMIT for entry in entries)
         self.kept += zip(range(self.log.last - len(entries) + 1, self.log.last + 1), entries, strict=True)

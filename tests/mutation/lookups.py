@@ -136,10 +136,10 @@ GUARDS = (
         RESULTS,
     ),
     Guard(
-        "lookup: a group without a result is not looked up",
-        "streams/lookups/results.py",
-        "        if not isinstance(item, Fire) or (item.reason in self._no_results and not item.retries):",
-        "        if not isinstance(item, Fire):",
+        "lookup: a group that expires without a result is not looked up, and no handler gets it",
+        "streams/aggregation/groups.py",
+        '        send = self.emit if on_timeout == "fire" else self._letter\n',
+        "        send = self.emit\n",
         RESULTS,
     ),
     Guard(

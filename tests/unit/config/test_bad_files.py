@@ -417,6 +417,13 @@ RULE = [
         ["8:27: agents.a.aggregate.on_timeout: has no timeout to act on; add a timeout, or leave it out"],
     ),
     (
+        "timeout: 1s, on_timeout: discard",
+        [
+            "8:30: agents.a.aggregate.on_timeout: leaves no result to write or to handle: every group ends by its "
+            "timeout; add a count or an until, or leave it out"
+        ],
+    ),
+    (
         "count: 1, on_missing: stop",
         ["8:27: agents.a.aggregate.on_missing: must be dead-letter, skip or ignore; write one of these words"],
     ),

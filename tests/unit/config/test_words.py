@@ -54,6 +54,7 @@ def test_an_agent_is_said_in_words(tmp_path):
         from: [x, {topic: y, dedupe: sluicegate}]
         key: user.id
         aggregate:
+          count: 7
           timeout: {after: 5s}
           on_timeout: discard
           compute: {n: count, most: {max: price}, all: collect, own: {reduce: "operator:add"}}
@@ -62,7 +63,7 @@ def test_an_agent_is_said_in_words(tmp_path):
         """)
     assert meaning(loaded(tmp_path, text).app.agents[0]) == [
         "reads x and y as json, one group per value of user.id and partition",
-        f"fires 5 s after the first{CLOCK}",
+        f"fires at exactly 7 records of one key, or 5 s after the first{CLOCK}",
         "a group that times out is discarded",
         "writes n (how many records); most (the greatest price); all (the whole messages, in order); own (computed "
         "by operator:add) to o as json",

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from sluicegate.connectors.memory.state import MemoryStore
-from sluicegate.streams.agent import Agent, Destination, Handler, Selected
+from sluicegate.streams.agent import Agent, Aggregation, Destination, Handler, Selected
 from tests.unit.engine.driver import Driver, Log, LogRecord, ManualClock, header, memory
 from tests.unit.engine.rebuilding import emitted_twice, feed_at, state
 from tests.unit.engine.scene import Killed, a_log, an_agent
@@ -24,6 +24,11 @@ def told(agent: Agent) -> Agent:
 def handled(function: str, **how: Any) -> Agent:
     agent = an_agent(count=4, since_first=2.0)
     return told(replace(agent, handler=Handler((f"{HERE}:{function}",), **how)))
+
+
+def late(agent: Agent) -> Agent:
+    """A group whose time has passed is a dead letter."""
+    return replace(agent, aggregation=replace(agent.aggregation or Aggregation(), on_timeout="dead-letter"))
 
 
 KINDS = {
@@ -41,6 +46,7 @@ KINDS = {
         )
     ),
     "handler": handled("result"),
+    "handler or letter": late(handled("result")),
     "session": handled("book_batch", session=True),
     "slow": handled("result", concurrency=2),
 }

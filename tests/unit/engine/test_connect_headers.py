@@ -9,6 +9,7 @@ import pytest
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.schemas import codec
 from sluicegate.streams.agent import Agent, Handler, Reducer
+from sluicegate.streams.aggregation.events import timed_out
 from sluicegate.streams.contracts.record import Headers
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.journal.amending import Person
@@ -102,7 +103,7 @@ def test_an_error_of_the_users_code_has_its_type_and_its_line(
 def test_a_group_that_cannot_be_written_has_each_header_once() -> None:
     rows = Rows(PLACE, connect(an_agent()), codec("json"), Facts(), 5_000)
     rows.begin("lineage-1", 41, TOPIC_ID)
-    [letter] = rows.make([fire(reason="timeout", long="x" * 5_000)], "dead-letter")
+    [letter] = rows.make([timed_out(fire(reason="timeout", long="x" * 5_000))])
     assert dict(letter.headers)["__connect.errors.stage"] == b"TRANSFORMATION"
     assert b"; the result has " in (dict(letter.headers)["__connect.errors.exception.message"] or b"")
     names = [name for name, _ in letter.headers]

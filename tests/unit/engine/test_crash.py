@@ -317,10 +317,10 @@ def test_an_error_while_a_commit_is_made_is_of_the_record_that_stands_alone(
     feed(log, *[(f"k{n}", n) for n in range(30)])
     made = Rows.make
 
-    def makes(self: Any, events: Any, on_timeout: str) -> Any:
+    def makes(self: Any, events: Any) -> Any:
         if any(getattr(event, "key", b"") == b"k7" for event in events):
             raise KeyError("k7")
-        return made(self, events, on_timeout)
+        return made(self, events)
 
     monkeypatch.setattr(Rows, "make", makes)
     driver = Driver(an_agent(count=1), store, log, clock).give(0)

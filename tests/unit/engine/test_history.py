@@ -57,9 +57,9 @@ def test_a_history_in_a_commit_of_its_own_is_found(monkeypatch: Patch) -> None:
     late: list[Any] = []
     make = rows.Rows.make
 
-    def later(self: Any, events: Any, on_timeout: str) -> Any:
+    def later(self: Any, events: Any) -> Any:
         now, late[:] = [*late], [each for each in events if each.reason == "ended"]
-        return make(self, [*(each for each in events if each.reason != "ended"), *now], on_timeout)
+        return make(self, [*(each for each in events if each.reason != "ended"), *now])
 
     monkeypatch.setattr(rows.Rows, "make", later)
     driver = Run.driver

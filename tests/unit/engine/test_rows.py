@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sluicegate.schemas import Codec, codec
-from sluicegate.streams.aggregation.events import Fire, Refused
+from sluicegate.streams.aggregation.events import Fire, Refused, timed_out
 from sluicegate.streams.aggregation.results import rfc3339
 from sluicegate.streams.contracts.ids import NAMESPACE
 from sluicegate.streams.contracts.values import OutboxRow, Partition
@@ -52,8 +52,8 @@ def letter(reason: str = "undecodable", error: str = "said", **record: Any) -> R
     return Refused(LogRecord(**fields), "decode", reason, error)
 
 
-def made(event: Any, on_timeout: str = "fire", rows: Rows | None = None) -> OutboxRow:
-    (row,) = (rows or some_rows()).make([event], on_timeout)
+def made(event: Any, rows: Rows | None = None) -> OutboxRow:
+    (row,) = (rows or some_rows()).make([event])
     return row
 
 
@@ -69,7 +69,7 @@ def canonical(*parts: Any) -> str:
 def test_ids_are_uuid5_of_the_canonical_array(topic_id: str) -> None:
     rows = some_rows()
     rows.begin("t", 0, topic_id)
-    result, dead = rows.make([fire(), letter()], "fire")
+    result, dead = rows.make([fire(), letter()])
     identity = uuid.uuid5(NAMESPACE, canonical("fire", "app", "sums", "in", topic_id, 3, 10))
     assert said(result)["sluicegate-fire"] == str(identity)
     assert (
@@ -125,7 +125,7 @@ def test_a_key_that_is_no_text_stands_in_base64() -> None:
 
 def test_numbers_grow_by_one_over_results_and_dead_letters() -> None:
     rows = some_rows()
-    assert [row.number for row in rows.make([fire(), letter(), fire()], "fire")] == [42, 43, 44]
+    assert [row.number for row in rows.make([fire(), letter(), fire()])] == [42, 43, 44]
     assert rows.number == 44
 
 
@@ -185,14 +185,13 @@ def test_a_result_too_large_for_a_message_is_a_dead_letter_that_says_where_its_r
 
 
 @pytest.mark.parametrize("size", [10, 5000])
-def test_a_group_that_timed_out_goes_to_the_dead_letters_if_the_file_says_so(size: int) -> None:
-    row = made(fire(reason="timeout", rows=["x" * size]), "dead-letter", some_rows(most=3000))
+def test_a_group_that_timed_out_and_is_a_dead_letter_keeps_its_reason(size: int) -> None:
+    row = made(timed_out(fire(reason="timeout", rows=["x" * size])), some_rows(most=3000))
     reasons = [value for name, value in row.headers if name == "sluicegate-dead-reason"]
     assert row.topic == "dead"
     assert reasons == [b"timeout"]
     assert ("the result has " in (said(row)["sluicegate-dead-error"] or "")) is (size == 5000)
     assert (row.value is None) is (size == 5000)
-    assert made(fire(reason="count"), "dead-letter").topic == "out"
 
 
 class Plain:

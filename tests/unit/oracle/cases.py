@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from sluicegate.streams.config.checks import ENDS
 from tests.unit.oracle.correlations import COMPLETE
 from tests.unit.oracle.words import HAVING, LETS, NEEDS, UNTIL, WHERE
 
@@ -164,6 +165,8 @@ def _rule(random: Random, agent: Tree, windowed: bool) -> None:
                 rule["on_timeout"] = random.choice(["discard", "dead-letter"])
     kind = next((each for each in ("tumbling", "hopping", "session") if each in rule.get("window", {})), "")
     _ends(random, rule, kind)
+    if ENDS.isdisjoint(rule):
+        rule.pop("on_timeout", None)  # no group would have a result
     agent["aggregate"] = rule
     if random.random() < 0.3:
         agent["having"] = random.choice([each for each in HAVING if _answers(each, rule)])

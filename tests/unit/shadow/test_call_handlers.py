@@ -2,11 +2,11 @@
 
 import random
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
-from sluicegate.streams.agent import Agent, App, Destination, Handler, Reducer
+from sluicegate.streams.agent import Agent, Aggregation, App, Destination, Handler, Reducer
 from sluicegate.streams.errors import ConfigurationError, SystemNotReady
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.operations import replays
@@ -237,6 +237,20 @@ def test_a_group_that_was_dropped_goes_to_no_handler() -> None:
     assert [(key, ids) for key, ids, _ in corrector.documents().values()] == [("b", (2, 3))]
     assert [replay for _, replay in handlers.calls].count(True) == 1
     assert figures(called(scene)) == {"identical": 2}
+
+
+@pytest.mark.parametrize("policy", ["discard", "dead-letter"])
+def test_a_group_that_expires_without_a_result_goes_to_no_handler(policy: Literal["discard", "dead-letter"]) -> None:
+    agent = collecting(4)
+    scene = play(replace(agent, aggregation=replace(agent.aggregation or Aggregation(), on_timeout=policy)), 3)
+    live = len({id for id, _ in handlers.calls})
+    HandledCorrector(scene, scene.agent).run()
+
+    assert 10 < live == [replay for _, replay in handlers.calls].count(True)
+    assert all_identical(called(scene))
+    heads = [dict(each.h) for part in scene.log.topics["history"] for each in part]
+    ended = {head["sluicegate-id"]: head["sluicegate-reason"] for head in heads}
+    assert [*ended.values()].count(b"count") == live < len(ended)
 
 
 def test_the_id_of_a_replay_is_its_own() -> None:
