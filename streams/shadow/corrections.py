@@ -6,7 +6,7 @@ nothing is replaced by a document with count 0.
 """
 
 from bisect import bisect_right
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import takewhile
@@ -14,15 +14,14 @@ from itertools import takewhile
 import msgspec
 
 from sluicegate.streams.agent import Agent
-from sluicegate.streams.aggregation.events import Event, Fire, Refused, timed_out
+from sluicegate.streams.aggregation.events import Event, Fire, Refused
 from sluicegate.streams.aggregation.results import document, results
 from sluicegate.streams.contracts.headers import ID, REPLACES, REPLAY, RULE
 from sluicegate.streams.contracts.ids import output_id
 from sluicegate.streams.contracts.stores import OutputFacts
 from sluicegate.streams.contracts.values import OutboxRow
-from sluicegate.streams.outbox.history import is_letter
 from sluicegate.streams.outbox.rows import Rows
-from sluicegate.streams.shadow.judge import OpenExtent
+from sluicegate.streams.shadow.judge import OpenExtent, decided
 from sluicegate.streams.shadow.published import PublishedResult
 from sluicegate.streams.shadow.verdicts import Shadowed
 from sluicegate.streams.shadow.witness import Codecs, Witness
@@ -77,11 +76,7 @@ class Corrections:
         return self._rows.make(self._events(fire))
 
     def _events(self, fire: Fire) -> Sequence[Event]:
-        if is_letter(self._agent, fire):
-            return (timed_out(fire),)
-        if self._results is not None:
-            return tuple(self._results.events(fire, Counter()))
-        return (fire,)
+        return decided(self._agent, self._results, fire)
 
     def _sharing(self, fire: Fire) -> list[PublishedResult]:
         """The published results of the key with records of this group, newest first."""

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from sluicegate.schemas.json import decode_any, encode
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.aggregation.events import Event, Fire, Refused, Sent, timed_out
-from sluicegate.streams.aggregation.results import results
+from sluicegate.streams.aggregation.results import Results, results
 from sluicegate.streams.contracts.headers import by_name
 from sluicegate.streams.contracts.ids import dead_ids, fire_ids
 from sluicegate.streams.contracts.values import OutboxRow
@@ -31,6 +31,14 @@ class OpenExtent(NamedTuple):
 
     extent: Extent
     values: Mapping[str, Any]
+
+
+def decided(agent: Agent, clauses: Results | None, fire: Fire) -> Sequence[Event]:
+    """What a rule decides about a completed group: a dead letter if it timed out and `on_timeout` says so, else what
+    `having`, the routes and `select` leave of its result."""
+    if is_letter(agent, fire):
+        return (timed_out(fire),)
+    return (fire,) if clauses is None else tuple(clauses.events(fire, Counter()))
 
 
 class ShadowJudge:
@@ -76,11 +84,7 @@ class ShadowJudge:
         self._count(self.found.results, verdict, fire.key, _extent(live), new, differs)
 
     def _rows_of(self, fire: Fire) -> list[OutboxRow]:
-        events: Sequence[Event] = () if is_silent(self._agent, fire) else (fire,)
-        if events and is_letter(self._agent, fire):
-            events = (timed_out(fire),)
-        elif events and self._results is not None:
-            events = tuple(self._results.events(fire, Counter()))
+        events = () if is_silent(self._agent, fire) else decided(self._agent, self._results, fire)
         sent = [] if self._handle is None else list(self._handled(self._handle, events))
         return self._rows.make([*sent, *with_history(self._agent, fire, events)])
 

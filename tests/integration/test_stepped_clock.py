@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka import Producer
 
 from tests.chaos.tap import Tap
-from tests.integration.supervised.run import Run
+from tests.integration.supervised.run import Run, patch_processes
 from tests.waiting import wait_until
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -71,10 +71,8 @@ from sluicegate.streams.aggregation.groups import Groups
 Groups.set_back = lambda self, now: None
 """
 SHARED_WAITS = """
-from sluicegate.connectors.sql import buffer, buffer_seals
-for module in (buffer, buffer_seals):
-    if hasattr(module, "set_deadlines_back"):
-        module.set_deadlines_back = lambda at, gate: None
+from sluicegate.connectors.sql import buffer_seals
+buffer_seals.set_deadlines_back = lambda at, gate: None
 """
 
 
@@ -88,14 +86,12 @@ def start(
     tmp_path: Path, kafka: str, ns: str, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[..., Run]]:
     runs: list[Run] = []
-    (tmp_path / "patched").mkdir()
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "patched"))
 
     def begin(store: str, scope: str, more: str) -> Run:
         for topic in (f"{ns}-in", f"{ns}-out", f"{ns}.dead"):
             make_topic(topic, partitions=1)
         text = STEPPED.format(project=str(PROJECT), file=str(tmp_path / "step"))
-        (tmp_path / "patched" / "sitecustomize.py").write_text(text + more)
+        patch_processes(tmp_path, monkeypatch, text + more)
         file = tmp_path / "app.yaml"
         file.write_text(FILE.format(ns=ns, kafka=kafka, store=store, scope=scope, after=AFTER))
         subprocess.run([COMMAND, "migrate", str(file)], check=True, capture_output=True, timeout=60)

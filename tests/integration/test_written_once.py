@@ -26,7 +26,7 @@ from sluicegate.connectors import open_store
 from tests.chaos.record import Seen
 from tests.chaos.tap import Tap
 from tests.integration.once_handlers import failing
-from tests.integration.supervised.run import Run
+from tests.integration.supervised.run import Run, patch_processes
 from tests.waiting import wait_until
 
 STORES = {"redis": "redis_url", "postgresql": "postgres_url", "mariadb": "mariadb_url", "mongodb": "mongodb_url"}
@@ -234,13 +234,6 @@ def test_if_every_failed_call_ended_its_owner(
     app = made("three-attempts", "redis")
     whole(app)
     assert (app.copies() == {}) is once
-
-
-def patch_processes(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    """Python processes that start from now on run this text first."""
-    (folder / "patched").mkdir()
-    (folder / "patched" / "sitecustomize.py").write_text(text)
-    monkeypatch.setenv("PYTHONPATH", str(folder / "patched"))
 
 
 def come_and_go(app: App, times: int) -> None:

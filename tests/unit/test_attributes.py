@@ -1,5 +1,5 @@
-"""Tests name what the product has. Most tests run only one day in five, and a test is imported each day: a name that is
-imported from a module is checked by that, an attribute of a module is not."""
+"""Most tests run only one day in five, but each test file is imported every day. An import of a name that the product
+no longer has fails on that day. A read of a module's attribute does not, so these tests look for it."""
 
 import ast
 import importlib

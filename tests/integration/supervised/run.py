@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 
 from tests.waiting import wait_until
 
@@ -20,6 +21,13 @@ def made_up(folder: Path, *agents: str, **settings: Any) -> "Run":
     """The supervisor over workers that only behave (`worker.py`)."""
     document = json.dumps({"agents": agents, "folder": str(folder), **settings})
     return Run(sys.executable, "-m", "tests.integration.supervised.program", document)
+
+
+def patch_processes(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Python processes that start from now on run this text first."""
+    (folder / "patched").mkdir()
+    (folder / "patched" / "sitecustomize.py").write_text(text)
+    monkeypatch.setenv("PYTHONPATH", str(folder / "patched"))
 
 
 class Run:
