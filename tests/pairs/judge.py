@@ -42,12 +42,17 @@ def loaded(agent: Tree) -> Loaded:
 
 
 @cache
+def file_with(kind: str, *names: str) -> Loaded | None:
+    """The file with the agent; None when the features are alternatives."""
+    agent: Any = placed(kind, *names)
+    return None if agent is None else loaded(agent)
+
+
+@cache
 def verdict(kind: str, *names: str) -> tuple[str, ...] | None:
     """The problems of the agent; None when the features are alternatives."""
-    agent: Any = placed(kind, *names)
-    if agent is None:
-        return None
-    return tuple(sorted({shown(f"{each.key}: {each.message}") for each in loaded(agent).problems}))
+    file = file_with(kind, *names)
+    return None if file is None else tuple(sorted({shown(f"{each.key}: {each.message}") for each in file.problems}))
 
 
 def shown(text: str) -> str:

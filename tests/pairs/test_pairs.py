@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.pairs import replays
 from tests.pairs.features import KINDS
 from tests.pairs.judge import LIST, refusals
 
@@ -12,3 +13,8 @@ def test_what_check_refuses_stands_in_the_list(kind: str) -> None:
     listed = [line for line in LIST.read_text(encoding="utf-8").splitlines() if line.startswith(f"{kind}, ")]
 
     assert [*refusals((kind,))] == listed
+
+
+def test_what_each_replay_refuses_stands_in_the_list() -> None:
+    """`python -m tests.pairs` writes it, too."""
+    assert [*replays.table()] == replays.LIST.read_text(encoding="utf-8").splitlines()
