@@ -454,6 +454,7 @@ class Agent(AgentSettings):
     - `lookups`: rows of the store that are added to messages that are forwarded or handled, or to results.
     - `events`: the input topics whose records are CloudEvents.
     - `dead_headers`: with `connect`, dead letters have the headers of Kafka Connect as well.
+    - `key`: the field path of the key that a forwarded record gets. Empty: the record keeps its own.
     """
 
     name: str
@@ -477,6 +478,7 @@ class Agent(AgentSettings):
     lookups: tuple[Lookup, ...] = ()
     dead_headers: Literal["sluicegate", "connect"] = "sluicegate"
     events: tuple[str, ...] = ()
+    key: str = ""
 
     @property
     def outputs(self) -> tuple[Destination, ...]:
@@ -515,7 +517,7 @@ class Agent(AgentSettings):
 
     @property
     def forwards(self) -> bool:
-        """Whether the agent forwards each record under its own key."""
+        """Whether the agent forwards each record."""
         return self.aggregation is None and self.handler is None
 
     @property

@@ -272,7 +272,7 @@ def extended(text: bytes, fields: dict[str, Any]) -> bytes:
 def needed(agent: Agent) -> set[str]:
     """The computed fields of an agent that its key, reducers, `until` and `dedupe` name."""
     rule, dedupe = agent.aggregation, agent.dedupe
-    names = [dedupe.name] if dedupe is not None and dedupe.by == "field" else []
+    names = [agent.key, *([dedupe.name] if dedupe is not None and dedupe.by == "field" else [])]
     if rule is not None:
         names += [rule.key, *(each.field for each in rule.compute)]
         names += [rule.until.field] if isinstance(rule.until, Until) else []

@@ -68,7 +68,7 @@ class Rule:
     )
 
     def __init__(self, agent: Agent, codec: Codec) -> None:
-        self.aggregation = aggregation = agent.aggregation or Aggregation()
+        self.aggregation = aggregation = agent.aggregation or Aggregation(key=agent.key or None)
         self.completion: Completion = completion(aggregation)
         self.max_record_bytes, self.on_error = agent.max_record_bytes, agent.on_error
         self.times, self.grouped = agent.times, agent.aggregation is not None

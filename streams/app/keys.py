@@ -73,8 +73,8 @@ class AgentKeys(AggregateKeys, total=False):
       `check` compares expressions with.
     - `where` (str | None): An expression. The agent takes the records for which it is true.
     - `let` (Mapping[str, str] | None): Computed fields by name, each an expression.
-    - `key` (str | FileKeys): The field whose value names the group. Without it, or with `message`, the key of the
-      record does.
+    - `key` (str | FileKeys): The field whose value names the group, or is the new key of a forwarded record. Without
+      it, or with `message`, it is the key of the record.
     - `scope` (Literal['partition', 'shared']; 'partition' by default): `shared` makes groups over all partitions;
       `partition` makes them in each.
     - `repartition` (str | None): The topic through which records are sent under the key of their group.

@@ -117,6 +117,7 @@ def _agent(file: FileModel, name: str, agent: AgentModel, written: set[str], fol
         let=tuple(run.Let(each, expression) for each, expression in (agent.let or {}).items()),
         lookups=lookups.built(agent.lookup),
         events=tuple(s.topic for s in agent.from_ if s.envelope),
+        key=agent.key.field if agent.key is not None and agent.forwards else "",
     )
 
 

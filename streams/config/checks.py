@@ -253,7 +253,7 @@ def _raw(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
     if agent.format != "raw":
         return
     form, hint = (*path, "format"), "use format: json, or leave the field out"
-    if agent.key is not None and agent.aggregate is not None:
+    if agent.key is not None and (agent.aggregate is not None or agent.forwards):
         yield FileFinding((*path, "key"), "needs a field, but raw records have none", hint, (form, (*path, "key")))
     if agent.dedupe is not None and agent.dedupe.id.field is not None:
         dedupe = (*path, "dedupe", "id")

@@ -14,12 +14,11 @@ def findings(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
     if not agent.forwards or not agent.outputs:
         return
     needs = (path, (*path, "aggregate"), (*path, "handler"))
-    if agent.key is not None and agent.repartition is None:
-        what = "has no meaning without an aggregation: a record goes on under its own key"
-        yield FileFinding((*path, "key"), what, "leave it out", (*needs, (*path, "key")))
     if agent.repartition is not None:
-        what = "needs an aggregation or a handler: a record goes on under its own key"
-        yield FileFinding((*path, "repartition"), what, "leave it out", (*needs, (*path, "repartition")))
+        what = "is not needed: a record that is forwarded goes to its output under the key that key: names"
+        yield FileFinding(
+            (*path, "repartition"), what, "leave it out, or write key alone", (*needs, (*path, "repartition"))
+        )
     for at, to in agent.outputs.items():
         place = (*path, *at)
         if to.select is None:

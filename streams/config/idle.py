@@ -37,7 +37,11 @@ def _has_expressions(agent: AgentModel) -> bool:
 
 def _decodes(agent: AgentModel) -> bool:
     """Whether a forwarder decodes values, as far as its keys show."""
-    if any(getattr(agent, key) for key in READ_WITH) or any(source.envelope for source in agent.from_):
+    if (
+        agent.key is not None
+        or any(getattr(agent, key) for key in READ_WITH)
+        or any(source.envelope for source in agent.from_)
+    ):
         return True
     by_field = agent.dedupe is not None and agent.dedupe.id.field is not None
     if by_field or any(to.select for to in agent.outputs.values()):

@@ -299,6 +299,8 @@ def _named_before(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
     texts: dict[Path, str | None] = {(*whole, "where"): agent.where}
     texts |= {(*whole, "let", each): text for each, text in (agent.let or {}).items()}
     fields: dict[Path, str | None] = {(*whole, "key"): agent.key.field if agent.key else None}
+    if agent.forwards:  # it is re-keyed when the rows are part of the record
+        del fields[*whole, "key"]
     fields[*whole, "dedupe", "id"] = agent.dedupe.id.field if agent.dedupe else None
     if rule is not None:
         until = (*whole, "aggregate", "until")

@@ -36,7 +36,7 @@ _FIELD_SCHEMA = {"type": "string", "pattern": FIELD}
 
 
 class KeyModel(FilePart, frozen=True):
-    field: FieldPath = Field(description="The field whose value names the group.", examples=["customer.id"])
+    field: FieldPath = Field(description="The field whose value is the key.", examples=["customer.id"])
 
 
 def _as_key(value: object) -> object:
@@ -103,7 +103,10 @@ class AgentModel(ReadModel, AgentSettings, HandlerSettings, frozen=True):
     )
     key: Annotated[KeyModel | None, BeforeValidator(_as_key), WithJsonSchema(_KEY_SCHEMA)] = Field(
         default=None,
-        description="The field whose value names the group. Without it, or with `message`, the key of the record does.",
+        description=(
+            "The field whose value names the group, or is the new key of a forwarded record. Without it, or with "
+            "`message`, it is the key of the record."
+        ),
         examples=["customer.id"],
     )
     repartition: TopicField | None = Field(

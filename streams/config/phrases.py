@@ -96,6 +96,7 @@ def _route(agent: Agent, to: Destination) -> str:
     what = f"writes {_listed(to) if to.select else 'what it takes'} to {to.topic} as {to.format}"
     if agent.forwards_unchanged(to):
         what = f"forwards the record {'with its rows' if agent.lookups else 'unchanged'} to {to.topic}"
+    what += f" under its {agent.key} as the key" if agent.key else ""
     where = f" where {condition(to.where)}" if to.where else ""
     after = ", and asks the next route, too" if to.goes_on else ""
     return f"{what}{where}{after}"

@@ -149,7 +149,7 @@ def _of_record(agent: Agent, path: Path, record: RecordType, types: RecordFields
 def _named(agent: Agent, path: Path, record: RecordType) -> Iterator[Judged]:
     """Field names in keys other than expressions, where all fields of a record are known."""
     rule, known = agent.aggregation, [*record.fields, *(let.name for let in agent.let)]
-    named: dict[Path, str | None] = {(*path, "key"): rule.key} if rule is not None else {}
+    named: dict[Path, str | None] = {(*path, "key"): agent.key or None if rule is None else rule.key}
     if agent.dedupe is not None and agent.dedupe.by == "field":
         named[*path, "dedupe", "id"] = agent.dedupe.name
     if rule is not None and not agent.rekeys:

@@ -186,7 +186,7 @@ def _agent(agent: run.Agent, first: run.Agent | None) -> Tree:
     rule = source.aggregation
     found = _given(
         format=source.format,
-        key=None if rule is None or rule.key is None else {"field": rule.key},
+        key={"field": key} if (key := source.key if rule is None else rule.key) else None,
         repartition=first.to.topic if first is not None and first.to is not None else None,
         aggregate=None if agent.aggregation is None else _aggregate(agent.aggregation),
         to=_to(agent),

@@ -1,7 +1,7 @@
 """An agent with neither `aggregate` nor `handler` forwards each record to the routes of `to` that take it.
 
-Without `select`, value, key and headers are forwarded byte for byte. A value is decoded only if a clause names a part
-of it, or if it must be valid for a schema.
+Without `select`, value and headers are forwarded byte for byte, and so is the key unless a field gives another one. A
+value is decoded only if a clause names a part of it, or if it must be valid for a schema.
 """
 
 from collections import Counter
@@ -33,6 +33,7 @@ class Forwarded(NamedTuple):
     """The outputs of a record, in the order of the routes: each an index in `Agent.outputs`, its topic and a value."""
 
     headers: Headers
+    key: bytes | None
     outputs: Sequence[tuple[int, str, bytes | None]]
 
 
@@ -69,6 +70,8 @@ class Forwarding(RecordProcessor):
     def decoded(self, rule: Rule, record: Record) -> object:
         if rule.where is not None:
             rule.where.takes(record, rule.where.value(record))
+        if rule.key_of is not None:
+            rule.key_of(rule.read(record))
         return self._fields.read(record, self._fields.value(record))
 
     def read(self, groups: Groups, records: Sequence[Record]) -> list[Item]:
@@ -113,19 +116,20 @@ class Forwarding(RecordProcessor):
         ]
         if not outputs:
             unrouted = Refused(record, "expression", "unrouted", "no route of `to` takes it")
-            return Message(Forwarded([], ()), record) if self._drops else unrouted
+            return Message(Forwarded([], None, ()), record) if self._drops else unrouted
         return self._message(record, outputs, max(len(sent or b"") for _, _, sent in outputs))
 
     def _message(self, record: Record, outputs: Sequence[tuple[int, str, bytes | None]], longest: int) -> Message:
-        """`longest` is the size of the longest value. Raises Unsendable."""
-        kept = passed_on(record)
-        size = longest + len(record.key() or b"")
+        """`longest` is the size of the longest value. Raises Unsendable, ClauseFailed, and the errors of decoders."""
+        kept, key_of = passed_on(record), self._rule.key_of
+        key = record.key() if key_of is None else key_of(self._rule.read(record))
+        size = longest + len(key or b"")
         if kept:
             size += sum(len(name) + len(content or b"") for name, content in kept)
         if size + OVERHEAD > self._most:
             text = f"{size} bytes are more than a message may have ({self._most - OVERHEAD})"
             raise Unsendable("too-large", text)
-        return Message(Forwarded(kept, outputs), record)
+        return Message(Forwarded(kept, key, outputs), record)
 
     def _selected(self, number: int, each: Route, seen: Any, record: Record) -> bytes:
         """The document of the selected names. A copy of what is missing is left out."""
@@ -156,7 +160,7 @@ def _sent(message: Message, identity: str) -> list[Event]:
     """The outputs of a record, numbered in order."""
     forwarded: Forwarded = message.value
     return [
-        Sent(identity, index, topic, message.record.key(), value, forwarded.headers, None, output)
+        Sent(identity, index, topic, forwarded.key, value, forwarded.headers, None, output)
         for index, (output, topic, value) in enumerate(forwarded.outputs)
     ]
 

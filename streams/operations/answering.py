@@ -122,7 +122,7 @@ def _asks(agent: Agent, codec: Codec, rule: Rule) -> Iterator[tuple[str, AskReco
     if agent.where:
         where = Where(agent.where, agent.let, codec, opaque=agent.forwards)
         yield "where", lambda record, value, groups: where.takes(record, value)
-    if agent.aggregation is not None:
+    if agent.aggregation is not None or agent.key:
         key_of = rule.key_of
         yield "key", lambda record, value, groups: record.key() if key_of is None else key_of(rule.read(record))
     if rule.ending is not None:

@@ -50,6 +50,8 @@ def document(agent: Agent) -> AgentDocument:
         found["let"] = [{each.name: _normal(each.expression)} for each in agent.let]
     if rule is not None:
         found |= {"aggregate": _aggregate(rule), **({"key": rule.key} if rule.key else {})}
+    if agent.key:
+        found["key"] = agent.key
     if agent.times is not None and agent.times.kind != CORRELATION:  # it re-keys for this window
         found["aggregate"] = {**found.get("aggregate", {}), "window": _window(agent.times)}
     if (correlate := _correlate(agent, rule)) is not None:

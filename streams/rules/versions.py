@@ -79,6 +79,7 @@ def policy_of(policies: Sequence[str]) -> str:
 
 FIELDS = (
     "aggregation",
+    "key",
     "format",
     "avro",
     "let",

@@ -33,8 +33,9 @@ agents:
       - {topic: NS-large, where: amount >= 30}
       - {topic: NS-rest, where: has(currency) || amount < 12}
   copies: {from: NS-in, delivery: transactional, to: {topic: NS-copies}}
+  keyed: {from: NS-in, key: n, to: {topic: NS-keyed}}
 """
-TOPICS = ("audit", "large", "rest", "copies", "dead")
+TOPICS = ("audit", "large", "rest", "copies", "keyed", "dead")
 Content = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 """Key, value and headers of a record."""
 
@@ -59,8 +60,10 @@ def oracle() -> dict[str, Counter[Content]]:
         amount, currency = number % 53, number % 17 != 0
         found["copies"][content] += 1
         if value is None or value.startswith(b"\xff"):
-            found["dead"][content] += 1
-        elif amount > 10:
+            found["dead"][content] += 2  # of payments and of keyed
+            continue
+        found["keyed"][b"%d" % number, value, headers] += 1
+        if amount > 10:
             if currency:
                 found["audit"][key, b'{"number":%d}' % number, headers] += 1
             found["large" if amount >= 30 else "rest" if currency or amount < 12 else "dead"][content] += 1

@@ -45,10 +45,17 @@ GUARDS = (
         ("tests/unit/config/test_idle.py",),
     ),
     Guard(
+        "a forwarded record gets its new key",
+        FORWARDER,
+        "        key = record.key() if key_of is None else",
+        "        key = record.key() if key_of is None or True else",
+        FORWARDING,
+    ),
+    Guard(
         "a forwarded record that no route takes is a dead letter",
         FORWARDER,
-        "            return Message(Forwarded([], ()), record) if self._drops else unrouted",
-        "            return Message(Forwarded([], ()), record) if self._drops or unrouted else unrouted",
+        "            return Message(Forwarded([], None, ()), record) if self._drops else unrouted",
+        "            return Message(Forwarded([], None, ()), record) if self._drops or unrouted else unrouted",
         FORWARDING,
     ),
     Guard(
@@ -76,7 +83,7 @@ GUARDS = (
         "a forwarded record goes to all of its routes or to none",
         FORWARDER,
         '            raise Unsendable("too-large", text)\n',
-        "            return Message(Forwarded(forwarded.headers, outputs[:1]), record)\n",
+        "            return Message(Forwarded(forwarded.headers, key, outputs[:1]), record)\n",
         FORWARDING,
     ),
     Guard(

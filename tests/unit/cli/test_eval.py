@@ -60,6 +60,7 @@ agents:
       - {topic: large, where: total > 1000, continue: true}
       - {topic: small, where: total > 10, select: {total: total, country: country}}
       - {topic: small, where: has(message.headers.tier), select: [country, qty]}
+  keyed: {from: orders, key: country, to: {topic: large}}
   copies: {from: orders, where: message.key == "a", to: {topic: large}}
   avro:
     {from: invoices, format: avro, schema: invoice.avsc, where: double(total) >= 100, aggregate: {count: 2},
@@ -170,6 +171,12 @@ def test_a_forwarded_record_shows_where_it_goes(
     shown = plain("payments", *arguments).stdout
     assert all(f"  -> {each['topic']}: " in shown for each in outputs or [])
     assert ("  -> large: unchanged\n" in shown) == ({"topic": "large", "unchanged": True} in (outputs or []))
+
+
+def test_a_forwarded_record_shows_its_new_key(judged: Eval) -> None:
+    assert answers(judged("keyed", "--value", order())["record"]) == {"key": "DE"}
+    lacking = judged("keyed", "--value", "{}")["record"]
+    assert (lacking["becomes"], lacking["reason"]) == ("dead-letter", "missing-field")
 
 
 def test_a_clause_of_a_route_that_has_no_answer_is_named(judged: Eval) -> None:

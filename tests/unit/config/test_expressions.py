@@ -145,13 +145,15 @@ WRONG = [
     ),
     (forwarded("where: amount > 1", to=""), "agents.a: does nothing: it has no aggregate, no handler and no to; "),
     (
-        forwarded("key: customer"),
-        "8:5: agents.a.key: has no meaning without an aggregation: a record goes on under its own key; leave it out",
+        forwarded("key: customer", "repartition: by-customer"),
+        "9:5: agents.a.repartition: is not needed: a record that is forwarded goes to its output under the key that "
+        "key: names; leave it out, or write key alone",
     ),
     (
-        forwarded("key: customer", "repartition: by-customer"),
-        "9:5: agents.a.repartition: needs an aggregation or a handler: a record goes on under its own key; ",
+        forwarded("key: customer", "format: raw"),
+        "8:5: agents.a.key: needs a field, but raw records have none; use format: json, or leave the field out",
     ),
+    (forwarded("fields: {id: text}", "key: customer"), "agents.a.key: needs customer, but fields has no such field; "),
     (forwarded("having: count > 1"), "8:5: agents.a.having: asks the result of a group, but there is no aggregate; "),
     (forwarded("scope: shared"), "agents.a.scope: has no meaning without an aggregation; "),
     (forwarded("concurrency: 3"), "agents.a.concurrency: belongs to a handler, but there is none; "),

@@ -282,6 +282,99 @@ def test_on_error_produce_stop_halts_before_it(log: Log, store: MemoryStore, clo
     assert dead(log) == []
 
 
+def keys(log: Log, topic: str = "rest") -> list[bytes | None]:
+    return [message.k for message in distinct(log, topic)]
+
+
+def test_a_record_goes_on_under_its_new_key_with_all_else_as_it_came(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    value = b'{ "customer": {"id": "c-1"},  "amount": 1.10 }'
+    log.append("in", 0, b"\xff", value, [("h", b"x"), ("h", None)])
+    run(forwarder(REST, key="customer.id"), store, log, clock)
+    [message] = distinct(log, "rest")
+    assert (message.k, message.v) == (b"c-1", value)
+    assert [each for each in message.h or () if not each[0].startswith("sluicegate-")] == [("h", b"x"), ("h", None)]
+
+
+def test_a_new_key_is_text_as_other_keys_are(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+    give(log, *({"id": each} for each in ("x", 42, 42.0, True, [1.0, "a"], {"b": 1, "a": 2})))
+    run(forwarder(REST, key="id"), store, log, clock)
+    assert keys(log) == [b"x", b"42", b"42", b"true", b'[1,"a"]', b'{"a":2,"b":1}']
+
+
+def test_each_route_has_the_new_key(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+    give(log, {"amount": 1, "currency": "EUR"}, {"amount": 20_000, "currency": "USD"})
+    chosen = Destination("review", select=(Selected("amount"),), goes_on=True)
+    run(forwarder(chosen, EU, REST, key="currency"), store, log, clock)
+    assert (keys(log, "review"), keys(log, "eu"), keys(log)) == ([b"EUR", b"USD"], [b"EUR"], [b"USD"])
+    assert [m.v for m in distinct(log, "review")] == [b'{"amount":1}', b'{"amount":20000}']
+
+
+def test_a_computed_field_is_a_key(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+    give(log, {"country": "DE", "amount": 7}, {"amount": 7}, {"country": None, "amount": 8})
+    let = (Let("place", 'country + "/" + string(amount)'), Let("unused", "amount / 0"))
+    run(forwarder(REST, key="place", let=let), store, log, clock)
+    assert keys(log) == [b"DE/7"]
+    assert said(log) == [("1", "expression-failed", "let.place"), ("2", "expression-failed", "let.place")]
+
+
+def test_a_record_whose_new_key_is_missing_is_a_dead_letter_and_goes_to_no_route(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    give(log, {"amount": 1}, {"id": None}, b"{", b"[1]")
+    log.append("in", 0, b"k", None)
+    give(log, {"id": ""}, {"id": "x" * 10})
+    driver = run(forwarder(REST, key="id", max_record_bytes=20), store, log, clock)
+    assert dead(log) == [
+        ("0", "missing-field"),
+        ("1", "missing-field"),
+        ("2", "undecodable"),
+        ("3", "wrong-type"),
+        ("4", "null-value"),
+    ]
+    assert (keys(log), offset(driver)) == ([b"", b"x" * 10], 7)
+
+
+def test_what_becomes_of_a_record_without_a_new_key_is_said_by_on_error(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    give(log, {"amount": 1}, {"id": 1})
+    run(forwarder(REST, key="id", on_error=OnError(decode="skip")), store, log, clock)
+    assert (keys(log), dead(log)) == ([b"1"], [])
+
+
+def test_a_message_with_its_new_key_is_within_the_limit_of_the_broker(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    give(log, {"id": "x" * 600_000}, {"id": "y"})
+    run(forwarder(REST, key="id"), store, log, clock)
+    assert (keys(log), dead(log)) == ([b"y"], [("0", "too-large")])
+
+
+def test_avro_records_are_re_keyed_byte_for_byte(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+    values = [codec("avro", AVRO).encode({"amount": amount}) for amount in (1, 20)]
+    give(log, *values, b"\x80")
+    run(forwarder(REST, key="amount", format="avro", avro=AVRO), store, log, clock)
+    assert [(m.k, m.v) for m in distinct(log, "rest")] == [(b"1", values[0]), (b"20", values[1])]
+    assert dead(log) == [("2", "undecodable")]
+
+
+def test_records_of_one_new_key_keep_the_order_of_their_partition(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    log.create("re-keyed", 4)
+    give(log, *({"id": number % 7, "n": number} for number in range(200)))
+    run(forwarder(Destination("re-keyed"), key="id"), store, log, clock)
+    for partition in log.topics["re-keyed"]:
+        by_key: dict[bytes | None, list[int]] = {}
+        for message in partition:
+            by_key.setdefault(message.k, []).append(json.loads(message.v or b"")["n"])
+        assert all(numbers == sorted(numbers) for numbers in by_key.values())
+    places = [{m.k for m in partition} for partition in log.topics["re-keyed"]]
+    assert sum(map(len, places)) == len(set().union(*places)) == 7
+
+
 class Failing:
     @staticmethod
     def decode(value: bytes) -> Any:

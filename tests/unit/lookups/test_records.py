@@ -73,6 +73,14 @@ def test_a_computed_field_is_a_key(log: Log, store: MemoryStore, clock: ManualCl
     assert out(log) == [{"n": 2, "customer": {"name": "Bob", "tier": 2}}]
 
 
+def test_a_field_of_the_row_is_the_new_key(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+    give(log, {"customer_id": "c-2"}, {"customer_id": "c-9"}, {"customer_id": 7})
+    run(enriching(key="customer.name"), store, log, clock)
+    assert [message.k for message in distinct(log, "out")] == [b"Bob", b"Eve"]
+    assert (letters(log)[0][0], letters(log)[0][-1]) == ("1", "missing-field")
+    assert distinct(log, "dead")[0].v == b'{"customer_id": "c-9"}'
+
+
 def test_routes_and_select_may_name_the_row(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     log.create("vip", 1)
     give(log, *[{"id": n, "customer_id": each} for n, each in enumerate(("c-1", "c-2", "c-9"))])

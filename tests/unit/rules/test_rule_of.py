@@ -49,6 +49,7 @@ RULE_FIELDS = {
     "routes": (Destination("large", where="count > 5"), Destination("small")),
     "revision": "7",
     "events": ("orders",),
+    "key": "country",
     "times": Window(60.0),
 }
 FILE_FIELDS = {

@@ -180,14 +180,18 @@ def test_the_file_of_the_page_does_what_its_tests_say(tmp_path: Path) -> None:
     assert played(tmp_path, textwrap.dedent(steps), f"{head}  it:\n") is None
 
 
-def test_the_forwarder_of_the_page_does_what_its_tests_say(tmp_path: Path) -> None:
-    *_, shown = re.findall(r"```yaml\n(.*?)```", PAGE, re.S)
-    head, _, steps = shown.partition("  each payment goes to the first route that takes it:\n")
-    assert played(tmp_path, textwrap.dedent(steps), f"{head}  it:\n") is None
+@pytest.mark.parametrize(
+    "title", ["each payment goes to the first route that takes it", "a record goes on under its new key"]
+)
+def test_a_forwarder_of_the_page_does_what_its_tests_say(title: str, tmp_path: Path) -> None:
+    [shown] = [each for each in re.findall(r"```yaml\n(.*?)```", PAGE, re.S) if f"  {title}:\n" in each]
+    head, _, steps = shown.partition(f"  {title}:\n")
+    verdict = crashed(tmp_path, textwrap.dedent(steps), f"{head}  it:\n".replace("localhost:9092", '"${BROKER}"'))
+    assert (verdict.failure, verdict.place) == (None, None)
 
 
 def test_the_declared_fields_of_the_page_are_those_that_its_expressions_use(tmp_path: Path) -> None:
-    _, shown, _ = re.findall(r"```yaml\n(.*?)```", PAGE, re.S)
+    _, shown, *_ = re.findall(r"```yaml\n(.*?)```", PAGE, re.S)
     found = loaded(tmp_path, shown)
     assert (found.problems, found.warnings) == ((), ())
     misspelt = loaded(tmp_path, shown.replace("where: status", "where: stats"))
