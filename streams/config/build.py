@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 from sluicegate.streams import agent as run
 from sluicegate.streams.config import correlating, entries, envelopes, kafka, late, lookups, registry, schemas, windows
@@ -59,8 +59,8 @@ def _agents(file: FileModel, name: str, agent: AgentModel, written: set[str], fo
     """An agent is several where records are re-keyed for it."""
     made = _agent(file, name, agent, written, folder)
     if agent.correlate is not None:
-        reads = partial(schemas.given, folder=folder, asked=registry.name_of(file.schema_registry))
-        return correlating.expanded(agent.correlate, name, made, file.app, reads)
+        legs = {leg: _reading(file, model, written, folder) for leg, model in agent.legs.items()}
+        return correlating.expanded(agent.correlate, name, made, file.app, legs)
     if agent.repartition is not None and agent.key is not None:
         return _repartitioned(name, made, agent.repartition, agent.key.field)
     return [made]
@@ -99,26 +99,36 @@ def _agent(file: FileModel, name: str, agent: AgentModel, written: set[str], fol
     asked = registry.name_of(file.schema_registry)
     return run.Agent(
         name=name,
-        topics=tuple(s.topic for s in agent.from_),
         aggregation=_aggregation(agent.key.field if agent.key else None, agent.aggregate) if agent.aggregate else None,
         to=_destination(agent, agent.to, folder, asked) if agent.to else None,
         dead_letters=dead_letters(file, agent),
         dead_headers=letters(file, agent).headers or "sluicegate",
-        format=agent.format,
-        start=agent.start if isinstance(agent.start, float) else "latest" if agent.start == "latest" else "earliest",
-        receive=tuple(s.topic for s in agent.from_ if s.dedupe or s.topic in written),
         handler=_handler(agent, agent.handler) if agent.handler else None,
-        dedupe=_dedupe(agent.dedupe) if agent.dedupe else None,
         on_error=run.OnError(**entries.values(run.OnError, agent.on_error)),
-        avro=schemas.given(agent, folder, asked),
-        **entries.values(run.AgentSettings, agent),
+        **entries.values(run.AgentSettings, agent) | _reading(file, agent, written, folder),
         routes=tuple(_destination(agent, each, folder, asked) for each in agent.routes if each is not DROP),
         unrouted="drop" if DROP in agent.routes else "dead-letter",
-        let=tuple(run.Let(each, expression) for each, expression in (agent.let or {}).items()),
         lookups=lookups.built(agent.lookup),
-        events=tuple(s.topic for s in agent.from_ if s.envelope),
         key=agent.key.field if agent.key is not None and agent.forwards else "",
     )
+
+
+def _reading(
+    file: FileModel, reader: AgentModel | correlating.LegModel, written: set[str], folder: Path
+) -> dict[str, Any]:
+    """The values that say which records are read, and how: of an agent, or of a leg of a correlation."""
+    start = reader.start
+    return {
+        "topics": tuple(s.topic for s in reader.from_),
+        "receive": tuple(s.topic for s in reader.from_ if s.dedupe or s.topic in written),
+        "events": tuple(s.topic for s in reader.from_ if s.envelope),
+        "start": start if isinstance(start, float) else "latest" if start == "latest" else "earliest",
+        "format": reader.format,
+        "avro": schemas.given(reader, folder, registry.name_of(file.schema_registry)),
+        "let": tuple(run.Let(each, expression) for each, expression in (reader.let or {}).items()),
+        "where": reader.where or "",
+        "dedupe": _dedupe(reader.dedupe) if reader.dedupe else None,
+    }
 
 
 def _destination(agent: AgentModel, to: DestinationModel, folder: Path, asked: str) -> run.Destination:

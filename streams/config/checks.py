@@ -200,7 +200,7 @@ def _aggregate(rule: Aggregate, path: Path) -> Iterator[FileFinding]:
 def _shared(file: FileModel, agent: AgentModel, path: Path) -> Iterator[FileFinding]:
     """What one buffer of all partitions cannot do."""
     scope = (*path, "scope")
-    if agent.scope != "shared":
+    if agent.scope != "shared" or agent.correlate is not None:
         return
     if agent.aggregate is None:
         yield FileFinding(
@@ -260,7 +260,7 @@ def _raw(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
         yield FileFinding(
             dedupe, "needs a field, but raw records have none", "use format: json, header:NAME or key", (form, dedupe)
         )
-    if agent.aggregate is None:
+    if agent.aggregate is None or agent.correlate is not None:
         return
     if isinstance(agent.aggregate.until, UntilModel):
         until = (*path, "aggregate", "until")

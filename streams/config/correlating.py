@@ -10,21 +10,23 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from sluicegate.schemas.options import SchemaOptions
+from sluicegate.schemas.codecs import SCHEMA_FORMATS
 from sluicegate.streams import agent as run
 from sluicegate.streams.aggregation.ending import over_legs
 from sluicegate.streams.config import correlating_time
 from sluicegate.streams.config.correlating_time import CorrelationTimeout, TimeoutField
+from sluicegate.streams.config.dedupe import DedupeField, DeduplicationModel
 from sluicegate.streams.config.fields import (
-    TOPIC,
     Count,
     DurationOrZero,
     Expression,
     FieldPath,
+    Start,
     TopicField,
     refused,
     unless_unknown,
 )
+from sluicegate.streams.config.models_topics import TOPICS_SCHEMA, Sources
 from sluicegate.streams.config.problems import FileFinding, Path
 from sluicegate.streams.config.reading import ReadModel
 from sluicegate.streams.config.scalars import Native, Unknown
@@ -50,26 +52,17 @@ LateLegs = Annotated[Literal["dead-letter", "skip"], unless_unknown("dead-letter
 OnNullLeg = Annotated[Literal["dead-letter", "skip"], unless_unknown("dead-letter")]
 
 
-def _as_topics(value: object) -> object:
-    value = [value] if isinstance(value, str | int) else value
-    if not isinstance(value, list) or not value:
-        raise refused("names no topic", "write a topic, or a list of topics")
-    return value
-
-
-_TOPICS_SCHEMA = {
-    "anyOf": [
-        {"type": "string", "pattern": TOPIC},
-        {"type": "array", "minItems": 1, "items": {"type": "string", "pattern": TOPIC}},
-    ]
-}
-Topics = Annotated[list[TopicField], BeforeValidator(_as_topics), WithJsonSchema(_TOPICS_SCHEMA)]
+_DEDUPE_SCHEMA = {"anyOf": [DeduplicationModel.model_json_schema(), {"type": "null"}]}
 
 
 class LegModel(ReadModel, frozen=True):
     """One leg: its topics, and what is kept of its records in a group. Without `key` it is the key of the record."""
 
-    from_: Topics = Field(alias="from", description="A topic, or a list of topics.", examples=["payments"])
+    from_: Sources = Field(
+        alias="from",
+        description="The topics of the leg: one, a list, or `{topic, dedupe, envelope}`.",
+        examples=["payments"],
+    )
     key: FieldPath | None = Field(
         default=None,
         description="The field that holds the key of the correlation. Without it, the key of the record counts.",
@@ -84,6 +77,16 @@ class LegModel(ReadModel, frozen=True):
         default=None,
         description="The records that belong to the leg. Others are left out.",
         examples=['kind == "request"'],
+    )
+    dedupe: Annotated[DedupeField | None, WithJsonSchema(_DEDUPE_SCHEMA)] = Field(
+        default=None,
+        description="Drops records of the leg that a producer wrote twice, by an id in them.",
+        examples=[{"id": "header:event-id", "horizon": "24h"}],
+    )
+    start: Start | None = Field(
+        default=None,
+        description="Where partitions of the leg without a committed offset begin. Without it, where the agent says.",
+        examples=["latest"],
     )
     on_null: OnNullLeg = Field(
         default="dead-letter", description="What happens to a record without a value.", examples=["skip"]
@@ -100,7 +103,7 @@ def _as_leg(value: object) -> object:
     return value if isinstance(value, dict) else {"from": value}
 
 
-_LEG_SCHEMA = {"anyOf": [*_TOPICS_SCHEMA["anyOf"], LegModel.model_json_schema()]}
+_LEG_SCHEMA = {"anyOf": [*TOPICS_SCHEMA["anyOf"], LegModel.model_json_schema()]}
 LegField = Annotated[LegModel, BeforeValidator(_as_leg), WithJsonSchema(_LEG_SCHEMA)]
 
 
@@ -109,8 +112,7 @@ class CorrelateModel(BaseModel):
 
     model_config = _CLOSED
     legs: Annotated[dict[str, LegField], unless_unknown(dict)] = Field(
-        description="The legs by name: a topic each, or a mapping with `from`, `key`, `keep`, `where`, `on_null`, "
-        "`time`, `format` and its schema.",
+        description="The legs by name: a topic each, or a mapping with `from` and how its records are read.",
         examples=[{"order": "orders", "payment": {"from": "payments", "key": "order_id"}}],
     )
     complete: Expression | None = Field(
@@ -156,10 +158,28 @@ def with_topics(value: object) -> object:
     if "from" in value:
         raise refused("has both from and correlate", "leave from out: the legs name the topics")
     legs = value[CORRELATE].get("legs") if isinstance(value[CORRELATE], dict) else None
-    found = [each.get("from") if isinstance(each, dict) else each for each in legs.values()] if legs else []
-    named = [name for each in found for name in (each if isinstance(each, list) else [each])]
+    sources = [leg.get("from") if isinstance(leg, dict) else leg for leg in legs.values()] if legs else []
+    listed = [one for source in sources for one in (source if isinstance(source, list) else [source])]
+    named = [one.get("topic") if isinstance(one, dict) else one for one in listed]
     known = [name for name in named if isinstance(name, str) and not isinstance(name, Unknown)]
     return {**value, "from": list(dict.fromkeys(known)) or ["unknown"]}
+
+
+def within(leg: LegModel, agent: "AgentModel") -> LegModel:
+    """The leg with what the agent says of all legs: both conditions hold, the leg's computed fields come after those
+    of the agent, and all else that the leg says itself takes the place of what the agent says."""
+    conditions = [text for text in (agent.where, leg.where) if text]
+    both = " && ".join(f"({text})" for text in conditions) if len(conditions) > 1 else None
+    of_schema = leg.format in SCHEMA_FORMATS
+    return leg.model_copy(
+        update={
+            "where": both or next(iter(conditions), None),
+            "let": {**(agent.let or {}), **(leg.let or {})},
+            "fields": leg.fields if leg.fields is not None or of_schema else agent.fields,
+            "dedupe": leg.dedupe or agent.dedupe,
+            "start": agent.start if leg.start is None else leg.start,
+        }
+    )
 
 
 def aggregate(correlate: CorrelateModel) -> dict[str, Any]:
@@ -185,9 +205,10 @@ def until(complete: str | None, legs: Mapping[str, LegModel]) -> str:
 
 
 def expanded(
-    correlate: CorrelateModel, name: str, made: run.Agent, app: str, reads: Callable[[LegModel], SchemaOptions | None]
+    correlate: CorrelateModel, name: str, made: run.Agent, app: str, reading: Mapping[str, Mapping[str, Any]]
 ) -> list[run.Agent]:
-    """The agents of the legs, and `made` as the aggregation of what they write. `reads` gives the schema of a leg."""
+    """The agents of the legs, and `made` as the aggregation of what they write. `reading` has the values of each leg
+    that say which records are read, and how."""
     through = correlate.through or f"{app}.{name}.legs"
     assert made.aggregation is not None
     timeout = correlate.timeout
@@ -197,27 +218,24 @@ def expanded(
         replace(
             made,
             name=f"{name}.{leg}",
-            topics=tuple(model.from_),
-            receive=tuple(each for each in model.from_ if each in made.receive),
             aggregation=run.Aggregation(key=model.key, on_null=model.on_null),
             to=run.Destination(through, "raw"),
             rekeys=name,
             leg=leg,
             times=correlating_time.of_leg(window, model.time),
-            format=model.format,
-            avro=reads(model),
-            where=model.where or "",
             handler=None,
             having="",
             routes=(),
             lookups=(),
+            **reading[leg],
         )
         for leg, model in correlate.legs.items()
     ]
     origins = tuple(f"{leg.name}/{topic}" for leg in legs for topic in leg.topics)
     window = None if window is None else replace(window, origins=origins)
     rule = replace(made.aggregation, correlation=correlation, window=window, on_missing="ignore")
-    return [*legs, replace(made, topics=(through,), receive=(through,), start="earliest", aggregation=rule)]
+    groups = replace(made, topics=(through,), receive=(through,), start="earliest", aggregation=rule)
+    return [*legs, replace(groups, where="", let=(), dedupe=None)]
 
 
 def place_of(agent: run.Agent) -> Path:
@@ -225,16 +243,14 @@ def place_of(agent: run.Agent) -> Path:
     return ("agents", agent.rekeys, CORRELATE, "legs", agent.leg) if agent.leg else ("agents", agent.name)
 
 
-def written(
-    agent: run.Agent, legs: list[run.Agent], schema: Callable[[SchemaOptions | None], dict[str, Any]]
-) -> dict[str, Any]:
-    """The keys of the file that say the same. `schema` gives the keys of a schema."""
+def written(agent: run.Agent, legs: list[run.Agent], reading: Callable[[run.Agent], dict[str, Any]]) -> dict[str, Any]:
+    """The keys of the file that say the same. `reading` gives those that say which records are read, and how."""
     rule = agent.aggregation
     assert rule is not None
     assert rule.correlation is not None
     keeps = {each.name: keep for each in rule.compute for keep, kind in KEEPS.items() if kind == each.kind}
     return {
-        "legs": {each.leg: _leg(each, keeps[each.leg]) | schema(each.avro) for each in legs},
+        "legs": {each.leg: _leg(each, keeps[each.leg]) | reading(each) for each in legs},
         "complete": over_legs(str(rule.until)),
         "timeout": correlating_time.written(rule),
         "remember": Native(rule.correlation.remember),
@@ -246,26 +262,20 @@ def written(
 
 def _leg(agent: run.Agent, keep: str) -> dict[str, Any]:
     rule = agent.aggregation or run.Aggregation()
-    more = {"key": rule.key, "where": agent.where or None, "time": correlating_time.time_written(agent.times)}
-    found = {"from": list(agent.topics), "format": agent.format, "keep": keep, "on_null": rule.on_null}
-    return found | {name: each for name, each in more.items() if each is not None}
+    key = {} if rule.key is None else {"key": rule.key}
+    return {"keep": keep, "on_null": rule.on_null, "time": correlating_time.time_written(agent.times), **key}
 
 
 # -- findings ----------------------------------------------------------------------------------------------------------
 
-REFUSED = (
-    "aggregate",
-    "key",
-    "repartition",
-    "where",
-    "let",
-    "fields",
-    "dedupe",
-    "schema",
-    "start",
-    "lookup",
-    "history",
-)
+OF_A_LEG = ("key", "format", "schema", "writer_schema", "writer_schemas", "framing", "schema_id", "message", "validate")
+"""Keys that each leg has for itself."""
+REFUSED = {
+    "aggregate": "does not go together with correlate, which makes the groups",
+    "repartition": "does not go together with correlate, which sends the records of a key through a topic of its own",
+    "scope": "does not go together with correlate: its groups are open in one partition each",
+    **dict.fromkeys(("lookup", "history", "session"), "does not go together with correlate yet"),
+}
 
 
 def findings(agent: "AgentModel", path: Path, names: Mapping[str, object]) -> Iterator[FileFinding]:
@@ -276,23 +286,24 @@ def findings(agent: "AgentModel", path: Path, names: Mapping[str, object]) -> It
     at: Path = (*path, CORRELATE)
     for attribute, field in type(agent).model_fields.items():
         name = field.alias or attribute
-        if name in REFUSED and attribute in agent.model_fields_set and getattr(agent, attribute) not in (None, ""):
-            what = "does not go together with correlate"
-            yield FileFinding((*path, name), what, "leave one out", ((*path, name), at))
-    for name, wrong in (("scope", agent.scope == "shared"), ("format", agent.format != "json")):
-        if wrong:
-            what = "does not go together with correlate: each leg has its own format, and each partition an owner"
-            yield FileFinding((*path, name), what, "leave it out", ((*path, name), at))
-    if agent.session:
-        needs: tuple[Path, ...] = ((*path, "session"), at)
-        yield FileFinding(needs[0], "does not go together with correlate yet", "leave one out", needs)
-    yield from _legs(correlate, path, at, names)
+        place = (*path, name)
+        if attribute not in agent.model_fields_set or getattr(agent, attribute) == field.default:
+            continue
+        if name in REFUSED:
+            yield FileFinding(place, REFUSED[name], "leave one out", (place, at))
+        elif name in OF_A_LEG:
+            hint = f"write it in the legs: correlate.legs.NAME.{name}"
+            yield FileFinding(place, "stands at the agent, but each leg has its own", hint, (place, at))
+    yield from _legs(agent, correlate, path, names)
     times: dict[Path, TimeModel] = {(*at, "legs", name, "time"): leg.time for name, leg in correlate.legs.items()}
     yield from correlating_time.findings(correlate.timeout, (*at, "timeout"), times)
     yield from _complete(correlate, (*at, "complete"))
 
 
-def _legs(correlate: CorrelateModel, path: Path, at: Path, names: Mapping[str, object]) -> Iterator[FileFinding]:
+def _legs(
+    agent: "AgentModel", correlate: CorrelateModel, path: Path, names: Mapping[str, object]
+) -> Iterator[FileFinding]:
+    at: Path = (*path, CORRELATE)
     place: Path = (*at, "legs")
     if not FEWEST <= len(correlate.legs) <= MOST:
         yield FileFinding(place, f"are {len(correlate.legs)}, not {FEWEST} to {MOST}", "add or remove legs", (place,))
@@ -307,10 +318,13 @@ def _legs(correlate: CorrelateModel, path: Path, at: Path, names: Mapping[str, o
         if leg.format == "raw":
             at_format = (*place, name, "format")
             yield FileFinding(at_format, "has no fields", "write json, or another format", (at_format,))
-        if correlate.through in leg.from_:
-            needs = ((*at, "through"), (*place, name))
+        for twice in sorted({*(leg.let or {})} & {*(agent.let or {})}):
+            needs = ((*place, name, "let", twice), (*path, "let", twice))
+            yield FileFinding(needs[0], "is computed for all legs already", "give one of the two another name", needs)
+        if correlate.through in [source.topic for source in leg.from_]:
+            needs = ((*at, "through"), (*place, name, "from"))
             yield FileFinding(needs[0], "is a topic that a leg reads", "give it a topic of its own", needs)
-    topics = [topic for leg in correlate.legs.values() for topic in leg.from_ if leg.where is None]
+    topics = [source.topic for leg in correlate.legs.values() for source in leg.from_ if leg.where is None]
     for topic in sorted({each for each in topics if topics.count(each) > 1}):
         what = f"read the topic {topic} twice without where: each record would be in two legs"
         yield FileFinding(place, what, "give the legs a where that divides the records", (place,))

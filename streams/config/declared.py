@@ -69,8 +69,9 @@ DeclaredFields = Annotated[dict[str, DeclaredField], unless_unknown(dict)]
 def findings(file: "FileModel") -> Iterator[FileFinding]:
     """`fields` where the format says what fields there are."""
     for name, agent in file.agents.items():
-        path: Path = ("agents", name, "fields")
-        if agent.fields is not None and agent.format in (*SCHEMA_FORMATS, "raw"):
-            what = "raw records have none" if agent.format == "raw" else "the schema has the fields"
-            needs = (path, (*path[:2], "format"))
-            yield FileFinding(path, f"is not for format: {agent.format}: {what}", "leave it out", needs)
+        for at, reader in agent.readers.items():
+            if reader.fields is not None and reader.format in (*SCHEMA_FORMATS, "raw"):
+                path: Path = ("agents", name, *at, "fields")
+                what = "raw records have none" if reader.format == "raw" else "the schema has the fields"
+                needs = (path, (*path[:-1], "format"))
+                yield FileFinding(path, f"is not for format: {reader.format}: {what}", "leave it out", needs)

@@ -40,10 +40,11 @@ EnvelopeField = Annotated[EnvelopeModel, unless_unknown(_unknown)]
 
 def findings(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
     """Events are read as JSON, and a value that goes on unchanged keeps its envelope."""
-    form: Path = (*path, "format")
-    if agent.format != "json" and any(source.envelope for source in agent.from_):
-        what, at = f"has an envelope, but the format is {agent.format}", (*path, "from")
-        yield FileFinding(at, what, "use format: json, or leave the envelope out", (at, form))
+    for place, reader in agent.readers.items():
+        if reader.format != "json" and any(source.envelope for source in reader.from_):
+            what, at = f"has an envelope, but the format is {reader.format}", (*path, *place, "from")
+            hint = "use format: json, or leave the envelope out"
+            yield FileFinding(at, what, hint, (at, (*path, *place, "format")))
     for place, to in agent.outputs.items():
         if to.envelope is not None:
             yield from _of_output(agent, to, to.envelope, (*path, *place))

@@ -1,11 +1,12 @@
 """What is wrong with the expressions of the file, before anything runs, with the column in the expression."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from sluicegate.streams.aggregation.clauses import GROUP, MESSAGE, PARTS, message_type
 from sluicegate.streams.aggregation.ending import ASKED, of_group
 from sluicegate.streams.aggregation.results import FIXED, WINDOWED
+from sluicegate.streams.config.correlating import LegModel
 from sluicegate.streams.config.lookups import built
 from sluicegate.streams.config.models import FileModel
 from sluicegate.streams.config.models_agent import AgentModel
@@ -58,41 +59,67 @@ def findings(file: FileModel) -> Iterator[FileFinding]:
     """Text that is no expression, names that nothing has, and clauses that the rest of the agent does not allow."""
     for name, agent in file.agents.items():
         path: Path = ("agents", name)
-        texts = {(*path, "let", each): text for each, text in (agent.let or {}).items()}
-        if agent.where:
-            texts[*path, "where"] = agent.where
-        made = agent.correlate is not None  # then `until` is made of `complete`, which has findings of its own
-        if agent.aggregate is not None and isinstance(agent.aggregate.until, str) and not made:
-            texts[*path, "aggregate", "until"] = agent.aggregate.until
-        found = [_parsed(at, text) for at, text in texts.items()]
-        yield from (each for each in found if isinstance(each, FileFinding))
-        clauses = [each for each in found if isinstance(each, Parsed)]
-        lets = {each.name: each for each in clauses if _is_let(each.path)}
-        types: dict[str, ValueType] = {MESSAGE: message_type(UNKNOWN)}
-        for clause in clauses:
-            yield from _of_record(agent, clause, lets)
-            if _is_until(clause.path) and agent.aggregate is not None:
-                yield from _of_group(agent, agent.aggregate, clause, lets)
-                needs: tuple[Path, ...] = (clause.path, (*path, "let"), (*path, "aggregate"))
-                yield from _typed(
-                    clause, types | {GROUP: group_type(agent.aggregate, agent.aggregate.compute)}, None, needs
-                )
-                continue
-            yield from _typed(clause, types, None, (clause.path, (*path, "let")))
-            if _is_let(clause.path):
-                types[clause.name] = check(clause.node, types)[0]
-        yield from _names(agent, path)
-        yield from _elsewhere(agent, path, lets)
+        lets: dict[str, Parsed] = {}
+        for at, reader in agent.readers.items():
+            parsed = [_parsed(place, text) for place, text in _texts(agent, reader, (*path, *at)).items()]
+            yield from (each for each in parsed if isinstance(each, FileFinding))
+            clauses = [each for each in parsed if isinstance(each, Parsed)]
+            known = {**lets, **{each.name: each for each in clauses if _is_let(each.path)}}
+            yield from _of_clauses(agent, reader, clauses, known)
+            yield from _names(reader, (*path, *at))
+            lets = lets if at else known
+        if agent.correlate is None:
+            yield from _elsewhere(agent, path, lets)
         yield from _of_results(agent, path)
         if agent.handler is not None:
             yield from _of_sent(agent, path)
         if agent.forwards:
-            yield from _of_forwarded(agent, path, lets, types)
+            yield from _of_forwarded(agent, path, lets, _types(lets))
         yield from _routes(agent, path)
 
 
+def _texts(agent: AgentModel, reader: AgentModel | LegModel, path: Path) -> dict[Path, str]:
+    """The expressions of the records that the agent, or this leg of it, reads. `until` of a correlation is made of
+    `complete`, which has findings of its own."""
+    texts: dict[Path, str] = {(*path, "let", name): text for name, text in (reader.let or {}).items()}
+    if reader.where:
+        texts[*path, "where"] = reader.where
+    if agent.correlate is None and agent.aggregate is not None and isinstance(agent.aggregate.until, str):
+        texts[*path, "aggregate", "until"] = agent.aggregate.until
+    return texts
+
+
+def _of_clauses(
+    agent: AgentModel, reader: AgentModel | LegModel, clauses: Sequence[Parsed], lets: LetClauses
+) -> Iterator[FileFinding]:
+    """`lets` are the computed fields that the clauses may name, and among them those of the clauses."""
+    types = _types({name: clause for name, clause in lets.items() if clause not in clauses})
+    for clause in clauses:
+        yield from _of_record(reader, clause, lets)
+        path = clause.path[:-2] if _is_let(clause.path) or _is_until(clause.path) else clause.path[:-1]
+        if _is_until(clause.path) and agent.aggregate is not None:
+            yield from _of_group(agent, agent.aggregate, clause, lets)
+            needs: tuple[Path, ...] = (clause.path, (*path, "let"), (*path, "aggregate"))
+            yield from _typed(
+                clause, types | {GROUP: group_type(agent.aggregate, agent.aggregate.compute)}, None, needs
+            )
+            continue
+        yield from _typed(clause, types, None, (clause.path, (*path, "let"), (*path[:2], "let")))
+        if _is_let(clause.path):
+            types[clause.name] = check(clause.node, types)[0]
+
+
+def _types(lets: LetClauses) -> dict[str, ValueType]:
+    """The types of the names that an expression of a record can use: of these computed fields, and of `message`."""
+    types: dict[str, ValueType] = {MESSAGE: message_type(UNKNOWN)}
+    for name, clause in lets.items():
+        types[name] = check(clause.node, types)[0]
+    return types
+
+
 def _is_let(path: Path) -> bool:
-    return len(path) == 4 and path[2] == "let"
+    """Of an agent, or of a leg of a correlation."""
+    return len(path) in (4, 7) and path[-2] == "let"
 
 
 def _is_until(path: Path) -> bool:
@@ -111,21 +138,23 @@ def _parsed(path: Path, text: str) -> Parsed | FileFinding:
         return FileFinding(path, what, hint or "correct the expression", (path,), error.column)
 
 
-def _of_record(agent: AgentModel, clause: Parsed, lets: LetClauses) -> Iterator[FileFinding]:
-    """What an expression of a record may name."""
+def _of_record(reader: AgentModel | LegModel, clause: Parsed, lets: LetClauses) -> Iterator[FileFinding]:
+    """What an expression of a record may name. `lets` are all computed fields, with those that the leg has from its
+    agent."""
     path, names = clause.path, clause.names
     for part in sorted(clause.parts - {*PARTS}):
         yield FileFinding(path, f"message has no {part}", did_you_mean(part, PARTS), (path,))
     if GROUP in names and not _is_until(path):
         hint = "ask for a field of the record, or of message"
         yield FileFinding(path, "names group, which only `until` can ask", hint, (path,))
-    order = list(agent.let or ())
+    own = reader.let or {}
+    order = [*(name for name in lets if name not in own), *own]
     later = order[order.index(clause.name) :] if _is_let(clause.path) else []
     for name in sorted(names & {*later}):
         what = "names itself" if name == clause.name else f"names {name}, which is computed after it"
         yield FileFinding(path, what, "name only fields of the record and what is computed before it", (path,))
     fields = sorted(names - {MESSAGE, GROUP, *order})
-    if fields and agent.format == "raw":
+    if fields and reader.format == "raw":
         needs = (path, (*path[:2], "format"))
         yield FileFinding(path, f"needs the field {fields[0]}, but raw records have none", OF_MESSAGE, needs)
 
@@ -160,9 +189,9 @@ def _typed(
             yield FileFinding(clause.path, what, hint or "correct the expression", needs, found.column)
 
 
-def _names(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
+def _names(reader: AgentModel | LegModel, path: Path) -> Iterator[FileFinding]:
     """A computed field must have a name that expressions can write."""
-    for name in agent.let or ():
+    for name in reader.let or ():
         at = (*path, "let", name)
         if name in (MESSAGE, GROUP):
             yield FileFinding(at, "is a reserved name of expressions", "give the field another name", (at,))

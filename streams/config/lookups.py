@@ -182,7 +182,8 @@ def findings(file: "FileModel") -> Iterator[FileFinding]:
         path: Path = ("agents", name, "lookup")
         if agent.lookup:
             yield from _of_agent(agent, path)
-            yield from _named_before(agent, path)
+            if agent.correlate is None:
+                yield from _named_before(agent, path)
             for each, lookup in agent.lookup.items():
                 yield from _of_store(file, lookup, (*path, each))
                 yield from _of_source(lookup, (*path, each))

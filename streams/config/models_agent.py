@@ -7,7 +7,6 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 from sluicegate.streams.agent import AgentSettings, HandlerSettings, OnError, RetrySettings
 from sluicegate.streams.config import correlating, correlating_time
 from sluicegate.streams.config.dead_letters import DeadLettersField
-from sluicegate.streams.config.declared import DeclaredFields
 from sluicegate.streams.config.dedupe import DedupeField
 from sluicegate.streams.config.described import described
 from sluicegate.streams.config.entries import FilePart
@@ -15,7 +14,6 @@ from sluicegate.streams.config.fields import (
     FIELD,
     FUNCTION,
     ErrorNames,
-    Expression,
     FieldPath,
     Function,
     SpanField,
@@ -92,14 +90,6 @@ class AgentModel(ReadModel, AgentSettings, HandlerSettings, frozen=True):
         alias="from",
         description="The topics that the agent reads: one, a list, or `{topic, dedupe, envelope}`.",
         examples=["orders"],
-    )
-    fields: DeclaredFields | None = Field(
-        default=None,
-        description="The fields of the records and their types, which `check` compares expressions with.",
-        examples=[{"amount": "number", "tier": "text or null"}],
-    )
-    let: Annotated[dict[str, Expression], unless_unknown(dict)] | None = Field(
-        default=None, description="Computed fields by name, each an expression.", examples=[{"total": "amount * qty"}]
     )
     key: Annotated[KeyModel | None, BeforeValidator(_as_key), WithJsonSchema(_KEY_SCHEMA)] = Field(
         default=None,
@@ -201,6 +191,19 @@ class AgentModel(ReadModel, AgentSettings, HandlerSettings, frozen=True):
             made = Aggregate.model_construct(until=given["until"], compute=compute, **ends)
             self.__dict__["aggregate"] = made.model_copy(update={"on_missing": "ignore"})
         return self
+
+    @property
+    def legs(self) -> dict[str, correlating.LegModel]:
+        """The legs by name, each with what the agent says of all legs."""
+        legs = {} if self.correlate is None else self.correlate.legs
+        return {name: correlating.within(leg, self) for name, leg in legs.items()}
+
+    @property
+    def readers(self) -> "dict[Path, AgentModel | correlating.LegModel]":
+        """Where the file says how records are read, by the place below the agent: the agent, and the legs of a
+        correlation."""
+        legs = {} if self.correlate is None else self.correlate.legs
+        return {(): self, **{(correlating.CORRELATE, "legs", name): leg for name, leg in legs.items()}}
 
     @property
     def forwards(self) -> bool:

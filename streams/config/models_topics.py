@@ -67,6 +67,8 @@ _SOURCE_SCHEMA = {
 }
 _ONE_SOURCE = {"anyOf": [_TOPIC_SCHEMA, _SOURCE_SCHEMA]}
 _SOURCES_SCHEMA = {"anyOf": [_TOPIC_SCHEMA, _SOURCE_SCHEMA, {"type": "array", "minItems": 1, "items": _ONE_SOURCE}]}
+TOPICS_SCHEMA = {"anyOf": [_TOPIC_SCHEMA, {"type": "array", "minItems": 1, "items": _TOPIC_SCHEMA}]}
+"""The short forms of `from` that name topics alone."""
 Sources = Annotated[list[SourceModel], BeforeValidator(_as_sources), WithJsonSchema(_SOURCES_SCHEMA)]
 
 

@@ -1,11 +1,12 @@
-"""The keys that say how records are read: the topics, the format and its schema."""
+"""The keys that say how records are read: the topics, the format and its schema, the fields."""
 
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
+from sluicegate.streams.config.declared import DeclaredFields
 from sluicegate.streams.config.entries import FilePart
-from sluicegate.streams.config.fields import Format, SchemaId, Text
+from sluicegate.streams.config.fields import Expression, Format, SchemaId, Text, unless_unknown
 from sluicegate.streams.config.models_topics import Framing
 from sluicegate.streams.config.registry import RegisterField
 
@@ -55,4 +56,12 @@ class ReadModel(FilePart, frozen=True):
         alias="validate",
         description="Whether each value is checked against its JSON Schema.",
         examples=[True],
+    )
+    fields: DeclaredFields | None = Field(
+        default=None,
+        description="The fields of the records and their types, which `check` compares expressions with.",
+        examples=[{"amount": "number", "tier": "text or null"}],
+    )
+    let: Annotated[dict[str, Expression], unless_unknown(dict)] | None = Field(
+        default=None, description="Computed fields by name, each an expression.", examples=[{"total": "amount * qty"}]
     )

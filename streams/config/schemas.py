@@ -60,7 +60,7 @@ def findings(file: FileModel, folder: FilePath, unreadable: Unreadability) -> It
             yield lacking[0]
             continue
         asked = file.schema_registry is not None
-        for at, read_by in _readers(agent).items():
+        for at, read_by in agent.readers.items():
             yield from _of(read_by, (*path, *at), folder, unreadable, asked)
             if asked and read_by.framing == "confluent":
                 yield from _of_registry(read_by, (*path, *at))
@@ -69,14 +69,8 @@ def findings(file: FileModel, folder: FilePath, unreadable: Unreadability) -> It
             yield from _of_output(to, (*path, *at), asked)
 
 
-def _readers(agent: AgentModel) -> dict[Path, ReadModel]:
-    """What reads records, by its place below the agent: the agent, and the legs of a correlation."""
-    legs = agent.correlate.legs if agent.correlate is not None else {}
-    return {(): agent, **{("correlate", "legs", name): leg for name, leg in legs.items()}}
-
-
 def _not_installed(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
-    models: dict[Path, ReadModel | DestinationModel] = {**_readers(agent), **agent.outputs}
+    models: dict[Path, ReadModel | DestinationModel] = {**agent.readers, **agent.outputs}
     for at, model in models.items():
         room, form = ROOMS.get(model.format), (*path, *at, "format")
         validates = model.format != "json-schema" or model.validate_

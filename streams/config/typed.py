@@ -4,7 +4,7 @@ expressions.
 An expression that can never work is a problem. One that may have no answer for some records is a warning.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from sluicegate.schemas.json import UNREADABLE, document
@@ -12,6 +12,7 @@ from sluicegate.streams.agent import Agent, App, Until
 from sluicegate.streams.aggregation.clauses import GROUP, MESSAGE, message_type
 from sluicegate.streams.aggregation.ending import over_legs
 from sluicegate.streams.config import correlating
+from sluicegate.streams.config.correlating import LegModel
 from sluicegate.streams.config.models import FileModel
 from sluicegate.streams.config.models_agent import AgentModel
 from sluicegate.streams.config.problems import FileFinding, Path, printable
@@ -58,16 +59,21 @@ def judged(app: App, file: FileModel | None = None) -> Iterator[Judged]:
 def judged_agent(agent: Agent, file: FileModel | None = None) -> Iterator[Judged]:
     path = correlating.place_of(agent) if agent.leg else ("agents", agent.rekeys or agent.name)
     model = None if file is None else file.agents[str(path[1])]
-    reader = model.correlate.legs[agent.leg] if model is not None and model.correlate and agent.leg else model
+    reader = model.legs[agent.leg] if model is not None and agent.leg else model
     record = record_type(agent, None if reader is None else reader.schema_)
-    if model is not None and model.fields is not None:
-        record = RecordType(model.fields, "fields")
+    if reader is not None and reader.fields is not None:
+        record = RecordType(reader.fields, "fields")
+    if model is not None and agent.correlates:
+        record = RecordType(
+            {name: record_of(leg.fields) if leg.fields else UNKNOWN for name, leg in model.legs.items()}
+        )
     types = _types(agent, record)
-    yield from _of_record(agent, path, record, types)
+    clauses = [*_clauses(agent, path, model)]
+    yield from _of_record(agent, path, clauses, record, types)
     if agent.forwards:
         yield from _of_forwarded(agent, path, record, types)
-    if file is not None and model is not None and record.source is None and not agent.events:
-        yield from _not_in_tests(agent, path, record, sent(file, model))
+    if file is not None and reader is not None and record.source is None and not agent.events:
+        yield from _not_in_tests(agent, path, clauses, record, sent(file, reader))
     if agent.grouped:
         yield from _of_result(agent, path, types)
 
@@ -81,12 +87,19 @@ def _types(agent: Agent, record: RecordType) -> RecordFields:
     return types
 
 
-def _clauses(agent: Agent, path: Path) -> Iterator[PlacedExpression]:
-    """The expressions of a record."""
+def _clauses(agent: Agent, path: Path, model: AgentModel | None) -> Iterator[PlacedExpression]:
+    """The expressions of a record. What the file says of all legs of a correlation stands at the agent."""
+    of_all = model if model is not None and agent.leg else None
     for let in agent.let:
-        yield PlacedExpression((*path, "let", let.name), let.expression, False)
-    if agent.where:
-        yield PlacedExpression((*path, "where"), agent.where, True)
+        place = path[:2] if of_all is not None and let.name in (of_all.let or {}) else path
+        yield PlacedExpression((*place, "let", let.name), let.expression, False)
+    if of_all is not None and of_all.correlate is not None:
+        conditions = {path[:2]: of_all.where, path: of_all.correlate.legs[agent.leg].where}
+    else:
+        conditions = {path: agent.where}
+    for place, text in conditions.items():
+        if text:
+            yield PlacedExpression((*place, "where"), text, True)
 
 
 def _of_outputs(agent: Agent, path: Path) -> Iterator[PlacedExpression]:
@@ -126,8 +139,10 @@ def _ending(agent: Agent, path: Path, types: RecordFields) -> tuple[PlacedExpres
     return PlacedExpression((*path, correlating.CORRELATE, "complete"), over_legs(rule.until), True), group.fields or {}
 
 
-def _of_record(agent: Agent, path: Path, record: RecordType, types: RecordFields) -> Iterator[Judged]:
-    for text in _clauses(agent, path):
+def _of_record(
+    agent: Agent, path: Path, clauses: Sequence[PlacedExpression], record: RecordType, types: RecordFields
+) -> Iterator[Judged]:
+    for text in clauses:
         yield from map(_found(text), text.findings(types, record.source))
     if (ending := _ending(agent, path, types)) is not None:
         text, names = ending
@@ -190,16 +205,16 @@ def _found(text: PlacedExpression) -> Callable[[Finding], Judged]:
 # -- names that no test sends ------------------------------------------------------------------------------------------
 
 
-def sent(file: FileModel, agent: AgentModel) -> list[dict[str, Any]]:
-    """The objects that the tests send to the agent. Empty when a topic of the agent gets none, or gets results of other
-    agents: then the tests do not show which fields its records have."""
-    topics = {source.topic for source in agent.from_}
+def sent(file: FileModel, reader: AgentModel | LegModel) -> list[dict[str, Any]]:
+    """The objects that the tests send to the agent, or to this leg. Empty when a topic of it gets none, or gets results
+    of other agents: then the tests do not show which fields its records have."""
+    topics = {source.topic for source in reader.from_}
     by_topic: dict[str, list[dict[str, Any]]] = {}
     for step in [step.send for steps in file.tests.values() for step in steps if step.send is not None]:
         value = step.value if step.value_base64 is None else _decoded(step.value_base64)
         if isinstance(value, dict):
             by_topic.setdefault(step.topic, []).append(value)
-    written = {to.topic for each in file.agents.values() for to in each.outputs.values()}
+    written = {to.topic for agent in file.agents.values() for to in agent.outputs.values()}
     if topics & written or not topics <= by_topic.keys():
         return []
     return [value for topic in sorted(topics) for value in by_topic[topic]]
@@ -212,7 +227,9 @@ def _decoded(value: bytes) -> object:
         return None
 
 
-def _not_in_tests(agent: Agent, path: Path, record: RecordType, values: list[dict[str, Any]]) -> Iterator[Judged]:
+def _not_in_tests(
+    agent: Agent, path: Path, clauses: Sequence[PlacedExpression], record: RecordType, values: list[dict[str, Any]]
+) -> Iterator[Judged]:
     """Names that neither a test nor the type of the handler's `value` has."""
     whole = of_values(values)
     if whole.fields is None or agent.format in ("avro", "protobuf", "raw"):
@@ -221,6 +238,6 @@ def _not_in_tests(agent: Agent, path: Path, record: RecordType, values: list[dic
     names = {**fields, MESSAGE: message_type(record_of(fields)), **{let.name: UNKNOWN for let in agent.let}}
     names |= row_types(agent.lookups)
     outputs = _of_outputs(agent, path) if agent.forwards else ()
-    for text in (*_clauses(agent, path), *outputs, *_copied(agent, path)):
+    for text in (*clauses, *outputs, *_copied(agent, path)):
         unknown = [finding for finding in text.findings(names, "the values that the tests send") if finding.is_name]
         yield from (each._replace(is_warning=True) for each in map(_found(text), unknown))

@@ -176,7 +176,7 @@ def _agent_of(app: run.App, agent: run.Agent, rekeying: Mapping[str, run.Agent])
     if agent.correlates:
         legs = [each for each in app.agents if each.leg and each.rekeys == agent.name]
         found = {name: each for name, each in found.items() if name not in ("from", "aggregate", "start")}
-        found |= {correlating.CORRELATE: correlating.written(agent, legs, _schema)}
+        found |= {correlating.CORRELATE: correlating.written(agent, legs, _reading)}
     return found
 
 
@@ -185,28 +185,36 @@ def _agent(agent: run.Agent, first: run.Agent | None) -> Tree:
     source = first or agent
     rule = source.aggregation
     found = _given(
-        format=source.format,
         key={"field": key} if (key := source.key if rule is None else rule.key) else None,
         repartition=first.to.topic if first is not None and first.to is not None else None,
         aggregate=None if agent.aggregation is None else _aggregate(agent.aggregation),
         to=_to(agent),
         dead_letters=_dead_letters(agent),
-        start=Native(source.start),
-        dedupe=None if agent.dedupe is None else _dedupe(agent.dedupe),
         on_error=entries.written(run.OnError, agent.on_error),
-        let={each.name: each.expression for each in source.let} or None,
         lookup={each.name: _lookup(each) for each in agent.lookups} or None,
     )
-    found["from"] = [
+    found |= entries.written(run.AgentSettings, agent) | _reading(replace(source, dedupe=agent.dedupe))
+    return found | (_handler(agent.handler) if agent.handler else {})
+
+
+def _reading(agent: run.Agent) -> Tree:
+    """What the file says of the records that are read, and how: of an agent, or of a leg of a correlation."""
+    sources = [
         _given(
             topic=topic,
-            dedupe="sluicegate" if topic in source.receive else None,
-            envelope="cloudevents" if topic in source.events else None,
+            dedupe="sluicegate" if topic in agent.receive else None,
+            envelope="cloudevents" if topic in agent.events else None,
         )
-        for topic in source.topics
+        for topic in agent.topics
     ]
-    found |= entries.written(run.AgentSettings, replace(agent, where=source.where)) | _schema(source.avro)
-    return found | (_handler(agent.handler) if agent.handler else {})
+    keys = _given(
+        format=agent.format,
+        let={each.name: each.expression for each in agent.let} or None,
+        where=agent.where or None,
+        start=Native(agent.start),
+        dedupe=None if agent.dedupe is None else _dedupe(agent.dedupe),
+    )
+    return {"from": sources} | keys | _schema(agent.avro)
 
 
 def _dead_letters(agent: run.Agent) -> object:

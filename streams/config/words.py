@@ -28,6 +28,7 @@ def meaning(agent: Agent) -> list[str]:
         return [
             f"reads {_listed(agent.topics)} for {agent.rekeys}",
             *of_records(agent),
+            *([duplicates(agent.dedupe)] if agent.dedupe else []),
             f"writes each record {_as(agent)} to {agent.to.topic}, under the {_key(rule)}",
             *_unusable(agent),
         ]
@@ -268,7 +269,7 @@ def warnings(app: App, chosen_dead_letters: frozenset[str]) -> Iterator[FileFind
 
 
 def _of_dedupe(agent: Agent) -> Iterator[FileFinding]:
-    path: Path = ("agents", agent.name)
+    path = correlating.place_of(agent)
     dedupe, rule = agent.dedupe, agent.aggregation
     if dedupe is None:
         return

@@ -41,7 +41,7 @@ _AGGREGATE = {
     **dict.fromkeys(("window.time", "window.time.field", "window.time.unit"), INPUT),
     **dict.fromkeys(("compute", "compute.kind", "compute.field", "compute.function"), COMPUTED),
 }
-_LEGS = ("through", "legs", "legs.from", "legs.key", "legs.keep", "legs.where", "legs.on_null")
+_LEGS = ("through", "legs", "legs.key", "legs.keep", "legs.where", "legs.on_null", "legs.from", "legs.from.topic")
 _READ = ("format", "schema", "writer_schema", "writer_schemas", "framing", "schema_id", "message", "validate")
 _LEG_TIMES = ("legs.time", "legs.time.field", "legs.time.unit", "timeout.clock")
 _TIMEOUTS = ("after", "since", "idle", "at_most", "max_ahead")
@@ -61,6 +61,7 @@ _LOOKUP = (
     "missing.wait",
     "lock",
 )
+_ID = ("dedupe", "dedupe.id", "dedupe.id.header", "dedupe.id.field")
 _HANDLED = ("handler", "outage", "retry", "retry.backoff")
 OF_AN_AGENT = {
     **_of_table(AgentSettings),
@@ -73,7 +74,11 @@ OF_AN_AGENT = {
     "from.envelope": INPUT,
     "repartition": INPUT,
     **dict.fromkeys(("correlate", *(f"correlate.{name}" for name in (*_LEGS, *_LEG_TIMES))), INPUT),
-    **dict.fromkeys((f"correlate.legs.{name}" for name in _READ), INPUT),
+    **dict.fromkeys((f"correlate.legs.{name}" for name in (*_READ, "from.envelope")), INPUT),
+    **dict.fromkeys((f"correlate.legs.{name}" for name in _ID), DUPLICATES),
+    **_of_table(DedupeSettings, "correlate.legs.dedupe."),
+    **dict.fromkeys((f"correlate.legs.{name}" for name in ("from.dedupe", "fields", "start")), FILE),
+    "correlate.legs.let": TAKEN,
     **dict.fromkeys((f"correlate.timeout.{name}" for name in _TIMEOUTS), END),
     **dict.fromkeys((f"correlate.{name}" for name in ("complete", "timeout", "remember", "late", "max_keys")), END),
     "aggregate": INPUT,
@@ -83,7 +88,7 @@ OF_AN_AGENT = {
     **dict.fromkeys(("to", *(f"to.{name}" for name in _TO)), OUTPUT),
     **dict.fromkeys(("lookup.max_rows", "lookup.max_table_bytes"), FILE),
     **dict.fromkeys(("lookup", *(f"lookup.{name}" for name in _LOOKUP)), OUTPUT),
-    **dict.fromkeys(("dedupe", "dedupe.id", "dedupe.id.header", "dedupe.id.field"), DUPLICATES),
+    **dict.fromkeys(_ID, DUPLICATES),
     **dict.fromkeys((*_HANDLED, "from.dedupe", "writer_schemas", "fields", "start", "on_error"), FILE),
     **dict.fromkeys(("dead_letters", "dead_letters.topic", "dead_letters.headers"), FILE),
 }

@@ -40,9 +40,9 @@ LATER = (*orders(5, at=80), *orders(6, at=200), *orders(7, key="other", at=400),
 LEGS = (*orders(1, topic="orders"), *orders(2, topic="orders", key="x"), *orders(2, topic="payments", key="x"))
 
 
-def correlated(timeout: str = "30s", payment: str = "payments") -> str:
+def correlated(timeout: str = "30s", payment: str = "payments", more: str = "") -> str:
     legs = f"{{order: orders, payment: {payment}}}"
-    return f"  a:\n    correlate: {{legs: {legs}, timeout: {timeout}}}\n    to: {{topic: out}}\n"
+    return f"  a:\n    correlate: {{legs: {legs}, timeout: {timeout}}}\n    to: {{topic: out}}\n{more}"
 
 
 GROUPS = {
@@ -163,6 +163,11 @@ WINDOWS = {
 CORRELATIONS = {
     "correlation by event time": Feature(correlated(), LEGS, (*orders(3, topic="payments"), 180.0)),
     "correlation by the owner's clock": Feature(correlated("{after: 30s, clock: wall}"), LEGS, (10.0, 180.0)),
+    "correlation with duplicates": Feature(
+        correlated(payment="{from: payments, keep: all}", more="    dedupe: {id: id, horizon: 1h}\n"),
+        (*LEGS, *orders(1, 3, topic="payments")),
+        (*orders(2, topic="orders", key="x"), *orders(1, 4, topic="payments"), 180.0),
+    ),
     "correlation that keeps all": Feature(
         correlated(payment="{from: payments, keep: all}"),
         (*LEGS, *orders(5, topic="payments")),

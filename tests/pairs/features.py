@@ -204,7 +204,7 @@ def _over(below: Any, above: Any) -> Any:
 
 
 def _leg(below: Any, above: Any) -> Any:
-    if isinstance(below, str) and isinstance(above, dict) and "from" not in above:
+    if isinstance(below, str) and isinstance(above, dict) and not {"from", "topic"} & above.keys():
         return {"from": below, **above}
     return above
 
