@@ -3,7 +3,7 @@
 A clause is one expression of the file, named by its place in the agent: `where`, `let.total`.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -13,17 +13,30 @@ from msgspec.structs import replace
 
 from sluicegate.schemas import Codec
 from sluicegate.schemas.codecs import as_json
-from sluicegate.schemas.json import DEEPEST, Field, decode_any, deep, document, encode, walk, wanted, well_formed
+from sluicegate.schemas.json import (
+    DEEPEST,
+    Field,
+    bounded,
+    decode_any,
+    deep,
+    document,
+    encode,
+    walk,
+    wanted,
+    well_formed,
+)
 from sluicegate.streams.agent import Agent, Let, Until
+from sluicegate.streams.aggregation.compiler import MadeFunction, function, stage
 from sluicegate.streams.contracts.record import Record, headers
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.expressions.exact import Evaluate, ReaderOf, exact
 from sluicegate.streams.expressions.faults import EvaluationError, ExpressionError
 from sluicegate.streams.expressions.parse import parse
-from sluicegate.streams.expressions.quick import Quick, quick
 from sluicegate.streams.expressions.scope import paths, roots
+from sluicegate.streams.expressions.templates import statements
 from sluicegate.streams.expressions.times import duration_text, time_text
 from sluicegate.streams.expressions.tree import Node
+from sluicegate.streams.expressions.typed import NotTyped, TypedCode
 from sluicegate.streams.expressions.types import INTEGER, TEXT, TIME, ValueType, map_of, nullable, record_of
 from sluicegate.streams.expressions.values import StepBudget
 
@@ -199,47 +212,65 @@ class Fields:
 
 
 class Where:
-    """Which records an agent takes. `quick` is a second form of a simple condition, for values of the format JSON."""
+    """Which records an agent takes. `takes` is the meaning. `answers` is a loop that knows most records, if the
+    condition has a typed form: it gets records, their greatest size, and the function to ask about the others."""
 
-    __slots__ = ("_answer", "_fields", "quick", "value")
+    __slots__ = ("_answer", "_fields", "answers", "value")
 
     def __init__(self, text: str, lets: Sequence[Let], codec: Codec, *, opaque: bool = False) -> None:
         """`opaque` as in Fields. Raises ConfigurationError."""
         where = clause("where", text)
         self._fields = Fields([where], lets, codec, opaque=opaque)
         self._answer, self.value = self._fields.function(where), self._fields.value
-        form = quick(where.node, {let.name for let in lets}) if codec.name == "json" else None
-        self.quick = QuickAnswers(form) if form is not None else None
+        self.answers = _loop_of(where, lets, codec)
 
     def takes(self, record: Record, value: bytes) -> bool:
         """Raises ClauseFailed, and what decoders raise."""
         return answered("where", self._answer(self._fields.read(record, value)))
 
 
-WINDOW = 4_096  # values after which the failures of a quick form are judged
-TOO_MANY = 16  # failures of one value in so many end a quick form
+def typed_code(lets: Sequence[Let]) -> TypedCode:
+    """For clauses over these computed fields."""
+    trees = {name: let.node for name, let in computed(lets, [let.name for let in lets]).items()}
+    return TypedCode({name.removeprefix("let."): node for name, node in trees.items()}, (MESSAGE, GROUP))
 
 
-class QuickAnswers:
-    """Answers of a simple condition for many values, in C as far as it goes. It raises for a value that it cannot
-    judge. `usable` ends when that happens to more than one value in TOO_MANY."""
+def decoder_of(code: TypedCode, codec: Codec) -> Callable[[bytes], Any]:
+    """The decoder of the record that the code reads."""
+    want = wanted([Field(name, "any", False) for name in code.fields])
+    decode, _ = _decoders(codec, want.decode, [*code.fields])
+    return bounded(decode) if code.whole else decode
 
-    __slots__ = ("_decode", "_failed", "_seen", "_test", "usable")
 
-    def __init__(self, form: Quick) -> None:
-        want = wanted([Field(".".join(field.path), field.proof) for field in form.fields])
-        self._decode, self._test = want.decode, form.predicate([str(chain) for chain in want.chains])
-        self._seen = self._failed = 0
-        self.usable = True
+_ANSWERS = """
+answers = []
+add = answers.append
+for record in records:
+    try:
+        value = record.value()
+        if len(value) > largest or len(value) > most:
+            unproven()
+        read = decode(value)
+        WHERE
+        answer = CONDITION
+    except Exception:
+        answer = exactly(record)
+    add(answer)
+return answers
+"""
 
-    def of(self, values: Iterable[bytes | None]) -> Iterator[bool]:
-        return map(self._test, map(self._decode, values))  # type: ignore[arg-type]
 
-    def count(self, answered: int, failed: int) -> None:
-        self._seen, self._failed = self._seen + answered, self._failed + failed
-        if self._seen >= WINDOW:
-            self.usable = self._failed * TOO_MANY <= self._seen
-            self._seen = self._failed = 0
+def _loop_of(where: Clause, lets: Sequence[Let], codec: Codec) -> MadeFunction | None:
+    code = typed_code(lets)
+    try:
+        condition = code.condition(where.node)
+    except NotTyped:
+        return None
+    if not code.fields or not codec.fields:
+        return None
+    body = statements(_ANSWERS, WHERE=[stage("where")], CONDITION=condition)
+    names = {**code.constants(), "decode": decoder_of(code, codec), "most": code.largest()}
+    return function("where", ("records", "largest", "exactly"), body, names)
 
 
 class Lets:

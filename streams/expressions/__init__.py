@@ -7,9 +7,8 @@ name. What a caller needs:
 - `check.check(node, names, source)` and `check.check_condition(...)` find what is wrong before any record is read.
   `types` has the types of the names.
 - `exact.exact(node, reader)` gives the function from a record to the value. It raises `faults.EvaluationError`.
-- `quick.quick(node)` gives the quick form of a simple condition, or None. Decode its `fields` with
-  `schemas.json.wanted([Field(".".join(field.path), field.proof) ...])`, make its `predicate` of the decoder's `chains`.
-  Where the decoder or the predicate raises, the exact form answers.
+- `typed.TypedCode` makes Python code of expressions over one decoded record. Where the code raises an error, the exact
+  form answers.
 - `scope.paths(node)` and `scope.roots(node)` name what an expression reads.
 - `words.in_words(node)` describes a condition in English, and `words.normal(node)` is its canonical text.
 """

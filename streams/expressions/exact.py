@@ -27,7 +27,7 @@ Evaluate = Callable[[Any], Any]
 ReaderOf = Callable[[str], Evaluate]
 """For a name that is no variable of a macro: the function from a record to its value. None means that it is missing."""
 
-_ORDERS = {
+ORDERS = {
     "_<_": values.ordered("<", operator.lt),
     "_<=_": values.ordered("<=", operator.le),
     "_>_": values.ordered(">", operator.gt),
@@ -51,8 +51,8 @@ _BARE: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def exact(node: Node, reader: ReaderOf) -> Evaluate:
-    """The function from a record to the expression's value.
+def exact(node: Node, reader: ReaderOf, steps: int = MAX_STEPS) -> Evaluate:
+    """The function from a record to the expression's value. An evaluation may take so many steps.
 
     Raises ExpressionError for a function that does not exist. The function that is returned raises EvaluationError.
     """
@@ -63,7 +63,7 @@ def exact(node: Node, reader: ReaderOf) -> Evaluate:
     budget = compiler.budget
 
     def bounded(record: Any) -> Any:
-        budget.left = MAX_STEPS
+        budget.left = steps
         return evaluate(record)
 
     return bounded
@@ -222,7 +222,7 @@ class _Compiler:
             return lambda record: values.negate(operand(record))
         if name in ("_==_", "_!=_"):
             return self._equals(arguments[0], arguments[1], name == "_!=_")
-        if name in _ORDERS:
+        if name in ORDERS:
             return self._compared(name, *arguments)
         if name in _ARITHMETIC or name == "_+_":
             return self._computed(name, *map(self.compile, arguments))
@@ -286,7 +286,7 @@ class _Compiler:
         return lambda record: equal(one(record), other(record), budget) is not negated
 
     def _compared(self, name: str, left: Node, right: Node) -> Evaluate:
-        one, other, order = self.compile(left), self.compile(right), _ORDERS[name]
+        one, other, order = self.compile(left), self.compile(right), ORDERS[name]
         if isinstance(right, Literal) and type(right.value) in NUMBERS:
             number, compare = right.value, _BARE[name]
 

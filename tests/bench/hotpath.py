@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from math import inf
@@ -22,8 +23,9 @@ import msgspec
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from sluicegate.schemas import codec
-from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer, Until, Window
+from sluicegate.streams.agent import Agent, Aggregation, Destination, Let, Reducer, Until, Window
 from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.aggregation.taking import taken
 from sluicegate.streams.windows.opening import accept_into, groups_of
 from tests.bench import load
 from tests.bench.loop import Order
@@ -44,9 +46,11 @@ COUNT, SUM, MAX = Reducer("n", "count"), Reducer("sum", "sum", "amount"), Reduce
 HOUR = Window(3600.0, max_ahead=inf)  # of the records' timestamps, which are after NOW
 HOPPING = Window(3600.0, max_ahead=inf, kind="hopping", every=300.0)
 SESSION = Window(1800.0, max_ahead=inf, kind="session")
+J1 = Aggregation(count=100, since_first=600.0, compute=(COUNT, SUM, MAX))
+TWICE = (COUNT, Reducer("sum", "sum", "twice"), Reducer("max", "max", "twice"))
 RULES = {
     "count only": Aggregation(count=100, compute=(COUNT,)),
-    "count, sum, max of one field (inline)": Aggregation(count=100, since_first=600.0, compute=(COUNT, SUM, MAX)),
+    "count, sum, max of one field (inline)": J1,
     "the same, key from a field": Aggregation(key="key", count=100, since_first=600.0, compute=(COUNT, SUM, MAX)),
     "the same, timeout since last": Aggregation(count=100, since_last=600.0, compute=(COUNT, SUM, MAX)),
     "the same, until": Aggregation(count=100, until=Until("id", "none"), compute=(COUNT, SUM, MAX)),
@@ -62,6 +66,15 @@ RULES = {
     "collect, sum and max": Aggregation(count=100, compute=(SUM, MAX, Reducer("rows", "collect"))),
     "collect of a field": Aggregation(count=100, compute=(COUNT, Reducer("ids", "collect", "id"))),
     "distinct": Aggregation(count=100, compute=(COUNT, Reducer("ids", "distinct", "id"))),
+}
+AGENTS = {name: Agent("bench", (TOPIC,), rule, Destination("out"), "dead") for name, rule in RULES.items()}
+AGENTS |= {
+    f"the same, {name}": Agent("bench", (TOPIC,), rule, Destination("out"), "dead", where=where, let=lets)
+    for name, rule, where, lets in (
+        ("where of comparisons", J1, 'amount >= 100 && id != "none"', ()),
+        ("where that computes", J1, "amount * 2 + 7 > 107 && size(id) == 10", ()),
+        ("over a computed field", replace(J1, compute=TWICE), "", (Let("twice", "amount * 2 + 1"),)),
+    )
 }
 
 
@@ -108,9 +121,9 @@ def parts() -> dict[str, Part]:
     }
 
 
-def accepting(aggregation: Aggregation) -> Part:
-    """`accept` with fresh groups of four partitions."""
-    rule = Rule(Agent("bench", (TOPIC,), aggregation, Destination("out"), "dead"), codec("json"))
+def accepting(agent: Agent) -> Part:
+    """`where` and `accept` with fresh groups of four partitions."""
+    rule = Rule(agent, codec("json"))
     partitions = [groups_of(rule) for _ in range(load.PARTITIONS)]
 
     def commit() -> None:
@@ -118,7 +131,11 @@ def accepting(aggregation: Aggregation) -> Part:
             groups.touched, groups.added = {}, {}
             groups.events.clear()
 
-    return Part(lambda number, records: accept_into(partitions[number], records, NOW), commit)
+    def take(number: int, records: Sequence[Any]) -> None:
+        groups = partitions[number]
+        accept_into(groups, taken(groups, records), NOW)
+
+    return Part(take, commit)
 
 
 def batches(consumer: Consumer, records: int) -> Iterator[tuple[list[Any], float]]:
@@ -180,7 +197,7 @@ def main() -> None:
 def table(consumer: Consumer, options: argparse.Namespace) -> str:
     """Every row in turn, so many times."""
     makers: dict[str, Callable[[], Part]] = {name: partial(dict.__getitem__, parts(), name) for name in parts()}
-    makers |= {f"accept: {name}": partial(accepting, aggregation) for name, aggregation in RULES.items()}
+    makers |= {f"accept: {name}": partial(accepting, agent) for name, agent in AGENTS.items()}
     found: dict[str, list[float]] = {CONSUME: []}
     for _ in range(options.passes):
         for name, make in makers.items():

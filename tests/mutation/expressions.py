@@ -115,11 +115,11 @@ GUARDS = (
         WHERE,
     ),
     Guard(
-        "a record that the quick form cannot judge is asked exactly",
-        "streams/aggregation/taking.py",
-        "            answers.append(_takes(groups, where, records[len(answers)]))",
-        "            answers.append(False)",
-        ("tests/unit/aggregation/test_quick_where.py",),
+        "a record that the typed form cannot judge is asked exactly",
+        "streams/aggregation/clauses.py",
+        "        answer = exactly(record)\n",
+        "        answer = False\n",
+        ("tests/unit/aggregation/test_typed_where.py",),
     ),
     Guard(
         "a result whose clause fails is a dead letter",

@@ -336,6 +336,12 @@ def test_what_runs_code_out_of_data_or_sleeps_in_a_test_is_found(tree, text):
     assert len(house.dangers(tree("tests/a.py", text))) == 1
 
 
+def test_one_file_may_compile_and_run_code(tree):
+    text = "exec(compile(tree, '', 'exec'))"
+    assert house.dangers(tree("streams/aggregation/compiler.py", text)) == []
+    assert len(house.dangers(tree("streams/aggregation/accept.py", text))) == 2
+
+
 def test_a_redis_eval_and_a_safe_load_are_let_through(tree):
     assert house.dangers(tree("streams/a.py", "client.eval('return 1', 0)\nyaml.safe_load('')\ncompile_schema()")) == []
 

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from sluicegate.streams.expressions.check import check, check_condition
 from sluicegate.streams.expressions.exact import EvaluationError, exact
 from sluicegate.streams.expressions.parse import parse
-from sluicegate.streams.expressions.quick import quick
 from sluicegate.streams.expressions.scope import paths, roots
 from sluicegate.streams.expressions.tree import Node
 from sluicegate.streams.expressions.types import (
@@ -26,6 +25,7 @@ from sluicegate.streams.expressions.types import (
     record_of,
 )
 from sluicegate.streams.expressions.words import in_words
+from tests.expressions.forms import typed
 from tests.unit.expressions.trees import trees
 
 NAMES = {
@@ -62,7 +62,7 @@ def test_any_tree_can_be_looked_at(tree: Node) -> None:
     for names, source in ((NAMES, "orders.avsc"), ({}, None)):
         check_condition(tree, names, source)
     assert in_words(tree) != ""
-    quick(tree)
+    typed(tree)
 
 
 def is_of(value: Any, found: ValueType) -> bool:

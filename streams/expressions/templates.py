@@ -1,0 +1,60 @@
+"""Python code as a tree, made of patterns.
+
+A pattern is text that stands in this program, with names in capitals as its holes. What comes from a file or a record
+goes into a hole as a node of the tree, and is never text of a program.
+"""
+
+import ast
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+Part = str | ast.expr | Sequence[ast.stmt]
+"""What goes into a hole: a name, an expression, or statements in the place of a statement that is the hole alone."""
+
+
+def expression(pattern: str, **parts: Part) -> ast.expr:
+    """The expression with its holes filled. A node may stand in one place only, a name in many."""
+    [statement] = statements(pattern, **parts)
+    assert isinstance(statement, ast.Expr)
+    return statement.value
+
+
+def statements(pattern: str, **parts: Part) -> list[ast.stmt]:
+    """As `expression`, of statements."""
+    return [made for statement in _parsed(pattern) for made in _filled_statement(statement, parts)]
+
+
+def name(identifier: str) -> ast.Name:
+    return ast.Name(identifier, ast.Load())
+
+
+@cache
+def _parsed(pattern: str) -> list[ast.stmt]:
+    return ast.parse(pattern).body
+
+
+def _filled_statement(statement: ast.stmt, parts: Mapping[str, Part]) -> Sequence[ast.stmt]:
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Name):
+        part = parts.get(statement.value.id)
+        if part is not None and not isinstance(part, str | ast.expr):
+            return part
+    return [_filled(statement, parts)]
+
+
+def _filled(node: Any, parts: Mapping[str, Part]) -> Any:
+    """A copy of the node with its holes filled."""
+    if isinstance(node, ast.Name) and node.id in parts:
+        part = parts[node.id]
+        return ast.Name(part, node.ctx) if isinstance(part, str) else part
+    values: dict[str, Any] = {}
+    for field, value in ast.iter_fields(node):
+        if isinstance(value, list):
+            copies = [
+                _filled_statement(item, parts) if isinstance(item, ast.stmt) else [_filled(item, parts)]
+                for item in value
+            ]
+            values[field] = [item for copy in copies for item in copy]
+        else:
+            values[field] = _filled(value, parts) if isinstance(value, ast.AST) else value
+    return type(node)(**values)

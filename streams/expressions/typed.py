@@ -1,0 +1,416 @@
+"""The typed form: an expression as Python code over a decoded record, for records whose values have the types that the
+expression needs.
+
+The code proves each type where it uses a value. It raises an error for whatever it cannot prove: a value that is
+missing or of another type, an integer that may have more than 64 bits, a record that is too large. Then the exact form
+decides about the record. So the typed form has a value only where the exact form has the same one.
+"""
+
+import ast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from operator import attrgetter
+from typing import Any, NamedTuple, NoReturn
+from typing import Literal as OneOf
+
+from sluicegate.schemas.json import DEEPEST, deep
+from sluicegate.streams.expressions import values
+from sluicegate.streams.expressions.exact import ORDERS, Evaluate, exact
+from sluicegate.streams.expressions.scope import NamePath, joined, path_of, roots
+from sluicegate.streams.expressions.templates import expression, name
+from sluicegate.streams.expressions.tree import FunctionCall, Has, ListOf, Literal, Node
+from sluicegate.streams.expressions.values import LEAST, MAX_LENGTH, MAX_STEPS, MOST
+
+Proof = OneOf["number", "text", "boolean", "any"]
+"""What is proven of a value. `any`: nothing; None means that it is missing."""
+
+NEAR = 2**62
+"""A result up to here, in both directions, proves that all integers on the way to it have 64 bits."""
+SMALL = 2**53
+"""The largest constant of a sum with that property. Expressions have so few parts that all of them together are less
+than NEAR."""
+CHARACTERS = 100 * MAX_STEPS // 2
+"""Characters that an expression may read: half of the steps of an evaluation. The exact parts have the other half."""
+
+_PROOFS: dict[type, Proof] = {int: "number", float: "number", str: "text", bool: "boolean"}
+_CHECKS: dict[Proof, str] = {
+    "number": "T if type(T := X) is int or type(T) is float else unproven()",
+    "text": "T if type(T := X) is str else unproven()",
+    "boolean": "T if type(T := X) is bool else unproven()",
+}
+_NEAR = f"T if {-NEAR} <= (T := X) <= {NEAR} else unproven()"
+_COMPARED: dict[str, type[ast.cmpop]] = {
+    "_==_": ast.Eq,
+    "_!=_": ast.NotEq,
+    "_<_": ast.Lt,
+    "_<=_": ast.LtE,
+    "_>_": ast.Gt,
+    "_>=_": ast.GtE,
+}
+_COMPUTED: dict[str, type[ast.operator]] = {"_+_": ast.Add, "_-_": ast.Sub, "_*_": ast.Mult}
+_CALLED: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
+    "_/_": ("divide", values.divide),
+    "_%_": ("remainder", values.remainder),
+}
+_TEXTS = {"startsWith": "X.startswith(Y)", "endsWith": "X.endswith(Y)", "contains": "Y in X"}
+
+
+class NotTyped(Exception):
+    """The expression, or a part of it, has no typed form."""
+
+
+class Unproven(Exception):
+    """The typed form cannot prove a value of this record."""
+
+
+def unproven() -> NoReturn:
+    raise Unproven
+
+
+def sized(items: Any, record: bytes) -> int:
+    """The number of items of a list or a map of this record. Raises Unproven."""
+    if type(items) not in (list, dict) or (record.count(b"[") + record.count(b"{") > DEEPEST and deep(items)):
+        raise Unproven
+    return len(items)
+
+
+def plain(value: Any) -> Any:
+    """The value of a computed field that is the same once it was written and read. Raises Unproven."""
+    if type(value) in (str, bool, float) or (type(value) is int and LEAST <= value <= MOST):
+        return value
+    raise Unproven
+
+
+class Operand(NamedTuple):
+    """Code of a value, and what is proven of it.
+
+    `near`: of a number, its integers have 64 bits if the value is up to NEAR. `local`: the path of a field whose value
+    the code is. `size`: a text has at most so many characters for each byte of the record, and so many more."""
+
+    code: ast.expr
+    proof: Proof
+    near: bool = False
+    local: NamePath = ()
+    size: tuple[int, int] = (1, 0)
+
+
+class TypedCode:
+    """The code of some expressions over one record: `value` has its bytes, and `read` is what was decoded of it, with
+    the attributes that `fields` names.
+
+    `whole`: the code looks at values that may be lists or maps, so a record that is nested too deeply must not get
+    here. `lets` are the trees of the computed fields, in order; `elsewhere` are names that are no fields. What the code
+    of one expression has loaded or proven is so in the code of the next one: that runs behind it.
+    """
+
+    def __init__(self, lets: Mapping[str, Node], elsewhere: Iterable[str] = ()) -> None:
+        self.fields: dict[str, str] = {}
+        self.whole = False
+        self._lets, self._order, self._elsewhere = lets, [*lets], frozenset(elsewhere)
+        self._known: dict[NamePath, Operand] = {}
+        self._locals: dict[NamePath, str] = {}
+        self._temporaries = 0
+        self._closures: list[Node] = []
+        self._inside: list[str] = []  # computed fields whose code is being made
+        self._each_byte = self._more = 0  # characters that are read: for each byte of the record, and more
+        self._longest = (1, 0)  # the size of the longest text that is made
+
+    # -- for those who make a function ---------------------------------------------------------------------------------
+
+    def condition(self, node: Node) -> ast.expr:
+        """The code of an expression that must be true or false. Raises NotTyped."""
+        return self._proven(self._code(node), "boolean").code
+
+    def value(self, path: NamePath, proof: Proof) -> ast.expr:
+        """The code of a field, computed or not. It is None for one that is missing where the proof is `any`. Raises
+        NotTyped."""
+        operand = self._path(path)
+        if proof != "any":
+            operand = self._proven(operand, proof)
+        if path[0] not in self._lets:
+            return operand.code
+        return expression("plain(X)", X=operand.code) if operand.proof == "any" else self._checked(operand).code
+
+    def constants(self) -> dict[str, Any]:
+        """What the code calls, by name."""
+        steps = MAX_STEPS // (2 * len(self._closures) or 1)
+        closures = {f"g{n}": exact(node, self._reader, steps) for n, node in enumerate(self._closures)}
+        orders = {f"order{n}": order for n, order in enumerate(ORDERS.values())}
+        return {"unproven": unproven, "sized": sized, "plain": plain, **dict(_CALLED.values()), **orders, **closures}
+
+    def largest(self) -> int:
+        """The bytes of a record up to which no text is too long, and no evaluation too costly."""
+        times, more = self._longest
+        return min((MAX_LENGTH - more) // times, max(CHARACTERS - self._more, 0) // (self._each_byte or 1))
+
+    def _reader(self, root: str) -> Evaluate:
+        return attrgetter(self._attribute(root))
+
+    # -- values --------------------------------------------------------------------------------------------------------
+
+    def _code(self, node: Node) -> Operand:
+        known = dict(self._known)
+        try:
+            return self._typed(node)
+        except NotTyped:
+            self._known = known
+            return self._exact(node)
+
+    def _typed(self, node: Node) -> Operand:
+        if (path := path_of(node)) is not None:
+            return self._path(path)
+        match node:
+            case Literal(value=value) if value is not None:
+                return Operand(ast.Constant(value), _PROOFS[type(value)], size=(0, len(str(value))))
+            case Has(path=inside):
+                return Operand(expression("X is not None", X=self._maybe(inside)), "boolean")
+            case FunctionCall("_&&_" | "_||_" as joint):
+                return self._joined(joint, joined(node, joint))
+            case FunctionCall("!_", (operand,)):
+                return Operand(expression("not X", X=self.condition(operand)), "boolean")
+            case FunctionCall("-_", (operand,)):
+                number = self._number(operand)
+                return Operand(expression("-X", X=number.code), "number", near=True)
+            case FunctionCall("_?_:_", (condition, yes, no)):
+                return self._chosen(condition, yes, no)
+            case FunctionCall(sign, (left, right), None) if sign in _COMPARED:
+                return self._compared(sign, left, right)
+            case FunctionCall("_+_" | "_-_" | "_*_" | "_/_" | "_%_" as sign, (left, right)):
+                return self._computed(sign, self._code(left), self._code(right))
+        return self._called(node)
+
+    def _called(self, node: Node) -> Operand:
+        match node:
+            case FunctionCall("@in", (item, ListOf(items=items))) if items:
+                return self._contained(item, items)
+            case FunctionCall("startsWith" | "endsWith" | "contains" as function, (part,), target) if target:
+                text, sought = self._text(target), self._text(part)
+                self._reads(text)
+                return Operand(expression(_TEXTS[function], X=text.code, Y=sought.code), "boolean")
+            case FunctionCall("size", (operand,), None):
+                return self._size(operand)
+            case FunctionCall("size", (), operand) if operand is not None:
+                return self._size(operand)
+            case FunctionCall("default", (path, other), None) if path_of(path) is not None:
+                return self._default(path, other)
+        raise NotTyped
+
+    def _size(self, node: Node) -> Operand:
+        pattern = "len(T) if type(T := X) is str else sized(T, value)"
+        return Operand(expression(pattern, T=self._temporary(), X=self._code(node).code), "number")
+
+    def _exact(self, node: Node) -> Operand:
+        """A call of the exact form, for what has no typed one."""
+        free = roots(node)
+        if free & (self._lets.keys() | self._elsewhere):
+            raise NotTyped
+        for root in sorted(free):
+            self._attribute(root)
+        self.whole = True
+        self._closures.append(node)
+        return Operand(expression("G(read)", G=f"g{len(self._closures) - 1}"), "any")
+
+    def _attribute(self, root: str) -> str:
+        return self.fields.setdefault(root, f"f{len(self.fields)}")
+
+    def _path(self, path: NamePath) -> Operand:
+        if path[0] in self._elsewhere:
+            raise NotTyped
+        local = self._local(path)
+        if path in self._known:
+            return self._known[path]._replace(code=name(local))
+        if len(path) > 1:
+            inside = self._path(path[:-1]).code
+            code = expression("(T := X.get(N))", T=local, X=inside, N=ast.Constant(path[-1]))
+        elif path[0] in self._lets:
+            return self._let(path[0])
+        else:
+            code = expression("(T := X)", T=local, X=ast.Attribute(name("read"), self._attribute(path[0]), ast.Load()))
+        return self._remembered(path, Operand(code, "any", True, path))
+
+    def _let(self, field: str) -> Operand:
+        """A computed field, which is computed once."""
+        if self._inside and self._order.index(field) >= self._order.index(self._inside[-1]):
+            raise NotTyped
+        self._inside.append(field)
+        try:
+            made = self._checked(self._code(self._lets[field]))
+        finally:
+            self._inside.pop()
+        if made.proof == "text":
+            self._reads(made)  # it is written
+        code = expression("(T := X)", T=self._local((field,)), X=made.code)
+        return self._remembered((field,), made._replace(code=code, local=(field,)))
+
+    def _remembered(self, path: NamePath, operand: Operand) -> Operand:
+        self._known[path] = operand
+        return operand
+
+    def _maybe(self, node: Node) -> ast.expr:
+        """The value of a path, None where any part of it is missing."""
+        self.whole = True
+        path = path_of(node)
+        if path is None:
+            raise NotTyped
+        code = self._path(path[:1]).code
+        for part in path[1:]:
+            code = expression(
+                "None if (T := X) is None else T.get(N)", T=self._temporary(), X=code, N=ast.Constant(part)
+            )
+        return code
+
+    def _local(self, path: NamePath) -> str:
+        return self._locals.setdefault(path, f"v{len(self._locals)}")
+
+    def _temporary(self) -> str:
+        self._temporaries += 1
+        return f"t{self._temporaries}"
+
+    # -- proofs --------------------------------------------------------------------------------------------------------
+
+    def _proven(self, operand: Operand, proof: Proof) -> Operand:
+        """Code that raises an error unless the value is of this kind."""
+        if operand.proof == proof:
+            return operand
+        if operand.proof != "any":
+            raise NotTyped
+        code, local = operand.code, self._local(operand.local) if operand.local else self._temporary()
+        if isinstance(code, ast.NamedExpr):
+            code = code.value
+        made = operand._replace(code=expression(_CHECKS[proof], T=local, X=code), proof=proof, near=True)
+        return self._remembered(operand.local, made) if operand.local else made
+
+    def _checked(self, operand: Operand) -> Operand:
+        """A number whose integers have 64 bits."""
+        if operand.proof != "number" or not operand.near:
+            return operand
+        code = expression(_NEAR, T=self._temporary(), X=operand.code)
+        return operand._replace(code=code, near=False, local=())
+
+    def _bare(self, operand: Operand) -> ast.expr:
+        """An operand that is compared: a field may have any integer."""
+        return operand.code if operand.local else self._checked(operand).code
+
+    def _number(self, node: Node) -> Operand:
+        return self._proven(self._code(node), "number")
+
+    def _text(self, node: Node) -> Operand:
+        return self._proven(self._code(node), "text")
+
+    def _reads(self, text: Operand) -> None:
+        self._each_byte, self._more = self._each_byte + text.size[0], self._more + text.size[1]
+
+    @contextmanager
+    def _perhaps(self) -> Iterator[None]:
+        """What is proven in code that may not run is not known behind it."""
+        known = dict(self._known)
+        yield
+        self._known = known
+
+    # -- operators -----------------------------------------------------------------------------------------------------
+
+    def _joined(self, joint: str, parts: Sequence[Node]) -> Operand:
+        """Where an operand fails, the exact form looks whether another one decides."""
+        codes = [self.condition(parts[0])]
+        with self._perhaps():
+            codes += [self.condition(part) for part in parts[1:]]
+        return Operand(ast.BoolOp(ast.And() if joint == "_&&_" else ast.Or(), codes), "boolean")
+
+    def _chosen(self, condition: Node, yes: Node, no: Node) -> Operand:
+        test = self.condition(condition)
+        with self._perhaps():
+            one = self._checked(self._code(yes))
+        with self._perhaps():
+            other = self._checked(self._code(no))
+        return _either(expression("Y if C else N", C=test, Y=one.code, N=other.code), one, other)
+
+    def _default(self, path: Node, node: Node) -> Operand:
+        present, local = self._maybe(path), self._temporary()
+        with self._perhaps():
+            other = self._checked(self._code(node))
+        one = Operand(name(local), "any", near=True)
+        if other.proof != "any":
+            one = self._checked(self._proven(one, other.proof))
+        pattern = "N if (T := X) is None else Y"
+        return _either(expression(pattern, T=local, X=present, Y=one.code, N=other.code), one, other)
+
+    def _compared(self, sign: str, left: Node, right: Node) -> Operand:
+        equality = sign in ("_==_", "_!=_")
+        if _NULL in (left, right):
+            if not equality:
+                raise NotTyped
+            pattern = "X is None" if sign == "_==_" else "X is not None"
+            return Operand(expression(pattern, X=self._maybe(right if left == _NULL else left)), "boolean")
+        one, other = self._pair(self._code(left), self._code(right))
+        if one.proof == "any":
+            if equality:
+                raise NotTyped
+            call = f"order{[*ORDERS].index(sign)}"
+            return Operand(expression("O(X, Y)", O=call, X=one.code, Y=other.code), "boolean")
+        if equality and one.proof == "text" and not isinstance(right, Literal):
+            self._reads(one)
+        codes = [self._bare(one), self._bare(other)]
+        return Operand(ast.Compare(codes[0], [_COMPARED[sign]()], codes[1:]), "boolean")
+
+    def _pair(self, one: Operand, other: Operand) -> tuple[Operand, Operand]:
+        """Two operands of one kind, if one of them is known. Raises NotTyped."""
+        if one.proof == "any":
+            return (one, other) if other.proof == "any" else (self._proven(one, other.proof), other)
+        return one, self._proven(other, one.proof)
+
+    def _computed(self, sign: str, one: Operand, other: Operand) -> Operand:
+        if "text" in (one.proof, other.proof):
+            if sign != "_+_":
+                raise NotTyped
+            return self._appended(self._proven(one, "text"), self._proven(other, "text"))
+        one, other = self._proven(one, "number"), self._proven(other, "number")
+        if sign in _CALLED:
+            call = expression("F(X, Y)", F=_CALLED[sign][0], X=self._checked(one).code, Y=self._checked(other).code)
+            return Operand(call, "number")
+        if not _proves(sign, one, other):
+            one, other = self._checked(one), self._checked(other)
+        return Operand(ast.BinOp(one.code, _COMPUTED[sign](), other.code), "number", near=True)
+
+    def _appended(self, one: Operand, other: Operand) -> Operand:
+        made = Operand(ast.BinOp(one.code, ast.Add(), other.code), "text", size=_sum(one.size, other.size))
+        self._reads(made)
+        self._longest = _most(self._longest, made.size)
+        return made
+
+    def _contained(self, item: Node, items: Sequence[Node]) -> Operand:
+        constants = [item.value for item in items if isinstance(item, Literal)]
+        proofs = {_PROOFS.get(type(constant)) for constant in constants}
+        if len(constants) < len(items) or proofs not in ({"text"}, {"number"}):
+            raise NotTyped
+        operand = self._proven(self._code(item), proofs.pop())  # type: ignore[arg-type]
+        self._more += 100 * len(items)
+        code = self._bare(operand)
+        among: Any = frozenset(constants)
+        return Operand(ast.Compare(code, [ast.In()], [ast.Constant(among)]), "boolean")
+
+
+_NULL = Literal(None)
+
+
+def _proves(sign: str, one: Operand, other: Operand) -> bool:
+    """Whether a result up to NEAR proves that its operands are good: one of them is a constant, which moves the result
+    by little, or makes it greater."""
+    constants = [code.value for code in (one.code, other.code) if isinstance(code, ast.Constant)]
+    if len(constants) != 1:
+        return False
+    size = abs(constants[0])  # type: ignore[arg-type]
+    return size >= 1 if sign == "_*_" else size <= SMALL
+
+
+def _either(code: ast.expr, one: Operand, other: Operand) -> Operand:
+    if one.proof != other.proof:
+        raise NotTyped
+    return Operand(code, one.proof, size=_most(one.size, other.size))
+
+
+def _sum(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+    return one[0] + other[0], one[1] + other[1]
+
+
+def _most(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+    return max(one[0], other[0]), max(one[1], other[1])
