@@ -224,12 +224,16 @@ class KafkaInput:
     # Facts
 
     def facts(self, topic: str, number: int) -> TopicFacts:
-        if self._admin is None:
-            self._admin = open_admin(self._kafka)
-        return facts.facts(self._admin, self._consumer, topic, number)
+        return facts.facts(self._asking(), self._consumer, topic, number)
 
     def offset_at(self, topic: str, number: int, start: float) -> int:
-        return facts.offset_at(self._consumer, topic, number, start)
+        return facts.offset_at(self._asking(), self._consumer, topic, number, start)
+
+    def _asking(self) -> Any:
+        """The admin client, which is opened when it is needed."""
+        if self._admin is None:
+            self._admin = open_admin(self._kafka)
+        return self._admin
 
     def inform(self, topic: str, number: int, offset: int, metadata: str) -> None:
         try:

@@ -1,10 +1,15 @@
-"""Facts of a partition and of a group's offset in it, asked through a consumer that need not be a member."""
+"""Facts of a partition and of a group's offset in it, asked through a consumer that need not be a member.
+
+The admin client asks for the ends of a partition. A consumer sends such a request over the connection of its fetches,
+and a broker answers it after the fetch that waits for records (`fetch.wait.max.ms`).
+"""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from confluent_kafka import KafkaException
+from confluent_kafka import IsolationLevel, KafkaException
 from confluent_kafka import TopicPartition as Position
+from confluent_kafka.admin import OffsetSpec
 
 from sluicegate.connectors.kafka import problems
 from sluicegate.connectors.kafka.admin import TIMEOUT, described
@@ -19,15 +24,21 @@ def facts(admin: Any, consumer: Any, topic: str, number: int) -> TopicFacts:
     description = described(admin, [topic])[topic]
     if description is None:
         raise SystemNotReady(f"Kafka: there is no topic {topic}")
-    low, high = span(consumer, topic, number)
+    low, high = span(admin, topic, number)
     offset, metadata = committed(consumer, topic, number)
     return TopicFacts(description.id, description.partitions, low, high, offset, metadata)
 
 
-def span(consumer: Any, topic: str, number: int) -> tuple[int, int]:
-    """The first and the next offset for this consumer, which reads up to the first open transaction."""
+def span(admin: Any, topic: str, number: int) -> tuple[int, int]:
+    """The first offset, and the one behind the last record that a reader of ended transactions may read."""
     place, doing = Position(topic, number), f"asking for the offsets of {topic}/{number}"
-    low, high = asked(lambda: consumer.get_watermark_offsets(place, timeout=TIMEOUT, cached=False), doing)
+    first, last = (
+        admin.list_offsets({place: spec}, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=TIMEOUT)
+        for spec in (OffsetSpec.earliest(), OffsetSpec.latest())
+    )
+    low, high = (
+        problems.answer(answers[place], TIMEOUT + 1, doing, admin.turned_away).offset for answers in (first, last)
+    )
     return int(low), int(high)
 
 
@@ -38,11 +49,11 @@ def committed(consumer: Any, topic: str, number: int) -> tuple[int, str]:
     return (int(answer.offset), answer.metadata or "") if answer.offset >= 0 else (-1, "")
 
 
-def offset_at(consumer: Any, topic: str, number: int, start: float) -> int:
+def offset_at(admin: Any, consumer: Any, topic: str, number: int, start: float) -> int:
     """The offset of the first record at or after `start` (seconds since 1970); without one, the next offset."""
     place, doing = Position(topic, number, int(start * 1000)), f"looking for a time in {topic}/{number}"
     answer = asked_one(lambda: consumer.offsets_for_times([place], timeout=TIMEOUT), doing)
-    return int(answer.offset) if answer.offset >= 0 else span(consumer, topic, number)[1]
+    return int(answer.offset) if answer.offset >= 0 else span(admin, topic, number)[1]
 
 
 def asked(ask: Callable[[], T], doing: str) -> T:

@@ -36,7 +36,7 @@ class KafkaHistory:
         return facts.facts(self._admin, self._consumer, topic, number)
 
     def offset_at(self, topic: str, number: int, start: float) -> int:
-        return facts.offset_at(self._consumer, topic, number, start)
+        return facts.offset_at(self._admin, self._consumer, topic, number, start)
 
     def read(self, topic: str, number: int, first: int, end: int) -> Iterator[Sequence[Record]]:
         """Raises SystemNotReady also for records behind an open transaction, since they do not come."""
@@ -85,7 +85,7 @@ class KafkaHistory:
             raise SystemNotReady(f"Kafka: there is no topic {topic}")
         places = [(topic, number) for number in range(description.partitions)]
         high = ends(self._kafka, places)  # the consumer would only know the offset of the first open transaction
-        return [(facts.span(self._consumer, *place)[0], high[place]) for place in places]
+        return [(facts.span(self._admin, *place)[0], high[place]) for place in places]
 
     def compacted(self, topics: Sequence[str]) -> list[str]:
         return [topic for topic in topics if "compact" in self._policy(topic)]

@@ -57,10 +57,13 @@ PRODUCER_ONLY = frozenset(
 )
 ALIASES = {"compression.codec": "compression.type", "queue.buffering.max.ms": "linger.ms"}
 
-STRATEGY = "partition.assignment.strategy"
+STRATEGY, SESSION = "partition.assignment.strategy", "session.timeout.ms"
+HEARTBEAT = 1000
+"""Milliseconds. The other members learn of a rebalance from the reply to a heartbeat, so the partitions of a member that
+died wait for so long, too. librdkafka's default is 3 s."""
 CLASSIC_DEFAULTS: Settings = {
     STRATEGY: "cooperative-sticky",
-    "session.timeout.ms": 10_000,  # the groups of a dead worker wait for so long; librdkafka's default is 45 s
+    SESSION: 10_000,  # the groups of a dead worker wait for so long; librdkafka's default is 45 s
 }
 CONSUMER_DEFAULTS: Settings = {
     # added partitions are assigned when a member has seen them; librdkafka's default is 5 minutes
@@ -110,7 +113,7 @@ ErrorHook = Callable[[KafkaError], None]
 def consumer(kafka: Settings, group: str, member: str, on_error: ErrorHook, ends: bool = False) -> dict[str, Any]:
     """For a Consumer in `group`; `member` is its client id. `ends`: it is told when it has read a partition to its
     end."""
-    defaults = {**({} if by_the_broker(kafka) else CLASSIC_DEFAULTS), **CONSUMER_DEFAULTS}
+    defaults = {**_of_the_group(kafka), **CONSUMER_DEFAULTS}
     names = {"group.id": group, "client.id": member, "enable.partition.eof": ends}
     return {**_said(on_error), **defaults, **_without(kafka, PRODUCER_ONLY), **CONSUMER, **names}
 
@@ -148,6 +151,14 @@ def admin(kafka: Settings) -> dict[str, Any]:
 def by_the_broker(kafka: Settings) -> bool:
     """Whether the group uses the protocol of KIP-848."""
     return str(kafka.get("group.protocol", "classic")).lower() == "consumer"
+
+
+def _of_the_group(kafka: Settings) -> Settings:
+    """The defaults of a member of a classic group: Kafka asks for at least three heartbeats in a session timeout."""
+    if by_the_broker(kafka):
+        return {}
+    session = int(kafka.get(SESSION, CLASSIC_DEFAULTS[SESSION]))
+    return {**CLASSIC_DEFAULTS, "heartbeat.interval.ms": min(HEARTBEAT, session // 3)}
 
 
 def incremental(kafka: Settings) -> bool:

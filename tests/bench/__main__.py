@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 
-from tests.bench import failing, handled, jobs, latency, load, sendings, shared, table
+from tests.bench import failing, handled, jobs, latency, load, recovery, sendings, shared, table
 from tests.bench.systems import LOOP, STORES, Work
 from tests.servers import Kafka, Postgres, Unavailable
 from tests.servers.shared import open_server
@@ -32,7 +32,7 @@ WHERES = {"J1W": "amount >= 0", "J1W2": 'amount >= 0 && id != ""', "J1L": "'[amo
 ENDINGS = {"J1T": "window: {tumbling: 1d}"}
 """All records are of one day, unless the bench runs at midnight UTC."""
 LATENCY = "latency"
-ALL = (*JOBS, LATENCY, *handled.JOBS, failing.JOB, *sendings.JOBS, shared.JOB)
+ALL = (*JOBS, LATENCY, *handled.JOBS, failing.JOB, *sendings.JOBS, shared.JOB, recovery.JOB)
 TOPIC = "orders"
 
 
@@ -75,7 +75,9 @@ def main(argv: list[str] | None = None) -> int:
         ]
         found += failures(server.url, options)
         broker = getattr(server, "pid", 0)  # 0: in a container
-        return verdict([*found, *dispatcher(server.url, broker, options), *sharing(server.url, broker, options)])
+        found += [*dispatcher(server.url, broker, options), *sharing(server.url, broker, options)]
+        recoveries(server.url, options)
+        return verdict(found)
 
 
 def verdict(problems: list[str]) -> int:
@@ -186,6 +188,14 @@ def sharing(bootstrap: str, broker: int, options: argparse.Namespace) -> Iterato
         found = shared.once(bootstrap, broker, topic, options.records, expected)
         print(shared.line(options.records, found), flush=True)
         yield from (f"{shared.JOB}: {problem}" for problem in found.problems)
+
+
+def recoveries(bootstrap: str, options: argparse.Namespace) -> None:
+    """The standstill after a kill, as lines."""
+    for store in [store for store in options.stores if recovery.JOB in options.jobs and store in recovery.STORES]:
+        for case in recovery.CASES:
+            outcomes = [recovery.once(store, bootstrap, case) for _ in range(options.rounds)]
+            print(recovery.line(store, case, outcomes), flush=True)
 
 
 def alternating(systems: tuple[str, ...], rounds: int) -> Iterator[tuple[int, str]]:

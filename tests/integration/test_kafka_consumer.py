@@ -1,13 +1,17 @@
 """The consumer on a real broker: what the embedded one cannot prove."""
 
 import random
+import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from sluicegate.connectors.kafka import facts
 from sluicegate.connectors.kafka.consumer import open_input
+from sluicegate.streams.contracts.values import TopicFacts
 from sluicegate.streams.errors import SystemNotReady
 from tests.unit.kafka.clients import COOPERATIVE, EAGER, PROTOCOLS, failure, fill, joined, numbers, read, turned
 
@@ -199,6 +203,40 @@ def test_facts_say_what_the_brokers_know(kafka: str, ns: str, make_topic: MakeTo
     fill(kafka, ns, 0, [b"more"])
     assert consumer.facts(ns, 0).high == 101
     consumer.close()
+
+
+def seconds_of_facts(kafka: str, ns: str) -> float:
+    """How long facts take while a fetch waits for records."""
+    consumer = joined(kafka, ns, ns, 1, **COOPERATIVE, **{"fetch.wait.max.ms": 4000})
+    fill(kafka, ns, 0, [b"first"])
+    consumer.start(ns, 0, 0, -1)
+    read(consumer, 1)  # the next fetch begins
+    consumer.facts(ns, 0)  # connects the admin client
+    fill(kafka, ns, 0, [b"second"])
+    read(consumer, 1)
+    begun = time.monotonic()
+    consumer.facts(ns, 0)
+    seconds = time.monotonic() - begun
+    consumer.close()
+    return seconds
+
+
+def test_facts_do_not_wait_for_a_fetch(kafka: str, ns: str, make_topic: MakeTopic) -> None:
+    """A worker that takes over many partitions asks for the facts of each, while it fetches those that it has."""
+    make_topic(ns)
+    assert seconds_of_facts(kafka, ns) < 2
+
+
+def test_twin_the_consumer_itself_waits_for_its_fetch(
+    kafka: str, ns: str, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def by_the_consumer(admin: Any, consumer: Any, topic: str, number: int) -> TopicFacts:
+        low, high = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10, cached=False)
+        return TopicFacts("", 1, low, high, -1, "")
+
+    make_topic(ns)
+    monkeypatch.setattr(facts, "facts", by_the_consumer)
+    assert seconds_of_facts(kafka, ns) > 2
 
 
 def test_a_topic_made_again_has_another_id(kafka: str, ns: str, make_topic: MakeTopic) -> None:

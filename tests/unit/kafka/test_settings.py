@@ -4,7 +4,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from sluicegate.connectors.kafka import facts, settings
-from sluicegate.connectors.kafka.admin import existing
+from sluicegate.connectors.kafka.admin import existing, open_admin
 from sluicegate.connectors.kafka.consumer import open_input
 from sluicegate.connectors.kafka.producer import open_producer
 from sluicegate.streams.errors import ConfigurationError, SystemNotReady
@@ -79,11 +79,11 @@ def test_asking_a_broker_that_is_not_there_is_bounded_and_says_what_was_asked() 
 def test_the_facts_of_a_broker_that_is_not_there_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     consumer = open_input(NOWHERE, "g", ["t"], "m")
     monkeypatch.setattr("sluicegate.connectors.kafka.facts.TIMEOUT", 0.2)
-    inner = consumer._consumer
+    inner, admin = consumer._consumer, open_admin(NOWHERE)
     for ask in (
-        lambda: facts.span(inner, "t", 0),
+        lambda: facts.span(admin, "t", 0),
         lambda: facts.committed(inner, "t", 0),
-        lambda: facts.offset_at(inner, "t", 0, 0.0),
+        lambda: facts.offset_at(admin, inner, "t", 0, 0.0),
     ):
         with pytest.raises(SystemNotReady, match="t/0"):
             ask()
@@ -99,3 +99,18 @@ def test_the_same_complaint_is_logged_twice_a_minute_at_most(caplog: pytest.LogC
         complaints.say(down, f"down at {second}")
     complaints.say(slow, "slow")
     assert caplog.messages == ["down at 0", "down at 30", "down at 60", "slow"]
+
+
+@pytest.mark.parametrize(
+    ("user", "interval"),
+    [
+        ({}, 1000),
+        ({"session.timeout.ms": 45_000}, 1000),
+        ({"session.timeout.ms": 1500}, 500),
+        ({"heartbeat.interval.ms": 3000}, 3000),
+        ({"group.protocol": "consumer"}, None),
+    ],
+    ids=str,
+)
+def test_a_member_hears_of_a_rebalance_within_a_second(user: dict[str, object], interval: int | None) -> None:
+    assert settings.consumer({**NOWHERE, **user}, "g", "m", print).get("heartbeat.interval.ms") == interval
