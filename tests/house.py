@@ -98,7 +98,7 @@ ARROWS: dict[str, set[str]] = {
     "reading": _VALUES,
     "outbox": _VALUES | {"calling", "observe", "rules", "windows", DOOR},
     "handlers": _BELOW_HANDLERS | {"windows"},
-    "shadow": _VALUES | {"outbox", "reading"},
+    "shadow": _VALUES | {"outbox", "reading", "windows"},
     "lookups": _BELOW_HANDLERS | {"handlers"},
     "shared": _BELOW_HANDLERS | {"handlers"},
     "ownership": _BELOW_HANDLERS | {"correlation", "handlers", "shared", "windows"},

@@ -211,6 +211,15 @@ class Groups:
         else:
             self.events += [fire] if results is None else results.events(fire, self.outcomes)
 
+    def named(self, key: bytes, first: int, start: int) -> bytes:
+        """The name among `states` of the group of this key that began with the record at `first`, in a window that
+        begins at `start`."""
+        return key
+
+    def end_as(self, key: bytes, reason: str, by: str, now: float) -> None:
+        """Close the group as its result says that it was closed; `by` is as in Closing."""
+        (self.flush(key, now) if reason == "manual" else self.fire(key, reason, now))
+
     def forget(self, key: bytes, now: float) -> None:
         """Close the group for good: its records are in no result."""
         state, _ = self.drop(key)

@@ -43,6 +43,7 @@ class ReplaySource(msgspec.Struct, frozen=True):
     latest: float | None
     whole: bool
     letters_from: float | None
+    origins: tuple[str, ...] = ()
 
 
 class Corrected(msgspec.Struct, frozen=True):
@@ -132,6 +133,7 @@ def source_of(partition: Partition, witness: Witness) -> ReplaySource:
         witness.latest,
         witness.whole,
         None if letters == -inf else letters,
+        tuple(witness.origins),
     )
 
 

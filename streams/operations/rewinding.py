@@ -385,4 +385,5 @@ def _witness(source: ReplaySource, published: Published, entries: Sequence[bytes
         source.now,
         source.whole,
         -inf if source.letters_from is None else source.letters_from,
+        source.origins,
     )

@@ -166,7 +166,7 @@ class Shadowing:
         elif wanted.since_time is not None:
             begin = self._history.offset_at(*place, wanted.since_time)
         else:
-            begin = end - NEWEST
+            begin = 0 if _begins_at_once(self._live) else end - NEWEST
         began = 0 if start == "earliest" else self._history.offset_at(*place, start) if start != "latest" else -1
         begin = max(begin, began, facts.low)
         return begin, end, begin == began
@@ -242,8 +242,16 @@ class Shadowing:
             source.view.claim.store_time,
             source.whole and begin == source.begin,
             max(letters, default=-inf),
+            self._origins(),
         )
         return witness, notes
+
+    def _origins(self) -> list[str]:
+        """What windows over a re-keyed topic wait for, as their owner expects it."""
+        rule = self._live.aggregation
+        topics = rule.window.origins if rule is not None and rule.window is not None else ()
+        counts = {topic: self._history.facts(topic.partition("/")[2], 0).partitions for topic in topics}
+        return [f"{topic}/{number}" for topic in topics for number in range(counts[topic])]
 
     def _compare(
         self, source: _Source, rule: Agent, only: bytes | None, cut: set[tuple[str, int]], handle: GroupHandler | None
@@ -288,6 +296,11 @@ class Shadowing:
             )
             for key, state in within.groups.states.items()
         }
+
+
+def _begins_at_once(agent: Agent) -> bool:
+    """Whether a replay needs what the agent read from its beginning (`witness.judge_start`)."""
+    return agent.dedupe is not None or agent.windowed or agent.correlates
 
 
 def _latest(view: PartitionView) -> float | None:

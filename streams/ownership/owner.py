@@ -52,6 +52,7 @@ from sluicegate.streams.reading.addressed import for_us
 from sluicegate.streams.reading.dedupe import DuplicateFilter
 from sluicegate.streams.reading.proof import HeaderProof
 from sluicegate.streams.reading.receive import ReceivedShards
+from sluicegate.streams.windows.intake import take
 from sluicegate.streams.windows.marks import without_marks
 from sluicegate.streams.windows.opening import groups_of
 
@@ -361,7 +362,7 @@ class Owner:
         if self.windows is None:
             self._take(fresh, now)
         else:
-            windowed.take(self.windows, fresh, now, self.dedupe)
+            take(self.windows, fresh, now, self.dedupe)
         self.pending += len(records)
         self.offset = last.offset() + 1
         self.epoch = -1 if (epoch := last.leader_epoch()) is None else epoch

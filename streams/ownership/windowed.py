@@ -1,6 +1,5 @@
-"""A partition with windows in the hands of its owner: which records reach them, in the order of the log."""
+"""A partition with windows in the hands of its owner: what kind they are, and what they are told."""
 
-from collections import deque
 from collections.abc import Iterable, Sequence
 
 from sluicegate.streams.aggregation.groups import Groups
@@ -12,7 +11,6 @@ from sluicegate.streams.correlation.groups import CorrelatedGroups
 from sluicegate.streams.reading.dedupe import DuplicateFilter
 from sluicegate.streams.windows.correlated import CorrelatedByTime
 from sluicegate.streams.windows.groups import WindowGroups
-from sluicegate.streams.windows.marks import is_mark, without_marks
 from sluicegate.streams.windows.origins import OriginGroups
 
 
@@ -61,28 +59,3 @@ def inherit(windows: WindowGroups, earlier: Iterable[Groups]) -> None:
     for each in earlier:
         if isinstance(each, WindowGroups):
             windows.event.follow(each.event)
-
-
-def take(windows: WindowGroups, records: Sequence[Record], now: float, dedupe: DuplicateFilter | None) -> None:
-    """Add the records that `where` takes and that are no duplicates. A record that `where` leaves out moves the
-    watermark in its place in the log. A record that is refused, and a duplicate, do not move it. Raises Halt."""
-    windows.event.saw(now)
-    kept, others = divided(windows, records)
-    if windows.merged is not None:
-        unmarked = without_marks(kept)
-        kept, others = unmarked, [] if unmarked is kept else [each for each in kept if is_mark(each)]
-    left_out = deque(others)
-    for run in dedupe.runs(kept, now, windows) if dedupe else (kept,):
-        between = []
-        while left_out and run and left_out[0].offset() < run[-1].offset():
-            between.append(left_out.popleft())
-        _accept(windows, run, between, now)
-    _accept(windows, (), left_out, now)
-
-
-def _accept(windows: WindowGroups, kept: Sequence[Record], left_out: Sequence[Record], now: float) -> None:
-    if left_out:
-        offsets = {record.offset() for record in left_out}
-        windows.accept(sorted((*kept, *left_out), key=lambda record: record.offset()), now, offsets)
-    elif kept:
-        windows.accept(kept, now)

@@ -14,12 +14,12 @@ from itertools import takewhile
 import msgspec
 
 from sluicegate.streams.agent import Agent
-from sluicegate.streams.aggregation.events import Event, Fire, Refused
+from sluicegate.streams.aggregation.events import Closing, Event, Fire, Refused
 from sluicegate.streams.aggregation.results import document, results
 from sluicegate.streams.contracts.headers import ID, REPLACES, REPLAY, RULE
-from sluicegate.streams.contracts.ids import output_id
+from sluicegate.streams.contracts.ids import in_order, output_id
 from sluicegate.streams.contracts.stores import OutputFacts
-from sluicegate.streams.contracts.values import OutboxRow
+from sluicegate.streams.contracts.values import GroupNumber, OutboxRow
 from sluicegate.streams.outbox.rows import Rows
 from sluicegate.streams.shadow.judge import OpenExtent, decided
 from sluicegate.streams.shadow.published import PublishedResult
@@ -46,10 +46,10 @@ class Corrections:
         self._rows.begin("", 0, witness.topic_id)
         self._live = witness.published.results
         self._whole: dict[bytes, list[PublishedResult]] = defaultdict(list)
-        for first, live in sorted(self._live.items()):
-            if witness.begin <= first and live.last < witness.end:
+        for _, live in sorted(self._live.items(), key=lambda pair: in_order(pair[0])):
+            if witness.begin <= live.first and live.last < witness.end:
                 self._whole[live.key].append(live)
-        self._replaced: set[int] = set()
+        self._replaced: set[GroupNumber] = set()
         self._made: list[OutboxRow] = []
 
     def taken(self) -> Sequence[OutboxRow]:
@@ -58,7 +58,7 @@ class Corrections:
         return made
 
     def result(self, fire: Fire, _certain: bool) -> None:
-        live = self._live.get(fire.first)
+        live = self._live.get(fire.number)
         if live is not None and live.opened is not None:
             fire = msgspec.structs.replace(
                 fire, opened=live.opened, closed=fire.closed if live.closed is None else live.closed
@@ -68,9 +68,9 @@ class Corrections:
             self.found.left_out += 1
             return
         shared = self._sharing(fire)
-        self._replaced.update(each.first for each in shared)
+        self._replaced.update(each.number for each in shared)
         self.found.given += 1
-        self._add(rows, fire.first, shared)
+        self._add(rows, fire.number, shared)
 
     def _rows_of(self, fire: Fire) -> list[OutboxRow]:
         return self._rows.make(self._events(fire))
@@ -82,10 +82,12 @@ class Corrections:
         """The published results of the key with records of this group, newest first."""
         of_key = self._whole.get(fire.key, [])
         begun = of_key[: bisect_right(of_key, fire.last, key=lambda live: live.first)]
+        if (window := fire.window) is not None:  # groups of one key have records between those of another window
+            return [live for live in reversed(begun) if live.last >= fire.first and _overlap(live, window)]
         return list(takewhile(lambda live: live.last >= fire.first, reversed(begun)))
 
-    def _add(self, rows: Sequence[OutboxRow], first: int, shared: Sequence[PublishedResult]) -> None:
-        fire = f"{self._rows.fire_id(first)}~{self._number}"
+    def _add(self, rows: Sequence[OutboxRow], number: GroupNumber, shared: Sequence[PublishedResult]) -> None:
+        fire = f"{self._rows.fire_id(number)}~{self._number}"
         replaces = ",".join(name for live in reversed(shared) for name in live.outputs).encode()
         for index, row in enumerate(rows):
             own = {ID: output_id(fire, index).encode(), RULE: self._digest}
@@ -105,20 +107,38 @@ class Corrections:
     def group(self, _key: bytes, _new: OpenExtent | None, _live: OpenExtent | None, _certain: bool = True) -> None:
         pass
 
-    def finish(self, _begin: int, _end: int, _unsure: Callable[[bytes, int], bool]) -> Shadowed:
+    def finish(self, _begin: int, _end: int, _unsure: Callable[[PublishedResult], bool]) -> Shadowed:
         """Make the documents with count 0."""
         for live in self._unreplaced():
             opened, closed = live.opened or 0.0, live.closed or 0.0
-            fire = Fire(live.key, 0, NOTHING, live.first, live.last, opened, closed, None, {})
+            fire = Fire(live.key, 0, NOTHING, live.first, live.last, opened, closed, None, {}, window=_closing(live))
             if self._results is not None and self._results.routes is not None:
                 fire = msgspec.structs.replace(fire, outputs=((0, document(fire)),))
-            self._add(self._rows.make((fire,)), live.first, [live])
+            self._add(self._rows.make((fire,)), live.number, [live])
             self.removed += 1
         return self.found
 
     def _unreplaced(self) -> Iterator[PublishedResult]:
         every = [live for of_key in self._whole.values() for live in of_key]
-        yield from sorted((live for live in every if live.first not in self._replaced), key=lambda live: live.first)
+        rest = (live for live in every if live.number not in self._replaced)
+        yield from sorted(rest, key=lambda live: in_order(live.number))
+
+
+def _overlap(live: PublishedResult, window: Closing) -> bool:
+    """Whether a published result is of the same window, or of one that overlaps it where the rule had others."""
+    if live.window is None:
+        return True
+    if window.shared and live.window.end - live.window.start == window.end - window.start:
+        return live.window.start == window.start
+    return live.window.start < window.end and window.start < live.window.end
+
+
+def _closing(live: PublishedResult) -> Closing | None:
+    """The window of a published result."""
+    if live.window is None:
+        return None
+    shared = isinstance(live.number, tuple) and live.window.revision == 1
+    return Closing(live.window.start, live.window.end, "", -1, live.window.revision, shared=shared)
 
 
 def sending(rule: Agent, into: str) -> Agent:

@@ -4,7 +4,8 @@ The product's own aggregation makes the groups. What the records do not decide i
 results, or from the bounds that they set to the owner's clock:
 
 - For the same rule (an audit), and where only the contents of results change, a group that ended by a timeout, by a
-  limit or by hand ends behind the record that its published result names.
+  limit or by hand ends behind the record that its published result names. Silence moves the watermark where the results
+  say that it did.
 - Where the rule ends groups otherwise, a timeout is decided from the bounds. If they leave it open, the record's own
   timestamp decides, and the key's groups are uncertain until a record comes before which any group of the key has
   certainly timed out.
@@ -12,19 +13,16 @@ results, or from the bounds that they set to the owner's clock:
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from math import inf
-from sys import maxsize
 from typing import Protocol
 
-from sluicegate.streams.agent import Agent, Aggregation, Deduplication
+import msgspec
+
+from sluicegate.streams.agent import Agent, Aggregation
 from sluicegate.streams.aggregation.accept import accept
 from sluicegate.streams.aggregation.completion import completion
-from sluicegate.streams.aggregation.events import DROPPED, Fire, Refused
-from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.events import DROPPED, Decided, Fire, Refused
 from sluicegate.streams.aggregation.layout import COUNT, FIRST, LAST, GroupState
-from sluicegate.streams.aggregation.rule import Rule
-from sluicegate.streams.aggregation.taking import taken
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.errors import ConfigurationError, DecodeWaits, Halt
 from sluicegate.streams.outbox.rows import timestamp
@@ -41,17 +39,22 @@ from sluicegate.streams.shadow.witness import (
     LiveGroup,
     Witness,
     crossing,
+    cuts,
+    judge_start,
     leaves_traces,
     leaving,
     moments,
+    moved_the_watermark,
     outside,
     same_ends,
     same_key,
 )
+from sluicegate.streams.windows.replayed import ReplayedGroups
+from sluicegate.streams.windows.tumbling import key_of
 
 TURN = 1.0  # seconds: a deadline so shortly before the last commit may have been too late for it
 CUT_OFF = "replay"  # the reason of a group that the range cuts off
-CUT, MOMENT, BEGIN = 0, 1, 2  # what happens before the record at an offset, in this order
+CUT, SILENCE, MOMENT, BEGIN = 0, 1, 2, 3  # what happens before the record at an offset, in this order
 
 
 class FoldReceiver(Protocol):
@@ -64,7 +67,7 @@ class FoldReceiver(Protocol):
     def letter(self, refused: Refused) -> None: ...
     def witnessed_letter(self, offset: int) -> None: ...
     def group(self, key: bytes, new: OpenExtent | None, live: OpenExtent | None, certain: bool = True) -> None: ...
-    def finish(self, begin: int, end: int, unsure: Callable[[bytes, int], bool]) -> Shadowed: ...
+    def finish(self, begin: int, end: int, unsure: Callable[[PublishedResult], bool]) -> Shadowed: ...
 
 
 class ShadowFold:
@@ -81,37 +84,48 @@ class ShadowFold:
         self._judge = judge
         self._judge.found.comparable = comparable
         self._limits = rule.aggregation or Aggregation()
-        self._groups = Groups(Rule(_untimed(rule), codecs.reads))
+        self._clock = OwnerClock(moments(witness), witness.now)
+        self._now = self._clock.at(witness.begin)
+        ahead = max(0.0, _finite(witness.now) - _finite(self._now.low))
+        self._replayed = ReplayedGroups(rule, codecs.reads, ahead, witness.origins)
+        self._groups, self._windowed = self._replayed.groups, self._replayed.windows is not None
+        window = live.aggregation.window if live.aggregation else None
+        self._panes = window is not None and window.kind == "hopping"
         self._senders = ReceivedShards(published.partition.topic)
         self._dedupe = DuplicateFilter(IdRule(rule, codecs.reads)) if rule.dedupe else None
         ends = completion(self._limits)
         self._timed = ends.timed and not (self._audits and self._traces)
-        self._deadlines, self._clock = Deadlines(ends), OwnerClock(moments(witness), witness.now)
-        self._now = self._clock.at(witness.begin)
-        if rule.dedupe is not None:
-            _judge_dedupe(rule.dedupe, witness, self._clock.span)
+        self._deadlines = Deadlines(ends)
+        judge_start(rule, witness, self._clock.span)
         late = not witness.whole and (live.start != "earliest" or not leaves_traces(live))
         self._begun: set[bytes] | None = set() if late and comparable else None
         self._passing = crossing(witness) if comparable else set()
         self._unfinished = leaving(witness) if whole else frozenset()
         self._over: set[bytes] = set()  # keys whose published group goes on behind the range
-        self._live_begins = {first: live.key for first, live in published.results.items()}
+        self._live_begins = {live.first: live.key for live in published.results.values()}
         self._live_begins |= {group.first: key for key, group in witness.open.items()}
         self._unsure: dict[bytes, int] = {}  # by key: the first record of the group whose end is not known
         self._newest: dict[bytes, ClockBounds] = {}  # the moment of the newest record of these keys
         self._stretches: dict[bytes, list[tuple[int, int]]] = {}
         self._aside = {offset for offset, each in published.letters.items() if outside(each.dead)}
+        timed = self._aside if self._replayed.merges else ()
+        self._only_timed = {each for each in timed if moved_the_watermark(published.letters[each].dead)}
+        self._behind = _unfinished(witness) if self._windowed and whole else {}
         self._stops, self._next = self._all_stops(), 0
 
     def _all_stops(self) -> list[tuple[int, int, bytes, PublishedResult | None]]:
         """By offset: what happens before its record."""
         begin, end = self._witness.begin, self._witness.end
         stops: list[tuple[int, int, bytes, PublishedResult | None]] = [(begin, MOMENT, b"", None)]
+        results = self._published.results.values()
         if self._judge.found.comparable:
-            stops += [(first, BEGIN, key, None) for first, key in self._live_begins.items()]
-            ended = [live for live in self._published.results.values() if not live.natural or live.first < begin]
-            stops += [(live.last + 1, CUT, live.key, live) for live in ended]
-        if self._timed:
+            begins = self._live_begins if not self._windowed else {}
+            stops += [(first, BEGIN, key, None) for first, key in begins.items()]
+            stops += [(at, CUT, live.key, live) for at, live in cuts(tuple(results), begin, self._panes)]
+        if self._windowed:
+            silent = [live for live in results if live.window is not None and live.window.by == "idle"]
+            stops += [(live.window.next, SILENCE, b"", live) for live in silent if live.window is not None]
+        if self._timed or (self._windowed and self._whole):
             stops += [(offset + more, MOMENT, b"", None) for offset in self._clock.offsets for more in (0, 1)]
         return sorted((stop for stop in stops if begin <= stop[0] <= end), key=lambda stop: stop[:3])
 
@@ -143,10 +157,18 @@ class ShadowFold:
                 self._expire(at)
             elif kind == BEGIN:
                 self._begin(key, at)
+            elif live is not None and kind == SILENCE:
+                self._fall_silent(at, live)
             elif live is not None:
-                self._cut(key, live)
+                self._cut(self._groups.named(key, live.first, live.window.start if live.window else 0), live)
 
     # Between records
+
+    def _fall_silent(self, offset: int, live: PublishedResult) -> None:
+        """Silence closed the window of a published result."""
+        if live.window is not None:
+            self._replayed.silence(live.window.watermark, offset, _finite(self._now.low))
+            self._drain()
 
     def _expire(self, offset: int) -> None:
         """End the groups that surely timed out before the record at `offset`."""
@@ -183,7 +205,7 @@ class ShadowFold:
     def _cut_off(self, key: bytes) -> None:
         """The range has no more records for the group that the key holds now."""
         if key in self._groups.states:
-            self._groups.fire(key, CUT_OFF, _finite(self._now.low))
+            self._groups.end_as(key, CUT_OFF, "", _finite(self._now.low))
             self._deadlines.forget(key)
             self._drain()
 
@@ -199,9 +221,18 @@ class ShadowFold:
             self._judge.early(live, why)
             self._let_go(key)
         else:
-            self._groups.fire(key, live.reason, live.closed or 0.0)
+            self._groups.end_as(key, live.reason, live.window.by if live.window else "", live.closed or 0.0)
             self._deadlines.forget(key)
+            self._groups.events = [self._as_told(event) for event in self._groups.events]
             self._drain()
+
+    def _as_told(self, event: Fire | Decided) -> Fire | Decided:
+        """One end ends all hopping windows of a key. Event time may have closed the first ones just before it."""
+        live = self._published.results.get(event.number) if isinstance(event, Fire) else None
+        if live is None or live.window is None or not live.told or not isinstance(event, Fire) or event.window is None:
+            return event
+        window = msgspec.structs.replace(event.window, by=live.window.by)
+        return msgspec.structs.replace(event, reason=live.reason, window=window)
 
     def _is_of(self, state: GroupState, live: PublishedResult) -> bool:
         """Whether the end of the published group ends this one."""
@@ -239,8 +270,11 @@ class ShadowFold:
         if self._published.partition.topic in self._agent.receive:
             fresh = self._senders.drop_repeats(fresh, 0.0, self._published.proof)
         try:
-            fresh = taken(groups, fresh)
-            for part in self._dedupe.runs(fresh, 0.0, groups) if self._dedupe else (fresh,):
+            if self._windowed:
+                self._replayed.take(fresh, _finite(self._now.low), self._dedupe, self._only_timed)
+                groups.touched.clear()
+                groups.added.clear()
+            for part in self._replayed.runs(fresh, 0.0, self._dedupe) if not self._windowed else ():
                 self._accept(part)
         except (Halt, DecodeWaits) as error:
             raise ConfigurationError(f"agent {self._agent.name} would halt here: {error}") from error
@@ -252,7 +286,7 @@ class ShadowFold:
             return run
         for offset in self._aside.intersection(record.offset() for record in run):
             self._judge.witnessed_letter(offset)
-        return [record for record in run if record.offset() not in self._aside]
+        return [each for each in run if each.offset() not in self._aside or each.offset() in self._only_timed]
 
     def _accept(self, records: Sequence[Record]) -> None:
         if not records:
@@ -329,10 +363,21 @@ class ShadowFold:
             for event in self._groups.drain():
                 if isinstance(event, Refused):
                     self._judge.letter(event)
-                elif isinstance(event, Fire) and not self._passes(event.key):
-                    self._judge.result(event, not self._is_unsure(event.key, event.first))
+                elif isinstance(event, Fire) and not self._passes(event.key) and not self._goes_behind(event):
+                    self._judge.result(event, self._is_certain(event))
         except Halt as error:
             raise ConfigurationError(f"agent {self._agent.name} would halt here: {error}") from error
+
+    def _is_certain(self, fire: Fire) -> bool:
+        """Whether it is known that the group ended so. Silence that closed only windows without a result is not."""
+        if self._windowed and not self._traces:
+            live = self._published.results.get(fire.number)
+            return live is not None and (live.last, live.count) == (fire.last, fire.count)
+        return not self._is_unsure(fire.key, fire.first)
+
+    def _goes_behind(self, fire: Fire) -> bool:
+        """Whether the group has records of a published one that goes on behind the range."""
+        return fire.last >= self._behind.get(fire.key, inf) and fire.number not in self._published.results
 
     def _passes(self, key: bytes) -> bool:
         """Whether the records of the key belong to a group that began before the range, or goes on behind it."""
@@ -348,7 +393,7 @@ class ShadowFold:
 
     def _is_unsure(self, key: bytes, first: int) -> bool:
         since = self._unsure.get(key)
-        if since is not None and first >= since:
+        if (since is not None and first >= since) or (self._windowed and not self._traces):
             return True
         return any(begin <= first < end for begin, end in self._stretches.get(key, ()))
 
@@ -372,7 +417,17 @@ class ShadowFold:
                 self._cut_off(key)
         elif witness.end == witness.offset and self._judge.found.comparable:
             self._judge_open()
-        return self._judge.finish(witness.begin, witness.end, self._is_unsure)
+        return self._judge.finish(witness.begin, witness.end, self._is_unknown)
+
+    def _is_unknown(self, live: PublishedResult) -> bool:
+        """Whether the group of a published result that the rule does not give is not known, or ended behind the
+        range."""
+        windows, window = self._replayed.windows, live.window
+        if windows is not None and window is not None and self._witness.end < self._witness.offset:
+            closes = window.end + 1000 * windows.window.grace
+            if window.next > self._witness.end or (window.by and closes >= windows.event.watermark):
+                return True
+        return self._is_unsure(live.key, live.first)
 
     def _at_the_end(self) -> ClockBounds:
         witness, now = self._witness, self._clock.at(self._witness.end)
@@ -394,42 +449,17 @@ class ShadowFold:
                 self._judge.group(key, None, _open_extent(group), not self._is_unsure(key, group.first))
 
 
-def _judge_dedupe(dedupe: Deduplication, witness: Witness, span: float) -> None:
-    """Raises ConfigurationError where it is not known which ids were remembered."""
-    if not witness.whole:
-        raise ConfigurationError(
-            "with dedupe a shadow must begin where the agent began, since the ids that were accepted before are not "
-            "known: --from earliest, and an input that still holds its first record"
-        )
-    if span >= dedupe.horizon:
-        raise ConfigurationError(
-            f"the range spans {span:.0f} s, and dedupe forgets ids after {dedupe.horizon:.0f} s: when each of them was "
-            "forgotten is not known"
-        )
-
-
 def _open_extent(group: LiveGroup) -> OpenExtent:
     return OpenExtent(Extent(group.first, group.last, group.records, OPEN), group.values)
 
 
-def _untimed(agent: Agent) -> Agent:
-    """The same rule, of which only its records and the limits of one group end groups."""
-    rule = agent.aggregation or Aggregation()
-    return replace(
-        agent,
-        having="",
-        routes=(),
-        to=None,
-        aggregation=replace(
-            rule,
-            since_first=None,
-            since_last=None,
-            on_timeout="fire",
-            max_groups=maxsize,
-            max_bytes=min(rule.max_bytes, rule.max_buffered_bytes),
-            max_buffered_bytes=maxsize,
-        ),
-    )
+def _unfinished(witness: Witness) -> dict[bytes, int]:
+    """By key: the first record of a window of the store that goes on behind the range."""
+    firsts = dict[bytes, int]()
+    for name, group in witness.open.items():
+        key = key_of(name)
+        firsts[key] = min(firsts.get(key, group.first), group.first)
+    return firsts
 
 
 def _finite(moment: float) -> float:

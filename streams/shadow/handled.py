@@ -33,8 +33,8 @@ class HandledCorrections(Corrections):
     ) -> None:
         super().__init__(rule, codecs, witness, digest, number, into, facts)
         self._handle, self._own = handle, {into, *(to.topic for to in rule.outputs)}
-        for first, live in self._live.items():
-            live.outputs = witness.published.sent.get(self._rows.fire_id(first), {})
+        for live in self._live.values():
+            live.outputs = witness.published.sent.get(self._rows.fire_id(live.number), {})
 
     def _events(self, fire: Fire) -> Sequence[Event]:
         if is_silent(self._agent, fire):
@@ -45,7 +45,7 @@ class HandledCorrections(Corrections):
         if not isinstance(event, Fire):
             yield event
             return
-        id = self._rows.fire_id(event.first)
+        id = self._rows.fire_id(event.number)
         for each in self._handle(event, replayed_id(id, self._number)):
             if isinstance(each, Sent):
                 yield replace(each, fire=id, topic=self._topic(each))

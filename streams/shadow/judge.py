@@ -11,8 +11,8 @@ from sluicegate.streams.agent import Agent
 from sluicegate.streams.aggregation.events import Event, Fire, Refused, Sent, timed_out
 from sluicegate.streams.aggregation.results import Results, results
 from sluicegate.streams.contracts.headers import by_name
-from sluicegate.streams.contracts.ids import dead_ids, fire_ids
-from sluicegate.streams.contracts.values import OutboxRow
+from sluicegate.streams.contracts.ids import dead_ids, fire_ids, in_order
+from sluicegate.streams.contracts.values import GroupNumber, OutboxRow
 from sluicegate.streams.outbox.history import is_letter, is_silent, with_history
 from sluicegate.streams.outbox.rows import AnyPartition, Rows
 from sluicegate.streams.shadow.published import PublishedOutput, PublishedResult, published
@@ -66,7 +66,7 @@ class ShadowJudge:
         """The rule ends this group. Raises ExpressionStopped."""
         if not self._judges(fire.key):
             return
-        live = self._live.get(fire.first)
+        live = self._live.get(fire.number)
         if live is not None and live.opened is not None:
             fire = replace(fire, opened=live.opened, closed=fire.closed if live.closed is None else live.closed)
         rows = self._rows_of(fire)
@@ -76,12 +76,12 @@ class ShadowJudge:
         if not rows and certain:  # what is published nevertheless is `extra`
             self.found.left_out += live is None
             return
-        self._live.pop(fire.first, None)
+        self._live.pop(fire.number, None)
         self.found.published += live is not None
         new = Extent(fire.first, fire.last, fire.count, fire.reason)
         differs = () if live is None or not certain else tuple(self._differing(fire, live, rows))
         verdict = _verdict(live is not None, differs) if certain else "uncertain"
-        self._count(self.found.results, verdict, fire.key, _extent(live), new, differs)
+        self._count(self.found.results, verdict, fire.key, _extent(live), new, differs, fire.number)
 
     def _rows_of(self, fire: Fire) -> list[OutboxRow]:
         events = () if is_silent(self._agent, fire) else decided(self._agent, self._results, fire)
@@ -91,7 +91,7 @@ class ShadowJudge:
     def _handled(self, handle: GroupHandler, events: Sequence[Event]) -> Iterator[Event]:
         """What the handler sends for these completed groups, but for topics that were not read."""
         for fire in events:
-            for each in handle(fire, self._fire_id(fire.first)) if isinstance(fire, Fire) else ():
+            for each in handle(fire, self._fire_id(fire.number)) if isinstance(fire, Fire) else ():
                 if not isinstance(each, Sent) or each.topic in self._compared:
                     yield each
                 else:
@@ -106,15 +106,15 @@ class ShadowJudge:
         if not shape:
             there = live.outputs
             if self._handle is not None:
-                sent = self._sent.get(self._fire_id(live.first), {})
+                sent = self._sent.get(self._fire_id(live.number), {})
                 there = there | {id: output for id, output in sent.items() if output.topic in self._compared}
             yield from _outputs_differing({row.id: _output(row) for row in rows}, there)
 
     def early(self, live: PublishedResult, why: str) -> None:
         """The published result ended before its time."""
-        if self._judges(live.key) and self._live.pop(live.first, None) is not None:
+        if self._judges(live.key) and self._live.pop(live.number, None) is not None:
             self.found.published += 1
-            self._count(self.found.results, "changed", live.key, _extent(live), None, (why,))
+            self._count(self.found.results, "changed", live.key, _extent(live), None, (why,), live.number)
 
     def letter(self, refused: Refused) -> None:
         """The rule refuses this record."""
@@ -151,15 +151,15 @@ class ShadowJudge:
         differs = differs or tuple(_fields_differing(encode(dict(new.values)), encode(dict(live.values))))
         self._count(self.found.open, _verdict(True, differs), key, *extents, differs)
 
-    def finish(self, begin: int, end: int, unsure: Callable[[bytes, int], bool]) -> Shadowed:
-        """What was published from `begin` on and below `end`, and has no counterpart. `unsure` tells whether the
-        groups of a key at an offset are not known."""
-        for first, live in sorted(self._live.items()):
-            if begin <= first and live.last < end and self._judges(live.key):
+    def finish(self, begin: int, end: int, unsure: Callable[[PublishedResult], bool]) -> Shadowed:
+        """What was published from `begin` on and below `end`, and has no counterpart. `unsure` tells whether
+        it is not known if the group ended so."""
+        for number, live in sorted(self._live.items(), key=lambda pair: in_order(pair[0])):
+            if begin <= live.first and live.last < end and self._judges(live.key):
                 self.found.published += 1
-                verdict = "uncertain" if unsure(live.key, first) else "extra"
+                verdict = "uncertain" if unsure(live) else "extra"
                 if self.found.comparable:
-                    self._count(self.found.results, verdict, live.key, _extent(live), None)
+                    self._count(self.found.results, verdict, live.key, _extent(live), None, (), number)
         for offset, letter in sorted(self._letters.items()):
             if begin <= offset < end and self._judges(letter.key):
                 self._count(self.found.dead, "extra", letter.key or b"", _of_letter(offset, letter), None)
@@ -173,15 +173,22 @@ class ShadowJudge:
         live: Extent | None,
         new: Extent | None,
         differs: tuple[str, ...] = (),
+        number: GroupNumber | None = None,
     ) -> None:
+        """`number` is that of a group; None: the first record of the place."""
         place = live or new
         if verdict == "identical" or place is None:
             figures.count(verdict)
             return
         identify = self._dead_id if figures is self.found.dead else self._fire_id
-        topic, number = self._partition.topic, self._partition.number
+        topic, partition = self._partition.topic, self._partition.number
         text = key.decode(errors="replace")
-        figures.count(verdict, Example(verdict, text, topic, number, identify(place.first), live, new, differs))
+        figures.count(
+            verdict,
+            Example(
+                verdict, text, topic, partition, identify(place.first if number is None else number), live, new, differs
+            ),
+        )
 
 
 def _verdict(published: bool, differs: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ import msgspec
 
 from sluicegate.schemas.json import UNREADABLE
 from sluicegate.streams.contracts.headers import (
+    CLOSED,
     COUNT,
     DEAD_OFFSET,
     DEAD_STAGE,
@@ -22,13 +23,15 @@ from sluicegate.streams.contracts.headers import (
     LAST,
     NUMBER,
     REASON,
+    REVISION,
     SHARD,
+    WINDOW,
     MessageHeaders,
     UnreadableHeader,
     by_name,
 )
 from sluicegate.streams.contracts.ids import dead_ids, fire_ids
-from sluicegate.streams.contracts.values import OutboxRow, Partition
+from sluicegate.streams.contracts.values import GroupNumber, OutboxRow, Partition
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.reading.proof import HeaderProof
 from sluicegate.streams.units import moment
@@ -48,11 +51,25 @@ class PublishedOutput(NamedTuple):
     dead: tuple[bytes, ...]
 
 
+class PublishedWindow(NamedTuple):
+    """The window of a group, as the headers say it: its start and end in milliseconds since 1970, `by` what closed it,
+    and if the owner's clock did, `next`, the offset of the record that would have come next (else -1), and for silence
+    the watermark that it set (else -1)."""
+
+    start: int
+    end: int
+    revision: int
+    by: str
+    next: int = -1
+    watermark: int = -1
+
+
 class PublishedResult(msgspec.Struct, gc=False):
     """One group that ended: what its messages say, by their ids. `opened` and `closed` are its owner's times, with the
     milliseconds that the document has; None: its document leaves them out. `differing`: two messages have one id and
-    different contents."""
+    different contents. `window` is None without windows."""
 
+    number: GroupNumber
     key: bytes
     first: int
     last: int
@@ -62,10 +79,17 @@ class PublishedResult(msgspec.Struct, gc=False):
     opened: float | None = None
     closed: float | None = None
     differing: bool = False
+    window: PublishedWindow | None = None
 
     @property
     def natural(self) -> bool:
+        """Whether its last record completed it."""
         return self.reason in NATURAL
+
+    @property
+    def told(self) -> bool:
+        """Whether the input tells its end: a record, or the watermark with what silence set."""
+        return self.natural or (self.window is not None and self.window.by in ("event", "idle"))
 
 
 class _DocumentTimes(msgspec.Struct):
@@ -79,7 +103,7 @@ _times = msgspec.json.Decoder(_DocumentTimes).decode
 class Published:
     """The messages about `partition` that were decided below `offset` and up to the outbox number `number`.
 
-    `results` by the offset of their first record, `letters` by the offset of their record. By output partition:
+    `results` by the number of their group, `letters` by the offset of their record. By output partition:
     `oldest` is the lowest last record of a result that its last record completed, `oldest_letter` the lowest record of
     a dead letter. `timed` names the topics whose documents hold the group's times. `handled`: a handler sends messages
     as well, which tell nothing of groups; `sent` are those that were read, and its dead letters, by fire id and id.
@@ -100,7 +124,7 @@ class Published:
         self._handled, self.proof = handled, HeaderProof() if proof is None else proof
         self._fire_id, self._dead_id = fire_ids(partition, topic_id), dead_ids(partition, topic_id)
         self._prefix = "{}/{}/{}/{}>".format(*partition).encode()
-        self.results: dict[int, PublishedResult] = {}
+        self.results: dict[GroupNumber, PublishedResult] = {}
         self.letters: dict[int, PublishedOutput] = {}
         self.sent: dict[str, dict[str, PublishedOutput]] = {}
         self.oldest: dict[OutputPartition, int] = {}
@@ -145,12 +169,13 @@ class Published:
         self.sent.setdefault(named.text(FIRE), {}).setdefault(named.text(ID), output)
 
     def _result(self, within: OutputPartition, output: PublishedOutput, named: MessageHeaders) -> None:
-        first, last = named.offset(FIRST), named.offset(LAST)
-        if named.text(FIRE) != self._fire_id(first) or last >= self._offset:
+        first, last, window = named.offset(FIRST), named.offset(LAST), _window(named)
+        number = self._number(named.text(FIRE), first, window)
+        if number is None or last >= self._offset:
             return
         count, reason = named.integer(COUNT), named.text(REASON)
-        made = PublishedResult(output.key or b"", first, last, count, reason, {})
-        known = self.results.setdefault(first, made)
+        made = PublishedResult(number, output.key or b"", first, last, count, reason, {}, window=window)
+        known = self.results.setdefault(number, made)
         if known.natural and DEAD_TOPIC not in named:
             self.oldest[within] = min(self.oldest.get(within, last), last)
         if known.opened is None:
@@ -158,6 +183,15 @@ class Published:
         earlier = known.outputs.setdefault(named.text(ID), output)
         if earlier != output or (known.last, known.count, known.reason) != (last, count, reason):
             known.differing = True
+
+    def _number(self, fire: str, first: int, window: PublishedWindow | None) -> GroupNumber | None:
+        """The number of the group with this id. None: it is about an earlier topic of the same name."""
+        numbers: list[GroupNumber] = [first]
+        if window is not None and window.revision > 1:
+            numbers = [(first, window.start, window.revision)]
+        elif window is not None:
+            numbers.append((first, window.start))
+        return next((number for number in numbers if self._fire_id(number) == fire), None)
 
     def _note_times(self, known: PublishedResult, output: PublishedOutput, named: MessageHeaders) -> None:
         if output.topic in self._timed and output.value is not None:
@@ -174,3 +208,10 @@ def published(topic: str, key: bytes | None, value: bytes | None, named: Message
     """The message with these headers."""
     failure = named.failure()
     return PublishedOutput(topic, key, value, failure if failure[1] else ())
+
+
+def _window(named: MessageHeaders) -> PublishedWindow | None:
+    if WINDOW not in named:
+        return None
+    by, rests = named.closed() if CLOSED in named else ("", ())
+    return PublishedWindow(*named.window(), named.integer(REVISION), by, *rests[:2])

@@ -21,16 +21,10 @@ def unshadowable(agent: Agent, calls: bool = False) -> str | None:
         return f"its results go to the handler {functions}, which is not called here: what it sends cannot be compared"
     if rule is None:
         return "it has no aggregation, so there is nothing to compare"
-    if rule.window is not None:
-        return "its groups are event-time windows, which a shadow cannot fold yet"
-    if rule.correlation is not None:
-        return "its groups are correlations, which a shadow cannot fold yet"
     if agent.lookups:
         return "its results hold rows of the store (lookup), which may have changed since"
     if agent.scope == "shared":
         return "its groups span partitions (scope: shared)"
-    if rule.on_timeout == "discard" and (rule.since_first or rule.since_last) and not agent.history:
-        return "of groups that time out nothing is written (on_timeout: discard)"
     if calls and (why := _uncallable(agent)):
         return why
     outputs = agent.outputs if calls or agent.handler is None else ()

@@ -1,13 +1,16 @@
 """What is known of one partition beside its input, and what two rules have in common."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf
-from typing import NamedTuple
+from sys import maxsize
+from typing import Any, NamedTuple
 
 from sluicegate.schemas import Codec
 from sluicegate.streams.agent import Agent, Aggregation
-from sluicegate.streams.shadow.published import Published
+from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.shadow.published import Published, PublishedResult
 
 
 class LiveGroup(NamedTuple):
@@ -25,7 +28,8 @@ class Witness(NamedTuple):
 
     `open` are the store's groups at its own offset `offset`, `latest` its owner's time at the last commit that changed
     one (None: unknown), `now` the store's time when they were read. `whole`: the agent began at `begin`.
-    `letters_from`: dead letters of earlier records may be gone.
+    `letters_from`: dead letters of earlier records may be gone. `origins` are those of the topic that windows over a
+    re-keyed topic wait for.
     """
 
     published: Published
@@ -38,6 +42,7 @@ class Witness(NamedTuple):
     now: float = inf
     whole: bool = False
     letters_from: float = -inf
+    origins: Sequence[str] = ()
 
 
 class Codecs(NamedTuple):
@@ -60,7 +65,10 @@ def same_key(rule: Agent, live: Agent) -> bool:
 
 def leaves_traces(agent: Agent) -> bool:
     """Whether each group that ends leaves a result, a dead letter, or a message of the history."""
-    return bool(agent.history) or (not agent.having and not (agent.routes and agent.unrouted == "drop"))
+    rule = agent.aggregation
+    discards = rule is not None and rule.on_timeout == "discard" and bool(rule.since_first or rule.since_last)
+    drops = bool(agent.routes) and agent.unrouted == "drop"
+    return bool(agent.history) or not (agent.having or drops or discards)
 
 
 def _ends(agent: Agent) -> Agent:
@@ -102,6 +110,75 @@ def moments(witness: Witness) -> Iterator[tuple[int, float]]:
 
 
 def outside(dead: Sequence[bytes]) -> bool:
-    """Whether the reason of this dead letter is outside of the record: a crash, or a limit of the whole partition."""
+    """Whether the reason of this dead letter is outside of the record: a crash, a limit of the whole partition, or a
+    time that was too far ahead of the owner's clock."""
     stage, reason = dead[:2]
-    return stage == b"crash" or (stage, reason) == (b"aggregate", b"limit")
+    return stage == b"crash" or (stage == b"aggregate" and reason in (b"limit", b"time-ahead"))
+
+
+def moved_the_watermark(dead: Sequence[bytes]) -> bool:
+    """Whether a record of which `outside` is true was refused after the time of its origin was read."""
+    return dead[0] == b"aggregate" and dead[1] == b"limit"
+
+
+def cuts(results: Sequence[PublishedResult], begin: int, panes: bool) -> Iterator[tuple[int, PublishedResult]]:
+    """Each of these results that the input does not tell, or that began before `begin`, with the offset before whose
+    record its group ended. `panes`: the windows of a key end together."""
+    ended, at_once = (
+        [live for live in results if not live.told or live.first < begin],
+        defaultdict[object, list[Any]](list),
+    )
+    for live in ended:
+        if live.window is not None and live.window.by == "at_most":
+            yield live.window.next, live
+        elif not panes or live.window is None or live.window.by:
+            yield live.last + 1, live
+        else:
+            at_once[live.key, live.reason, live.closed].append(live)
+    told = defaultdict[bytes, list[PublishedResult]](list)
+    for live in results if at_once else ():
+        told[live.key].append(live)
+    for windows in at_once.values():
+        yield from _at_once(windows, told[windows[0].key])
+
+
+def _at_once(ended: Sequence[PublishedResult], others: Sequence[PublishedResult]) -> Iterator[tuple[int, Any]]:
+    """Windows of one key that a limit or a person ended at one moment. Those with records of each other ended at once,
+    behind all records of them, and of the windows that ended before them."""
+    first, last = maxsize, -1
+    for live in sorted(ended, key=lambda each: -each.last):
+        if live.last < first:
+            first, last = live.first, live.last
+            before = [each.last for each in others if each.first <= last and _starts(each) < _starts(live)]
+            last = max([last, *before])
+        first = min(first, live.first)
+        yield last + 1, live
+
+
+def _starts(live: PublishedResult) -> int:
+    return live.window.start if live.window is not None else 0
+
+
+def judge_start(rule: Agent, witness: Witness, span: float) -> None:
+    """Raises ConfigurationError where it is not known what an earlier record left behind: the ids that dedupe
+    remembers, the watermark, the keys of correlations that ended. `span` is in seconds."""
+    aggregation = rule.aggregation or Aggregation()
+    state = [("with dedupe", "the ids that were accepted before")] if rule.dedupe is not None else []
+    state += [("with windows", "the records that moved the watermark before")] if aggregation.window is not None else []
+    state += [("with correlate", "the keys that ended before")] if aggregation.correlation is not None else []
+    if state and not witness.whole:
+        key, what = state[0]
+        raise ConfigurationError(
+            f"{key} a shadow must begin where the agent began, since {what} are not known: --from earliest, and an "
+            "input that still holds its first record"
+        )
+    if rule.dedupe is not None and span >= rule.dedupe.horizon:
+        raise ConfigurationError(
+            f"the range spans {span:.0f} s, and dedupe forgets ids after {rule.dedupe.horizon:.0f} s: when each of "
+            "them was forgotten is not known"
+        )
+    if aggregation.correlation is not None and span >= aggregation.correlation.remember > 0:
+        raise ConfigurationError(
+            f"the range spans {span:.0f} s, and keys that ended are remembered for "
+            f"{aggregation.correlation.remember:.0f} s: when each of them was forgotten is not known"
+        )

@@ -44,6 +44,9 @@ class CorrelatedByTime(WindowGroups):
         due = state[LATEST if self._since_last else EARLIEST] + self._after
         return Span(state[EARLIEST], due, due + 1)  # a record at the end is in time
 
+    def named(self, key: bytes, first: int, start: int) -> bytes:
+        return name(0, key)
+
     def fire(self, key: bytes, reason: str, now: float) -> None:
         super().fire(key, reason, now)
         self.ended.note(key_of(key), now)

@@ -26,7 +26,7 @@ from sluicegate.streams.errors import Halt
 from sluicegate.streams.windows.clock import NEVER, EventClock
 from sluicegate.streams.windows.fold import fold, folds
 from sluicegate.streams.windows.fold_merged import fold_merged
-from sluicegate.streams.windows.marks import stamp
+from sluicegate.streams.windows.marks import Stamp, stamp
 from sluicegate.streams.windows.merged import MergedClock
 from sluicegate.streams.windows.room import expected
 from sluicegate.streams.windows.times import NoTime, latest, milliseconds, reader, source
@@ -133,10 +133,15 @@ class WindowGroups(Groups):
             found = stamp(record)
             if found is not None and self._ahead(max(found.time, found.said), now):
                 self.counts["marks_ahead"] += 1
-            elif found is not None and self.merged.hear(found):
+            elif found is not None and (self.merged.hear(found) if found.state else self._moved(self.merged, found)):
                 self.close_passed(now)
         elif (time := self._readable(record)) is not None and not self._ahead(time, now) and self.event.read(time):
             self.close_passed(now)
+
+    def _moved(self, clock: MergedClock, found: Stamp) -> bool:
+        """Whether the time of a record of this origin moves the watermark."""
+        clock.reading = found.origin
+        return clock.read(found.time)
 
     def take(self, record: Record, now: float) -> None:
         """One record that `where` takes. Raises Halt."""
@@ -176,6 +181,16 @@ class WindowGroups(Groups):
     def groups_of(self, record: Record, key: bytes, time: int) -> tuple[bytes, ...]:
         """The names of the groups that take a record whose time is not late; they may not be open yet."""
         return (name(self.tumbling.start(time), key),)
+
+    def named(self, key: bytes, first: int, start: int) -> bytes:
+        return name(start, key)
+
+    def end_as(self, key: bytes, reason: str, by: str, now: float) -> None:
+        self._closing = by
+        try:
+            super().end_as(key, reason, by, now)
+        finally:
+            self._closing = ""
 
     def leaves(self, group: bytes, state: GroupState) -> float:
         """The watermark from which on the group takes no room."""

@@ -151,6 +151,11 @@ class HoppingGroups(WindowGroups):
             self._merge(state, self.states[pane])
         return state
 
+    def named(self, key: bytes, first: int, start: int) -> bytes:
+        """The pane of the first record of a window."""
+        names = self.names(key) if key in self.panes else []
+        return next((each for each in names if self.states[each][FIRST] == first), name(start, key))
+
     def names(self, key: bytes) -> list[bytes]:
         """The names of the panes of a key."""
         return [name(pane, key) for pane in self.panes[key]]

@@ -12,6 +12,7 @@ from typing import Any
 
 from sluicegate.streams.agent import AMEND, Window
 from sluicegate.streams.aggregation.accept import put
+from sluicegate.streams.aggregation.events import COUNT_LOWERED
 from sluicegate.streams.aggregation.groups import SLICE_BYTES, STALE
 from sluicegate.streams.aggregation.layout import FIRST, LAST, OPENED, GroupState
 from sluicegate.streams.aggregation.rule import Rule
@@ -113,6 +114,15 @@ class LateGroups(WindowGroups):
         self._revision = self.after.results(key) + 1
         super().forget(key, now)
         self._revision = 1
+
+    def end_as(self, key: bytes, reason: str, by: str, now: float) -> None:
+        """As in Groups. Only a result that time, or a limit on its records, brought leaves the group with `amend`."""
+        if reason in (self.reason, COUNT_LOWERED, "manual"):
+            super().end_as(key, reason, by, now)
+        elif key in self.closed:
+            self._end_for_good(key, reason, by, now)
+        else:
+            self._fire(key, reason, now, stays=False)
 
     def flush(self, key: bytes, now: float) -> None:
         if key in self.closed:

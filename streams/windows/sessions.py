@@ -66,6 +66,9 @@ class SessionGroups(LateGroups):
             self._took_late(record, group, now)
         return counted
 
+    def named(self, key: bytes, first: int, start: int) -> bytes:
+        return name(first, key)
+
     def groups_of(self, record: Record, key: bytes, time: int) -> tuple[bytes, ...]:
         touched = self._touched(self.sessions, key, time)
         return (touched[0] if touched else name(record.offset(), key),)

@@ -30,7 +30,7 @@ GUARDS = (
     ),
     Guard(
         "windows: a record that where leaves out moves the watermark in its place",
-        "streams/ownership/windowed.py",
+        "streams/windows/intake.py",
         "        while left_out and run and left_out[0].offset() < run[-1].offset():\n",
         "        while False:\n",
         ENGINE,

@@ -122,7 +122,6 @@ def test_with_another_key_only_totals_are_compared(plan: Command) -> None:
         ("from: in\n", "from: [in, out2]\n", "the topics changed"),
         ("app: app\n", "app: other\n", "app or store changed"),
         ("    to: {topic: out}", "    handler: builtins:len", "its results go to the handler builtins:len"),
-        ("first}", "first}\n      on_timeout: discard", "of groups that time out nothing is written"),
     ],
 )
 def test_what_cannot_be_judged_is_said_and_counts_as_uncertain(plan: Command, old: str, new: str, why: str) -> None:

@@ -17,7 +17,7 @@ from sluicegate.streams.agent import Window
 from sluicegate.streams.aggregation.changelog import Changelog
 from sluicegate.streams.aggregation.events import Fire, Refused
 from sluicegate.streams.aggregation.rule import Rule
-from sluicegate.streams.ownership import windowed
+from sluicegate.streams.windows import intake
 from sluicegate.streams.windows.clock import EventClock
 from sluicegate.streams.windows.tumbling_groups import TumblingGroups
 from tests.unit.engine.driver import Driver, Log, ManualClock, distinct, header, memory
@@ -49,7 +49,7 @@ def expected(log: Log) -> Found:
     for number in PARTITIONS:
         groups = TumblingGroups(Rule(AGENT, codec("json")), AGENT.aggregation.window)
         for record in log.topics["in"][number]:
-            windowed.take(groups, [record], NOW, None)
+            intake.take(groups, [record], NOW, None)
             for event in groups.drain():
                 if isinstance(event, Fire) and event.window is not None:
                     place = number, event.first, event.last

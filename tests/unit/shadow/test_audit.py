@@ -20,6 +20,7 @@ RULES = {
     "letters": replace(an_agent(count=3, since_first=2.5), to=None, routes=(Destination("out", where="total > 9"),)),
 }
 SILENT = {
+    "discarded": an_agent(count=2, since_first=2.5, on_timeout="discard"),
     "having": replace(an_agent(count=3, since_first=2.5), having="total > 9"),
     "until": an_agent(count=9, since_first=2.5, until="amount == 10 && group.total > 12"),
     "routes": replace(

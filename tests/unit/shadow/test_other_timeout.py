@@ -87,12 +87,12 @@ def said(monkeypatch: pytest.MonkeyPatch) -> Said:
     found = Said({}, set())
     count = ShadowJudge._count
 
-    def noted(self, figures, verdict, key, live, new, differs=()):  # type: ignore[no-untyped-def]
+    def noted(self, figures, verdict, key, live, new, differs=(), number=None):  # type: ignore[no-untyped-def]
         if figures is self.found.results:
             found.firsts.setdefault(verdict, set()).add((live or new).first)
         if verdict == "uncertain":
             found.unsure.add(key)
-        count(self, figures, verdict, key, live, new, differs)
+        count(self, figures, verdict, key, live, new, differs, number)
 
     monkeypatch.setattr(ShadowJudge, "_count", noted)
     return found

@@ -1,0 +1,55 @@
+"""Which records reach the windows of a partition, in the order of the log."""
+
+from collections import deque
+from collections.abc import Collection, Iterable, Sequence
+from typing import Protocol
+
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.taking import divided
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.windows.groups import WindowGroups
+from sluicegate.streams.windows.marks import is_mark, without_marks
+
+
+class Duplicates(Protocol):
+    """What drops the duplicates of the partition."""
+
+    def runs(self, records: Sequence[Record], now: float, groups: Groups) -> Iterable[Sequence[Record]]: ...
+
+
+def take(
+    windows: WindowGroups, records: Sequence[Record], now: float, dedupe: Duplicates | None, timed: Collection[int] = ()
+) -> None:
+    """Add the records that `where` takes and that are no duplicates. A record that `where` leaves out moves the
+    watermark in its place in the log. A record that is refused, and a duplicate, do not move it. Over a re-keyed topic
+    a refused record has moved the clock of its origin: of the records at the offsets `timed` only that counts. Raises
+    Halt."""
+    windows.event.saw(now)
+    kept, others = divided(windows, records)
+    if windows.merged is not None:
+        unmarked = without_marks(kept)
+        if unmarked is kept and not timed:
+            others = ()
+        else:
+            others = [each for each in kept if is_mark(each) or _offset(each) in timed]
+            unmarked = [each for each in unmarked if _offset(each) not in timed]
+        kept = unmarked
+    left_out = deque(others)
+    for run in dedupe.runs(kept, now, windows) if dedupe else (kept,):
+        between = []
+        while left_out and run and left_out[0].offset() < run[-1].offset():
+            between.append(left_out.popleft())
+        _accept(windows, run, between, now)
+    _accept(windows, (), left_out, now)
+
+
+def _accept(windows: WindowGroups, kept: Sequence[Record], left_out: Collection[Record], now: float) -> None:
+    if left_out:
+        offsets = {record.offset() for record in left_out}
+        windows.accept(sorted((*kept, *left_out), key=_offset), now, offsets)
+    elif kept:
+        windows.accept(kept, now)
+
+
+def _offset(record: Record) -> int:
+    return record.offset()

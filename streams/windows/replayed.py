@@ -1,0 +1,87 @@
+"""The groups of a rule in a replay, where its owner's clock is known from what was published.
+
+The records alone end groups: by their number, by `until`, by event time. Silence, `at_most`, timeouts, limits of a
+whole partition and results of late records are told to them.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from math import inf
+from sys import maxsize
+
+from sluicegate.schemas import Codec
+from sluicegate.streams.agent import Agent, Aggregation
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.aggregation.taking import taken
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.windows.groups import SLICE, WindowGroups
+from sluicegate.streams.windows.intake import Duplicates, take
+from sluicegate.streams.windows.opening import groups_of
+
+
+class ReplayedGroups:
+    """`groups` are those of one partition. `windows` are the same if they are windows, else None. A record that is
+    further than `ahead` seconds after the time at which it is taken is refused by windows."""
+
+    def __init__(self, agent: Agent, reads: Codec, ahead: float, origins: Collection[str]) -> None:
+        """`origins` are the origins that the windows wait for."""
+        self.groups: Groups = groups_of(Rule(unclocked(agent, ahead), reads))
+        self.windows = self.groups if isinstance(self.groups, WindowGroups) else None
+        if self.windows is not None and self.windows.merged is not None:
+            self.windows.merged.expect(origins, self.windows.window.origins)
+
+    @property
+    def merges(self) -> bool:
+        """Whether the records come from several origins."""
+        return self.windows is not None and self.windows.merged is not None
+
+    def take(self, records: Sequence[Record], now: float, dedupe: Duplicates | None, timed: Collection[int]) -> None:
+        """Add records that count to windows; `timed` is as in `intake.take`. Raises Halt."""
+        if self.windows is not None:
+            take(self.windows, records, now, dedupe, timed)
+            self.close(now)
+
+    def runs(self, records: Sequence[Record], now: float, dedupe: Duplicates | None) -> Sequence[Sequence[Record]]:
+        """The records that count in groups without windows."""
+        kept = taken(self.groups, records)
+        return [*dedupe.runs(kept, now, self.groups)] if dedupe is not None else [kept]
+
+    def silence(self, to: int, at: int, now: float) -> None:
+        """Silence moved the watermark to `to` before the record at the offset `at`."""
+        if self.windows is not None:
+            self.windows.event.silent(to, at)
+            self.close(now)
+
+    def close(self, now: float) -> None:
+        """End the groups that the watermark has passed."""
+        windows = self.windows
+        while windows is not None and windows.next_end() <= windows.event.watermark:
+            windows.expire(now, SLICE)
+
+
+def unclocked(agent: Agent, ahead: float = 0.0) -> Agent:
+    """The same rule, of which only its records and the limits of one group end groups, and no clause leaves a result
+    out. `ahead` is added to `max_ahead`."""
+    rule = agent.aggregation or Aggregation()
+    window = rule.window
+    if window is not None:  # nobody tells them where they stand: no silence and no age ends them
+        gather = inf if window.gather else 0.0
+        window = replace(window, gather=gather, max_ahead=window.max_ahead + ahead)
+    return replace(
+        agent,
+        having="",
+        routes=(),
+        to=None,
+        lookups=(),
+        aggregation=replace(
+            rule,
+            since_first=None,
+            since_last=None,
+            on_timeout="fire",
+            window=window,
+            max_groups=maxsize,
+            max_bytes=min(rule.max_bytes, rule.max_buffered_bytes),
+            max_buffered_bytes=maxsize,
+        ),
+    )
