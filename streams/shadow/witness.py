@@ -135,11 +135,11 @@ def cuts(results: Sequence[PublishedResult], begin: int, panes: bool) -> Iterato
             yield live.last + 1, live
         else:
             at_once[live.key, live.reason, live.closed].append(live)
-    told = defaultdict[bytes, list[PublishedResult]](list)
+    by_key = defaultdict[bytes, list[PublishedResult]](list)
     for live in results if at_once else ():
-        told[live.key].append(live)
+        by_key[live.key].append(live)
     for windows in at_once.values():
-        yield from _at_once(windows, told[windows[0].key])
+        yield from _at_once(windows, by_key[windows[0].key])
 
 
 def _at_once(ended: Sequence[PublishedResult], others: Sequence[PublishedResult]) -> Iterator[tuple[int, Any]]:
@@ -149,7 +149,7 @@ def _at_once(ended: Sequence[PublishedResult], others: Sequence[PublishedResult]
     for live in sorted(ended, key=lambda each: -each.last):
         if live.last < first:
             first, last = live.first, live.last
-            before = [each.last for each in others if each.first <= last and _starts(each) < _starts(live)]
+            before = [other.last for other in others if other.first <= last and _starts(other) < _starts(live)]
             last = max([last, *before])
         first = min(first, live.first)
         yield last + 1, live
