@@ -21,7 +21,8 @@ from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import TopicPartition
 
 MOST = 2  # partitions of a worker at once: each holds a batch
-CALM = 5.0  # seconds without a pause, after which the worker's consumer reads the partition again
+CALM = 60.0  # seconds without a pause, after which the worker's consumer reads the partition again: who sent one large
+# batch sends more, and while one is unpacked no other partition of the consumer gets records
 
 
 class AloneRecords:

@@ -6,6 +6,7 @@ stdout; the records themselves are msgpack, each with its length before it.
 """
 
 import contextlib
+import math
 import os
 import resource
 import signal
@@ -22,8 +23,10 @@ from confluent_kafka import TopicPartition as Position
 from sluicegate.connectors.kafka import settings
 from sluicegate.connectors.kafka.memory import free
 
-MOST_SECONDS = 20.0  # of one job
-IDLE_SECONDS = 5.0  # without a record
+MOST_SECONDS = 20.0  # of one job from its first record on
+IDLE_SECONDS, IDLE_CPU = 30.0, 1.0
+"""Seconds without a record, in which the process used no more processor time than this: it unpacks nothing. To unpack a
+gigabyte takes seconds of a processor, and minutes where it is shared."""
 QUEUED = 100_000  # records of `queued.min.messages`, its default
 LEAST = 64 << 20  # bytes beyond its own that the process may take, whatever is free
 STACKS = 48 << 20  # bytes of the stacks of librdkafka's threads, which are hardly used
@@ -49,11 +52,12 @@ class ApartJob(msgspec.Struct, frozen=True):
 
 class ApartReport(msgspec.Struct, frozen=True):
     """`next`: all records before it were fetched. `error`: those from there on cannot be unpacked. `done`: the job has
-    ended."""
+    ended. `idle`: it did nothing for IDLE_SECONDS, and the end of the partition was not reached."""
 
     next: int
     error: str = ""
     done: bool = False
+    idle: bool = False
 
 
 class SentRecord(msgspec.Struct, frozen=True, array_like=True):
@@ -96,20 +100,21 @@ class Fetching:
         if job.does != "records":
             _say(ApartReport(self._next))
         self._consumer.assign([Position(job.topic, job.number, job.offset)])
-        deadline, heard = time.monotonic() + MOST_SECONDS, time.monotonic()
+        deadline, patience = math.inf, Patience()
         kept: list[Any] = []
-        while time.monotonic() < min(deadline, heard + IDLE_SECONDS) and not self._ended and not self._error:
+        while not (self._ended or self._error or patience.over or time.monotonic() >= deadline):
             message = self._consumer.poll(0.05)
             if message is None:
                 continue
-            heard = time.monotonic()
+            patience = Patience()
+            deadline = min(deadline, time.monotonic() + MOST_SECONDS)
             if job.does == "answer":
                 kept.append(message)
                 self._taken(message)
             else:
                 self._batch([message, *self._consumer.consume(WHOLE, 0.0)])
         if job.does != "records":
-            _say(ApartReport(self._next, self._error, done=True))
+            _say(ApartReport(self._next, self._error, True, patience.over))
 
     def _batch(self, messages: list[Any]) -> None:
         records = [message for message in messages if self._taken(message)]
@@ -143,6 +148,23 @@ class Fetching:
             end = min(offset for offset in (facts["hi_offset"], facts["ls_offset"]) if offset >= 0)
             full = facts["fetchq_cnt"] >= QUEUED or facts["fetchq_size"] >= self._most
             self._ended = self._ended or full or facts["next_offset"] >= end
+
+
+class Patience:
+    """With a client that gives no record."""
+
+    def __init__(self) -> None:
+        self._at, self._cpu = time.monotonic(), time.process_time()
+
+    @property
+    def over(self) -> bool:
+        """Whether it does nothing."""
+        if time.monotonic() < self._at + IDLE_SECONDS:
+            return False
+        if time.process_time() - self._cpu <= IDLE_CPU:
+            return True
+        self._at, self._cpu = time.monotonic(), time.process_time()
+        return False
 
 
 def _be_first() -> None:

@@ -168,6 +168,9 @@ class KafkaInput:
                 self._apart[place] = AloneRecords(self._wanted, place, offset, epoch, self._sort)
         self.resume([place])
 
+    def alone(self, topic: str, number: int) -> bool:
+        return (topic, number) in self._apart
+
     def ended(self, topic: str, number: int) -> int:
         """librdkafka tells an end once."""
         return self._ends.get((topic, number), -1)

@@ -13,14 +13,14 @@ from typing import IO, Literal, NamedTuple
 import msgspec
 
 from sluicegate.connectors.kafka import settings
-from sluicegate.connectors.kafka.apart import ApartJob, ApartReport, SentRecord
+from sluicegate.connectors.kafka.apart import IDLE_SECONDS, ApartJob, ApartReport, SentRecord
 from sluicegate.schemas.json import UNREADABLE
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.contracts.values import Fetchable
 
 COMMAND = (sys.executable, "-P", "-m", "sluicegate.connectors.kafka.apart")
 DEATHS = 3  # at one batch, which then cannot be fetched: one process may be killed for another reason
-LONGEST = 60.0  # seconds of one process
+LONGEST = 600.0  # seconds of one process
 WAITING = 16  # records that wait to be read
 
 
@@ -143,6 +143,8 @@ class KafkaProbe:
             return f"its process was not done within {LONGEST:g} s" if late else "it was ended"
         if last is None:
             return f"its process ended before it could fetch ({how})"
+        if last.idle:
+            return f"it did nothing for {IDLE_SECONDS:g} s"
         if last.done:
             return ApartEnd(last.next, last.error)
         return ApartEnd(last.next, f"{DEATHS} processes that fetched it ended ({how})")

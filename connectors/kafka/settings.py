@@ -59,8 +59,8 @@ ALIASES = {"compression.codec": "compression.type", "queue.buffering.max.ms": "l
 
 STRATEGY, SESSION = "partition.assignment.strategy", "session.timeout.ms"
 HEARTBEAT = 1000
-"""Milliseconds. The other members learn of a rebalance from the reply to a heartbeat, so the partitions of a member that
-died wait for so long, too. librdkafka's default is 3 s."""
+"""Milliseconds. The other members learn of a rebalance from the reply to a heartbeat, so the partitions of a member
+that died wait for so long, too. librdkafka's default is 3 s."""
 CLASSIC_DEFAULTS: Settings = {
     STRATEGY: "cooperative-sticky",
     SESSION: 10_000,  # the groups of a dead worker wait for so long; librdkafka's default is 45 s

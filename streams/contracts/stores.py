@@ -246,6 +246,9 @@ class Positions(Protocol):
         """Resume at `offset`, which is the next record, as a partition that is paused again and again: what is fetched
         from now on may be kept over the next pauses."""
 
+    def alone(self, topic: str, number: int) -> bool:
+        """Whether the records of this partition come in batches of their own."""
+
 
 class InputFacts(Protocol):
     """Facts about the input from Kafka. Every call takes a few seconds at most, and raises SystemNotReady."""

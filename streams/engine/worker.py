@@ -176,8 +176,10 @@ class Worker:
         self._house_keeping(now)
 
     def _most(self, first: Record) -> int:
-        """How many records to take at once. The batches before say nothing of a first record that is large."""
-        return self._chunk if len(first.value() or b"") < LARGE else SMALL_CHUNK
+        """How many records to take at once. The batches before say nothing of a first record that is large, and those
+        of a partition that is read alone, because its records are large, say nothing of others."""
+        alone = self._parts.input.alone(first.topic(), first.partition())
+        return SMALL_CHUNK if alone or len(first.value() or b"") >= LARGE else self._chunk
 
     def _tables_answer(self) -> bool:
         """Whether partitions may be claimed."""
@@ -219,8 +221,9 @@ class Worker:
                     self._time_warnings.look(owner)
             except LOST as error:
                 self._lost(owner, error)
-        largest = max(len(batch[0].value() or b""), len(batch[-1].value() or b""))
-        self._chunk = CHUNK if largest < LARGE else SMALL_CHUNK
+        if not self._parts.input.alone(batch[0].topic(), batch[0].partition()):
+            largest = max(len(batch[0].value() or b""), len(batch[-1].value() or b""))
+            self._chunk = CHUNK if largest < LARGE else SMALL_CHUNK
 
     def _runs(self, batch: Sequence[Record]) -> Iterator[tuple[Owner, Sequence[Record]]]:
         """Cuts the batch where the partition changes. Drops records of partitions that this worker does not own.

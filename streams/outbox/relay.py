@@ -23,6 +23,7 @@ SPREAD = 10_000
 IN_MEMORY = 20_000  # rows of a shard waiting in memory, at most; more are read back from the store
 RESUME_BELOW = 5_000  # rows waiting, after intake was paused
 IN_MEMORY_BYTES = 8 * 1024 * 1024  # of their values: 20,000 results of 900 KB would be 18 GB
+LARGE_ROW = 16_384  # bytes
 PAGE = 1_000
 # rows of the first page; the next ones have as many as should make so many bytes
 FIRST_PAGE, PAGE_BYTES = 16, 4 * 1024 * 1024
@@ -66,6 +67,7 @@ class Shard(RowSource):
         "_recorded",
         "_since",
         "doubted",
+        "large",
         "more",
         "partition",
     )
@@ -90,6 +92,7 @@ class Shard(RowSource):
         self._handed: deque[int] = deque()  # numbers handed over that the store may still hold, ascending
         self._recorded: set[int] = set()  # those of them that it does not
         self.more = claimed > 0  # the store may hold rows beyond those in memory
+        self.large = False  # the last ones that went beyond memory were large
         self._since = 0.0  # monotonic time since when rows are unsent
 
     @property
@@ -134,7 +137,7 @@ class Shard(RowSource):
         """Rows that a commit just made durable."""
         size = weight(rows)
         if self.more or len(self.waiting) + len(rows) > IN_MEMORY or self._bytes + size > IN_MEMORY_BYTES:
-            self.more = True
+            self.more, self.large = True, size >= LARGE_ROW * len(rows)
             return
         if not self.unsent:
             self._since = now

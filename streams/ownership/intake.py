@@ -40,7 +40,7 @@ class IntakePauses:
         self._setting, self._random, self._clock, self._log = setting, random, clock, log
         self._paused: set[TopicPartition] = set()
         self._resumed: dict[TopicPartition, float] = {}
-        self._repeated: set[TopicPartition] = set()  # paused soon after a resume
+        self._alone: set[TopicPartition] = set()  # to be read on by a consumer of its own
         self.unresolved: dict[TopicPartition, Unresolved] = {}
 
     def balance(self, owners: Mapping[TopicPartition, Owner]) -> None:
@@ -49,19 +49,19 @@ class IntakePauses:
             waits = self.unresolved.get(place)
             held = waits is not None and waits.at_it and self._clock() < waits.due
             if (owner.full or held) and place not in self._paused:
-                self._pause(place)
+                self._pause(place, owner)
             elif place in self._paused and owner.shard.roomy and not owner.full and not held:
                 self._read_on(place, owner, waits)
 
-    def _pause(self, place: TopicPartition) -> None:
+    def _pause(self, place: TopicPartition, owner: Owner) -> None:
         self._setting.input.pause([place])
         self._paused.add(place)
-        if self._clock() - self._resumed.get(place, -AGAIN) < AGAIN:
-            self._repeated.add(place)
+        if owner.shard.large or self._clock() - self._resumed.get(place, -AGAIN) < AGAIN:
+            self._alone.add(place)
 
     def _read_on(self, place: TopicPartition, owner: Owner, waits: Unresolved | None) -> None:
         if waits is None or not waits.at_it:
-            if place in self._repeated:
+            if place in self._alone:
                 self._setting.input.resume_alone(*place, owner.offset, owner.epoch)
             else:
                 self._setting.input.resume([place])
@@ -74,7 +74,7 @@ class IntakePauses:
                 return
             waits.at_it = False
         self._paused.discard(place)
-        self._repeated.discard(place)
+        self._alone.discard(place)
 
     def reads(self, place: TopicPartition) -> bool:
         """Whether the partition is read on: its intake is not paused, and no record waits to be decoded."""
@@ -133,7 +133,7 @@ class IntakePauses:
 
     def _start(self, place: TopicPartition) -> None:
         self._paused.discard(place)
-        self._repeated.discard(place)
+        self._alone.discard(place)
         self._resumed.pop(place, None)
 
     def _later(self, place: TopicPartition, waits: Unresolved, text: str) -> None:

@@ -255,6 +255,9 @@ class LogInput:
     def resume_alone(self, topic: str, number: int, offset: int, epoch: int) -> None:
         self.resume([(topic, number)])
 
+    def alone(self, topic: str, number: int) -> bool:
+        return False
+
     def facts(self, topic: str, number: int) -> TopicFacts:
         committed, metadata = self.log.committed.get((self.group, topic, number), (-1, ""))
         low = self.log.low.get((topic, number), 0)

@@ -1,9 +1,11 @@
-"""A cgroup with a memory limit, v1 or v2: whoever writes its pid to `joining` and takes more is killed by the
-kernel."""
+"""Memory limits of processes: a cgroup, v1 or v2, whose processes the kernel ends, and a thread that does the same."""
 
 import os
+import threading
 from contextlib import suppress
 from pathlib import Path
+
+import psutil
 
 CONTROLLERS = Path("/sys/fs/cgroup")
 
@@ -30,6 +32,10 @@ class MemoryGroup:
             self.close()
             raise OSError("nobody may join a group that is made here")
 
+    def join(self) -> None:
+        """With this process, and those that it starts."""
+        self.joining.write_text(str(os.getpid()))
+
     def kills(self) -> int:
         """How many processes the kernel ended in it."""
         counts = dict(line.split() for line in (self._folder / self._counter).read_text().splitlines())
@@ -38,3 +44,32 @@ class MemoryGroup:
     def close(self) -> None:
         with suppress(OSError):
             self._folder.rmdir()
+
+
+class Watcher(threading.Thread):
+    """Kills each process below `pid` that has more than `bound` MiB. `kills` counts workers, `probes` the processes
+    that fetch in their place."""
+
+    def __init__(self, pid: int, bound: int) -> None:
+        super().__init__(daemon=True)
+        self._pid, self._bound, self._ended = pid, bound, threading.Event()
+        self.kills = self.probes = 0
+        self.start()
+
+    def run(self) -> None:
+        while not self._ended.wait(0.01):
+            with suppress(psutil.Error):
+                for child in psutil.Process(self._pid).children(recursive=True):
+                    self._watch(child)
+
+    def _watch(self, child: psutil.Process) -> None:
+        if child.memory_info().rss <= self._bound << 20:
+            return
+        probe = "sluicegate.connectors.kafka.apart" in child.cmdline()
+        child.kill()
+        self.probes += probe
+        self.kills += not probe
+        child.wait(5)
+
+    def close(self) -> None:
+        self._ended.set()

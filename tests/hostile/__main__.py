@@ -7,9 +7,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from pprint import pprint
 
-from tests.hostile.run import Attack
+from tests.hostile.records import kinds
+from tests.hostile.run import Attack, Plan
 from tests.servers import Kafka, Program, Server, Valkey
 from tests.servers.process import new_folder
+
+LARGEST = 900_000_000
+"""Bytes of the record that ends a process."""
 
 
 def arguments() -> argparse.Namespace:
@@ -33,7 +37,8 @@ def main() -> int:
         bootstrap, store = (started(opened, program, root) for program in (Kafka(), Valkey()))
         folder = root / "app"
         folder.mkdir()
-        report = Attack(folder, bootstrap, store, "hostile", options.rate, options.seed).run(options.seconds)
+        plan = Plan(options.seconds, options.rate, kinds(LARGEST), options.seed)
+        report = Attack(folder, bootstrap, store, "hostile", plan).run()
     pprint(report)
     return 1 if report.verdict.faults else 0
 

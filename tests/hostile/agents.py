@@ -10,9 +10,13 @@ ATTACKED = 0
 SESSION = 6.0
 LIST = "people"
 """`customer:people` is no hash."""
-HALTS = "refused"
-"""The agent whose attacked partition may halt: Kafka refuses its dead letters. It has good records in the others
-only."""
+HALTS, UNPACKED, FORGED = "refused", "unpacked", "windows"
+"""Agents whose dead letters Kafka refuses, whose records are larger than the memory, and whose internal topic the
+attacker writes to."""
+REFUSING = 1
+"""The partition of UNPACKED with a batch that the client itself refuses."""
+STANDS = frozenset({(HALTS, ATTACKED), (UNPACKED, ATTACKED), (UNPACKED, REFUSING)})
+"""Agent and partition that may halt. They have no good records."""
 AVRO = {
     "type": "record",
     "name": "Paid",
@@ -32,8 +36,7 @@ SCHEMA = {
     },
     "required": ["id"],
 }
-GOOD = {"avro": b"\x02\x04\x03\xe8"}
-"""A good record of an agent, without its number; of all others it is JSON."""
+AVRO_RECORD = b"\x02\x04\x03\xe8"
 
 
 def agents(name: str) -> dict[str, Any]:
@@ -49,6 +52,13 @@ def agents(name: str) -> dict[str, Any]:
         "lookup": {
             "lookup": {"who": {"hash": "customer:{key}", "key": "customer", "fields": ["name"], "missing": None}}
         },
+        FORGED: {
+            "key": "key",
+            "repartition": f"{name}.{FORGED}.by",
+            "aggregate": {"window": {"tumbling": "1m"}, "count": 1},
+        },
+        "batches": {"aggregate": rule},
+        UNPACKED: {"aggregate": last},
         HALTS: {"aggregate": last, "dead_letters": f"{name}.{HALTS}.dead"},
     }
     made = {}
@@ -80,6 +90,7 @@ def topics(name: str) -> dict[str, tuple[int, dict[str, Any]]]:
     for agent in agents(name):
         made[f"{name}.{agent}.in"] = (PARTITIONS, clock)
         made[f"{name}.{agent}.out"] = (1, clock)
+    made[f"{name}.{FORGED}.by"] = (PARTITIONS, {})
     return made | {f"{name}.{HALTS}.dead": (1, {"max.message.bytes": 1_000})}
 
 
@@ -88,5 +99,11 @@ def schemas(folder: Path) -> None:
     (folder / "paid.avsc").write_text(json.dumps(AVRO))
 
 
+def claims() -> int:
+    """Partitions that the agents read."""
+    return PARTITIONS * (len(agents("")) + 1)
+
+
 def good(agent: str, number: int) -> bytes:
-    return GOOD.get(agent) or b'{"id":%d,"customer":"ann","word":"aaa"}' % number
+    key = b"good-%d" % number
+    return AVRO_RECORD if agent == "avro" else b'{"id":%d,"key":"%b","customer":"ann","word":"aaa"}' % (number, key)

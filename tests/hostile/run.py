@@ -4,7 +4,7 @@ import socket
 import threading
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,13 +16,40 @@ from confluent_kafka import Consumer, TopicPartition
 
 from sluicegate.connectors import open_store
 from tests.bench.processes import peak_mib
+from tests.chaos.memory import MemoryGroup, Watcher
 from tests.chaos.worker import Worker
 from tests.conftest import create_topic
-from tests.hostile.agents import HALTS, LIST, document, schemas, topics
+from tests.hostile.agents import LIST, UNPACKED, agents, claims, document, schemas, topics
+from tests.hostile.counts import Counts
+from tests.hostile.kinds import Kind
 from tests.hostile.senders import Attacker, Good
-from tests.hostile.verdict import SAME, Verdict, judge
+from tests.hostile.verdict import MEMORY, SAME, Verdict, endless, judge
+from tests.waiting import wait_until
 
 CONNECTIONS = 64
+
+
+@dataclass
+class Plan:
+    """How long, how many good records a second, what the attacker sends. `memory`: MiB of all processes of the agent
+    UNPACKED together. `patience`: seconds in which the last records end. `without`: as in Worker."""
+
+    seconds: float
+    rate: float
+    kinds: Sequence[Kind]
+    seed: int
+    memory: int = int(MEMORY) - 64
+    patience: float = SAME
+    without: str = ""
+
+
+def logged(workers: Sequence[Worker], event: str) -> list[dict[str, Any]]:
+    return [line for worker in workers for line in worker.events(event)]
+
+
+def halted(workers: Sequence[Worker]) -> set[tuple[str, int]]:
+    """Agents and partitions."""
+    return {(str(line["agent"]), int(line["partition"])) for line in logged(workers, "partition.halted")}
 
 
 @dataclass
@@ -33,40 +60,61 @@ class Report:
     hostile: int
     kinds: dict[str, int]
     letters: int
-    halted: bool
+    refused: dict[str, float]
+    halted: set[tuple[str, int]]
     deaths: int
-    peak: float
+    memory: dict[str, float]
     verdict: Verdict
 
 
 class Attack:
     """On a real broker and a real store of keys."""
 
-    def __init__(self, folder: Path, bootstrap: str, store: str, name: str, rate: float, seed: int) -> None:
-        self.folder, self.bootstrap, self.store, self.name = folder, bootstrap, store, name
-        self.good, self.attacker = Good(bootstrap, name, rate), Attacker(bootstrap, name, 8.0, seed)
+    def __init__(self, folder: Path, bootstrap: str, store: str, name: str, plan: Plan) -> None:
+        self.folder, self.bootstrap, self.store, self.name, self.plan = folder, bootstrap, store, name, plan
+        self.good = Good(bootstrap, name, plan.rate)
+        self.attacker = Attacker(bootstrap, name, plan.kinds, plan.seed)
         self.results: dict[bytes, float] = {}
         self.ended: set[bytes] = set()
         self.letters = self.unanswered = 0
-        self.memory: dict[int, float] = {}
+        self.memory: dict[str, float] = {}
+        self.counts = Counts()
         self._feeding, self._watching = threading.Event(), threading.Event()
 
-    def run(self, seconds: float) -> Report:
+    def run(self) -> Report:
         self._prepare()
         with ExitStack() as opened:
-            worker = opened.enter_context(closing(Worker(self.folder / "app.yaml", "", self.name)))
+            workers = [
+                self._worker(opened, [agent for agent in agents(self.name) if agent != UNPACKED]),
+                self._worker(opened, [UNPACKED], bounded=True),
+            ]
             consumer = opened.enter_context(closing(self._consumer()))
-            worker.wait("partition.claimed", count=24, timeout=90)
+            wait_until(lambda: len(logged(workers, "partition.claimed")) >= claims(), 120, "all claims")
             senders = [self._thread(self.good.run, self._feeding), self._thread(self.attacker.run, self._feeding)]
-            watch = self._thread(lambda ended: self._watch(worker, ended), self._watching)
-            self._until(consumer, time.monotonic() + seconds, lambda: False)
+            watch = self._thread(lambda ended: self._watch(workers, ended), self._watching)
+            self._until(consumer, time.monotonic() + self.plan.seconds, lambda: False)
             self._feeding.set()
             for each in senders:
                 each.join(60)
-            self._until(consumer, time.monotonic() + SAME, lambda: self._complete(worker))
+            self._until(consumer, time.monotonic() + self.plan.patience, lambda: self._complete(workers))
             self._watching.set()
             watch.join(30)
-            return self._report(worker)
+            return self._report(workers)
+
+    def _worker(self, opened: ExitStack, agents: Sequence[str], bounded: bool = False) -> Worker:
+        """One `run` of these agents. `bounded`: the kernel, or a thread, ends what takes too much memory."""
+        options = [option for agent in agents for option in ("--agent", agent)]
+        name, enter = f"{self.name}-{len(agents)}", lambda: None
+        group: MemoryGroup | None = None
+        if bounded:
+            with suppress(OSError):
+                group = opened.enter_context(closing(MemoryGroup(self.name, self.plan.memory << 20)))
+                enter = group.join
+        worker = Worker(self.folder / "app.yaml", "", name, without=self.plan.without, enter=enter, options=options)
+        opened.enter_context(closing(worker))
+        if bounded and group is None:
+            opened.enter_context(closing(Watcher(worker.process.pid, self.plan.memory)))
+        return worker
 
     def _prepare(self) -> None:
         for topic, (partitions, settings) in topics(self.name).items():
@@ -90,7 +138,7 @@ class Attack:
 
     def _consumer(self) -> Any:
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": self.name, "log_level": 0})
-        outputs = [topic for topic in topics(self.name) if not topic.endswith(".in")]
+        outputs = [topic for topic in topics(self.name) if not topic.endswith((".in", ".by"))]
         consumer.assign([TopicPartition(topic, 0, 0) for topic in outputs])
         return consumer
 
@@ -112,48 +160,58 @@ class Attack:
         if key is not None and key.startswith(b"hostile-"):
             self.ended.add(key)
 
-    def _complete(self, worker: Worker) -> bool:
-        missing = self.attacker.sent.keys() - self.ended
-        left = [key for key in missing if self.attacker.sent[key][0] != HALTS or not self._halted(worker)]
-        return not left and self.good.sent.keys() <= self.results.keys()
-
-    def _halted(self, worker: Worker) -> bool:
-        return any(HALTS in str(line.get("agent")) for line in worker.events("partition.halted"))
+    def _complete(self, workers: Sequence[Worker]) -> bool:
+        waiting = endless(self.attacker.sent, self.ended, halted(workers), self.counts)
+        return not waiting and self.good.sent.keys() <= self.results.keys()
 
     # -- what is watched meanwhile -------------------------------------------------------------------------------------
 
-    def _watch(self, worker: Worker, ended: threading.Event) -> None:
+    def _watch(self, workers: Sequence[Worker], ended: threading.Event) -> None:
         """The memory of each process, and the answer of the probe beside half-open connections."""
-        port = int(worker.wait("http.listening")[0]["port"])
+        port = int(workers[0].wait("http.listening")[0]["port"])
         held: list[socket.socket] = []
         while not ended.wait(1.0):
-            for pid in [worker.process.pid, *(line["pid"] for line in worker.events("worker.started"))]:
+            processes = {int(line["pid"]): str(line["agent"]) for line in logged(workers, "worker.started")}
+            for pid, name in {**processes, **{worker.process.pid: "supervisor" for worker in workers}}.items():
                 with suppress(OSError, StopIteration):
-                    self.memory[pid] = max(self.memory.get(pid, 0.0), peak_mib(pid))
+                    self.memory[name] = max(self.memory.get(name, 0.0), peak_mib(pid))
             for each in held:
                 each.close()
             with suppress(OSError):
                 held = [socket.create_connection(("127.0.0.1", port), 2) for _ in range(CONNECTIONS)]
             try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{port}/livez", timeout=10) as answer:
-                    self.unanswered += answer.status != 200
+                self._ask(port, "livez")
+                self.counts.read(self._ask(port, "metrics"), time.time())
             except OSError:
                 self.unanswered += 1
         for each in held:
             each.close()
 
-    def _report(self, worker: Worker) -> Report:
-        halted = self._halted(worker)
+    def _ask(self, port: int, path: str) -> str:
+        """Raises OSError where it is not answered in time, or not well."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=10) as answer:
+            return str(answer.read().decode())
+
+    def _report(self, workers: Sequence[Worker]) -> Report:
+        stands = halted(workers)
         verdict = judge(
-            self.good.sent, self.results, self.attacker.sent, self.ended, halted, self.memory, self.unanswered
+            self.good.sent,
+            self.results,
+            self.attacker.sent,
+            self.ended,
+            stands,
+            self.counts,
+            self.memory,
+            self.unanswered,
         )
         return Report(
             good=len(self.good.sent),
             hostile=len(self.attacker.sent),
             kinds=dict(self.attacker.kinds),
             letters=self.letters,
-            halted=halted,
-            deaths=len(worker.events("worker.ended")),
-            peak=max(self.memory.values(), default=0.0),
+            refused=dict(self.counts.refused),
+            halted=stands,
+            deaths=len(logged(workers, "worker.ended")),
+            memory={name: round(size) for name, size in self.memory.items()},
             verdict=verdict,
         )

@@ -2,51 +2,26 @@
 broker, each codec. A watcher kills each process at a bound, as the kernel does."""
 
 import json
-import os
-import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 import yaml
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 from typer.testing import CliRunner
 
 from sluicegate.connectors.kafka.probe import ApartSource, KafkaProbe
 from sluicegate.streams.cli import main
-from tests.chaos.memory import MemoryGroup
+from tests.chaos.memory import MemoryGroup, Watcher
 from tests.chaos.worker import Worker
+from tests.servers.cluster import Cluster
 from tests.waiting import wait_until
 
 BOUND = 120  # MiB of a worker, which has about 55 at rest
 LIMIT = 165  # MiB of a supervisor and its worker together, which have about 100 at rest
 SIZES = {"gzip": 100, "lz4": 100, "zstd": 150, "snappy": 100}  # MB of a batch, in records of 1 MB
-
-
-class Watcher(threading.Thread):
-    """Kills each process of the worker that has more than BOUND."""
-
-    def __init__(self, worker: Worker) -> None:
-        super().__init__(daemon=True)
-        self._worker, self.kills, self.probes, self.done = worker, 0, 0, False
-        self.start()
-
-    def run(self) -> None:
-        while not self.done:
-            try:
-                for child in psutil.Process(self._worker.process.pid).children(recursive=True):
-                    if child.memory_info().rss > BOUND << 20:
-                        probe = "sluicegate.connectors.kafka.apart" in child.cmdline()
-                        child.kill()
-                        self.probes += probe
-                        self.kills += not probe
-                        child.wait(5)
-            except psutil.Error:
-                pass
-            time.sleep(0.01)
 
 
 def send(bootstrap: str, topic: str, number: int, keys: list[str]) -> None:
@@ -103,12 +78,12 @@ def run(tmp_path: Path) -> Iterator[Callable[..., tuple[Worker, Watcher]]]:
 
     def start(app: App, without: str = "") -> tuple[Worker, Watcher]:
         worker = Worker(app.file, "sums", f"w{len(started)}", without=without)
-        started.append((worker, Watcher(worker)))
+        started.append((worker, Watcher(worker.process.pid, BOUND)))
         return started[-1]
 
     yield start
     for worker, watcher in started:
-        watcher.done = True
+        watcher.close()
         worker.close()
 
 
@@ -157,7 +132,7 @@ def test_at_a_memory_limit_of_the_kernel_the_partition_halts_and_all_others_go_o
 ) -> None:
     """Nobody but the kernel ends a process here."""
     app = App(tmp_path, kafka, ns, make_topic, codec)
-    worker = Worker(app.file, "sums", "w", enter=lambda: memory_group.joining.write_text(str(os.getpid())) and None)
+    worker = Worker(app.file, "sums", "w", enter=memory_group.join)
     try:
         (event,) = worker.wait("partition.halted", timeout=150)
         assert (event["code"], "offset 3" in event["error"]) == ("unfetchable", True)
@@ -197,3 +172,16 @@ def test_the_process_in_its_place_takes_no_more_memory_than_is_free(
         found = probe.result()
         assert found is not None
         assert found.until == shown, found
+
+
+@pytest.mark.timeout(200)
+def test_a_batch_that_takes_long_to_come_ends_the_process_in_its_place_too(cluster: Cluster, ns: str) -> None:
+    """A processor that is shared unpacks a large batch in more than the five seconds of earlier releases."""
+    admin = AdminClient({"bootstrap.servers": cluster.url})
+    admin.create_topics([NewTopic(ns, 1)])[ns].result(30)
+    one_batch(cluster.url, ns, "gzip")
+    cluster.ways[0][0].delay(0.9)
+    probe = KafkaProbe(ApartSource({"bootstrap.servers": cluster.bootstrap(0)}, ns, (ns, 0), 1), 0)
+    result = wait_until(lambda: probe.result(), 150, "the result of the probe")
+    assert (result.until, result.failure) == (0, "")
+    assert "3 processes" in result.why

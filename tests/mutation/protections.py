@@ -178,7 +178,7 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "kept-fetches": (
-        Edit("streams/ownership/intake.py", "            if place in self._repeated:", "            if False:"),
+        Edit("streams/ownership/intake.py", "            if place in self._alone:", "            if False:"),
     ),
     "engine-faults": (
         Edit(

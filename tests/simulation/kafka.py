@@ -115,6 +115,9 @@ class Input:
     def resume_alone(self, topic: str, number: int, offset: int, epoch: int) -> None:
         self.resume([(topic, number)])
 
+    def alone(self, topic: str, number: int) -> bool:
+        return False
+
     def facts(self, topic: str, number: int) -> Any:
         self._answer()
         return self._inner.facts(topic, number)

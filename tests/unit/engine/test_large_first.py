@@ -1,4 +1,4 @@
-"""A first record that is large: few records are taken at once, whatever came before it."""
+"""Records that are large: few of them are taken at once, whatever came before, and of others as many as ever."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.engine import worker
 from sluicegate.streams.engine.worker import Worker
 from tests.unit.engine.driver import Driver, Log, ManualClock
-from tests.unit.engine.scene import an_agent
+from tests.unit.engine.scene import a_log, an_agent
 
 
 def taken(log: Log, store: MemoryStore, clock: ManualClock) -> list[int]:
@@ -39,3 +39,28 @@ def test_without_a_look_at_the_first_record_too_many_are_taken(
 ) -> None:
     monkeypatch.setattr(Worker, "_most", lambda self, first: self._chunk)
     assert taken(log, store, clock)[1] == worker.CHUNK - 1
+
+
+def after_large_ones(store: MemoryStore, clock: ManualClock, alone: bool) -> list[int]:
+    """How many records the polls asked for besides a first large one, and a first small one of another partition."""
+    log = a_log("in", "out", "dead", partitions=2)
+    log.append("in", 0, b"k", b"x" * worker.LARGE)
+    driver, asked = Driver(an_agent(count=1), store, log, clock).give(0, 1), list[int]()
+    consume = driver.input.consume
+    driver.input.alone = lambda topic, number: alone and number == 0  # type: ignore[method-assign]
+    driver.input.consume = lambda most, timeout=0.0: asked.append(most) or consume(0)  # type: ignore[method-assign]
+    driver.input.poll = lambda timeout: next(iter(consume(1)), None)  # type: ignore[method-assign]
+    driver.turns(3)
+    log.append("in", 1, b"k", b"{}")
+    driver.turns(3)
+    return [most + 1 for most in asked]
+
+
+def test_large_records_of_a_partition_that_is_read_alone_make_no_other_one_slow(
+    store: MemoryStore, clock: ManualClock
+) -> None:
+    assert after_large_ones(store, clock, alone=True) == [worker.SMALL_CHUNK, worker.CHUNK]
+
+
+def test_where_both_come_together_the_next_ones_are_few(store: MemoryStore, clock: ManualClock) -> None:
+    assert after_large_ones(store, clock, alone=False) == [worker.SMALL_CHUNK, worker.SMALL_CHUNK]

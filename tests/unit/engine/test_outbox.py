@@ -8,7 +8,7 @@ import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Reducer
-from sluicegate.streams.contracts.values import Changes, CrashMark, Partition
+from sluicegate.streams.contracts.values import Changes, CrashMark, OutboxRow, Partition
 from sluicegate.streams.errors import PersistenceError
 from sluicegate.streams.outbox import relay as relay_module
 from tests.mutation.twins import without
@@ -259,6 +259,18 @@ def resumed(driver: Driver, clock: ManualClock, seconds: float) -> list[tuple[ob
         intake.balance({("in", 0): owner})
         clock.now += seconds
     return calls
+
+
+def test_a_partition_whose_rows_are_large_is_read_on_alone_after_its_first_pause(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    """What was fetched of it may be a batch that takes seconds to unpack again."""
+    driver = Driver(an_agent(count=1), store, log, clock).give(0).turns()
+    shard = driver.worker._owners["in", 0].shard
+    for size, large in ((relay_module.LARGE_ROW - 1, False), (relay_module.LARGE_ROW, True)):
+        shard.add([OutboxRow(1, "", "", "out", 0, b"k", b"x" * size, [])] * 600, 0.0)
+        assert (shard.more, shard.large) == (True, large)
+    assert resumed(driver, clock, 31.0) == [("in", 0, 0, -1)] * 3
 
 
 def test_a_partition_that_is_paused_again_soon_is_read_on_alone_at_its_next_record(

@@ -4,10 +4,11 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from sluicegate.connectors.kafka import probe
+from sluicegate.connectors.kafka import apart, probe
 from sluicegate.connectors.kafka.memory import MemoryFiles, free
 from sluicegate.connectors.kafka.probe import DEATHS, ApartEnd, ApartSource, KafkaProbe, judged
 from sluicegate.streams.contracts.values import Fetchable
@@ -134,3 +135,31 @@ def test_a_process_that_does_not_begin_is_named(
     monkeypatch.setattr(probe, "LONGEST", longest)
     running = KafkaProbe(ApartSource({}, "g", ("in", 0)), 0)
     assert wait_until(running.result, 30, "the end of the probe") == Fetchable(failure=failure)
+
+
+@pytest.mark.parametrize(
+    ("share", "waits"), [(0.005, False), (0.05, True)], ids=["idle", "unpacks on a shared processor"]
+)
+def test_a_client_without_records_is_waited_for_as_long_as_it_works(
+    monkeypatch: pytest.MonkeyPatch, share: float, waits: bool
+) -> None:
+    """`share` is the part of a processor that it has."""
+    now = [0.0]
+    times = SimpleNamespace(monotonic=lambda: now[0], process_time=lambda: now[0] * share)
+    monkeypatch.setattr(apart, "time", times)
+    patience = apart.Patience()
+    for now[0] in (1.0, 29.0):
+        assert not patience.over
+    for now[0] in (31.0, 45.0, 62.0):
+        assert patience.over != waits
+    if waits:
+        times.process_time = lambda: 62.0 * share  # it is done
+        now[0] += apart.IDLE_SECONDS
+        assert patience.over
+
+
+def test_a_process_that_did_nothing_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = 'print(\'{"next":0,"done":true,"idle":true}\')'
+    monkeypatch.setattr(probe, "COMMAND", (sys.executable, "-c", report))
+    running = KafkaProbe(ApartSource({}, "g", ("in", 0)), 0)
+    assert wait_until(running.result, 30, "the end of the probe") == Fetchable(failure="it did nothing for 30 s")
