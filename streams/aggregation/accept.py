@@ -1,9 +1,6 @@
-"""The hot path: adds records to open groups.
+"""How a record becomes part of a group: the meaning of a rule, with every check, one record at a time.
 
-There are four loops. `_fold` is for rules whose state has a fixed size, `_gather` and `_gather_once` for rules that
-collect into one bag, and `_with_care` for all other rules. For simple rules a record costs no call beside those of the
-decoder and of confluent-kafka. Measured (tests/bench/hotpath.py): a call per reducer costs about 50 ns, `headers()` 120
-to 350 ns. So numbers of one field are added inline, and headers are read only when a group opens.
+Most records do not come here: the compiled loop of their rule (loop.py) adds them, and leaves the others.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,11 +14,11 @@ from sluicegate.schemas.codecs import Unavailable
 from sluicegate.streams.aggregation.clauses import ClauseFailed
 from sluicegate.streams.aggregation.ending import with_items
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.layout import BYTES, COUNT, LAST, SEEN, Bags, GroupState
+from sluicegate.streams.aggregation.layout import COUNT, LAST, SEEN, Bags, GroupState
+from sluicegate.streams.aggregation.loop import loop_of
 from sluicegate.streams.causes import Cause, cause, masked, message
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.errors import DecodeStopped, DecodeWaits, ExpressionStopped, Halt
-from sluicegate.streams.reducers import plus
 
 
 def accept(groups: Groups, records: Sequence[Record], now: float) -> None:
@@ -29,149 +26,15 @@ def accept(groups: Groups, records: Sequence[Record], now: float) -> None:
 
     Afterwards `groups.events` holds the fires and the refused records. Raises Halt if a limit's action is `stop`.
     """
-    plan = groups.rule.plan
-    if (
-        plan.folds
-        or groups.rule.lets
-        or groups.rule.ending
-        or groups.behind
-        or groups.full
-        or groups.rule.aggregation.on_full != "fire-oldest"
-    ):
-        _with_care(groups, records, now)
-    elif not plan.bags:
-        _fold(groups, records, now)
-    elif len(plan.bags) == 1:
-        (_gather_once if plan.bags[0].unique else _gather)(groups, records, now)
-    else:
-        _with_care(groups, records, now)
-
-
-def _fold(groups: Groups, records: Sequence[Record], now: float) -> None:
-    rule = groups.rule
-    decode, key_of, until, largest = rule.decode, rule.key_of, rule.until, rule.max_record_bytes
-    most, idle = rule.completion.most, rule.completion.since_last < inf
-    plan, touched, get = rule.plan, groups.touched, groups.states.get
-    total, low, high, also = plan.inline, plan.inline + 1, plan.inline + 2, plan.also
+    loop = None if groups.behind or groups.full else loop_of(groups.rule, False, carefully, make_room)
+    if loop is not None:
+        loop.call(groups, records, now)
+        return
     for record in records:
-        try:
-            read = decode(value := record.value())  # type: ignore[arg-type]
-            key: Any = record.key() if key_of is None else key_of(read)
-            if len(value) > largest:  # type: ignore[arg-type]
-                raise OverflowError
-        except Exception as e:
-            refuse(groups, record, e)
-            continue
-        state = get(key)
-        if state is None:
-            if (state := groups.open(key, record, now)) is None:
-                continue
-            if total:
-                state[low] = state[high] = read.f0
-        state[COUNT] = count = state[COUNT] + 1
-        state[LAST] = record.offset()
-        if total:
-            number = read.f0
-            try:
-                state[total] += number
-            except OverflowError:
-                state[total] = plus(state[total], number)
-            if number > state[high]:
-                state[high] = number
-            elif number < state[low]:
-                state[low] = number
-        if also is not None:
-            also(state, read)
-        if idle:
-            state[SEEN] = now
-        touched[key] = state
-        if count >= most or (until is not None and until(read)):
-            groups.complete(key, state, read, now)
+        carefully(groups, record, now)
 
 
-def _gather(groups: Groups, records: Sequence[Record], now: float) -> None:
-    """The loop for one bag that keeps every item. A group that would become too large ends before this record."""
-    rule, bags = groups.rule, groups.bags
-    decode, key_of, until, most, adders = rule.decode, rule.key_of, rule.until, rule.completion.most, rule.plan.adders
-    largest, largest_group, room = _limits(groups)
-    (item_of, _, whole, weight, field), idle = rule.plan.bags[0], rule.completion.since_last < inf
-    touched, added, get = groups.touched, groups.added, groups.states.get
-    for record in records:
-        try:
-            read = decode(value := record.value())  # type: ignore[arg-type]
-            key: Any = record.key() if key_of is None else key_of(read)
-            if (size := len(value)) > largest:  # type: ignore[arg-type]
-                raise OverflowError
-            item: Any = value
-            if not whole:
-                item = field(read) if field is not None else item_of(read, value)  # type: ignore[arg-type]
-                size = 0 if item is None else weight(item)
-        except Exception as e:
-            refuse(groups, record, e)
-            continue
-        state = get(key)
-        if (state is None or state[BYTES] + size > largest_group or groups.bytes + size > room) and (
-            state := _make_room(groups, key, record, size, now)
-        ) is None:
-            continue
-        state[COUNT] = count = state[COUNT] + 1
-        state[LAST] = record.offset()
-        for add in adders:
-            add(state, read)
-        if item is not None:
-            bags[key][0].append(item)
-            (added.get(key) or added.setdefault(key, [[]]))[0].append(item)
-            state[BYTES], groups.bytes = state[BYTES] + size, groups.bytes + size
-        if idle:
-            state[SEEN] = now
-        touched[key] = state
-        if count >= most or (until is not None and until(read)):
-            groups.complete(key, state, read, now)
-
-
-def _gather_once(groups: Groups, records: Sequence[Record], now: float) -> None:
-    """The loop for one bag that keeps equal items once. A group that would become too large ends before this record."""
-    rule, bags = groups.rule, groups.bags
-    decode, key_of, until, most, adders = rule.decode, rule.key_of, rule.until, rule.completion.most, rule.plan.adders
-    largest, largest_group, room = _limits(groups)
-    (item_of, _, _, weight, _), idle = rule.plan.bags[0], rule.completion.since_last < inf
-    touched, added, get = groups.touched, groups.added, groups.states.get
-    for record in records:
-        try:
-            read = decode(value := record.value())  # type: ignore[arg-type]
-            key: Any = record.key() if key_of is None else key_of(read)
-            if len(value) > largest:  # type: ignore[arg-type]
-                raise OverflowError
-            item, state = item_of(read, value), get(key)  # type: ignore[arg-type]
-            size = 0 if item is None or (state is not None and item in bags[key][0]) else weight(item)
-        except Exception as e:
-            refuse(groups, record, e)
-            continue
-        if (state is None or state[BYTES] + size > largest_group or groups.bytes + size > room) and (
-            state := _make_room(groups, key, record, size, now)
-        ) is None:
-            continue
-        state[COUNT] = count = state[COUNT] + 1
-        state[LAST] = record.offset()
-        for add in adders:
-            add(state, read)
-        if size:
-            bags[key][0][item] = None
-            (added.get(key) or added.setdefault(key, [[]]))[0].append(item)
-            state[BYTES], groups.bytes = state[BYTES] + size, groups.bytes + size
-        if idle:
-            state[SEEN] = now
-        touched[key] = state
-        if count >= most or (until is not None and until(read)):
-            groups.complete(key, state, read, now)
-
-
-def _limits(groups: Groups) -> tuple[int, int, int]:
-    """The most bytes of a record, of a group, and of all groups of a partition."""
-    return groups.rule.max_record_bytes, groups.rule.aggregation.max_bytes, groups.most_bytes
-
-
-def _make_room(groups: Groups, key: bytes | None, record: Record, size: int, now: float) -> GroupState | None:
+def make_room(groups: Groups, key: bytes | None, record: Record, size: int, now: float) -> GroupState | None:
     """Return the group to add `size` bytes to, and open it if necessary. None: the record was refused."""
     if key is not None and not groups.admits(key, groups.states.get(key), record, size, now):
         return None
@@ -179,18 +42,17 @@ def _make_room(groups: Groups, key: bytes | None, record: Record, size: int, now
     return groups.open(key, record, now) if state is None else state
 
 
-def _with_care(groups: Groups, records: Sequence[Record], now: float) -> None:
-    """The loop for all rules: any bags, user reducers, limits that refuse records, and groups that are overdue."""
-    for record in records:
-        try:
-            key, read, items = parsed(groups, record)
-        except Exception as e:
-            refuse(groups, record, e)
-            continue
-        state = groups.states.get(key) if key is not None else None
-        if key is not None and state is not None and groups.behind and groups.due(state) <= now:
-            groups.fire(key, "timeout", now)
-        put(groups, key, record, read, items, now)
+def carefully(groups: Groups, record: Record, now: float) -> None:
+    """Add one record, under any rule."""
+    try:
+        key, read, items = parsed(groups, record)
+    except Exception as e:
+        refuse(groups, record, e)
+        return
+    state = groups.states.get(key) if key is not None else None
+    if key is not None and state is not None and groups.behind and groups.due(state) <= now:
+        groups.fire(key, "timeout", now)
+    put(groups, key, record, read, items, now)
 
 
 def put(groups: Groups, key: bytes | None, record: Record, read: Any, items: list[Any], now: float) -> bool:
@@ -204,7 +66,7 @@ def admitted(groups: Groups, key: bytes | None, record: Record, items: list[Any]
     """The group of this name, with room for the record. None: the record was refused."""
     if key in groups.full and not groups.relieve(record, now, f"max_items {groups.rule.aggregation.max_items}"):
         return None
-    return _make_room(groups, key, record, groups.growth(key, items), now)
+    return make_room(groups, key, record, groups.growth(key, items), now)
 
 
 def parsed(groups: Groups, record: Record) -> tuple[bytes | None, Any, list[Any]]:

@@ -38,22 +38,28 @@ class Rule:
     `until(record)` says that the group ends here, `ending` is an `until` expression; `grouped` that there is an
     aggregation, which has its own words for null values and missing fields. `where` is None when the agent takes every
     record, `results` when every result goes as a whole to the one destination, and when rows are looked up first.
-    `time_of` finds the event time in what was read; None where no field holds it. `times` is the window for which
-    records are re-keyed.
+    `chains` and `getters` find the fields in what was decoded, and `loops` has the compiled loops of the rule
+    (loop.py). `time_of` finds the event time in what was read; None where no
+    field holds it. `times` is the window for which records are re-keyed.
     """
 
     __slots__ = (
         "_parse",
+        "agent",
         "aggregation",
+        "chains",
+        "codec",
         "completion",
         "decode",
         "ending",
         "events",
         "fingerprint",
+        "getters",
         "grouped",
         "header_ids",
         "key_of",
         "lets",
+        "loops",
         "max_record_bytes",
         "message",
         "on_error",
@@ -68,12 +74,12 @@ class Rule:
     )
 
     def __init__(self, agent: Agent, codec: Codec) -> None:
+        self.agent, self.codec, self.loops = agent, codec, dict[bool, Any]()
         self.aggregation = aggregation = agent.aggregation or Aggregation(key=agent.key or None)
         self.completion: Completion = completion(aggregation)
-        self.max_record_bytes, self.on_error = agent.max_record_bytes, agent.on_error
-        self.times, self.grouped = agent.times, agent.aggregation is not None
+        self.max_record_bytes, self.on_error, self.times = agent.max_record_bytes, agent.on_error, agent.times
         self.header_ids = agent.avro is not None and bool(agent.avro.registry)  # ids may be in headers
-        self.events = frozenset(agent.events)
+        self.events, self.grouped = frozenset(agent.events), agent.aggregation is not None
         self.message = codec.decode
         self.valid = decode_any if codec.name == "json" else codec.decode  # it fails for a value that no reader can use
         lenient = aggregation.on_missing == "ignore"
@@ -88,7 +94,8 @@ class Rule:
         self.decode: Callable[[bytes], Any] = _decoder(codec, want, fields, agent)
         self.lets = Lets(agent.let, lets, codec, {field.path.partition(".")[0] for field in fields}) if lets else None
         self._parse = _checked(want.decode, document) if _reads_whole(agent) else bounded(want.decode)
-        getters = {field.path: get for field, get in zip(fields, want.getters, strict=True)}
+        self.getters = getters = dict(zip((field.path for field in fields), want.getters, strict=True))
+        self.chains = dict(zip(getters, want.chains, strict=True))
         window, until = aggregation.window, aggregation.until
         kept = _kept(codec, want)
         made: Plan = plan(aggregation.compute, getters, lenient, codec.shown, kept, merges(aggregation))
@@ -106,6 +113,11 @@ class Rule:
         self.fingerprint, self.shared = fingerprint(agent), agent.scope == "shared"
         self.where = Where(agent.where, agent.let, codec, opaque=agent.passes_values) if agent.where else None
         self.results = None if agent.lookups else results(agent)
+
+    @property
+    def keeps(self) -> bool:
+        """Whether values of fields are kept as they are, or a handler gets them."""
+        return _keeps(self.agent)
 
     @property
     def parts(self) -> bool:
@@ -259,9 +271,12 @@ def _readable_later(decode: Callable[[bytes], Any], agent: Agent) -> Callable[[b
     Fields that nothing reads are not decoded."""
     if _reads_whole(agent):
         return document if decode is well_formed else _checked(decode, document)
+    return bounded(decode) if _keeps(agent) else decode
+
+
+def _keeps(agent: Agent) -> bool:
     compute = agent.aggregation.compute if agent.aggregation else ()
-    keeps = any(kind_of(each).keeps_values for each in compute)
-    return bounded(decode) if keeps or agent.handler is not None else decode
+    return any(kind_of(each).keeps_values for each in compute) or agent.handler is not None
 
 
 def _reads_whole(agent: Agent) -> bool:

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import compress
 
-from sluicegate.streams.aggregation.accept import refuse
+from sluicegate.streams.aggregation.accept import accept, carefully, make_room, refuse
 from sluicegate.streams.aggregation.clauses import Where
 from sluicegate.streams.aggregation.events_read import as_read
 from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.loop import loop_of
 from sluicegate.streams.contracts.record import Record
 
 
@@ -20,6 +21,33 @@ def taken(groups: Groups, records: Sequence[Record]) -> Sequence[Record]:
     records = as_read(groups, records)
     where = groups.rule.where
     return records if where is None else list(compress(records, _answers(groups, where, records)))
+
+
+def take(groups: Groups, records: Sequence[Record], now: float) -> None:
+    """Add the records for which `where` is true. Raises Halt.
+
+    A record is judged and added before the next one, except where `where` alone has no loop.
+    """
+    records, rule = as_read(groups, records), groups.rule
+    if rule.where is None:
+        accept(groups, records, now)
+    elif groups.behind or groups.full:
+        for record in records:
+            exactly(groups, record, now)
+    elif (loop := loop_of(rule, True, exactly, make_room)) is not None:
+        loop.call(groups, records, now)
+    else:
+        accept(groups, taken(groups, records), now)
+
+
+def exactly(groups: Groups, record: Record, now: float) -> None:
+    """Add the record if `where` is true: the meaning of `take`. Raises Halt."""
+    where = groups.rule.where
+    answer = where is None or _takes(groups, where, record)
+    if where is not None and answer is not None:
+        groups.outcomes["where", "true" if answer else "false"] += 1
+    if answer:
+        carefully(groups, record, now)
 
 
 def divided(groups: Groups, records: Sequence[Record]) -> tuple[Sequence[Record], Sequence[Record]]:

@@ -14,7 +14,8 @@ Part = str | ast.expr | Sequence[ast.stmt]
 
 
 def expression(pattern: str, **parts: Part) -> ast.expr:
-    """The expression with its holes filled. A node may stand in one place only, a name in many."""
+    """The expression with its holes filled. A constant or a name may stand in many places, another node
+    in one only."""
     [statement] = statements(pattern, **parts)
     assert isinstance(statement, ast.Expr)
     return statement.value
@@ -46,7 +47,9 @@ def _filled(node: Any, parts: Mapping[str, Part]) -> Any:
     """A copy of the node with its holes filled."""
     if isinstance(node, ast.Name) and node.id in parts:
         part = parts[node.id]
-        return ast.Name(part, node.ctx) if isinstance(part, str) else part
+        if isinstance(part, str):
+            return ast.Name(part, node.ctx)
+        return ast.Constant(part.value) if isinstance(part, ast.Constant) else part
     values: dict[str, Any] = {}
     for field, value in ast.iter_fields(node):
         if isinstance(value, list):

@@ -81,6 +81,11 @@ def plain(value: Any) -> Any:
     raise Unproven
 
 
+def plain_or_none(value: Any) -> Any:
+    """As `plain`, of a field that may be missing."""
+    return None if value is None else plain(value)
+
+
 class Operand(NamedTuple):
     """Code of a value, and what is proven of it.
 
@@ -127,16 +132,28 @@ class TypedCode:
         operand = self._path(path)
         if proof != "any":
             operand = self._proven(operand, proof)
+        return self._result(path, operand, "plain(X)")
+
+    def optional(self, path: NamePath) -> ast.expr:
+        """The code of a field, computed or not. It is None where any part of the path is missing. Raises NotTyped."""
+        if path[0] in self._lets:
+            return self._result(path, self._path(path), "plain_or_none(X)")
+        return self._inside_of(path)
+
+    def _result(self, path: NamePath, operand: Operand, pattern: str) -> ast.expr:
         if path[0] not in self._lets:
             return operand.code
-        return expression("plain(X)", X=operand.code) if operand.proof == "any" else self._checked(operand).code
+        if len(path) > 1:
+            raise NotTyped
+        return expression(pattern, X=operand.code) if operand.proof == "any" else self._checked(operand).code
 
     def constants(self) -> dict[str, Any]:
         """What the code calls, by name."""
         steps = MAX_STEPS // (2 * len(self._closures) or 1)
         closures = {f"g{n}": exact(node, self._reader, steps) for n, node in enumerate(self._closures)}
         orders = {f"order{n}": order for n, order in enumerate(ORDERS.values())}
-        return {"unproven": unproven, "sized": sized, "plain": plain, **dict(_CALLED.values()), **orders, **closures}
+        checks = {"unproven": unproven, "sized": sized, "plain": plain, "plain_or_none": plain_or_none}
+        return {**checks, **dict(_CALLED.values()), **orders, **closures}
 
     def largest(self) -> int:
         """The bytes of a record up to which no text is too long, and no evaluation too costly."""
@@ -252,6 +269,9 @@ class TypedCode:
         path = path_of(node)
         if path is None:
             raise NotTyped
+        return self._inside_of(path)
+
+    def _inside_of(self, path: NamePath) -> ast.expr:
         code = self._path(path[:1]).code
         for part in path[1:]:
             code = expression(

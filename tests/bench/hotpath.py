@@ -25,6 +25,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from sluicegate.schemas import codec
 from sluicegate.streams.agent import Agent, Aggregation, Destination, Let, Reducer, Until, Window
 from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.aggregation.taking import take as take_records
 from sluicegate.streams.aggregation.taking import taken
 from sluicegate.streams.windows.opening import accept_into, groups_of
 from tests.bench import load
@@ -133,7 +134,10 @@ def accepting(agent: Agent) -> Part:
 
     def take(number: int, records: Sequence[Any]) -> None:
         groups = partitions[number]
-        accept_into(groups, taken(groups, records), NOW)
+        if agent.aggregation is None or agent.aggregation.window is None:
+            take_records(groups, records, NOW)
+        else:
+            accept_into(groups, taken(groups, records), NOW)
 
     return Part(take, commit)
 

@@ -1,0 +1,148 @@
+"""Random rules and random records, for the compiled loop against the careful way."""
+
+import json
+import random
+import re
+from collections.abc import Callable, Sequence
+from itertools import zip_longest
+from typing import Any
+
+from sluicegate.schemas import codec
+from sluicegate.streams.agent import Agent, Aggregation, Let, OnError, Reducer, Until
+from sluicegate.streams.aggregation.accept import accept, carefully
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.aggregation.taking import exactly, take
+from sluicegate.streams.errors import Halt
+from tests.unit.aggregation.turning import an_agent, record
+
+FIELDS = ("a", "b", "s", "o.x", "twice", "text")
+LETS = (Let("twice", "a * 2 + 1"), Let("text", 's + "-" + s'), Let("odd", "items[0]"), Let("same", "default(b, null)"))
+WHERES = (
+    "",
+    "a > 3",
+    'a * 2 + 7 > 12 && s != "x"',
+    "size(s) == 1 || o.x > 2",
+    "twice > 5",
+    'has(b) && (b > 2 || s in ["x", "y"])',
+    "items.exists(i, i > 1)",
+    'message.key == "k1"',
+)
+REDUCERS = ("sum", "min", "max", "mean", "first", "last", "distinct", "collect")
+NUMBERS = (0, 1, 2, 3, 4, 5, -1, 2.5, 0.0, -0.0, 2**62, 2**63 - 1, 2**70, 1e308, -1e308, 10**310)
+TEXTS = ("x", "y", "z", "", "é")
+ODD = (None, b"{", b"7", b"[]", b'{"a": 4, "s": "\xff"}', b"{}", b'{"a": 4' + b" " * 300 + b"}")
+
+
+def a_rule(chance: random.Random) -> Agent:
+    fields = [*FIELDS, *(("odd", "same") if chance.random() < 0.2 else ())]
+    compute = [Reducer("n", "count")]
+    for number in range(chance.randint(0, 4)):
+        kind = chance.choice(REDUCERS)
+        whole = kind == "collect" and chance.random() < 0.6
+        compute.append(Reducer(f"r{number}", kind, None if whole else chance.choice(fields)))
+    limits: dict[str, Any] = {}
+    if chance.random() < 0.5:
+        limits = {"max_items": chance.choice([2, 5]), "max_groups": chance.choice([2, 3])}
+        limits |= {"max_bytes": chance.choice([40, 100, 1000]), "max_buffered_bytes": chance.choice([60, 200, 2000])}
+    aggregation = Aggregation(
+        key=chance.choice(["", "", "s", "o.x", "twice"]),
+        count=chance.choice([0, 2, 3, 10]) or None,
+        until=chance.choice([None, Until("s", "x"), Until("a", 4), Until("o.y", True)]),
+        since_first=chance.choice([None, 30.0]),
+        since_last=chance.choice([None, 5.0]),
+        compute=tuple(compute),
+        on_missing=chance.choice(["dead-letter", "dead-letter", "ignore", "skip"]),
+        on_full=chance.choice(["fire-oldest", "fire-oldest", "dead-letter", "stop"]),
+        **limits,
+    )
+    on_error = OnError(expression=chance.choice(["dead-letter", "skip", "stop"]))
+    return an_agent(aggregation, where=chance.choice(WHERES), let=LETS, max_record_bytes=200, on_error=on_error)
+
+
+def a_value(chance: random.Random) -> bytes | None:
+    if chance.random() < 0.05:
+        return chance.choice(ODD)
+    fields: dict[str, Any] = {"a": chance.choice(NUMBERS[:8]), "b": chance.choice(NUMBERS), "s": chance.choice(TEXTS)}
+    fields |= {"o": {"x": chance.choice(NUMBERS), "y": chance.choice([True, 1])}, "items": [chance.choice(NUMBERS)]}
+    for name in [*fields]:
+        odds = chance.random()
+        if odds < 0.03:
+            del fields[name]
+        elif odds < 0.09:
+            fields[name] = chance.choice([None, "7", True, False, [], {}, {"x": "y"}, 7.5])
+    return json.dumps(fields).encode()
+
+
+def records(chance: random.Random, size: int) -> list[Any]:
+    keys = (b"k1", b"k2", b"k3", b"k4")
+    return [
+        record(offset, None if chance.random() < 0.02 else chance.choice(keys), a_value(chance))
+        for offset in range(size)
+    ]
+
+
+class Both:
+    """Groups that the loop fills, and groups that are filled with care."""
+
+    def __init__(self, agent: Agent, asks: bool) -> None:
+        self.rule, self.asks = Rule(agent, codec("json")), asks
+        self.quick, self.careful = Groups(self.rule), Groups(self.rule)
+
+    def add(self, batch: Sequence[Any], now: float) -> bool:
+        """Returns whether the partition goes on: what a batch that halts did is never committed."""
+        by_loop = self._with(lambda: (take if self.asks else accept)(self.quick, batch, now))
+        one = exactly if self.asks else carefully
+        with_care = self._with(lambda: [one(self.careful, each, now) for each in batch])
+        in_order = not self.asks or self.rule.where is None or self.rule.loops.get(True, self) is not None
+        assert by_loop == with_care or (by_loop and with_care and not in_order)
+        if by_loop:
+            return False
+        pairs = zip_longest(seen(self.quick, in_order), seen(self.careful, in_order))
+        assert [pair for pair in pairs if pair[0] != pair[1]] == []
+        return True
+
+    @staticmethod
+    def _with(add: Callable[[], object]) -> str:
+        try:
+            add()
+        except Halt as halt:
+            return repr(halt)
+        return ""
+
+    def expire(self, now: float) -> None:
+        for groups in (self.quick, self.careful):
+            groups.expire(now, 3)
+
+    def commit(self) -> None:
+        for groups in (self.quick, self.careful):
+            groups.touched, groups.added = {}, {}
+            groups.events.clear()
+
+
+def seen(groups: Groups, in_order: bool) -> list[str]:
+    """All that the groups hold and say. Without a loop `where` is asked about a whole batch first, so its dead letters
+    come before others: then not `in_order`."""
+    added = sorted((key, bags) for key, bags in groups.added.items() if any(bags))
+    outcomes = {clause: count for clause, count in groups.outcomes.items() if count}
+    parts = (groups.states, groups.bags, groups.touched, added, sorted(outcomes.items()), groups.counts)
+    events = [re.sub(" object at 0x[0-9a-f]+", "", repr(event)) for event in groups.events]
+    state = [*map(repr, parts), repr(groups.bytes), repr(sorted(groups.heap))]
+    return [*state, *(events if in_order else sorted(events))]
+
+
+def compare(seed: int, batches: int = 12) -> bool:
+    """One random rule on random batches. Returns whether the rule has a loop. Raises AssertionError."""
+    chance = random.Random(seed)
+    agent, asks = a_rule(chance), chance.random() < 0.7
+    both, waiting, now = Both(agent, asks), records(chance, 25 * batches), 1_000.0
+    while waiting:
+        cut = chance.randint(1, 40)
+        batch, waiting, now = waiting[:cut], waiting[cut:], now + chance.choice([0.0, 1.0, 10.0])
+        if not both.add(batch, now):
+            break
+        if chance.random() < 0.5:
+            both.expire(now)
+        if chance.random() < 0.3:
+            both.commit()
+    return both.rule.loops.get(asks and bool(agent.where)) is not None

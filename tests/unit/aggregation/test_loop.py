@@ -1,0 +1,119 @@
+"""The compiled loop of a rule gives what the careful way gives, and the comparison finds it when a stage does not."""
+
+from math import inf
+from typing import Any
+
+import pytest
+
+from sluicegate.schemas import codec
+from sluicegate.streams.agent import Aggregation, Reducer, Until
+from sluicegate.streams.aggregation import loop
+from sluicegate.streams.aggregation.accept import accept, carefully, make_room
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.expressions import typed
+from tests.unit.aggregation.random_rules import compare
+from tests.unit.aggregation.turning import an_agent, record
+
+SEEDS = 200
+OF_A_MUTANT = 120
+
+
+def test_the_loop_gives_what_the_careful_way_gives() -> None:
+    loops = sum(map(compare, range(SEEDS)))
+    assert loops > SEEDS * 0.7
+
+
+def differs() -> bool:
+    for seed in range(OF_A_MUTANT):
+        try:
+            compare(seed)
+        except Exception:
+            return True
+    return False
+
+
+MUTANTS = {
+    "size": ("_LOOP", ("if len(value) > most:", "if False:")),
+    "the careful way": ("_LOOP", ("        exactly(groups, record, now)\n", "")),
+    "count": ("_LOOP", ("count = state[COUNT] + 1", "count = state[COUNT] + 2")),
+    "newest": ("_LOOP", ("    state[LAST] = record.offset()\n", "")),
+    "touched": ("_LOOP", ("    touched[key] = state\n", "")),
+    "where": ("_WHERE", ("not X", "False")),
+    "outcomes": ("_COUNTED", ("- left_out - aside", "- left_out")),
+    "sum": ("_NUMBERS", ("    state[TOTAL] += N\n", "    state[TOTAL] = N\n")),
+    "least": ("_NUMBERS", ("elif N < state[LOW]", "elif N <= state[LOW]:\n    pass\nelif N > state[LOW]")),
+    "greatest": ("_NUMBERS", ("elif N > high", "elif N >= 10**400")),
+    "a number that is missing": ("_MAYBE_NUMBERS", ("type(N) is int", "type(N) is bool or type(N) is int")),
+    "first": ("_FIRST", ("if state[SLOT] is None:", "if True:")),
+    "last": ("_MAYBE_LAST", ("if N is not None:", "if True:")),
+    "room in the group": ("_ROOM", ("state[BYTES] + size > largest_group", "False")),
+    "room in the partition": ("_ROOM", ("groups.bytes + size > room", "False")),
+    "new items": ("_APPEND", ("fresh[INDEX].append(N)", "fresh[INDEX].append(0)")),
+    "items once": ("_ADD_ONCE", ("if N not in bag:", "if True:")),
+    "bytes of items": ("_GROWN", ("groups.bytes += grown", "pass")),
+    "time of the newest": ("_SEEN", ("state[SEEN] = now", "pass")),
+    "until": ("_UNTIL", ("N == X", "N != X")),
+    "end": ("_END", ("if X:", "if False:")),
+    "missing": ("_MISSING", ("if N is None:", "if False:")),
+}
+
+
+@pytest.mark.parametrize("stage", MUTANTS)
+def test_a_stage_that_is_wrong_is_seen(stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, (code, other) = MUTANTS[stage]
+    assert code in getattr(loop, name)
+    monkeypatch.setattr(loop, name, getattr(loop, name).replace(code, other))
+    assert differs()
+
+
+@pytest.mark.parametrize("proof", ["number", "text"])
+def test_a_type_that_is_not_proven_is_seen(proof: typed.Proof, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(typed._CHECKS, proof, "(T := X)")
+    assert differs()
+
+
+def test_a_sum_beyond_the_range_of_a_double_is_infinite() -> None:
+    rule = Rule(an_agent(Aggregation(compute=(Reducer("sum", "sum", "a"),))), codec("json"))
+    by_loop, with_care = Groups(rule), Groups(rule)
+    batch = [record(0, b"k", b'{"a": 1' + b"0" * 310 + b"}"), record(1, b"k", b'{"a": 0.5}')]
+    accept(by_loop, batch, 0.0)
+    for one in batch:
+        carefully(with_care, one, 0.0)
+    assert by_loop.states == with_care.states
+    assert rule.values(by_loop.states[b"k"], []) == {"sum": inf}
+
+
+def test_a_record_that_ends_the_process_changes_nothing() -> None:
+    """All that can fail is before the first change."""
+    rule = Rule(an_agent(Aggregation(compute=(Reducer("ids", "distinct", "id"),))), codec("json"))
+    groups = Groups(rule)
+    accept(groups, [record(0, b"k", b'{"id": "x"}'), record(1, b"k", b'{"id": null}'), record(2, b"k", b"{")], 0.0)
+    assert [event.reason for event in groups.events] == ["missing-field", "undecodable"]
+    assert groups.states[b"k"][:3] == [1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"compute": (Reducer("own", "reduce", None, "tests.unit.aggregation.test_loop:largest"),)},
+        {"until": "group.n > 3", "compute": (Reducer("n", "count"),)},
+    ],
+)
+def test_a_rule_with_code_of_the_users_or_an_expression_that_ends_it_has_no_loop(more: dict[str, Any]) -> None:
+    rule = Rule(an_agent(Aggregation(**more)), codec("json"))
+    assert loop.loop_of(rule, False, carefully, make_room) is None
+
+
+def largest(value: Any, message: Any) -> Any:
+    return message
+
+
+def test_the_source_has_a_comment_for_each_stage() -> None:
+    rule = Rule(
+        an_agent(Aggregation(count=3, until=Until("s", "x"), compute=(Reducer("s", "collect"),))), codec("json")
+    )
+    made = loop.loop_of(rule, False, carefully, make_room)
+    assert made is not None
+    comments = [line.strip() for line in made.source.splitlines() if line.strip().startswith("#")]
+    assert comments == ["# values and key", "# items of bags", "# group", "# reducers", "# bags", "# end"]
