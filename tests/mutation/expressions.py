@@ -6,7 +6,6 @@ RUNS = "        for run in self.dedupe.runs(fresh, now, self.groups, self._inbox
 TAKEN = (
     "        fresh = taken(self.groups, fresh) if self.origin is None else windowed.stamping(self.origin, fresh, now)\n"
 )
-PROCESSOR = "        processor = self._setting.processor\n"
 WHERE = ("tests/unit/engine/test_where.py",)
 FILES = ("tests/unit/testing/test_expressions.py",)
 UNTIL = ("tests/unit/aggregation/test_until.py",)
@@ -110,8 +109,8 @@ GUARDS = (
     Guard(
         "`where` is asked before an id is remembered",
         "streams/ownership/owner.py",
-        TAKEN + PROCESSOR + RUNS,
-        f"{PROCESSOR}{RUNS}            run = taken(self.groups, run)\n",
+        TAKEN + RUNS,
+        f"{RUNS}            run = taken(self.groups, run)\n",
         WHERE,
     ),
     Guard(
