@@ -23,7 +23,7 @@ def taken(groups: Groups, records: Sequence[Record]) -> Sequence[Record]:
     return records if where is None else list(compress(records, _answers(groups, where, records)))
 
 
-def take(groups: Groups, records: Sequence[Record], now: float) -> None:
+def fill(groups: Groups, records: Sequence[Record], now: float) -> None:
     """Add the records for which `where` is true. Raises Halt.
 
     A record is judged and added before the next one, except where `where` alone has no loop.
@@ -41,7 +41,7 @@ def take(groups: Groups, records: Sequence[Record], now: float) -> None:
 
 
 def exactly(groups: Groups, record: Record, now: float) -> None:
-    """Add the record if `where` is true: the meaning of `take`. Raises Halt."""
+    """Add the record if `where` is true: the meaning of `fill`. Raises Halt."""
     where = groups.rule.where
     answer = where is None or _takes(groups, where, record)
     if where is not None and answer is not None:

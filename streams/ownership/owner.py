@@ -17,7 +17,7 @@ from sluicegate.streams.aggregation.events import WINDOW, Event, Fire, KeptItem,
 from sluicegate.streams.aggregation.events_read import as_read
 from sluicegate.streams.aggregation.group_faults import GroupFaults
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.taking import take, taken
+from sluicegate.streams.aggregation.taking import fill, taken
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.values import Changes, Claim, CrashMark, OutboxRow, Partition, Source, TopicFacts
 from sluicegate.streams.errors import (
@@ -370,7 +370,7 @@ class Owner:
     def _take(self, fresh: Sequence[Record], now: float) -> None:
         processor = self._setting.processor
         if self.origin is None and self.dedupe is None and processor.batches:
-            take(self.groups, fresh, now)
+            fill(self.groups, fresh, now)
             return
         fresh = taken(self.groups, fresh) if self.origin is None else windowed.stamping(self.origin, fresh, now)
         for run in self.dedupe.runs(fresh, now, self.groups, self._inbox) if self.dedupe else (fresh,):

@@ -25,8 +25,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from sluicegate.schemas import codec
 from sluicegate.streams.agent import Agent, Aggregation, Destination, Let, Reducer, Until, Window
 from sluicegate.streams.aggregation.rule import Rule
-from sluicegate.streams.aggregation.taking import take as take_records
-from sluicegate.streams.aggregation.taking import taken
+from sluicegate.streams.aggregation.taking import fill, taken
 from sluicegate.streams.windows.opening import accept_into, groups_of
 from tests.bench import load
 from tests.bench.loop import Order
@@ -135,7 +134,7 @@ def accepting(agent: Agent) -> Part:
     def take(number: int, records: Sequence[Any]) -> None:
         groups = partitions[number]
         if agent.aggregation is None or agent.aggregation.window is None:
-            take_records(groups, records, NOW)
+            fill(groups, records, NOW)
         else:
             accept_into(groups, taken(groups, records), NOW)
 

@@ -12,7 +12,7 @@ from sluicegate.streams.agent import Agent, Aggregation, Let, OnError, Reducer, 
 from sluicegate.streams.aggregation.accept import accept, carefully
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
-from sluicegate.streams.aggregation.taking import exactly, take
+from sluicegate.streams.aggregation.taking import exactly, fill
 from sluicegate.streams.errors import Halt
 from tests.unit.aggregation.turning import an_agent, record
 
@@ -91,7 +91,7 @@ class Both:
 
     def add(self, batch: Sequence[Any], now: float) -> bool:
         """Returns whether the partition goes on: what a batch that halts did is never committed."""
-        by_loop = self._with(lambda: (take if self.asks else accept)(self.quick, batch, now))
+        by_loop = self._with(lambda: (fill if self.asks else accept)(self.quick, batch, now))
         one = exactly if self.asks else carefully
         with_care = self._with(lambda: [one(self.careful, each, now) for each in batch])
         in_order = not self.asks or self.rule.where is None or self.rule.loops.get(True, self) is not None
