@@ -55,13 +55,19 @@ def _whole(value: Any) -> Any:
 DEEPEST = 64
 
 
-FieldKind = Literal["any", "number", "text", "boolean"]
-_KINDS: dict[FieldKind, Any] = {"any": JsonValue, "number": Number, "text": str, "boolean": bool}
+FieldKind = Literal["any", "scalar", "number", "text", "boolean"]
+_KINDS: dict[FieldKind, Any] = {
+    "any": JsonValue,
+    "scalar": int | float | str | bool,
+    "number": Number,
+    "text": str,
+    "boolean": bool,
+}
 
 
 class Field(NamedTuple):
     """A wanted field: `path` like `a.b`. Of a `required` field the decoder refuses null, a missing value and any other
-    kind. A field that is not required has any kind, and None where it is missing."""
+    kind. A field that is not required has any kind, or a `scalar` if it says so, and None where it is missing."""
 
     path: str
     kind: FieldKind = "any"
@@ -120,7 +126,7 @@ def _struct(tree: dict[str, Any], path: str, chain: str, names: dict[str, str]) 
         if child.required:
             columns.append((attribute, _KINDS[child.kind]))
         else:
-            columns.append((attribute, Any, None))
+            columns.append((attribute, _KINDS["scalar"] | None if child.kind == "scalar" else Any, None))
     columns.sort(key=len)
     return msgspec.defstruct("Wanted", columns, rename=rename, gc=False, kw_only=True)
 
@@ -149,17 +155,22 @@ def walk(value: Any, path: str) -> Any:
 
 
 def bounded(decode: Decode) -> Decode:
-    """`decode` for documents of up to DEEPEST levels; it raises msgspec.DecodeError for deeper ones. It counts
-    brackets, which takes 130 ns each for 200 bytes, only if there is more than one (a search takes 20 ns), and decodes
-    a document a second time only when there are more than DEEPEST of them."""
+    """`decode` for documents of up to DEEPEST levels; it raises msgspec.DecodeError for deeper ones."""
 
     def read(value: bytes) -> Any:
         decoded = decode(value)
-        if (value.find(b"{", 1) > 0 or value.find(b"[", 1) > 0) and _brackets(value) > DEEPEST and _deeper(value):
-            raise msgspec.DecodeError(f"is nested deeper than {DEEPEST} levels")
+        if value.find(b"{", 1) > 0 or value.find(b"[", 1) > 0:
+            shallow(value)
         return decoded
 
     return read
+
+
+def shallow(value: bytes) -> None:
+    """Raise msgspec.DecodeError for a document of more than DEEPEST levels. It counts brackets, and decodes the
+    document only when there are more than DEEPEST of them."""
+    if _brackets(value) > DEEPEST and _deeper(value):
+        raise msgspec.DecodeError(f"is nested deeper than {DEEPEST} levels")
 
 
 document = bounded(decode_any)

@@ -237,7 +237,8 @@ def typed_code(lets: Sequence[Let]) -> TypedCode:
 
 def decoder_of(code: TypedCode, codec: Codec) -> Callable[[bytes], Any]:
     """The decoder of the record that the code reads."""
-    want = wanted([Field(name, "any", False) for name in code.fields])
+    scalars = code.scalars()
+    want = wanted([Field(name, "scalar" if name in scalars else "any", False) for name in code.fields])
     decode, _ = _decoders(codec, want.decode, [*code.fields])
     return bounded(decode) if code.whole else decode
 
@@ -268,7 +269,7 @@ def _loop_of(where: Clause, lets: Sequence[Let], codec: Codec) -> MadeFunction |
         return None
     if not code.fields or not codec.fields:
         return None
-    body = statements(_ANSWERS, WHERE=[stage("where")], CONDITION=condition)
+    body = statements(_ANSWERS, WHERE=[stage("where"), *code.checks()], CONDITION=condition)
     names = {**code.constants(), "decode": decoder_of(code, codec), "most": code.largest()}
     return function("where", ("records", "largest", "exactly"), body, names)
 

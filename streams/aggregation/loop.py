@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from math import inf
 from typing import Any, NamedTuple
 
-from sluicegate.schemas.json import document, encode, key_text, same
+from sluicegate.schemas.json import document, encode, key_text, same, shallow
 from sluicegate.streams.agent import Until
 from sluicegate.streams.aggregation.clauses import clause, decoder_of, needed, typed_code
 from sluicegate.streams.aggregation.compiler import MadeFunction, function, stage
@@ -56,6 +56,10 @@ FINISH
 _MISSING = """
 if N is None:
     unproven()
+"""
+_SHALLOW = """
+if type(N) is dict or type(N) is list:
+    shallow(value)
 """
 _WHERE = """
 if not X:
@@ -167,7 +171,7 @@ def _made(rule: Rule, asks: bool, exactly: Callable[..., None], make_room: Calla
     most = rule.max_record_bytes if not bags else min(rule.max_record_bytes, LARGEST_ITEM // (8 * len(plan.bags)))
     names = {**values.names(), "exactly": exactly, "make_room": make_room, "unproven": unproven, "plus": plus}
     names |= {"largest_group": rule.aggregation.max_bytes, "encode": encode, "key_text": key_text, "same": same}
-    names |= {"document": document, "most": min(most, values.largest())}
+    names |= {"document": document, "shallow": shallow, "most": min(most, values.largest())}
     return function("rule", ("groups", "records", "now"), body, names)
 
 
@@ -198,6 +202,8 @@ class _Values:
         self.statements += statements("N = X", N=made, X=self._value(path, proof, maybe))
         if self.code is not None and not maybe and proof == "any":
             self.statements += statements(_MISSING, N=made)
+        if self._rule.keeps and (maybe or proof == "any"):
+            self.statements += statements(_SHALLOW, N=made)
         return made
 
     def compute(self, fields: Iterable[str]) -> None:
@@ -236,33 +242,34 @@ class _Values:
 
     def names(self) -> dict[str, Any]:
         if self.code is None:
-            return {"decode": self._rule.decode, **self._getters}
-        self.code.whole |= self._rule.lets is not None or self._rule.keeps
+            return {"decode": self._rule.unchecked or self._rule.decode, **self._getters}
         return {"decode": decoder_of(self.code, self._rule.codec), **self.code.constants()}
 
 
 def _body(rule: Rule, values: _Values, asks: bool) -> list[ast.stmt]:
     completion, aggregation = rule.completion, rule.aggregation
     own = [place for place in places(aggregation.compute, aggregation.on_missing == "ignore") if place.own]
-    where = [] if values.where is None else _where(values.where)
+    where = [] if values.where is None else _where(values)
     reducers = [made for place in own if not place.in_bag for made in _reducer(place, values)]
     bags = [bag for place in own if place.in_bag for bag in [_bagged(rule, place, values)]]
     items = [made for bag, statement in bags for made in statement]
     key, ends = _key(rule, values), _until(rule, values)
     values.compute(needed(rule.agent))
     collect = [made for bag, _ in bags for made in _collected(bag, len(bags))]
-    if values.code is not None and any(map(reads_messages, aggregation.compute)):
+    decoded_as_fields = values.code is not None or rule.unchecked is not None
+    if decoded_as_fields and any(map(reads_messages, aggregation.compute)):
         items = [*statements("document(value)"), *items]
     if bags:
         items += _sizes([bag for bag, _ in bags])
         collect = [*statements("grown = 0"), *collect, *statements(_GROWN, **_SLOTS)]
+    checks = values.code.checks() if values.code is not None else []
     seen = statements(_SEEN, **_SLOTS) if completion.since_last < inf else []
     start = "bags = groups.bags\nadded = groups.added\nroom = groups.most_bytes" if bags else ""
     finish = statements(_COUNTED) if asks and rule.where is not None else []
     return statements(
         _LOOP,
         START=statements(start),
-        WHERE=[stage("where"), *where] if where else [],
+        WHERE=[*checks, stage("where"), *where] if where else checks,
         VALUES=[stage("values and key"), *values.statements, *key],
         ITEMS=[stage("items of bags"), *items] if items else [],
         OPEN=[stage("group"), *statements(_ROOM if bags else _OPEN, **_SLOTS)],
@@ -282,8 +289,9 @@ groups.outcomes["where", "false"] += left_out
 """
 
 
-def _where(condition: ast.expr) -> list[ast.stmt]:
-    return statements(_WHERE, X=condition)
+def _where(values: "_Values") -> list[ast.stmt]:
+    assert values.where is not None
+    return statements(_WHERE, X=values.where)
 
 
 def _key(rule: Rule, values: _Values) -> list[ast.stmt]:

@@ -15,6 +15,7 @@ from sluicegate.schemas.json import (
     decode_any,
     document,
     key_text,
+    shallow,
     wanted,
     well_formed,
 )
@@ -34,13 +35,13 @@ from sluicegate.streams.reducers import ENTRIES, NUMBERS, kind_of, reads_message
 class Rule:
     """What the hot loop needs of an agent, each part ready to be called.
 
-    `decode(bytes)` gives a record or raises; `key_of(record)` gives the key as bytes (None: the message key);
-    `until(record)` says that the group ends here, `ending` is an `until` expression; `grouped` that there is an
-    aggregation, which has its own words for null values and missing fields. `where` is None when the agent takes every
-    record, `results` when every result goes as a whole to the one destination, and when rows are looked up first.
-    `chains` and `getters` find the fields in what was decoded, and `loops` has the compiled loops of the rule
-    (loop.py). `time_of` finds the event time in what was read; None where no
-    field holds it. `times` is the window for which records are re-keyed.
+    `decode(bytes)` gives a record or raises, `unchecked` is what it decodes JSON with; `key_of(record)` gives the
+    key as bytes (None: the message key); `until(record)` says that the group ends here, `ending` is an `until`
+    expression; `grouped` that there is an aggregation, which has its own words for null values and missing fields.
+    `where` is None when the agent takes every record, `results` when every result goes as a whole to the one
+    destination, and when rows are looked up first. `chains` and `getters` find the fields in what was decoded, and
+    `loops` has the compiled loops of the rule (loop.py). `time_of` finds the event time in what was read; None
+    where no field holds it. `times` is the window for which records are re-keyed.
     """
 
     __slots__ = (
@@ -68,6 +69,7 @@ class Rule:
         "shared",
         "time_of",
         "times",
+        "unchecked",
         "until",
         "valid",
         "where",
@@ -93,12 +95,12 @@ class Rule:
             raise ConfigurationError(f"aggregate: {e}") from e
         self.decode: Callable[[bytes], Any] = _decoder(codec, want, fields, agent)
         self.lets = Lets(agent.let, lets, codec, {field.path.partition(".")[0] for field in fields}) if lets else None
-        self._parse = _checked(want.decode, document) if _reads_whole(agent) else bounded(want.decode)
+        self.unchecked = want.decode if codec.name == "json" and want.getters else None
+        self._parse = _readable_later(want.decode, want.getters, agent)
         self.getters = getters = dict(zip((field.path for field in fields), want.getters, strict=True))
         self.chains = dict(zip(getters, want.chains, strict=True))
         window, until = aggregation.window, aggregation.until
-        kept = _kept(codec, want)
-        made: Plan = plan(aggregation.compute, getters, lenient, codec.shown, kept, merges(aggregation))
+        made: Plan = plan(aggregation.compute, getters, lenient, codec.shown, _kept(codec, want), merges(aggregation))
         self.plan = made if window is None else made._replace(blank=(*made.blank, *[0] * SLOTS[window.kind]))
         if self.plan.inline and want.attributes[0] != "f0":
             self.plan = self.plan._replace(inline=0, also=together(self.plan.adders))
@@ -253,7 +255,7 @@ def _fields(aggregation: Aggregation, lenient: bool) -> list[Field]:
 def _decoder(codec: Codec, want: FieldDecoder, fields: Sequence[Field], agent: Agent) -> Callable[[bytes], Any]:
     """A record of another format goes through JSON, so that whatever it holds can be kept, compared and written as JSON
     can."""
-    read = _readable_later(want.decode if want.getters else well_formed, agent)
+    read = _readable_later(want.decode if want.getters else well_formed, want.getters, agent)
     if codec.name == "json":
         return read
     if not codec.fields:
@@ -265,13 +267,31 @@ def _decoder(codec: Codec, want: FieldDecoder, fields: Sequence[Field], agent: A
     return lambda value: read(text(value))
 
 
-def _readable_later(decode: Callable[[bytes], Any], agent: Agent) -> Callable[[bytes], Any]:
+def _readable_later(
+    decode: Callable[[bytes], Any], getters: Sequence[Callable[[Any], Any]], agent: Agent
+) -> Callable[[bytes], Any]:
     """`decode`, which also raises for what a later reader of the record could not read: of the whole message, where a
     group keeps it or a reducer of the user's gets it, and else of the fields that a group keeps or a handler gets.
     Fields that nothing reads are not decoded."""
     if _reads_whole(agent):
         return document if decode is well_formed else _checked(decode, document)
-    return bounded(decode) if _keeps(agent) else decode
+    if not _keeps(agent):
+        return decode
+    return bounded(decode) if agent.aggregation is None else _of_shallow_fields(decode, getters)
+
+
+def _of_shallow_fields(
+    decode: Callable[[bytes], Any], getters: Sequence[Callable[[Any], Any]]
+) -> Callable[[bytes], Any]:
+    """`decode`, for documents of up to DEEPEST levels, unless the fields are no lists or objects."""
+
+    def read(value: bytes) -> Any:
+        decoded = decode(value)
+        if any(type(get(decoded)) in (dict, list) for get in getters):
+            shallow(value)
+        return decoded
+
+    return read
 
 
 def _keeps(agent: Agent) -> bool:

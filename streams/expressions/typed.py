@@ -16,8 +16,8 @@ from typing import Literal as OneOf
 from sluicegate.schemas.json import DEEPEST, deep
 from sluicegate.streams.expressions import values
 from sluicegate.streams.expressions.exact import ORDERS, Evaluate, exact
-from sluicegate.streams.expressions.scope import NamePath, joined, path_of, roots
-from sluicegate.streams.expressions.templates import expression, name
+from sluicegate.streams.expressions.scope import NamePath, joined, path_of, paths, roots
+from sluicegate.streams.expressions.templates import expression, name, statements
 from sluicegate.streams.expressions.tree import FunctionCall, Has, ListOf, Literal, Node
 from sluicegate.streams.expressions.values import LEAST, MAX_LENGTH, MAX_STEPS, MOST
 
@@ -74,6 +74,14 @@ def sized(items: Any, record: bytes) -> int:
     return len(items)
 
 
+def leaf(value: Any, path: NamePath) -> None:
+    """Raise Unproven for a value that is nested too deeply, or that may be."""
+    for part in path:
+        value = value.get(part)
+    if type(value) in (list, dict) and deep(value):
+        raise Unproven
+
+
 def plain(value: Any) -> Any:
     """The value of a computed field that is the same once it was written and read. Raises Unproven."""
     if type(value) in (str, bool, float) or (type(value) is int and LEAST <= value <= MOST):
@@ -116,6 +124,9 @@ class TypedCode:
         self._locals: dict[NamePath, str] = {}
         self._temporaries = 0
         self._closures: list[Node] = []
+        self._named: set[NamePath] = set()  # what the clauses name whose code is made, and what of it is not proven
+        self._unsure: set[NamePath] = set()
+        self._wide: set[str] = set()  # fields that are more than a number, a text or a boolean
         self._inside: list[str] = []  # computed fields whose code is being made
         self._each_byte = self._more = 0  # characters that are read: for each byte of the record, and more
         self._longest = (1, 0)  # the size of the longest text that is made
@@ -124,20 +135,29 @@ class TypedCode:
 
     def condition(self, node: Node) -> ast.expr:
         """The code of an expression that must be true or false. Raises NotTyped."""
-        return self._proven(self._code(node), "boolean").code
+        self._named |= paths(node)
+        code = self._boolean(node)
+        self._look_back()
+        return code
 
     def value(self, path: NamePath, proof: Proof) -> ast.expr:
         """The code of a field, computed or not. It is None for one that is missing where the proof is `any`. Raises
         NotTyped."""
         operand = self._path(path)
-        if proof != "any":
+        self._look_back()
+        if proof == "any":
+            self._wide.add(path[0])
+        else:
             operand = self._proven(operand, proof)
         return self._result(path, operand, "plain(X)")
 
     def optional(self, path: NamePath) -> ast.expr:
         """The code of a field, computed or not. It is None where any part of the path is missing. Raises NotTyped."""
         if path[0] in self._lets:
-            return self._result(path, self._path(path), "plain_or_none(X)")
+            made = self._path(path)
+            self._look_back()
+            return self._result(path, made, "plain_or_none(X)")
+        self._wide.add(path[0])
         return self._inside_of(path)
 
     def _result(self, path: NamePath, operand: Operand, pattern: str) -> ast.expr:
@@ -147,12 +167,38 @@ class TypedCode:
             raise NotTyped
         return expression(pattern, X=operand.code) if operand.proof == "any" else self._checked(operand).code
 
+    def scalars(self) -> list[str]:
+        """The fields that the decoder must prove to be no list and no map. The exact form refuses one that is nested
+        too deeply, whether it looks at it or not."""
+        return [] if self.whole else [field for field in self.fields if field not in self._wide]
+
+    def checks(self) -> list[ast.stmt]:
+        """What must stand before the code of conditions: the same for other fields that the code may not look at."""
+        wide = self.fields.keys() & self._wide
+        unsure = [] if self.whole else sorted(path for path in self._unsure if path[0] in wide)
+        return [check for path in unsure for check in self._shallow(path)]
+
+    def _shallow(self, path: NamePath) -> list[ast.stmt]:
+        inside = ast.Tuple([ast.Constant(part) for part in path[1:]], ast.Load())
+        pattern = "if type(T := X) is not str:\n    leaf(T, P)"
+        return statements(pattern, T=self._temporary(), X=self._field(path[0]), P=inside)
+
+    def _look_back(self) -> None:
+        """The code of a clause ends here."""
+        proven = {path for path, operand in self._known.items() if operand.proof != "any"}
+        self._unsure |= self._named - proven
+        self._named = set()
+
+    def _field(self, root: str) -> ast.expr:
+        return ast.Attribute(name("read"), self._attribute(root), ast.Load())
+
     def constants(self) -> dict[str, Any]:
         """What the code calls, by name."""
         steps = MAX_STEPS // (2 * len(self._closures) or 1)
         closures = {f"g{n}": exact(node, self._reader, steps) for n, node in enumerate(self._closures)}
         orders = {f"order{n}": order for n, order in enumerate(ORDERS.values())}
         checks = {"unproven": unproven, "sized": sized, "plain": plain, "plain_or_none": plain_or_none}
+        checks["leaf"] = leaf
         return {**checks, **dict(_CALLED.values()), **orders, **closures}
 
     def largest(self) -> int:
@@ -184,7 +230,7 @@ class TypedCode:
             case FunctionCall("_&&_" | "_||_" as joint):
                 return self._joined(joint, joined(node, joint))
             case FunctionCall("!_", (operand,)):
-                return Operand(expression("not X", X=self.condition(operand)), "boolean")
+                return Operand(expression("not X", X=self._boolean(operand)), "boolean")
             case FunctionCall("-_", (operand,)):
                 number = self._number(operand)
                 return Operand(expression("-X", X=number.code), "number", near=True)
@@ -213,8 +259,9 @@ class TypedCode:
         raise NotTyped
 
     def _size(self, node: Node) -> Operand:
-        pattern = "len(T) if type(T := X) is str else sized(T, value)"
-        return Operand(expression(pattern, T=self._temporary(), X=self._code(node).code), "number")
+        pattern, operand = "len(T) if type(T := X) is str else sized(T, value)", self._code(node)
+        self._wide.update(operand.local[:1])
+        return Operand(expression(pattern, T=self._temporary(), X=operand.code), "number")
 
     def _exact(self, node: Node) -> Operand:
         """A call of the exact form, for what has no typed one."""
@@ -237,12 +284,13 @@ class TypedCode:
         if path in self._known:
             return self._known[path]._replace(code=name(local))
         if len(path) > 1:
+            self._wide.add(path[0])
             inside = self._path(path[:-1]).code
             code = expression("(T := X.get(N))", T=local, X=inside, N=ast.Constant(path[-1]))
         elif path[0] in self._lets:
             return self._let(path[0])
         else:
-            code = expression("(T := X)", T=local, X=ast.Attribute(name("read"), self._attribute(path[0]), ast.Load()))
+            code = expression("(T := X)", T=local, X=self._field(path[0]))
         return self._remembered(path, Operand(code, "any", True, path))
 
     def _let(self, field: str) -> Operand:
@@ -250,6 +298,7 @@ class TypedCode:
         if self._inside and self._order.index(field) >= self._order.index(self._inside[-1]):
             raise NotTyped
         self._inside.append(field)
+        self._named |= paths(self._lets[field])
         try:
             made = self._checked(self._code(self._lets[field]))
         finally:
@@ -311,6 +360,9 @@ class TypedCode:
         """An operand that is compared: a field may have any integer."""
         return operand.code if operand.local else self._checked(operand).code
 
+    def _boolean(self, node: Node) -> ast.expr:
+        return self._proven(self._code(node), "boolean").code
+
     def _number(self, node: Node) -> Operand:
         return self._proven(self._code(node), "number")
 
@@ -331,13 +383,13 @@ class TypedCode:
 
     def _joined(self, joint: str, parts: Sequence[Node]) -> Operand:
         """Where an operand fails, the exact form looks whether another one decides."""
-        codes = [self.condition(parts[0])]
+        codes = [self._boolean(parts[0])]
         with self._perhaps():
-            codes += [self.condition(part) for part in parts[1:]]
+            codes += [self._boolean(part) for part in parts[1:]]
         return Operand(ast.BoolOp(ast.And() if joint == "_&&_" else ast.Or(), codes), "boolean")
 
     def _chosen(self, condition: Node, yes: Node, no: Node) -> Operand:
-        test = self.condition(condition)
+        test = self._boolean(condition)
         with self._perhaps():
             one = self._checked(self._code(yes))
         with self._perhaps():

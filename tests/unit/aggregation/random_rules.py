@@ -30,6 +30,7 @@ WHERES = (
 )
 REDUCERS = ("sum", "min", "max", "mean", "first", "last", "distinct", "collect")
 NUMBERS = (0, 1, 2, 3, 4, 5, -1, 2.5, 0.0, -0.0, 2**62, 2**63 - 1, 2**70, 1e308, -1e308, 10**310)
+DEEP = json.loads("[" * 66 + "]" * 66)
 TEXTS = ("x", "y", "z", "", "é")
 ODD = (None, b"{", b"7", b"[]", b'{"a": 4, "s": "\xff"}', b"{}", b'{"a": 4' + b" " * 300 + b"}")
 
@@ -70,7 +71,7 @@ def a_value(chance: random.Random) -> bytes | None:
         if odds < 0.03:
             del fields[name]
         elif odds < 0.09:
-            fields[name] = chance.choice([None, "7", True, False, [], {}, {"x": "y"}, 7.5])
+            fields[name] = chance.choice([None, "7", True, False, [], {}, {"x": "y"}, 7.5, DEEP])
     return json.dumps(fields).encode()
 
 
