@@ -303,6 +303,8 @@ def _history(file: FileModel, agent: AgentModel, path: Path) -> Iterator[FileFin
     }
     uses |= {each.topic: ("that it writes its results to", (*path, *to, "topic")) for to, each in agent.outputs.items()}
     uses |= {each.topic: ("that this agent reads", (*path, "from")) for each in agent.from_}
+    if agent.correlate is not None:
+        uses[agent.correlate.topic(file.app, str(path[1]))] = "that its legs go through", (*path, "correlate")
     uses |= {} if agent.repartition is None else {agent.repartition: ("that it re-keys to", (*path, "repartition"))}
     if agent.history in uses:
         used, other = uses[agent.history]

@@ -143,6 +143,10 @@ class CorrelateModel(BaseModel):
         default=1_000_000, description="The most ended keys that are known in a partition.", examples=[100000]
     )
 
+    def topic(self, app: str, agent: str) -> str:
+        """The internal topic of this agent."""
+        return self.through or f"{app}.{agent}.legs"
+
 
 def _unknown() -> CorrelateModel:
     return CorrelateModel.model_construct(legs={}, timeout=CorrelationTimeout.model_construct(after=60.0))
@@ -209,7 +213,7 @@ def expanded(
 ) -> list[run.Agent]:
     """The agents of the legs, and `made` as the aggregation of what they write. `reading` has the values of each leg
     that say which records are read, and how."""
-    through = correlate.through or f"{app}.{name}.legs"
+    through = correlate.topic(app, name)
     assert made.aggregation is not None
     timeout = correlate.timeout
     correlation = run.Correlation(correlate.remember, correlate.late, correlate.max_keys, timeout.since)
@@ -227,6 +231,7 @@ def expanded(
             having="",
             routes=(),
             lookups=(),
+            history="",
             **reading[leg],
         )
         for leg, model in correlate.legs.items()
@@ -274,7 +279,6 @@ REFUSED = {
     "aggregate": "does not go together with correlate, which makes the groups",
     "repartition": "does not go together with correlate, which sends the records of a key through a topic of its own",
     "scope": "does not go together with correlate: its groups are open in one partition each",
-    **dict.fromkeys(("lookup", "history", "session"), "does not go together with correlate yet"),
 }
 
 

@@ -266,11 +266,13 @@ def _of_name(agent: "AgentModel", name: str, path: Path) -> Iterator[FileFinding
         "let": agent.let or {},
         "aggregate.compute": agent.aggregate.compute if agent.aggregate else {},
     }
+    if agent.correlate is not None:
+        taken = {"correlate.legs": agent.correlate.legs}
     if not is_name(name) or name in fixed:
         hint = "use letters, digits and _, beginning with a letter, and no word of the language"
         yield FileFinding(path, "is no name that an expression can write", hint, (path,))
     for where in [where for where, names in taken.items() if name in names]:
-        what = f"has the name of a computed field ({where})"
+        what = "has the name of a leg" if agent.correlate else f"has the name of a computed field ({where})"
         yield FileFinding(path, what, "give one of the two another name", (path, (*path[:2], where.partition(".")[0])))
 
 
