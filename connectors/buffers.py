@@ -24,9 +24,9 @@ class Decoded(NamedTuple):
 
 
 def decoded(rows: Iterable[tuple[str, Entry]], types: Types | None) -> Decoded:
-    found = [(id, resolved(entry, types)) for id, entry in rows]
-    good = [(id, entry) for id, entry in found if entry is not None]
-    return Decoded(tuple(id for id, _ in good), tuple(entry for _, entry in good), len(found) - len(good))
+    pairs = [(id, resolved(entry, types)) for id, entry in rows]
+    good = [(id, entry) for id, entry in pairs if entry is not None]
+    return Decoded(tuple(id for id, _ in good), tuple(entry for _, entry in good), len(pairs) - len(good))
 
 
 def deadline(gate: Gate, first: int, last: int) -> int | None:

@@ -178,8 +178,8 @@ def _bound(memory: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform != "linux" or not memory:
         return
-    held = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmData"))
-    most = (int(held.split()[1]) << 10) + max(LEAST, memory * 9 // 10) + STACKS
+    entry = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmData"))
+    most = (int(entry.split()[1]) << 10) + max(LEAST, memory * 9 // 10) + STACKS
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 
 

@@ -254,7 +254,7 @@ class KafkaInput:
     # Callbacks
 
     def _on_assign(self, consumer: Any, partitions: list[Any]) -> None:
-        places = [(each.topic, each.partition) for each in partitions]
+        places = [(partition.topic, partition.partition) for partition in partitions]
         if self._incremental:
             consumer.incremental_assign([])
         else:
@@ -267,14 +267,14 @@ class KafkaInput:
 
     def _on_revoke(self, consumer: Any, partitions: list[Any]) -> None:
         if self._finish is not None:
-            self._finish([(each.topic, each.partition) for each in partitions])
+            self._finish([(partition.topic, partition.partition) for partition in partitions])
         self._let_go(consumer, partitions)
 
     def _let_go(self, consumer: Any, partitions: list[Any]) -> None:
-        places = [(each.topic, each.partition) for each in partitions]
+        places = [(partition.topic, partition.partition) for partition in partitions]
         if self._incremental:
             consumer.incremental_unassign(
-                [each for each, place in zip(partitions, places, strict=True) if place in self._fetching]
+                [partition for partition, place in zip(partitions, places, strict=True) if place in self._fetching]
             )
             self._fetching.difference_update(places)
         else:

@@ -101,13 +101,13 @@ class KafkaProbe:
 
     def __init__(self, source: ApartSource, offset: int) -> None:
         self._source, self._offset = source, offset
-        self._found: Fetchable | None = None
+        self._outcome: Fetchable | None = None
         self._closed = False
         self._process: ApartProcess | None = None
         threading.Thread(target=self._run, name=f"probe-{source.place[0]}-{source.place[1]}", daemon=True).start()
 
     def result(self) -> Fetchable | None:
-        return self._found
+        return self._outcome
 
     def close(self) -> None:
         self._closed = True
@@ -115,13 +115,13 @@ class KafkaProbe:
             self._process.kill()
 
     def _run(self) -> None:
-        found = Fetchable(failure="an error of the probe itself, please report it")
+        outcome = Fetchable(failure="an error of the probe itself, please report it")
         try:
-            found = judged(self._once, self._offset)
+            outcome = judged(self._once, self._offset)
         except OSError as error:
-            found = Fetchable(failure=f"no process can be started: {error}")
+            outcome = Fetchable(failure=f"no process can be started: {error}")
         finally:
-            self._found = found  # the owner waits for it, whatever happened
+            self._outcome = outcome  # the owner waits for it, whatever happened
 
     def _once(self, does: Literal["answer", "batches"], offset: int) -> ApartEnd | str:
         if self._closed:

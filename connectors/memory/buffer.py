@@ -57,19 +57,19 @@ class MemoryBuffer:
     def _insert(
         self, name: str, entries: Sequence[Entry], progress: WatermarkMove | None, keep_keys: timedelta, now: int
     ) -> InsertResult:
-        held = self._held(name)
+        buffer = self._buffer(name)
         if progress is not None:
             place = progress.topic_id, progress.partition
-            if held.watermarks.get(place, 0) != progress.expected:
-                raise buffers.moved(name, progress, held.watermarks.get(place, 0))
-            held.watermarks[place] = progress.next
-        held.keep = max(held.keep, length(keep_keys))
-        held.forget(now)
-        held.set_keys_back(now)
+            if buffer.watermarks.get(place, 0) != progress.expected:
+                raise buffers.moved(name, progress, buffer.watermarks.get(place, 0))
+            buffer.watermarks[place] = progress.next
+        buffer.keep = max(buffer.keep, length(keep_keys))
+        buffer.forget(now)
+        buffer.set_keys_back(now)
         stored = 0
         for entry in entries:
-            if not held.knows(entry.idempotency_key, now):
-                held.add(entry, now, length(keep_keys))
+            if not buffer.knows(entry.idempotency_key, now):
+                buffer.add(entry, now, length(keep_keys))
                 stored += 1
         return InsertResult(stored, len(entries) - stored)
 
@@ -82,16 +82,16 @@ class MemoryBuffer:
         keep_keys: timedelta = NOT_KEPT,
     ) -> Filled:
         with self._lock:
-            now, held = self._now(), self._held(name)
+            now, buffer = self._now(), self._buffer(name)
             result = self._insert(name, entries, progress, keep_keys, now)
             ids = []
             for group in dict.fromkeys(entry.group for entry in entries):
-                ready, count = held.ready(group, self._types, now), gate.count or 0
+                ready, count = buffer.ready(group, self._types, now), gate.count or 0
                 while count and len(ready) >= count:
-                    ids.append(held.seal(name, group, "count", ready[:count]))
+                    ids.append(buffer.seal(name, group, "count", ready[:count]))
                     ready = ready[count:]
-                held.set_deadline(group, gate)
-            return Filled(result, [self._handed_out(held, id, gate, now) for id in ids])
+                buffer.set_deadline(group, gate)
+            return Filled(result, [self._handed_out(buffer, id, gate, now) for id in ids])
 
     def insert_packs(
         self, name: str, packs: Sequence[Pack], gate: Gate, progress: WatermarkMove
@@ -103,23 +103,23 @@ class MemoryBuffer:
 
     def complete_all(self, name: str, ends: Sequence[buffers.End]) -> Sequence[bool]:
         with self._lock:
-            return [self._complete(self._held(name), batch, outbox) for batch, outbox in ends]
+            return [self._complete(self._buffer(name), batch, outbox) for batch, outbox in ends]
 
     def watermark(self, name: str, topic_id: str, partition: int) -> int:
         with self._lock:
-            return self._held(name).watermarks.get((topic_id, partition), 0)
+            return self._buffer(name).watermarks.get((topic_id, partition), 0)
 
     def get_snapshot(self, name: str, limit: int | None = None, lease: timedelta = LEASE) -> Snapshot:
         positive(lease)
         buffers.at_least_one(limit)
         with self._lock:
-            now, held = self._now(), self._held(name)
-            held.set_leases_back(now)
-            others = [row.expires for row in held.rows.values() if row.expires > now and not row.batch]
-            others += [batch.expires for batch in held.batches.values() for _ in batch.rows]
+            now, buffer = self._now(), self._buffer(name)
+            buffer.set_leases_back(now)
+            others = [row.expires for row in buffer.rows.values() if row.expires > now and not row.batch]
+            others += [batch.expires for batch in buffer.batches.values() for _ in batch.rows]
             ends = [expires for expires in others if expires > now]
             elsewhere = len(others), moment(min(ends)) if ends else None
-            rows = [row for row in held.rows.values() if row.free(now)][:limit]
+            rows = [row for row in buffer.rows.values() if row.free(now)][:limit]
             if not rows:
                 return Snapshot((), (), 0, "", None, *elsewhere) if others else EMPTY
             token, expires = self._new_token(), now + length(lease)
@@ -129,88 +129,92 @@ class MemoryBuffer:
 
     def remove_snapshot(self, name: str, snapshot: Snapshot, outbox: Sequence[OutboxMessage] = ()) -> int:
         with self._lock:
-            held, ids = self._held(name), set(snapshot.ids)
-            ours = _leased_by(held, snapshot.token)
-            rows = [held.rows[int(id)] for id in ids if int(id) in held.rows and int(id) in ours]
+            buffer, ids = self._buffer(name), set(snapshot.ids)
+            ours = _leased_by(buffer, snapshot.token)
+            rows = [buffer.rows[int(id)] for id in ids if int(id) in buffer.rows and int(id) in ours]
             if outbox and ids:
                 if len(rows) < len(ids):
                     raise buffers.taken(name, "snapshot")
                 self._write(outbox)
-            dropped = held.drop(rows, self._now())
+            dropped = buffer.drop(rows, self._now())
             _free(row for row in ours.values() if str(row.id) not in ids)
             return dropped
 
     def release_snapshot(self, name: str, snapshot: Snapshot) -> int:
         with self._lock:
-            return _free(_leased_by(self._held(name), snapshot.token).values())
+            return _free(_leased_by(self._buffer(name), snapshot.token).values())
 
     def due(self, name: str, gate: Gate, limit: int = 100) -> Sequence[SealedBatch]:
         with self._lock:
-            now, held = self._now(), self._held(name)
-            held.set_leases_back(now)
-            held.set_deadlines_back(gate, now)
-            ids = [id for id, batch in sorted(held.batches.items(), key=_age) if batch.expires <= now][:limit]
-            for group in sorted(held.deadlines, key=held.deadlines.__getitem__):
-                if len(ids) < limit and held.deadlines[group] <= now and (ready := held.ready(group, self._types, now)):
-                    ids.append(held.seal(name, group, "timeout", ready[: gate.count]))
-                    held.set_deadline(group, gate)
-            return [self._handed_out(held, id, gate, now) for id in ids]
+            now, buffer = self._now(), self._buffer(name)
+            buffer.set_leases_back(now)
+            buffer.set_deadlines_back(gate, now)
+            ids = [id for id, batch in sorted(buffer.batches.items(), key=_age) if batch.expires <= now][:limit]
+            for group in sorted(buffer.deadlines, key=buffer.deadlines.__getitem__):
+                if (
+                    len(ids) < limit
+                    and buffer.deadlines[group] <= now
+                    and (ready := buffer.ready(group, self._types, now))
+                ):
+                    ids.append(buffer.seal(name, group, "timeout", ready[: gate.count]))
+                    buffer.set_deadline(group, gate)
+            return [self._handed_out(buffer, id, gate, now) for id in ids]
 
     def seal(self, name: str, group: str, gate: Gate) -> SealedBatch | None:
         with self._lock:
-            now, held = self._now(), self._held(name)
-            if not (ready := held.ready(group, self._types, now)):
+            now, buffer = self._now(), self._buffer(name)
+            if not (ready := buffer.ready(group, self._types, now)):
                 return None
-            id = held.seal(name, group, "manual", ready[: gate.count])
-            held.set_deadline(group, gate)
-            return self._handed_out(held, id, gate, now)
+            id = buffer.seal(name, group, "manual", ready[: gate.count])
+            buffer.set_deadline(group, gate)
+            return self._handed_out(buffer, id, gate, now)
 
-    def _handed_out(self, held: Buffered, id: str, gate: Gate, now: int) -> SealedBatch:
-        batch = held.batches[id]
+    def _handed_out(self, buffer: Buffered, id: str, gate: Gate, now: int) -> SealedBatch:
+        batch = buffer.batches[id]
         batch.token, batch.attempts = self._new_token(), batch.attempts + 1
         batch.leased_at, batch.expires = now, now + length(gate.lease)
         content = self._decoded(batch.rows)
         return SealedBatch(id, batch.group, batch.reason, *content, batch.token, moment(batch.expires), batch.attempts)
 
-    def _complete(self, held: Buffered, batch: SealedBatch, outbox: Sequence[OutboxMessage]) -> bool:
-        rows = {str(row.id): row for row in self._ours(held, batch)}
+    def _complete(self, buffer: Buffered, batch: SealedBatch, outbox: Sequence[OutboxMessage]) -> bool:
+        rows = {str(row.id): row for row in self._ours(buffer, batch)}
         if not rows or not rows.keys() >= set(batch.ids) or len(rows) != len(batch.ids) + batch.unresolved:
             return False
         if outbox:
             self._write(outbox)
-        del held.batches[batch.id]
+        del buffer.batches[batch.id]
         for id in rows.keys() - set(batch.ids):
             rows[id].batch, rows[id].broken = "", True
-        held.drop([rows[id] for id in batch.ids], self._now())
+        buffer.drop([rows[id] for id in batch.ids], self._now())
         return True
 
     def release(self, name: str, batch: SealedBatch, attempts: int | None = None) -> bool:
         with self._lock:
-            held = self._held(name)
-            if not self._ours(held, batch):
+            buffer = self._buffer(name)
+            if not self._ours(buffer, batch):
                 return False
-            given = held.batches[batch.id]
-            given.token, given.expires = "", 0
-            given.attempts = batch.attempts if attempts is None else attempts
+            stored = buffer.batches[batch.id]
+            stored.token, stored.expires = "", 0
+            stored.attempts = batch.attempts if attempts is None else attempts
             return True
 
-    def _ours(self, held: Buffered, batch: SealedBatch) -> list[BufferRow]:
+    def _ours(self, buffer: Buffered, batch: SealedBatch) -> list[BufferRow]:
         """The rows of the batch; none when the caller does not hold it."""
-        found = held.batches.get(batch.id)
-        return found.rows if found and found.token == batch.token else []
+        stored = buffer.batches.get(batch.id)
+        return stored.rows if stored and stored.token == batch.token else []
 
     def renew(self, name: str, token: str, lease: timedelta = LEASE, attempts: int | None = None) -> datetime:
         positive(lease)
         with self._lock:
-            now, held = self._now(), self._held(name)
-            everything: list[BufferRow | StoredBatch] = [*_leased_by(held, token).values(), *held.batches.values()]
-            ours = [each for each in everything if each.token == token and each.expires > now]
+            now, buffer = self._now(), self._buffer(name)
+            everything: list[BufferRow | StoredBatch] = [*_leased_by(buffer, token).values(), *buffer.batches.values()]
+            ours = [item for item in everything if item.token == token and item.expires > now]
             if not ours:
                 raise buffers.taken(name, "lease")
-            for each in ours:
-                each.leased_at, each.expires = now, now + length(lease)
-                if isinstance(each, StoredBatch) and attempts is not None:
-                    each.attempts = attempts
+            for item in ours:
+                item.leased_at, item.expires = now, now + length(lease)
+                if isinstance(item, StoredBatch) and attempts is not None:
+                    item.attempts = attempts
             return moment(now + length(lease))
 
     def renew_all(self, name: str, tokens: Sequence[str], lease: timedelta = LEASE) -> Sequence[bool]:
@@ -218,48 +222,48 @@ class MemoryBuffer:
 
     def get_data(self, name: str) -> Sequence[Entry]:
         with self._lock:
-            return list(self._decoded(self._held(name).rows.values()).entries)
+            return list(self._decoded(self._buffer(name).rows.values()).entries)
 
     def count(self, name: str) -> int:
         with self._lock:
-            return len(self._held(name).rows)
+            return len(self._buffer(name).rows)
 
     def count_resolved(self, name: str) -> int:
         with self._lock:
-            return sum(known(row.entry, self._types) for row in self._held(name).rows.values())
+            return sum(known(row.entry, self._types) for row in self._buffer(name).rows.values())
 
     def iter_raw(self, name: str) -> Iterator[Entry]:
         with self._lock:
-            return iter([row.entry for row in self._held(name).rows.values()])
+            return iter([row.entry for row in self._buffer(name).rows.values()])
 
     def remove_one(self, name: str, correlation_id: str, force: bool = False) -> None:
         with self._lock:
-            now, held = self._now(), self._held(name)
-            row = next((row for row in held.rows.values() if row.entry.correlation_id == correlation_id), None)
+            now, buffer = self._now(), self._buffer(name)
+            row = next((row for row in buffer.rows.values() if row.entry.correlation_id == correlation_id), None)
             if row is None:
-                raise buffers.not_found(name, correlation_id, len(held.rows))
+                raise buffers.not_found(name, correlation_id, len(buffer.rows))
             if not row.free(now) and not force:
                 raise buffers.leased(name, correlation_id)
-            held.drop([row], now)
+            buffer.drop([row], now)
 
     def remove_all(self, name: str) -> int:
         with self._lock:
-            held = self._held(name)
-            held.batches.clear()
-            return held.drop(held.rows.values(), self._now())
+            buffer = self._buffer(name)
+            buffer.batches.clear()
+            return buffer.drop(buffer.rows.values(), self._now())
 
     def _now(self) -> int:
         return clock(self._clock())
 
-    def _held(self, name: str) -> Buffered:
+    def _buffer(self, name: str) -> Buffered:
         return self._names.setdefault(name, Buffered())
 
     def _decoded(self, rows: Iterable[BufferRow]) -> buffers.Decoded:
         return buffers.decoded(((str(row.id), row.entry) for row in rows), self._types)
 
 
-def _leased_by(held: Buffered, token: str) -> dict[int, BufferRow]:
-    return {row.id: row for row in held.rows.values() if token and row.token == token}
+def _leased_by(buffer: Buffered, token: str) -> dict[int, BufferRow]:
+    return {row.id: row for row in buffer.rows.values() if token and row.token == token}
 
 
 def _free(rows: Iterable[BufferRow]) -> int:

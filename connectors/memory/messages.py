@@ -41,14 +41,14 @@ def blocked(row: MessageRow, now: float, latest: float) -> float | None:
 
 @dataclass(slots=True)
 class MemoryLane:
-    """Pending rows: `given` have a number and are by number, `waiting` have none and are by seq. `number` is the last
-    one given."""
+    """Pending rows: `numbered` have a number and are by number, `waiting` have none and are by seq. `number` is the
+    last number of them."""
 
     token: str = ""
     claimed_at: float = 0.0
     expires_at: float = 0.0
     number: int = 0
-    given: dict[int, MessageRow] = field(default_factory=dict)
+    numbered: dict[int, MessageRow] = field(default_factory=dict)
     waiting: dict[int, MessageRow] = field(default_factory=dict)
 
     def is_free(self, token: str, now: float) -> bool:
@@ -58,17 +58,17 @@ class MemoryLane:
         return self.token in ("", token) or self.expires_at <= now
 
     def rows(self) -> Iterator[MessageRow]:
-        return chain(self.given.values(), self.waiting.values())
+        return chain(self.numbered.values(), self.waiting.values())
 
     def forget(self, row: MessageRow) -> None:
-        self.given.pop(row.number, None)
+        self.numbered.pop(row.number, None)
         self.waiting.pop(row.seq, None)
 
     def taken(self, limit: int, after: int, now: float, latest: float) -> tuple[Sequence[MessageRow], float | None]:
         """Give numbers to rows and return up to `limit` of them above `after`, none behind a blocked row; and when that
         one is free."""
         rows: list[MessageRow] = []
-        for row in self.given.values():
+        for row in self.numbered.values():
             if (until := blocked(row, now, latest)) is not None:
                 return rows, until
             if len(rows) == limit:
@@ -80,6 +80,6 @@ class MemoryLane:
                 return rows, until
             self.number += 1
             row.number = self.number
-            self.given[row.number] = self.waiting.pop(row.seq)
+            self.numbered[row.number] = self.waiting.pop(row.seq)
             rows.append(row)
         return rows, None

@@ -84,13 +84,13 @@ class MemoryOutbox:
         with self._lock:
             place = lane - self._space.base
             check_claim(place, self._count, token, limit)
-            held, now = self._lanes[place], self._clock()
-            if not held.is_free(token, now):
+            queue, now = self._lanes[place], self._clock()
+            if not queue.is_free(token, now):
                 return None
-            held.token, held.claimed_at, held.expires_at = token, now, now + positive(lease).total_seconds()
-            rows, until = held.taken(limit, after, now, self._latest(now))
-            given = [_lane_row(row, row.number) for row in rows]
-            return LaneBatch(lane, token, at(held.expires_at), given, None if rows else _at(until))
+            queue.token, queue.claimed_at, queue.expires_at = token, now, now + positive(lease).total_seconds()
+            rows, until = queue.taken(limit, after, now, self._latest(now))
+            claimed = [_lane_row(row, row.number) for row in rows]
+            return LaneBatch(lane, token, at(queue.expires_at), claimed, None if rows else _at(until))
 
     def claim_any(self, limit: int, lease: timedelta = LANE_LEASE) -> LaneBatch:
         with self._lock:
@@ -133,15 +133,15 @@ class MemoryOutbox:
             return
         if outcome.kind == "dispatched":
             row.state, row.dispatched_at, row.next_attempt_at = "dispatched", now, None
-            said = "success"
+            result = "success"
         else:
             row.attempts += 1
-            said = verdict(self._options, outcome.kind, row.attempts)
-            if said == "transient":
+            result = verdict(self._options, outcome.kind, row.attempts)
+            if result == "transient":
                 row.next_attempt_at = now + self._options.pause(row.attempts).total_seconds()
             else:
                 row.state, row.reason, row.next_attempt_at = "dead", outcome.error, None
-        row.history.append(Attempt(len(row.history) + 1, at(now), said, outcome.error))
+        row.history.append(Attempt(len(row.history) + 1, at(now), result, outcome.error))
         if row.state != "pending":
             self._lanes[row.lane].forget(row)
 
@@ -151,9 +151,9 @@ class MemoryOutbox:
                 row = self._rows.get(each.id)
                 if row is not None and row.holder == batch.token:
                     row.holder = ""
-            held = self._lanes.get(batch.lane - self._space.base)
-            if held is not None and held.token == batch.token:
-                held.token, held.expires_at = "", 0.0
+            queue = self._lanes.get(batch.lane - self._space.base)
+            if queue is not None and queue.token == batch.token:
+                queue.token, queue.expires_at = "", 0.0
 
     def wait(self, seconds: float) -> bool:
         with self._lock:
@@ -183,9 +183,9 @@ class MemoryOutbox:
     def find(self, state: str | None = None, topic: str | None = None, limit: int = 1000) -> Sequence[StoredMessage]:
         check_states([] if state is None else [state])
         with self._lock:
-            found = (row for row in self._rows.values() if state in (None, row.state))
-            found = (row for row in found if topic in (None, row.message.topic))
-            return [_stored(row) for row in islice(found, limit)]
+            rows = (row for row in self._rows.values() if state in (None, row.state))
+            rows = (row for row in rows if topic in (None, row.message.topic))
+            return [_stored(row) for row in islice(rows, limit)]
 
     def get(self, id: str) -> StoredMessage | None:
         with self._lock:

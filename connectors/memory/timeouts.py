@@ -52,11 +52,11 @@ class MemoryTimeouts:
             until = now + times.length(self._options.lease)
             self._set_locks_back(until)
             self._set_back(now)
-            found = list(islice(self._due(now), batch_size))
-            for row in found:
+            due = list(islice(self._due(now), batch_size))
+            for row in due:
                 row.locked_until, row.locked_by = until, owner
-            expires = times.moment(until) if found else None
-            return TimeoutBatch(tuple(row.timeout for row in found), owner, expires, self._next(now))
+            expires = times.moment(until) if due else None
+            return TimeoutBatch(tuple(row.timeout for row in due), owner, expires, self._next(now))
 
     def _set_locks_back(self, latest: int) -> None:
         """A lock that ends later than one of now was made while the clock was ahead."""
@@ -121,8 +121,8 @@ class MemoryTimeouts:
 
     def _next(self, now: int) -> datetime | None:
         free = (due_at for (due_at, _), id in self._order if self._rows[id].locked_until <= now)
-        found = next(free, None)
-        return None if found is None else times.moment(found)
+        first = next(free, None)
+        return None if first is None else times.moment(first)
 
     # -- scheduling --------------------------------------------------------------------------------------------------
 
@@ -178,10 +178,12 @@ class MemoryTimeouts:
         self, destination: str | None = None, owner: str | None = None, key: bytes | None = None, limit: int = 1000
     ) -> Sequence[Timeout]:
         with self._lock:
-            found = (self._rows[id].timeout for _, id in self._order)
-            found = (timeout for timeout in found if destination in (None, timeout.destination))
-            found = (timeout for timeout in found if owner in (None, timeout.owner) and key in (None, timeout.key))
-            return list(islice(found, limit))
+            timeouts = (self._rows[id].timeout for _, id in self._order)
+            timeouts = (timeout for timeout in timeouts if destination in (None, timeout.destination))
+            timeouts = (
+                timeout for timeout in timeouts if owner in (None, timeout.owner) and key in (None, timeout.key)
+            )
+            return list(islice(timeouts, limit))
 
     def count(self) -> int:
         with self._lock:

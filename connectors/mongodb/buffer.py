@@ -86,12 +86,12 @@ class MongoBuffer:
             wanted.setdefault(entry.idempotency_key, entry)
         groups = list(dict.fromkeys(entry.group for entry in entries))
 
-        def work(held: Document, session: ClientSession) -> Filled:
-            now, first = held["now"], held.get("last", 0) - len(wanted) + 1
+        def work(lock: Document, session: ClientSession) -> Filled:
+            now, first = lock["now"], lock.get("last", 0) - len(wanted) + 1
             if progress is not None:
                 self._advance(name, progress, session)
-            if "keep" in held:
-                buffered.set_keys_back(self._data, name, now, held["keep"], session)
+            if "keep" in lock:
+                buffered.set_keys_back(self._data, name, now, lock["keep"], session)
             there = buffered.remembered(self._data, name, list(wanted), now, session) if wanted else set()
             new = [entry for key, entry in wanted.items() if key not in there]
             if new:
@@ -122,22 +122,22 @@ class MongoBuffer:
 
         def together(some: Sequence[buffers.End]) -> list[bool]:
             space = self._space
-            return self._run(name, lambda held, session: complete(self._data, name, some, held["now"], session, space))
+            return self._run(name, lambda lock, session: complete(self._data, name, some, lock["now"], session, space))
 
         return buffers.together(together, ends)
 
     def watermark(self, name: str, topic_id: str, partition: int) -> int:
         with self._steps.reading():
-            found = self._data[WATERMARK].find_one({"_id": _place(name, topic_id, partition)})
-            return int(found["next"]) if found else 0
+            document = self._data[WATERMARK].find_one({"_id": _place(name, topic_id, partition)})
+            return int(document["next"]) if document else 0
 
     def get_snapshot(self, name: str, limit: int | None = None, lease: timedelta = LEASE) -> Snapshot:
         positive(lease)
         buffers.at_least_one(limit)
         token = self._new_token()
 
-        def work(held: Document, session: ClientSession) -> Snapshot:
-            now = held["now"]
+        def work(lock: Document, session: ClientSession) -> Snapshot:
+            now = lock["now"]
             buffered.set_leases_back(self._data, name, now, session)
             elsewhere = self._leased_elsewhere(name, now, session)
             free = of(name) | {"batch": None} | unleased(now)
@@ -157,24 +157,24 @@ class MongoBuffer:
         following = {"$min": {"$cond": [{"$gt": ["$expires_at", now]}, "$expires_at", None]}}
         leased = {"name": name, "token": {"$exists": True}, "batch": None, "expires_at": {"$gt": now}}
         asked = ((self._rows, leased, 1), (self._sealed, {"name": name}, "$count"))
-        found: list[Document] = []
+        sums: list[Document] = []
         for rows, wanted, size in asked:
             total = {"$group": {"_id": None, "rows": {"$sum": size}, "next": following}}
-            found += rows.aggregate([{"$match": wanted}, total], session=session)
-        ends = [each["next"] for each in found if each["next"] is not None]
-        return sum(each["rows"] for each in found), min(ends, default=None)
+            sums += rows.aggregate([{"$match": wanted}, total], session=session)
+        ends = [each["next"] for each in sums if each["next"] is not None]
+        return sum(each["rows"] for each in sums), min(ends, default=None)
 
     def remove_snapshot(self, name: str, snapshot: Snapshot, outbox: Sequence[OutboxMessage] = ()) -> int:
         ids = set(snapshot.ids)
 
-        def work(held: Document, session: ClientSession) -> int:
+        def work(lock: Document, session: ClientSession) -> int:
             mine = numbered(name, ids) | _leased_by(snapshot.token)
             rows = list(self._rows.find(mine, FOR_REMOVAL, batch_size=len(ids) + 1, session=session))
             if outbox and ids:
                 if len(rows) < len(ids):
                     raise buffers.taken(name, "snapshot")
                 write_rows(self._data, outbox, session, self._space)
-            dropped = drop(self._data, name, rows, held["now"], session)
+            dropped = drop(self._data, name, rows, lock["now"], session)
             self._rows.update_many({"name": name} | _leased_by(snapshot.token), FREED, session=session)
             return dropped
 
@@ -189,10 +189,10 @@ class MongoBuffer:
         return self._run(name, work) if snapshot.token else 0
 
     def due(self, name: str, gate: Gate, limit: int = 100) -> Sequence[SealedBatch]:
-        return self._run(name, lambda held, session: self._sealing(name, gate, held["now"], session).due(limit))
+        return self._run(name, lambda lock, session: self._sealing(name, gate, lock["now"], session).due(limit))
 
     def seal(self, name: str, group: str, gate: Gate) -> SealedBatch | None:
-        return self._run(name, lambda held, session: self._sealing(name, gate, held["now"], session).one(group))
+        return self._run(name, lambda lock, session: self._sealing(name, gate, lock["now"], session).one(group))
 
     def _sealing(self, name: str, gate: Gate, now: datetime, session: ClientSession) -> Sealing:
         return Sealing(self._data, name, gate, self._types, self._new_token, now, session)
@@ -208,10 +208,10 @@ class MongoBuffer:
     def renew(self, name: str, token: str, lease: timedelta = LEASE, attempts: int | None = None) -> datetime:
         positive(lease)
 
-        def work(held: Document, session: ClientSession) -> datetime:
-            expires = until(held["now"], lease)
-            mine = {"name": name, "expires_at": {"$gt": held["now"]}} | _leased_by(token)
-            of_rows = {"leased_at": held["now"], "expires_at": expires}
+        def work(lock: Document, session: ClientSession) -> datetime:
+            expires = until(lock["now"], lease)
+            mine = {"name": name, "expires_at": {"$gt": lock["now"]}} | _leased_by(token)
+            of_rows = {"leased_at": lock["now"], "expires_at": expires}
             of_batch = of_rows if attempts is None else of_rows | {"attempts": attempts}
             renewed = self._rows.update_many(mine, {"$set": of_rows}, session=session).matched_count
             renewed += self._sealed.update_many(mine, {"$set": of_batch}, session=session).matched_count
@@ -224,10 +224,10 @@ class MongoBuffer:
     def renew_all(self, name: str, tokens: Sequence[str], lease: timedelta = LEASE) -> Sequence[bool]:
         positive(lease)
 
-        def work(held: Document, session: ClientSession) -> set[str]:
-            mine = {"name": name, "expires_at": {"$gt": held["now"]}, "token": {"$in": list(tokens)}}
+        def work(lock: Document, session: ClientSession) -> set[str]:
+            mine = {"name": name, "expires_at": {"$gt": lock["now"]}, "token": {"$in": list(tokens)}}
             renewed = {row["token"] for row in self._sealed.find(mine, {"token": 1}, session=session)}
-            lasting = {"leased_at": held["now"], "expires_at": until(held["now"], lease)}
+            lasting = {"leased_at": lock["now"], "expires_at": until(lock["now"], lease)}
             self._sealed.update_many(mine, {"$set": lasting}, session=session)
             return renewed
 
@@ -255,8 +255,8 @@ class MongoBuffer:
             return made_of(self._rows.find(of(name)).sort("_id"))
 
     def remove_one(self, name: str, correlation_id: str, force: bool = False) -> None:
-        def work(held: Document, session: ClientSession) -> None:
-            now = held["now"]
+        def work(lock: Document, session: ClientSession) -> None:
+            now = lock["now"]
             wanted = {"name": name, "correlation": correlation_id}
             row = self._rows.find_one(wanted, FOR_REMOVAL | {"expires_at": 1}, sort=[("_id", 1)], session=session)
             if row is None:
@@ -269,12 +269,12 @@ class MongoBuffer:
         self._run(name, work)
 
     def remove_all(self, name: str) -> int:
-        last = self._run(name, lambda held, _: int(held.get("last", 0)))
+        last = self._run(name, lambda lock, _: int(lock.get("last", 0)))
         present = {"_id": {"$gte": {"name": name, "number": 0}, "$lte": {"name": name, "number": last}}}
 
-        def some(held: Document, session: ClientSession) -> int:
+        def some(lock: Document, session: ClientSession) -> int:
             rows = list(self._rows.find(present, FOR_REMOVAL, session=session).sort("_id").limit(_AT_ONCE))
-            return drop(self._data, name, rows, held["now"], session)
+            return drop(self._data, name, rows, lock["now"], session)
 
         removed = 0
         while count := self._run(name, some):

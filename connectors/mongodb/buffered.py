@@ -40,16 +40,21 @@ def row(name: str, number: int, entry: Entry, now: datetime, keep: timedelta) ->
     } | ({"keep": times.length(keep)} if keep else {})
 
 
-def entry(found: Document) -> Entry:
-    headers = _headers(found["headers"]) if "headers" in found else ()
+def entry(document: Document) -> Entry:
+    headers = _headers(document["headers"]) if "headers" in document else ()
     return Entry(
-        found["key"], found["correlation"], found.get("type", ""), found["data"], headers, found.get("group", "")
+        document["key"],
+        document["correlation"],
+        document.get("type", ""),
+        document["data"],
+        headers,
+        document.get("group", ""),
     )
 
 
-def number(found: Document) -> str:
+def number(document: Document) -> str:
     """The row's id for callers."""
-    return str(found["_id"]["number"])
+    return str(document["_id"]["number"])
 
 
 def decoded(rows: Iterable[Document], types: Types | None) -> buffers.Decoded:
@@ -91,8 +96,8 @@ def set_deadlines_back(data: MongoDatabase, name: str, gate: Gate, now: datetime
     if not _timed(gate):
         return
     beyond = {"name": name, "deadline": {"$gt": _deadline(gate, now, now)}}
-    found = data[GROUP].find(beyond, {"_id": 1}, session=session)
-    groups = [each["_id"]["group"] for each in found.sort("deadline").limit(buffers.SET_BACK)]
+    rows = data[GROUP].find(beyond, {"_id": 1}, session=session)
+    groups = [each["_id"]["group"] for each in rows.sort("deadline").limit(buffers.SET_BACK)]
     if groups:
         ahead = {"name": name, "group": {"$in": groups}, "at": {"$gt": now}} | OPEN
         data[BUFFER].update_many(ahead, {"$set": {"at": now}}, session=session)
@@ -130,18 +135,18 @@ def drop(data: MongoDatabase, name: str, rows: Sequence[Document], now: datetime
     return len(rows)
 
 
-def _tombstone(name: str, found: Document, now: datetime) -> ReplaceOne[Document]:
-    id = {"name": name, "key": found["key"]}
-    return ReplaceOne({"_id": id}, {"until": until(now, found["keep"] * timedelta(microseconds=1))}, upsert=True)
+def _tombstone(name: str, document: Document, now: datetime) -> ReplaceOne[Document]:
+    id = {"name": name, "key": document["key"]}
+    return ReplaceOne({"_id": id}, {"until": until(now, document["keep"] * timedelta(microseconds=1))}, upsert=True)
 
 
 def forget(data: MongoDatabase, name: str, groups: Sequence[str], session: ClientSession) -> None:
     """Removes the deadlines of those groups that have no open rows."""
-    ids = [{"name": name, "group": each} for each in groups]
+    ids = [{"name": name, "group": group} for group in groups]
     timed = [each["_id"] for each in data[GROUP].find({"_id": {"$in": ids}}, session=session)]
     if timed:
-        left = spans(data, name, [each["group"] for each in timed], session)
-        gone = [each for each in timed if each["group"] not in left]
+        open_groups = spans(data, name, [each["group"] for each in timed], session)
+        gone = [each for each in timed if each["group"] not in open_groups]
         data[GROUP].delete_many({"_id": {"$in": gone}}, session=session)
 
 
@@ -153,8 +158,8 @@ def spans(
         {"$match": {"name": name, "group": {"$in": list(groups)}} | OPEN},
         {"$group": {"_id": "$group", "first": {"$min": "$at"}, "last": {"$max": "$at"}}},
     ]
-    found = data[BUFFER].aggregate(pipeline, session=session)
-    return {each["_id"]: (each["first"], each["last"]) for each in found}
+    rows = data[BUFFER].aggregate(pipeline, session=session)
+    return {each["_id"]: (each["first"], each["last"]) for each in rows}
 
 
 def set_deadlines(data: MongoDatabase, name: str, groups: Sequence[str], gate: Gate, session: ClientSession) -> None:

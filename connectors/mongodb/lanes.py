@@ -48,10 +48,10 @@ def claim(
     session: ClientSession,
 ) -> LaneBatch | None:
     """`pause` is the longest back-off of a row that failed."""
-    held = locked(data, _key(lane), session)
-    now: datetime = held["now"]
-    if held.get("token", token) != token and held["expires_at"] > now:
-        if held.get("claimed_at", now) > now:
+    lock = locked(data, _key(lane), session)
+    now: datetime = lock["now"]
+    if lock.get("token", token) != token and lock["expires_at"] > now:
+        if lock.get("claimed_at", now) > now:
             data[LOCK].update_one({"_id": _key(lane)}, _set_back("claimed_at", "expires_at", now), session=session)
         return None
     outbox = data[META].find_one({"_id": counts_id(space)}, session=session) or {"lanes": LANES}
@@ -61,11 +61,11 @@ def claim(
     own = {"state": "pending", "lane": lane} | app_field(space)
     chosen, some, waiting = _sent_next(data, own, after, limit, (now, now + pause), session)
     rows = _read(data, chosen, after, session)
-    last = held.get("last", 0)
+    last = lock.get("last", 0)
     if waiting is None and some < limit:
-        given = _given(data, own, last, limit - some, session)
-        rows += given
-        last = given[-1].number if given else last
+        numbered = _numbered(data, own, last, limit - some, session)
+        rows += numbered
+        last = numbered[-1].number if numbered else last
     expires = until(now, lease)
     claimed = {"token": token, "claimed_at": now, "expires_at": expires, "last": last}
     data[LOCK].update_one({"_id": _key(lane)}, {"$set": claimed}, session=session)
@@ -91,12 +91,12 @@ def _sent_next(
     now, latest = waiting
     chosen: list[object] = []
     some = 0
-    for found in data[MESSAGE].find(own | {"numbered": True}, _SIZES, session=session).sort("first"):
-        if now < found.get("next_at", now) <= latest:
-            return chosen, some, found["next_at"]
-        above = min(found["count"], found["first"] + found["count"] - 1 - after)
+    for page in data[MESSAGE].find(own | {"numbered": True}, _SIZES, session=session).sort("first"):
+        if now < page.get("next_at", now) <= latest:
+            return chosen, some, page["next_at"]
+        above = min(page["count"], page["first"] + page["count"] - 1 - after)
         if above > 0:
-            chosen.append(found["_id"])
+            chosen.append(page["_id"])
             some += above
         if some >= limit:
             break
@@ -104,23 +104,23 @@ def _sent_next(
 
 
 def _read(data: MongoDatabase, chosen: list[object], after: int, session: ClientSession) -> list[LaneRow]:
-    found = data[MESSAGE].find({"_id": {"$in": chosen}}, _LEAN, session=session).sort("first") if chosen else ()
-    return [row for each in found for row in _lane_rows(each, rows_of(each)) if row.number > after]
+    pages = data[MESSAGE].find({"_id": {"$in": chosen}}, _LEAN, session=session).sort("first") if chosen else ()
+    return [row for page in pages for row in _lane_rows(page, rows_of(page)) if row.number > after]
 
 
-def _given(data: MongoDatabase, own: Document, last: int, limit: int, session: ClientSession) -> list[LaneRow]:
+def _numbered(data: MongoDatabase, own: Document, last: int, limit: int, session: ClientSession) -> list[LaneRow]:
     """Gives numbers to rows of the lane that have none, and returns these rows."""
-    found, some = [], 0
+    chosen, some = [], 0
     size = max(2, min(limit, 101))
     unnumbered = data[MESSAGE].find(own | {"numbered": False}, _LEAN, batch_size=size, session=session)
     for each in unnumbered.sort("first"):
-        found.append(each)
+        chosen.append(each)
         some += each["count"]
         if some >= limit:
             break
-    given: list[LaneRow] = []
+    numbered: list[LaneRow] = []
     writes: list[UpdateOne | DeleteOne | InsertOne[Document]] = []
-    for together in _together(found):
+    for together in _together(chosen):
         rows = [row for each in together for row in rows_of(each)]
         fields = {"numbered": True, "first": last + 1}
         last += len(rows)
@@ -129,30 +129,30 @@ def _given(data: MongoDatabase, own: Document, last: int, limit: int, session: C
         else:
             writes += [DeleteOne({"_id": each["_id"]}) for each in together]
             writes.append(InsertOne(document(rows, own | fields | {"attempts": 0})))
-        given += _lane_rows(together[0] | fields, rows)
+        numbered += _lane_rows(together[0] | fields, rows)
     if writes:
         data[MESSAGE].bulk_write(writes, session=session)
-    return given
+    return numbered
 
 
-def _together(found: Sequence[Document]) -> Iterator[list[Document]]:
+def _together(pages: Sequence[Document]) -> Iterator[list[Document]]:
     """Groups neighbours that may become one document."""
     gathered: list[Document] = []
     rows = size = 0
-    for each in found:
-        fits = rows + each["count"] <= MOST and size + len(each["rows"]) <= MOST_BYTES
-        if gathered and not (fits and _plain(each) and _plain(gathered[-1])):
+    for page in pages:
+        fits = rows + page["count"] <= MOST and size + len(page["rows"]) <= MOST_BYTES
+        if gathered and not (fits and _plain(page) and _plain(gathered[-1])):
             yield gathered
             gathered, rows, size = [], 0, 0
-        gathered.append(each)
-        rows, size = rows + each["count"], size + len(each["rows"])
+        gathered.append(page)
+        rows, size = rows + page["count"], size + len(page["rows"])
     if gathered:
         yield gathered
 
 
-def _plain(found: Document) -> bool:
+def _plain(page: Document) -> bool:
     """Small, and never tried."""
-    return found["count"] < SMALL and not ({"history", "token", "next_at"} & found.keys())
+    return page["count"] < SMALL and not ({"history", "token", "next_at"} & page.keys())
 
 
 def claim_any(
@@ -170,11 +170,11 @@ def claim_any(
     rows: list[LaneRow] = []
     own = {"state": "pending"} | of_app(space)
     free = own | {"$nor": [{"held_until": {"$gt": now}}, {"next_at": {"$gt": now, "$lte": now + pause}}]}
-    for found in data[MESSAGE].find(free, batch_size=max(2, min(limit, 101)), session=session).sort("oldest"):
-        taken = rows_of(found)[: limit - len(rows)]
+    for page in data[MESSAGE].find(free, batch_size=max(2, min(limit, 101)), session=session).sort("oldest"):
+        taken = rows_of(page)[: limit - len(rows)]
         taking: list[Document | None] = [{"token": token, "held_at": now, "held_until": expires}] * len(taken)
-        settle(data, found, taking + [None] * (found["count"] - len(taken)), session)
-        rows += [_lane_row(row.order, row, found["attempts"]) for row in taken]
+        settle(data, page, taking + [None] * (page["count"] - len(taken)), session)
+        rows += [_lane_row(row.order, row, page["attempts"]) for row in taken]
         if len(rows) >= limit:
             break
     data[MESSAGE].update_many(own | {"held_at": {"$gt": now}}, _set_back("held_at", "held_until", now), session=session)
@@ -186,20 +186,20 @@ def mark(
 ) -> None:
     if batch.lane == ANY_LANE:
         now = server_time(data, session)
-        found = list(data[MESSAGE].find({"token": batch.token, "state": "pending"}, session=session))
+        pages = list(data[MESSAGE].find({"token": batch.token, "state": "pending"}, session=session))
     else:
-        held = locked(data, _key(batch.lane), session)
-        now = held["now"]
-        if held.get("token") != batch.token:
+        lock = locked(data, _key(batch.lane), session)
+        now = lock["now"]
+        if lock.get("token") != batch.token:
             raise lane_lost(batch.lane)
-        found = _marked(data, batch, outcomes, now, session)
-    if not found:
+        pages = _marked(data, batch, outcomes, now, session)
+    if not pages:
         return
     became = {outcome.id: outcome for outcome in outcomes}
     tried = {row.id: row.attempts for row in batch.rows if batch.lane != ANY_LANE}
-    for each in found:
-        fates = [_fate(each, became.get(row.id), tried.get(row.id), now, options) for row in rows_of(each)]
-        settle(data, each, fates, session)
+    for page in pages:
+        fates = [_fate(page, became.get(row.id), tried.get(row.id), now, options) for row in rows_of(page)]
+        settle(data, page, fates, session)
 
 
 def _marked(
@@ -214,12 +214,12 @@ def _marked(
     reach = {"$gt": min(numbers) - MOST, "$lte": max(numbers)}
     pending = {"state": "pending", "lane": batch.lane, "numbered": True, "first": reach}
     whole, some = [], []
-    for found in data[MESSAGE].find(pending, _SIZES, session=session):
-        inside = range(found["first"], found["first"] + found["count"])
+    for page in data[MESSAGE].find(pending, _SIZES, session=session):
+        inside = range(page["first"], page["first"] + page["count"])
         if sent.issuperset(inside):
-            whole.append(found["_id"])
+            whole.append(page["_id"])
         elif any(number in numbers for number in inside):
-            some.append(found["_id"])
+            some.append(page["_id"])
     if whole:
         data[MESSAGE].update_many({"_id": {"$in": whole}}, changing(_sent(now)), session=session)
     return list(data[MESSAGE].find({"_id": {"$in": some}}, session=session)) if some else []
@@ -230,18 +230,18 @@ def _sent(now: datetime) -> Document:
 
 
 def _fate(
-    found: Document, outcome: Outcome | None, before: int | None, now: datetime, options: OutboxOptions
+    page: Document, outcome: Outcome | None, before: int | None, now: datetime, options: OutboxOptions
 ) -> Document | None:
     """`before` is the number of attempts when the row was claimed. When the number has changed since, an earlier call,
     whose reply was lost, has counted the failure."""
-    if outcome is None or (outcome.kind == "failed" and before not in (None, found["attempts"])):
+    if outcome is None or (outcome.kind == "failed" and before not in (None, page["attempts"])):
         return None
     if outcome.kind == "dispatched":
         return _sent(now)
     if outcome.kind == "outage":
-        return _FREE if "token" in found else None
-    attempts = found["attempts"] + 1
-    kind, history = verdict(options, outcome.kind, attempts), found.get("history", [])
+        return _FREE if "token" in page else None
+    attempts = page["attempts"] + 1
+    kind, history = verdict(options, outcome.kind, attempts), page.get("history", [])
     attempt = {"number": len(history) + 1, "at": now, "outcome": kind, "error": outcome.error}
     tried = _FREE | {"attempts": attempts, "history": [*history, attempt]}
     if kind == "transient":
@@ -261,8 +261,8 @@ def _key(lane: int) -> str:
     return f"lane/{lane}"
 
 
-def _lane_rows(found: Document, rows: Sequence[OutboxDocument]) -> list[LaneRow]:
-    first, attempts = found["first"], found["attempts"]
+def _lane_rows(page: Document, rows: Sequence[OutboxDocument]) -> list[LaneRow]:
+    first, attempts = page["first"], page["attempts"]
     return [_lane_row(number, row, attempts) for number, row in enumerate(rows, first)]
 
 

@@ -126,16 +126,16 @@ def apply(data: MongoDatabase, new_name: str) -> Sequence[str]:
 def name_data(data: MongoDatabase, new_name: str) -> str:
     """Returns the data's name, after giving them the new one if they have none. Raises SystemNotReady before the first
     `migrate`."""
-    found = incarnation(data)
-    if found is None:
+    name = incarnation(data)
+    if name is None:
         if data[STEP].find_one() is None:
             raise SystemNotReady("the store has no collections yet: run `sluicegate migrate`")
         with suppress(DuplicateKeyError):
             data[META].insert_one({"_id": "incarnation", "value": new_name})
-        found = incarnation(data)
-    return str(found)
+        name = incarnation(data)
+    return str(name)
 
 
 def incarnation(data: MongoDatabase) -> str | None:
-    found = data[META].find_one({"_id": "incarnation"})
-    return str(found["value"]) if found else None
+    document = data[META].find_one({"_id": "incarnation"})
+    return str(document["value"]) if document else None

@@ -62,8 +62,8 @@ class MongoOutbox:
 
     def lanes(self) -> int:
         with self._steps.reading():
-            found = self._data[META].find_one({"_id": counts_id(self._space)}) or {}
-            return int(found.get("lanes", LANES))
+            counts = self._data[META].find_one({"_id": counts_id(self._space)}) or {}
+            return int(counts.get("lanes", LANES))
 
     def lane_numbers(self) -> Sequence[int]:
         return self._space.numbers(self.lanes())
@@ -119,67 +119,67 @@ class MongoOutbox:
     def _counted(self, state: str, session: ClientSession | None = None) -> int:
         wanted = {"state": state} | self._app
         total: list[Document] = [{"$match": wanted}, {"$group": {"_id": None, "rows": {"$sum": "$count"}}}]
-        return sum(found["rows"] for found in self._rows.aggregate(total, session=session))
+        return sum(group["rows"] for group in self._rows.aggregate(total, session=session))
 
     def sweep(self, older_than: timedelta, limit: int = 10_000) -> int:
         def work(session: ClientSession) -> int:
             old = {"state": "dispatched", "dispatched_at": {"$lt": server_time(self._data, session) - older_than}}
             old |= self._app
-            left = limit
+            rest = limit
             rows = self._rows.find(old, {"count": 1}, session=session)
-            for found in rows.sort([("dispatched_at", 1), ("oldest", 1)]):
-                left -= self._sweep_document(found, left, session)
-                if left <= 0:
+            for page in rows.sort([("dispatched_at", 1), ("oldest", 1)]):
+                rest -= self._sweep_document(page, rest, session)
+                if rest <= 0:
                     break
-            return limit - left
+            return limit - rest
 
         return self._steps.run(work)
 
-    def _sweep_document(self, found: Document, left: int, session: ClientSession) -> int:
-        if found["count"] <= left:
-            self._rows.delete_one({"_id": found["_id"]}, session=session)
-            return int(found["count"])
-        [whole] = self._rows.find({"_id": found["_id"]}, session=session)
-        settle(self._data, whole, [GONE] * left + [None] * (whole["count"] - left), session)
-        return left
+    def _sweep_document(self, page: Document, rest: int, session: ClientSession) -> int:
+        if page["count"] <= rest:
+            self._rows.delete_one({"_id": page["_id"]}, session=session)
+            return int(page["count"])
+        [whole] = self._rows.find({"_id": page["_id"]}, session=session)
+        settle(self._data, whole, [GONE] * rest + [None] * (whole["count"] - rest), session)
+        return rest
 
     def find(self, state: str | None = None, topic: str | None = None, limit: int = 1000) -> Sequence[StoredMessage]:
         check_states([] if state is None else [state])
         wanted: Document = self._app if state is None else self._app | {"state": state}
         rows: list[tuple[int, StoredMessage]] = []
-        with self._steps.reading(), self._rows.find(wanted, batch_size=4).sort("oldest") as found:
-            for each in found:
-                rows += ((row.order, stored(each, row)) for row in rows_of(each) if topic in (None, row.topic))
+        with self._steps.reading(), self._rows.find(wanted, batch_size=4).sort("oldest") as pages:
+            for page in pages:
+                rows += ((row.order, stored(page, row)) for row in rows_of(page) if topic in (None, row.topic))
                 if len(rows) >= limit:
                     break
         return [message for _, message in sorted(rows, key=itemgetter(0))[:limit]]
 
     def get(self, id: str) -> StoredMessage | None:
         with self._steps.reading():
-            found = self._rows.find_one(self._named(id))
-            return next((stored(found, row) for row in rows_of(found) if row.id == id), None) if found else None
+            page = self._rows.find_one(self._named(id))
+            return next((stored(page, row) for row in rows_of(page) if row.id == id), None) if page else None
 
     def attempts_of(self, id: str) -> Sequence[Attempt]:
         with self._steps.reading():
-            found = self._rows.find_one(self._named(id), {"history": 1, "dispatched_at": 1}) or {}
-        tried = [Attempt(**attempt) for attempt in found.get("history", ())]
-        if found.get("dispatched_at"):
-            tried.append(Attempt(len(tried) + 1, found["dispatched_at"], "success", ""))
+            page = self._rows.find_one(self._named(id), {"history": 1, "dispatched_at": 1}) or {}
+        tried = [Attempt(**attempt) for attempt in page.get("history", ())]
+        if page.get("dispatched_at"):
+            tried.append(Attempt(len(tried) + 1, page["dispatched_at"], "success", ""))
         return tuple(tried)
 
     def requeue(self, ids: Sequence[str] | None = None) -> int:
         def work(session: ClientSession) -> int:
             dead = {"state": "dead"} | (self._app if ids is None else self._named(*ids))
-            found = list(self._rows.find(dead, session=session).sort("oldest"))
-            wanted = {row.id for each in found for row in rows_of(each) if ids is None or row.id in ids}
+            pages = list(self._rows.find(dead, session=session).sort("oldest"))
+            wanted = {row.id for page in pages for row in rows_of(page) if ids is None or row.id in ids}
             if wanted:
                 numbers, lanes, _ = reserve(self._data, len(wanted), self._space)
                 place = iter(numbers)
-                for each in found:
+                for page in pages:
                     fates = [
-                        self._requeued(row, lanes, next(place)) if row.id in wanted else None for row in rows_of(each)
+                        self._requeued(row, lanes, next(place)) if row.id in wanted else None for row in rows_of(page)
                     ]
-                    settle(self._data, each, fates, session)
+                    settle(self._data, page, fates, session)
             return len(wanted)
 
         return self._steps.run(work)

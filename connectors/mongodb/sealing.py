@@ -84,10 +84,10 @@ class Sealing:
         again = self._lease_again(list(self.data[SEALED].find(free, session=self.session).sort("first").limit(limit)))
         made: list[ChosenRows] = []
         over = {"name": self.name, "deadline": {"$lte": self.now}}
-        for found in self.data[GROUP].find(over, session=self.session).sort("deadline"):
+        for document in self.data[GROUP].find(over, session=self.session).sort("deadline"):
             if len(again) + len(made) >= limit:
                 break
-            group = found["_id"]["group"]
+            group = document["_id"]["group"]
             if rows := self._ready(group, self.gate.count or 0):
                 made.append((group, "timeout", rows))
         batches = again + self._seal(made)
@@ -117,10 +117,10 @@ class Sealing:
         self.data[SEALED].insert_many(sealed, session=self.session)
         return [self._batch(each, rows) for each, (_, _, rows) in zip(sealed, made, strict=True)]
 
-    def _lease_again(self, found: Sequence[Document]) -> list[SealedBatch]:
-        if not found:
+    def _lease_again(self, abandoned: Sequence[Document]) -> list[SealedBatch]:
+        if not abandoned:
             return []
-        sealed = [self._leased(each) for each in found]
+        sealed = [self._leased(each) for each in abandoned]
         changed = ("token", "leased_at", "expires_at", "attempts")
         writes = [UpdateOne({"_id": each["_id"]}, {"$set": {name: each[name] for name in changed}}) for each in sealed]
         self.data[SEALED].bulk_write(writes, session=self.session)
@@ -131,14 +131,14 @@ class Sealing:
             rows[row["batch"]].append(row)
         return [self._batch(each, rows[each["_id"]]) for each in sealed]
 
-    def _leased(self, found: Document) -> Document:
+    def _leased(self, document: Document) -> Document:
         lease = {"token": self.new_token(), "leased_at": self.now, "expires_at": until(self.now, self.gate.lease)}
-        return found | lease | {"attempts": found["attempts"] + 1}
+        return document | lease | {"attempts": document["attempts"] + 1}
 
-    def _batch(self, found: Document, rows: Sequence[Document]) -> SealedBatch:
+    def _batch(self, document: Document, rows: Sequence[Document]) -> SealedBatch:
         content = decoded(rows, self.types)
-        lease = found["token"], found["expires_at"], found["attempts"]
-        return SealedBatch(found["_id"], found["group"], found["reason"], *content, *lease)
+        lease = document["token"], document["expires_at"], document["attempts"]
+        return SealedBatch(document["_id"], document["group"], document["reason"], *content, *lease)
 
 
 def complete(
@@ -157,8 +157,8 @@ def complete(
     wanted = {(batch.id, id) for batch, _ in ours for id in batch.ids}
     undecoded = {batch.id: batch.unresolved for batch, _ in ours if batch.unresolved}
     ids = [batch.id for batch, _ in ours]
-    held = {"name": name, "group": {"$in": [batch.group for batch, _ in ours]}, "batch": {"$in": ids}}
-    rows = list(data[BUFFER].find(held, FOR_REMOVAL, session=session)) if ours else []
+    members = {"name": name, "group": {"$in": [batch.group for batch, _ in ours]}, "batch": {"$in": ids}}
+    rows = list(data[BUFFER].find(members, FOR_REMOVAL, session=session)) if ours else []
     gone = [row for row in rows if (row["batch"], number(row)) in wanted]
     back = [row for row in rows if (row["batch"], number(row)) not in wanted]
     if len(gone) != len(wanted) or Counter(row["batch"] for row in back) != undecoded:

@@ -84,18 +84,18 @@ def locked(data: MongoDatabase, key: str, session: ClientSession, change: Docume
     """Locks this key and returns its document after the `change`, with the server's time as `now`. It is a
     transaction's first step, so that a conflict comes early."""
     update = {"$currentDate": {"now": True}} | change
-    found = data[LOCK].find_one_and_update(
+    document = data[LOCK].find_one_and_update(
         {"_id": key}, update, upsert=True, return_document=ReturnDocument.AFTER, session=session
     )
-    return found or {}
+    return document or {}
 
 
 def server_time(data: MongoDatabase, session: ClientSession | None = None) -> datetime:
     """Takes no lock."""
-    found = list(data[META].aggregate([{"$match": {"_id": "outbox"}}, {"$project": {"now": "$$NOW"}}], session=session))
-    if not found:
+    rows = list(data[META].aggregate([{"$match": {"_id": "outbox"}}, {"$project": {"now": "$$NOW"}}], session=session))
+    if not rows:
         raise SystemNotReady("the store's data are gone: run `sluicegate migrate`")
-    now: datetime = found[0]["now"]
+    now: datetime = rows[0]["now"]
     return now
 
 

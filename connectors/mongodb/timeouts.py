@@ -44,10 +44,10 @@ class MongoTimeouts:
 
     def insert(self, *timeouts: Timeout) -> None:
         def work(session: ClientSession) -> None:
-            if _known(self._data, timeouts, session) or len({each.id for each in timeouts}) < len(timeouts):
+            if _known(self._data, timeouts, session) or len({timeout.id for timeout in timeouts}) < len(timeouts):
                 raise scheduling.there(timeouts)
             if timeouts:
-                self._rows.insert_many([_document(each, self._space.app) for each in timeouts], session=session)
+                self._rows.insert_many([_document(timeout, self._space.app) for timeout in timeouts], session=session)
 
         self._steps.run(work)
 
@@ -120,10 +120,12 @@ class MongoTimeouts:
         def work(session: ClientSession) -> int:
             own: Document = self._app | {"_id": {"$in": [str(each.id) for each in batch]}}
             own |= {"locked_by": batch.owner, "locked_until": {"$gt": server_time(self._data, session)}}
-            held = {row["_id"] for row in self._rows.find(own, {"_id": 1}, batch_size=len(batch) + 1, session=session)}
-            self._rows.delete_many({"_id": {"$in": list(held)}}, session=session)
-            write_rows(self._data, [emitted(each) for each in batch if str(each.id) in held], session, self._space)
-            return len(held)
+            leased = {
+                row["_id"] for row in self._rows.find(own, {"_id": 1}, batch_size=len(batch) + 1, session=session)
+            }
+            self._rows.delete_many({"_id": {"$in": list(leased)}}, session=session)
+            write_rows(self._data, [emitted(each) for each in batch if str(each.id) in leased], session, self._space)
+            return len(leased)
 
         return self._steps.run(work) if batch else 0
 
@@ -138,8 +140,8 @@ class MongoTimeouts:
     def next_due(self) -> datetime | None:
         with self._steps.reading():
             free = self._app | {"locked_until": {"$not": {"$gt": server_time(self._data)}}}
-            found = self._rows.find_one(free, {"due": 1}, sort=_BY_TIME)
-            return moment(found["due"]) if found else None
+            document = self._rows.find_one(free, {"due": 1}, sort=_BY_TIME)
+            return moment(document["due"]) if document else None
 
     def cancel(self, id: UUID) -> bool:
         return self._steps.run(
@@ -178,7 +180,7 @@ def schedule(data: MongoDatabase, app: str, changes: Changes, session: ClientSes
 
 
 def _known(data: MongoDatabase, timeouts: Sequence[Timeout], session: ClientSession) -> list[str]:
-    ids = [str(each.id) for each in timeouts]
+    ids = [str(timeout.id) for timeout in timeouts]
     return [row["_id"] for row in data[TIMEOUT].find({"_id": {"$in": ids}}, {"_id": 1}, session=session)] if ids else []
 
 

@@ -198,7 +198,7 @@ class RedisBuffer:
         if not self._types:
             return 0
         with translated():
-            return sum(int(found or 0) for found in self._server().hmget(_key("types", name), list(self._types)))
+            return sum(int(count or 0) for count in self._server().hmget(_key("types", name), list(self._types)))
 
     def iter_raw(self, name: str) -> Iterator[Entry]:
         rows = ((int(row), entry) for row, entry in self._entries(name))
@@ -222,11 +222,11 @@ class RedisBuffer:
 
     def _packs(self, name: str) -> dict[int, Entry]:
         """By the number of the first record. A pack that is sealed, or cut, meanwhile is in it once."""
-        found: dict[int, Entry] = {}
+        entries: dict[int, Entry] = {}
         for key, group in self._run(packing.LISTS, name):
             for made in packs.stored(self._elements(key), text(group)):
-                found.setdefault(made.number, made.entry)
-        return found
+                entries.setdefault(made.number, made.entry)
+        return entries
 
     def _entries(self, name: str) -> Iterator[tuple[str, Entry]]:
         """Rows with their numbers, read page by page. A row that comes or goes meanwhile may or may not be in them."""
@@ -240,11 +240,11 @@ class RedisBuffer:
 
     def _unpacked(self, blobs: Sequence[bytes], group: str) -> buffers.Decoded:
         """The ids are those of all packs, decoded or not."""
-        found = packs.stored(blobs, group)
-        entries = [made.entry for made in found]
+        stored = packs.stored(blobs, group)
+        entries = [made.entry for made in stored]
         if self._types is not None:
             entries = [entry for each in entries if (entry := resolved(each, self._types)) is not None]
-        return buffers.Decoded([made.id for made in found], entries, len(found) - len(entries))
+        return buffers.Decoded([made.id for made in stored], entries, len(stored) - len(entries))
 
     def _batch(self, name: str, sealed: Sequence[Any]) -> SealedBatch:
         first, group, reason, attempts, token, ends, rows, stored = sealed

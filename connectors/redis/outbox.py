@@ -134,10 +134,12 @@ class RedisOutbox:
         return bool(self._run(scripts.MARK_ALL, self._place(batch), batch.token, *ends, len(batch.rows)) == 1)
 
     def _mark(self, batch: LaneBatch, outcomes: Sequence[Outcome]) -> bool:
-        sent = [each.id for each in outcomes if each.kind == "dispatched"]
-        failed = [each for each in outcomes if each.kind != "dispatched"]
+        sent = [outcome.id for outcome in outcomes if outcome.kind == "dispatched"]
+        failed = [outcome for outcome in outcomes if outcome.kind != "dispatched"]
         tried = {row.id: row.attempts for row in batch.rows} if failed else {}
-        others = [part for each in failed for part in (each.id, each.kind, each.error, tried.get(each.id, 0))]
+        others = [
+            part for outcome in failed for part in (outcome.id, outcome.kind, outcome.error, tried.get(outcome.id, 0))
+        ]
         last = batch.rows[-1].number if batch.rows else 0
         counts = (last, self._options.attempts, len(self._pauses), *self._pauses, len(sent))
         return bool(self._run(scripts.MARK, self._place(batch), batch.token, *counts, *sent, *others))
@@ -181,26 +183,26 @@ class RedisOutbox:
         states = STATES if state is None else (state,)
         check_states(states)
         lanes = self.lanes()
-        found: list[tuple[int, StoredMessage]] = []
+        rows: list[tuple[int, StoredMessage]] = []
         for each in states:
             for where in (f"lane:{lane}" for lane in range(lanes)) if each == "pending" else (each,):
-                found += self._found(each, where, lanes, topic, limit)
-        return [row for _, row in sorted(found, key=lambda each: each[0])[:limit]]
+                rows += self._matches(each, where, lanes, topic, limit)
+        return [row for _, row in sorted(rows, key=lambda each: each[0])[:limit]]
 
-    def _found(
+    def _matches(
         self, state: str, where: str, lanes: int, topic: str | None, limit: int
     ) -> list[tuple[int, StoredMessage]]:
         """Each with its place in the order of all rows."""
-        found: list[tuple[int, StoredMessage]] = []
+        matches: list[tuple[int, StoredMessage]] = []
         first, is_last = 0, False
-        while len(found) < limit and not is_last:
+        while len(matches) < limit and not is_last:
             scores, stored, failed = self._run(scripts_care.FIND, where, first, _PAGE)
             with translated():
                 page = [_stored_message(state, lanes, *each) for each in zip(scores, stored, failed, strict=True)]
-            found += (each for each in page if topic in (None, each[1].message.topic))
+            matches += (each for each in page if topic in (None, each[1].message.topic))
             first += _PAGE
             is_last = len(scores) < _PAGE
-        return found[:limit]
+        return matches[:limit]
 
     def get(self, id: str) -> StoredMessage | None:
         state, sent, stored, failed, _ = self._run(scripts_care.GET, id)
@@ -236,9 +238,9 @@ def _take_notices(subscription: Any, seconds: float) -> bool:
 def _all_sent(batch: LaneBatch, outcomes: Sequence[Outcome] | None) -> bool:
     if outcomes is None:
         return True
-    if len(outcomes) != len(batch.rows) or any(each.kind != "dispatched" for each in outcomes):
+    if len(outcomes) != len(batch.rows) or any(outcome.kind != "dispatched" for outcome in outcomes):
         return False
-    return {each.id for each in outcomes} == {row.id for row in batch.rows}
+    return {outcome.id for outcome in outcomes} == {row.id for row in batch.rows}
 
 
 def _batch(lane: int, token: str, answer: Sequence[Any]) -> LaneBatch:
@@ -248,8 +250,8 @@ def _batch(lane: int, token: str, answer: Sequence[Any]) -> LaneBatch:
         moments = {created: instant(created) for created in {each.created for each in stored}}
         if len(numbers) == 1:
             numbers = range(numbers[0], numbers[0] + len(stored))
-        found = zip(numbers, stored, attempts or repeat(0, len(stored)), strict=True)
-        rows = [_lane_row(number, each.message, tried, moments[each.created]) for number, each, tried in found]
+        numbered = zip(numbers, stored, attempts or repeat(0, len(stored)), strict=True)
+        rows = [_lane_row(number, each.message, tried, moments[each.created]) for number, each, tried in numbered]
     return LaneBatch(lane, token, instant(ends), rows, instant(blocked) if blocked else None)
 
 

@@ -134,8 +134,8 @@ class SqlBuffer:
     def watermark(self, name: str, topic_id: str, partition: int) -> int:
         mark = BUFFER_WATERMARK.c
         place = mark.name == name, mark.topic_id == topic_id, mark.partition_number == partition
-        found = select(mark.next_offset).where(*place)
-        return self._transactions.run(lambda connection: connection.scalars(found).first()) or 0
+        query = select(mark.next_offset).where(*place)
+        return self._transactions.run(lambda connection: connection.scalars(query).first()) or 0
 
     # -- snapshots ---------------------------------------------------------------------------------------------------
 
@@ -202,8 +202,10 @@ class SqlBuffer:
     def release(self, name: str, batch: SealedBatch, attempts: int | None = None) -> bool:
         ours: Condition = _HOLD.token == batch.token
         free = {"token": "", "leased_until": 0, "attempts": batch.attempts if attempts is None else attempts}
-        given = update(BUFFER_HOLD).where(_HOLD.name == name, _HOLD.id == batch.id, ours).values(free)
-        return bool(batch.token) and self._transactions.run(lambda connection: connection.execute(given).rowcount) == 1
+        statement = update(BUFFER_HOLD).where(_HOLD.name == name, _HOLD.id == batch.id, ours).values(free)
+        return (
+            bool(batch.token) and self._transactions.run(lambda connection: connection.execute(statement).rowcount) == 1
+        )
 
     def renew(self, name: str, token: str, lease: timedelta = LEASE, attempts: int | None = None) -> datetime:
         positive(lease)
@@ -239,8 +241,8 @@ class SqlBuffer:
     # -- reading -----------------------------------------------------------------------------------------------------
 
     def get_data(self, name: str) -> Sequence[Entry]:
-        found = self._transactions.run(lambda connection: [read(row) for row in connection.execute(_page(name, -1))])
-        return list(buffers.decoded((("", entry) for entry in found), self._types).entries)
+        entries = self._transactions.run(lambda connection: [read(row) for row in connection.execute(_page(name, -1))])
+        return list(buffers.decoded((("", entry) for entry in entries), self._types).entries)
 
     def count(self, name: str) -> int:
         return self._count(name)
@@ -265,15 +267,15 @@ class SqlBuffer:
         def work(at: Locked) -> bool:
             named = at.rows(_ROW.correlation_id == correlation_id)
             oldest = select(_ROW.number, _ROW.holder, _ROW.group_name).where(*named).order_by(_ROW.number).limit(1)
-            found = at.connection.execute(oldest).first()
-            if found is None:
+            row = at.connection.execute(oldest).first()
+            if row is None:
                 raise buffers.not_found(name, correlation_id, _counted(at.connection, name))
-            if found.holder not in at.free and not force:
+            if row.holder not in at.free and not force:
                 raise buffers.leased(name, correlation_id)
-            buffer_rows.drop(at, _ROW.number == found.number)
-            if found.holder:
-                _end(at, [found.holder])
-            buffer_seals.clear_deadlines(at, [found.group_name])
+            buffer_rows.drop(at, _ROW.number == row.number)
+            if row.holder:
+                _end(at, [row.holder])
+            buffer_seals.clear_deadlines(at, [row.group_name])
             return True
 
         if not self._changed(name, False, work):
@@ -303,10 +305,10 @@ def _counted(connection: Connection, name: str, *conditions: Condition) -> int:
 def _elsewhere(at: Locked) -> tuple[int, int | None]:
     """How many rows are leased, and when the first of these leases ends."""
     live = func.min(case((_HOLD.leased_until > at.now, _HOLD.leased_until)))
-    held = select(func.count(), live).select_from(
+    leased = select(func.count(), live).select_from(
         BUFFER_ROW.join(BUFFER_HOLD, (_HOLD.name == _ROW.name) & (_HOLD.id == _ROW.holder))
     )
-    count, following = at.connection.execute(held.where(*at.rows(_ROW.holder.not_in(at.free)))).one()
+    count, following = at.connection.execute(leased.where(*at.rows(_ROW.holder.not_in(at.free)))).one()
     return count, following
 
 
@@ -319,6 +321,6 @@ def _free(at: Locked, token: str) -> int:
 
 def _end(at: Locked, holders: Sequence[str]) -> None:
     """Delete each of these holders that has no rows left."""
-    left = select(_ROW.number).where(*at.rows(_ROW.holder == _HOLD.id)).exists()
+    remaining = select(_ROW.number).where(*at.rows(_ROW.holder == _HOLD.id)).exists()
     if holders:
-        at.connection.execute(delete(BUFFER_HOLD).where(*at.holds(_HOLD.id.in_(holders), ~left)))
+        at.connection.execute(delete(BUFFER_HOLD).where(*at.holds(_HOLD.id.in_(holders), ~remaining)))

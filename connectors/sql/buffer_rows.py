@@ -97,12 +97,12 @@ def locked(connection: Connection, now: Callable[[], int], name: str, taking: bo
 
 def made(connection: Connection, now: Callable[[], int], name: str, taking: bool) -> Locked:
     """Lock the name, and add it when it is missing."""
-    found = locked(connection, now, name, taking)
-    if found is None:
+    lock = locked(connection, now, name, taking)
+    if lock is None:
         connection.execute(text(_ADD_NAME + _UNLESS_THERE.get(connection.dialect.name, "")), {"name": name})
-        found = locked(connection, now, name, taking)
-    assert found is not None
-    return found
+        lock = locked(connection, now, name, taking)
+    assert lock is not None
+    return lock
 
 
 def move(at: Locked, progress: WatermarkMove) -> None:

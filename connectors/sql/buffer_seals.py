@@ -68,8 +68,8 @@ def _rows_of(at: Locked, groups: Sequence[str], types: Types | None) -> Iterator
     """The ready rows of each group, oldest first."""
     ready = select(*READ).where(*_ready(at, types)).order_by(_ROW.group_name, _ROW.number)
     for page in pages(groups, PAGE):
-        found = at.connection.execute(ready.where(_ROW.group_name.in_(page)))
-        for group, rows in groupby(found, lambda row: str(row.group_name)):
+        members = at.connection.execute(ready.where(_ROW.group_name.in_(page)))
+        for group, rows in groupby(members, lambda row: str(row.group_name)):
             yield group, list(rows)
 
 
@@ -91,15 +91,15 @@ def _seal(at: Locked, holds: Sequence[Hold], types: Types | None) -> None:
 def set_deadlines(at: Locked, groups: Sequence[str], gate: Gate) -> None:
     """The deadlines of the open rows of these groups; a group without open rows has none."""
     first, last = func.min(_ROW.inserted_at), func.max(_ROW.inserted_at)
-    left = select(_ROW.group_name, first, last).where(*_open(at)).group_by(_ROW.group_name)
+    spans = select(_ROW.group_name, first, last).where(*_open(at)).group_by(_ROW.group_name)
     for page in pages(groups, PAGE):
         at.connection.execute(delete(BUFFER_DEADLINE).where(_DUE.name == at.name, _DUE.group_name.in_(page)))
         if gate.after_first is None and gate.after_last is None:
             continue
-        found = at.connection.execute(left.where(_ROW.group_name.in_(page)))
+        rows = at.connection.execute(spans.where(_ROW.group_name.in_(page)))
         deadlines = [
             {"name": at.name, "group_name": group, "due_at": buffers.deadline(gate, first, last)}
-            for group, first, last in found
+            for group, first, last in rows
         ]
         if deadlines:
             at.connection.execute(insert(BUFFER_DEADLINE), deadlines)
@@ -126,9 +126,11 @@ def _open(at: Locked) -> Sequence[Condition]:
 
 def clear_deadlines(at: Locked, groups: Sequence[str]) -> None:
     """Delete the deadlines of the groups that have no open rows left."""
-    left = exists(select(_ROW.number).where(*_open(at), _ROW.group_name == _DUE.group_name))
+    open_rows = exists(select(_ROW.number).where(*_open(at), _ROW.group_name == _DUE.group_name))
     for page in pages(groups, PAGE):
-        at.connection.execute(delete(BUFFER_DEADLINE).where(_DUE.name == at.name, _DUE.group_name.in_(page), ~left))
+        at.connection.execute(
+            delete(BUFFER_DEADLINE).where(_DUE.name == at.name, _DUE.group_name.in_(page), ~open_rows)
+        )
 
 
 def seal_overdue(at: Locked, gate: Gate, types: Types | None, limit: int) -> list[Hold]:
@@ -155,13 +157,13 @@ def abandoned(at: Locked, limit: int) -> list[Hold]:
     """Up to `limit` batches whose lease ended, the oldest first."""
     free = at.holds(_HOLD.reason != SNAPSHOT, _HOLD.leased_until <= at.now)
     oldest = select(_HOLD.id, _HOLD.group_name, _HOLD.reason, _HOLD.attempts).where(*free).order_by(_HOLD.first_row)
-    found = at.connection.execute(oldest.limit(limit)).all()
+    holds = at.connection.execute(oldest.limit(limit)).all()
     rows: dict[str, list[Sequence[Any]]] = {}
-    for page in pages([id for id, *_ in found], PAGE):
+    for page in pages([id for id, *_ in holds], PAGE):
         members = select(_ROW.holder, *READ).where(*at.rows(_ROW.holder.in_(page))).order_by(_ROW.number)
         for holder, *row in at.connection.execute(members):
             rows.setdefault(holder, []).append(row)
-    return [Hold(id, group, reason, attempts, rows[id]) for id, group, reason, attempts in found]
+    return [Hold(id, group, reason, attempts, rows[id]) for id, group, reason, attempts in holds]
 
 
 def handed_out(

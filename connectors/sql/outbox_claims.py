@@ -8,7 +8,7 @@ from sqlalchemy import Connection, text
 
 from sluicegate.connectors.outboxes import ANY_LANE, Space, at
 from sluicegate.connectors.sql.database import pages
-from sluicegate.connectors.sql.outbox_lanes import Given, LaneHold, claimable, save
+from sluicegate.connectors.sql.outbox_lanes import LaneHold, NumberedRow, claimable, save
 from sluicegate.connectors.sql.outbox_rows import SEQS, among, fetched, fetched_among, headers_of, lanes, plain
 from sluicegate.streams.contracts.lane_row import LaneRow
 from sluicegate.streams.contracts.messages import LaneBatch, OutboxMessage
@@ -62,41 +62,43 @@ def claim_lane(
     connection: Connection, space: Space, lane: int, token: str, limit: int, after: int, times: ClaimTimes
 ) -> LaneBatch | None:
     now, expires_at, _ = times
-    held = claimable(connection, lane, now)
-    if held is None or not held.is_free(token, now):
+    hold = claimable(connection, lane, now)
+    if hold is None or not hold.is_free(token, now):
         return None
     if connection.dialect.name == "postgresql":
         # It would scan the whole table rather than look up a few thousand of its rows.
         connection.execute(text(_BY_INDEX)).all()
-    waits = next((each for each in held.given if times.waits(each.until)), None)
-    above = [each for each in held.given if each.number > after and (waits is None or each.number < waits.number)]
+    waits = next((each for each in hold.numbered if times.waits(each.until)), None)
+    above = [each for each in hold.numbered if each.number > after and (waits is None or each.number < waits.number)]
     ready = above[:limit]
     stored = _of_seqs(connection, lane, [each.seq for each in ready])
     gone = {each.seq for each in ready if each.seq not in stored}
     kept = [each for each in ready if each.seq not in gone]
     rows = _lane_rows([each.number for each in kept], [stored[each.seq] for each in kept], space)
-    given, until = [each for each in held.given if each.seq not in gone], waits.until if waits else None
+    numbered, until = [each for each in hold.numbered if each.seq not in gone], waits.until if waits else None
     if waits is None and len(ready) < limit:
-        fresh, until = _unheld(_without_number(connection, lane, given, limit - len(ready)), now)
-        numbers = range(held.next_number, held.next_number + len(fresh))
+        fresh, until = _unheld(_without_number(connection, lane, numbered, limit - len(ready)), now)
+        numbers = range(hold.next_number, hold.next_number + len(fresh))
         rows += _lane_rows(numbers, fresh, space)
-        given += map(Given, numbers, [row[0] for row in fresh])
+        numbered += map(NumberedRow, numbers, [row[0] for row in fresh])
         if until is not None:
             _set_back(connection, lane, now)
-    if not given and not held.given and held.token == token and held.expires_at - now > (expires_at - now) / 2:
+    if not numbered and not hold.numbered and hold.token == token and hold.expires_at - now > (expires_at - now) / 2:
         # Nothing to send, and more than half of the lease is left: a holder that polls writes nothing.
-        return LaneBatch(lane, token, at(held.expires_at), rows, None if until is None else at(until))
-    following = max(held.next_number, given[-1].number + 1 if given else 0)
-    save(connection, LaneHold(lane, token, now, expires_at, following, given))
+        return LaneBatch(lane, token, at(hold.expires_at), rows, None if until is None else at(until))
+    following = max(hold.next_number, numbered[-1].number + 1 if numbered else 0)
+    save(connection, LaneHold(lane, token, now, expires_at, following, numbered))
     return LaneBatch(lane, token, at(expires_at), rows, None if rows or until is None else at(until))
 
 
-def _without_number(connection: Connection, lane: int, given: Sequence[Given], limit: int) -> Sequence[SelectedRow]:
+def _without_number(
+    connection: Connection, lane: int, numbered: Sequence[NumberedRow], limit: int
+) -> Sequence[SelectedRow]:
     """The first rows by `seq`. A transaction that committed late leaves rows before those that have numbers."""
-    top = max((each.seq for each in given), default=0)
+    top = max((each.seq for each in numbered), default=0)
     late: list[SelectedRow] = []
-    if given:
-        known = {each.seq for each in given}
+    if numbered:
+        known = {each.seq for each in numbered}
         earlier = fetched(connection, _EARLIER.format(lane=lane, top=top, limit=len(known) + limit))
         seqs = [seq for (seq,) in earlier if seq not in known][:limit]
         late = list(_of_seqs(connection, lane, seqs).values())
@@ -128,8 +130,8 @@ def claim_any(connection: Connection, space: Space, token: str, limit: int, time
     count = lanes(connection, space)
     for turn in range(count):
         lane = space.base + (int(token[:8], 16) + turn) % count
-        held = claimable(connection, lane, times.now, wait=False)
-        if held is not None and held.is_free("", times.now):
+        hold = claimable(connection, lane, times.now, wait=False)
+        if hold is not None and hold.is_free("", times.now):
             rows += _claim_free(connection, space, lane, token, limit - len(rows), times)
             _set_back(connection, lane, times.now)
         if len(rows) == limit:
@@ -146,8 +148,8 @@ def _claim_free(
     values = {"holder": token, "now": times.now, "until": times.until, "lane": lane}
     for page in pages(seqs, SEQS):
         connection.execute(text(_HOLD.format(among=among(connection, page))), values)
-    found = _of_seqs(connection, lane, seqs)
-    return _lane_rows(list(found), list(found.values()), space)
+    stored = _of_seqs(connection, lane, seqs)
+    return _lane_rows(list(stored), list(stored.values()), space)
 
 
 def _lane_rows(numbers: Sequence[int], stored: Sequence[SelectedRow], space: Space) -> list[LaneRow]:

@@ -20,7 +20,7 @@ where lane = :lane"""
 _RELEASE = "update sluicegate_lane set token = '', expires_at = 0 where lane = :lane and token = :token"
 
 
-class Given(NamedTuple):
+class NumberedRow(NamedTuple):
     """A pending row that has a number. It is not sent before `until`, in seconds since 1970."""
 
     number: int
@@ -29,21 +29,21 @@ class Given(NamedTuple):
 
 
 class LaneHold(NamedTuple):
-    """`given` ascends by number; the lease lasts from `claimed_at` to `expires_at`, in seconds since 1970."""
+    """`numbered` ascends by number; the lease lasts from `claimed_at` to `expires_at`, in seconds since 1970."""
 
     lane: int
     token: str
     claimed_at: float
     expires_at: float
     next_number: int
-    given: Sequence[Given]
+    numbered: Sequence[NumberedRow]
 
     def is_free(self, token: str, now: float) -> bool:
         return self.token in ("", token) or self.expires_at <= now
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(list[Given]).decode
+_decode = msgspec.msgpack.Decoder(list[NumberedRow]).decode
 
 
 def locked(connection: Connection, lane: int, wait: bool = True) -> LaneHold | None:
@@ -53,14 +53,14 @@ def locked(connection: Connection, lane: int, wait: bool = True) -> LaneHold | N
     def row() -> Any:
         return connection.execute(text(_SELECT + locking(connection, wait)), {"lane": lane}).first()
 
-    found = row()
-    if found is None and (wait or not _exists(connection, lane)):
+    stored = row()
+    if stored is None and (wait or not _exists(connection, lane)):
         _add(connection, lane)
-        found = row()
-    if found is None:
+        stored = row()
+    if stored is None:
         return None
-    times = found.claimed_at or 0.0, found.expires_at
-    return LaneHold(lane, plain(found.token), *times, found.next_number, _decode(found.given))
+    times = stored.claimed_at or 0.0, stored.expires_at
+    return LaneHold(lane, plain(stored.token), *times, stored.next_number, _decode(stored.given))
 
 
 def claimable(connection: Connection, lane: int, now: float, wait: bool = True) -> LaneHold | None:
@@ -83,16 +83,16 @@ def _add(connection: Connection, lane: int) -> None:
     connection.execute(text(statement), {"lane": lane, "given": _encode([])})
 
 
-def save(connection: Connection, held: LaneHold) -> None:
-    connection.execute(text(_SET), held._asdict() | {"given": _encode(held.given)})
+def save(connection: Connection, hold: LaneHold) -> None:
+    connection.execute(text(_SET), hold._asdict() | {"given": _encode(hold.numbered)})
 
 
 def of_token(connection: Connection, lane: int, token: str) -> LaneHold:
     """The lane's row, locked. Raises ConcurrencyError unless `token` holds the lane."""
-    held = locked(connection, lane)
-    if held is None or held.token != token:
+    hold = locked(connection, lane)
+    if hold is None or hold.token != token:
         raise lane_lost(lane)
-    return held
+    return hold
 
 
 def release(connection: Connection, lane: int, token: str) -> None:

@@ -58,7 +58,7 @@ def mark(
             settle(connection, lane, {seq: named[id] for seq, id in seqs.items() if id in named}, options, now)
         return
     hold = of_token(connection, batch.lane, batch.token)
-    numbered = {each.number: each.seq for each in hold.given}
+    numbered = {each.number: each.seq for each in hold.numbered}
     chosen = {numbered[row.number]: named[row.id] for row in batch.rows if row.number in numbered and row.id in named}
     if not ask and all(outcome.kind == "dispatched" for outcome in chosen.values()):
         waits: Mapping[int, float | None] = {}
@@ -67,19 +67,19 @@ def mark(
         tried = {numbered[row.number]: row.attempts for row in batch.rows if row.number in numbered}
         waits = settle(connection, batch.lane, chosen, options, now, tried)
     done = {seq for seq, outcome in chosen.items() if outcome.kind != "outage"} - waits.keys()
-    kept = [each._replace(until=waits.get(each.seq) or each.until) for each in hold.given if each.seq not in done]
-    save(connection, hold._replace(given=kept))
+    kept = [each._replace(until=waits.get(each.seq) or each.until) for each in hold.numbered if each.seq not in done]
+    save(connection, hold._replace(numbered=kept))
 
 
 def _mark_all(connection: Connection, batch: LaneBatch, now: float) -> None:
     """The usual case: all were sent. The batch has every row from its first to its last number, so that no row needs to
     be looked up."""
     hold = of_token(connection, batch.lane, batch.token)
-    kept = list(hold.given)
+    kept = list(hold.numbered)
     first = bisect_left(kept, batch.rows[0].number, key=attrgetter("number"))
     end = bisect_right(kept, batch.rows[-1].number, key=attrgetter("number"))
     dispatch(connection, batch.lane, [each.seq for each in kept[first:end]], now)
-    save(connection, hold._replace(given=kept[:first] + kept[end:]))
+    save(connection, hold._replace(numbered=kept[:first] + kept[end:]))
 
 
 def held_alone(connection: Connection, batch: LaneBatch, space: Space) -> dict[int, dict[int, str]]:

@@ -38,10 +38,10 @@ _TRIED = (
 def find(
     connection: Connection, space: Space, state: str | None, topic: str | None, limit: int
 ) -> Sequence[StoredMessage]:
-    return list(islice(_found(connection, space, state, topic), limit))
+    return list(islice(_matches(connection, space, state, topic), limit))
 
 
-def _found(connection: Connection, space: Space, state: str | None, topic: str | None) -> Iterator[StoredMessage]:
+def _matches(connection: Connection, space: Space, state: str | None, topic: str | None) -> Iterator[StoredMessage]:
     queries = {None: _ALL, "pending": _PENDING, "dead": _DEAD}
     sent = state == "dispatched"
     seqs = _dispatched(connection, space) if sent else _ascending(connection, space, queries[state])
@@ -56,7 +56,7 @@ def _rows(connection: Connection, space: Space, seqs: Sequence[int]) -> Iterator
         row[0]: StoredMessage(message_of(row[2:8], space), "", 0, 0, at(row[1]), None, None, "")
         for row in fetched_among(connection, _MESSAGES, seqs)
     }
-    found: dict[int, StoredMessage] = {}
+    stored: dict[int, StoredMessage] = {}
     count = lanes(connection, space)
     by_lane: dict[int, list[int]] = {}
     for seq, row in messages.items():
@@ -64,20 +64,20 @@ def _rows(connection: Connection, space: Space, seqs: Sequence[int]) -> Iterator
     for lane, those in by_lane.items():
         for seq, attempts, until in fetched_among(connection, _PENDING_OF, those, lane=lane):
             following = None if until is None else at(until)
-            found[seq] = messages[seq]._replace(
+            stored[seq] = messages[seq]._replace(
                 state="pending", lane=lane - space.base, attempts=attempts, next_attempt_at=following
             )
     ours = {"base": space.base, "end": space.end}
     for seq, lane, attempts, reason in fetched_among(connection, _DEAD_OF, list(messages), **ours):
         dead = messages[seq]._replace(state="dead", lane=lane - space.base, attempts=attempts)
-        found[seq] = dead._replace(reason=bytes(reason).decode())
-    rest = [seq for seq in messages if seq not in found]
+        stored[seq] = dead._replace(reason=bytes(reason).decode())
+    rest = [seq for seq in messages if seq not in stored]
     failed = _failed(connection, rest)
     for seq, (sent, lane) in _sent(connection, space, rest).items():
-        found[seq] = messages[seq]._replace(
+        stored[seq] = messages[seq]._replace(
             state="dispatched", lane=lane - space.base, attempts=failed.get(seq, 0), dispatched_at=at(sent)
         )
-    return (found[seq] for seq in seqs if seq in found)
+    return (stored[seq] for seq in seqs if seq in stored)
 
 
 def get(connection: Connection, space: Space, id: str) -> StoredMessage | None:
@@ -113,16 +113,16 @@ def _sent(connection: Connection, space: Space, seqs: Sequence[int]) -> dict[int
         return {}
     wanted = set(seqs)
     asked = _SENT_OF.format(first=min(seqs), last=max(seqs), base=space.base, end=space.end)
-    found = fetched(connection, asked)
-    return {seq: (sent, lane) for sent, lane, page in found for seq in wanted.intersection(unpacked(page))}
+    pages = fetched(connection, asked)
+    return {seq: (sent, lane) for sent, lane, page in pages for seq in wanted.intersection(unpacked(page))}
 
 
 def _failed(connection: Connection, seqs: Sequence[int]) -> dict[int, int]:
     """How often each row failed since it was added or requeued."""
-    found: dict[int, int] = {}
+    failures: dict[int, int] = {}
     for seq, _, _, outcome, _ in fetched_among(connection, _TRIED, seqs):
-        found[seq] = found.get(seq, 0) + 1 if plain(outcome) == "transient" else 0
-    return found
+        failures[seq] = failures.get(seq, 0) + 1 if plain(outcome) == "transient" else 0
+    return failures
 
 
 def attempts_of(connection: Connection, space: Space, id: str) -> Sequence[Attempt]:

@@ -108,14 +108,14 @@ class SqlTimeouts:
         connection.execute(_AHEAD_LOCKED, times)
         self._set_back(connection, now)
         due = connection.execute(_DUE, {**times, "most": most}).all()
-        found = [timeout_rows.timeout(row) for *row, locked_until in due if locked_until <= now]
+        leased = [timeout_rows.timeout(row) for *row, locked_until in due if locked_until <= now]
         late = [row.id for row in due if row.locked_until > now]
         for page in pages(late, PAGE):
             connection.execute(update(TIMEOUT).values(locked_until=until).where(_among(connection, page)))
         lock = update(TIMEOUT).values(locked_until=until, locked_by=owner)
-        for page in _id_pages(found):
+        for page in _id_pages(leased):
             connection.execute(lock.where(_among(connection, page)))
-        return TimeoutBatch(tuple(found), owner, moment(until) if found else None, self._next(connection, now))
+        return TimeoutBatch(tuple(leased), owner, moment(until) if leased else None, self._next(connection, now))
 
     def _set_back(self, connection: Connection, now: int) -> None:
         """What was scheduled later than now was written while the clock was ahead: `after` counts from now."""
@@ -175,15 +175,15 @@ class SqlTimeouts:
         return self._transactions.run(lambda connection: self._next(connection, self._now(connection)))
 
     def _next(self, connection: Connection, now: int) -> datetime | None:
-        found = connection.scalars(_NEXT, {"now": now, "of_app": self._app}).first()
-        return None if found is None else moment(found)
+        first = connection.scalars(_NEXT, {"now": now, "of_app": self._app}).first()
+        return None if first is None else moment(first)
 
     # -- scheduling --------------------------------------------------------------------------------------------------
 
     def insert(self, *timeouts: Timeout) -> None:
         def work(connection: Connection) -> None:
             try:
-                connection.execute(insert(TIMEOUT), [timeout_rows.named(each, self._app) for each in timeouts])
+                connection.execute(insert(TIMEOUT), [timeout_rows.named(timeout, self._app) for timeout in timeouts])
             except IntegrityError as error:
                 raise scheduling.there(timeouts) from error.orig
 
@@ -223,4 +223,4 @@ class SqlTimeouts:
 
 
 def _id_pages(timeouts: Sequence[Timeout]) -> Iterator[Sequence[str]]:
-    return pages([each.id.hex for each in timeouts], PAGE)
+    return pages([timeout.id.hex for timeout in timeouts], PAGE)

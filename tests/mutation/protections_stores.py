@@ -41,7 +41,7 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
             'db.run(f"{insert} values {values}")',
             'db.run(f"{insert} values {values}".replace("insert into", "replace into"))',
         ),
-        Edit("connectors/sql/outbox_lanes.py", "if held is None or held.token != token:", "if held is None:"),
+        Edit("connectors/sql/outbox_lanes.py", "if hold is None or hold.token != token:", "if hold is None:"),
         Edit(
             "connectors/redis/scripts.py",
             "if held[1] ~= ARGV[1] or held[2] ~= ARGV[2] then return {'fenced'} end\nlocal kinds",
@@ -76,7 +76,7 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
             "    if True:\n        return\n"
             "    if len(documents) == 1:",
         ),
-        Edit("connectors/mongodb/lanes.py", '        if held.get("token") != batch.token:', "        if False:"),
+        Edit("connectors/mongodb/lanes.py", '        if lock.get("token") != batch.token:', "        if False:"),
     ),
     "lease": (
         Edit(
@@ -84,11 +84,15 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
             "        mine = batch.id in tokens and tokens[batch.id] == batch.token",
             "        mine = batch.id in tokens",
         ),
-        Edit("connectors/memory/buffer.py", "if int(id) in held.rows and int(id) in ours]", "if int(id) in held.rows]"),
         Edit(
             "connectors/memory/buffer.py",
-            "        return found.rows if found and found.token == batch.token else []",
-            "        return found.rows if found else []",
+            "if int(id) in buffer.rows and int(id) in ours]",
+            "if int(id) in buffer.rows]",
+        ),
+        Edit(
+            "connectors/memory/buffer.py",
+            "        return stored.rows if stored and stored.token == batch.token else []",
+            "        return stored.rows if stored else []",
         ),
         Edit(
             "connectors/sql/buffer.py",
@@ -202,9 +206,9 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
         ),
         Edit("connectors/redis/scripts_outbox.py", "  write('ZADD', O .. 'leased', ends)", ""),
         Edit("connectors/redis/scripts_outbox.py", "return till > now + pause and 0 or till", "return till"),
-        Edit("connectors/mongodb/lanes.py", 'held.get("claimed_at", now) > now', "False"),
+        Edit("connectors/mongodb/lanes.py", 'lock.get("claimed_at", now) > now', "False"),
         Edit("connectors/mongodb/lanes.py", 'own | {"held_at": {"$gt": now}}', 'own | {"held_at": {"$lt": 0}}'),
-        Edit("connectors/mongodb/lanes.py", 'found.get("next_at", now) <= latest', 'found.get("next_at", now)'),
+        Edit("connectors/mongodb/lanes.py", 'page.get("next_at", now) <= latest', 'page.get("next_at", now)'),
         Edit("connectors/mongodb/lanes.py", ', "$lte": now + pause}', "}"),
     ),
     "of-its-app": (

@@ -231,7 +231,7 @@ GUARDS = (
     Guard(
         "memory: the watermark is compared",
         "connectors/memory/buffer.py",
-        "            if held.watermarks.get(place, 0) != progress.expected:",
+        "            if buffer.watermarks.get(place, 0) != progress.expected:",
         f"            {NEVER}",
         BUFFER,
         MEMORY,
@@ -239,7 +239,7 @@ GUARDS = (
     Guard(
         "memory: a key is stored once",
         "connectors/memory/buffer.py",
-        "            if not held.knows(entry.idempotency_key, now):",
+        "            if not buffer.knows(entry.idempotency_key, now):",
         "            if True:",
         BUFFER,
         MEMORY,
@@ -247,8 +247,8 @@ GUARDS = (
     Guard(
         "memory: only leased rows are removed",
         "connectors/memory/buffer.py",
-        "if int(id) in held.rows and int(id) in ours]",
-        "if int(id) in held.rows]",
+        "if int(id) in buffer.rows and int(id) in ours]",
+        "if int(id) in buffer.rows]",
         BUFFER,
         MEMORY,
     ),
@@ -271,8 +271,8 @@ GUARDS = (
     Guard(
         "memory: a batch is completed under its lease",
         "connectors/memory/buffer.py",
-        "if found and found.token == batch.token else",
-        "if found else",
+        "if stored and stored.token == batch.token else",
+        "if stored else",
         BUFFER,
         MEMORY,
     ),
@@ -359,7 +359,7 @@ GUARDS = (
     Guard(
         "memory: a leased lane is nobody else's",
         "connectors/memory/outbox.py",
-        "            if not held.is_free(token, now):",
+        "            if not queue.is_free(token, now):",
         f"            {NEVER}",
         OUTBOX,
         MEMORY,
@@ -503,8 +503,8 @@ GUARDS = (
     Guard(
         "SQL: a lane's marks compare its token",
         "connectors/sql/outbox_lanes.py",
-        "held is None or held.token != token:",
-        "held is None:",
+        "hold is None or hold.token != token:",
+        "hold is None:",
         OUTBOX,
         SQLITE,
     ),

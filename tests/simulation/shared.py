@@ -64,7 +64,7 @@ class Buffer:
 
 def too_far(buffer: Any, name: str, gate: Gate) -> list[str]:
     """Deadlines and leases that wait for a clock that was ahead, after a look for what is due."""
-    rows, now = buffer._held(name), buffer._now()
+    rows, now = buffer._buffer(name), buffer._now()
     latest = deadline(gate, now, now)
     waits = [due_at - latest for due_at in rows.deadlines.values() if latest is not None]
     waits += [batch.expires - now - length(gate.lease) for batch in rows.batches.values()]

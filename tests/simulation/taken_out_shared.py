@@ -18,7 +18,7 @@ def nobody_looks(patch: Patch) -> None:
     due = MemoryBuffer.due
 
     def own(self: Any, name: str, gate: Any, limit: int = 100) -> Any:
-        held = self._held(name)
+        held = self._buffer(name)
         left, held.batches = held.batches, {}
         found = due(self, name, gate, limit)
         held.batches = left | held.batches
