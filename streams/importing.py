@@ -17,9 +17,9 @@ _defined: dict[str, object] = {}
 _importing = ContextVar("_importing", default=False)
 
 
-def define(path: str, found: object) -> None:
+def define(path: str, value: object) -> None:
     """Let `loaded` find this object of the running process under the path, without an import."""
-    _defined[path] = found
+    _defined[path] = value
 
 
 def importing() -> bool:
@@ -41,19 +41,19 @@ def loaded(path: str) -> Any:
 def yields(function: Callable[..., Any]) -> bool:
     """Whether it is a generator, or an asynchronous one: a call makes an object, and runs nothing of the function."""
     calls = (function, type(function).__call__)
-    return any(inspect.isgeneratorfunction(each) or inspect.isasyncgenfunction(each) for each in calls)
+    return any(inspect.isgeneratorfunction(call) or inspect.isasyncgenfunction(call) for call in calls)
 
 
 def waits(function: Callable[..., Any]) -> bool:
     """Whether it is `async def`: a call makes a coroutine."""
     calls = (function, type(function).__call__)
-    return any(inspect.iscoroutinefunction(each) for each in calls)
+    return any(inspect.iscoroutinefunction(call) for call in calls)
 
 
 def _imported(path: str) -> Any:
     module, _, name = path.partition(":")
     try:
-        found = importlib.import_module(module)
+        namespace = importlib.import_module(module)
     except ModuleNotFoundError as error:
         raise _refused(path, *_missing(module, error)) from error
     except SyntaxError as error:
@@ -63,9 +63,9 @@ def _imported(path: str) -> Any:
         raise _refused(path, *_failed(module, error)) from error
     if path in _defined:  # a decorator may have left another object under the name
         return _defined[path]
-    if not hasattr(found, name):
-        raise _refused(path, *_lacking(found, name))
-    return getattr(found, name)
+    if not hasattr(namespace, name):
+        raise _refused(path, *_lacking(namespace, name))
+    return getattr(namespace, name)
 
 
 def _refused(path: str, what: str, hint: str) -> ConfigurationError:
@@ -151,7 +151,7 @@ def _place(name: str) -> str:
 
 def imported(path: str) -> Callable[..., Any]:
     """Import the function at `module:function`. Raises ConfigurationError."""
-    found = loaded(path)
-    if not callable(found):
+    function = loaded(path)
+    if not callable(function):
         raise ConfigurationError(f"{path}: is not a function")
-    return found  # type: ignore[no-any-return]
+    return function  # type: ignore[no-any-return]

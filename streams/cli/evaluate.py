@@ -86,11 +86,11 @@ def _place(at: str) -> tuple[str, int, int]:
 def _reader(app: App, agent: Agent, topic: str | None) -> Agent:
     """The agent that reads the topic: an agent with `repartition` is two agents. None: the topic of the file's
     `from`."""
-    halves = [*(each for each in app.agents if each.rekeys == agent.name), agent]
-    for each in halves:
-        if topic is None or topic in each.topics:
-            return each
-    names = ", ".join(name for each in halves for name in each.topics)
+    halves = [*(half for half in app.agents if half.rekeys == agent.name), agent]
+    for half in halves:
+        if topic is None or topic in half.topics:
+            return half
+    names = ", ".join(name for half in halves for name in half.topics)
     raise ConfigurationError(f"agent {agent.name} does not read {topic}; it reads {names}")
 
 
@@ -181,11 +181,11 @@ def _shown(value: Any) -> Any:
 
 
 def _verdict(verdict: "Verdict") -> dict[str, Any]:
-    found: dict[str, Any] = {"becomes": verdict.outcome}
-    found |= {name: text for name in ("reason", "error", "clause") if (text := getattr(verdict, name))}
+    document: dict[str, Any] = {"becomes": verdict.outcome}
+    document |= {name: text for name in ("reason", "error", "clause") if (text := getattr(verdict, name))}
     if verdict.outputs:
-        found["outputs"] = [_output(topic, value) for topic, value in verdict.outputs]
-    return found
+        document["outputs"] = [_output(topic, value) for topic, value in verdict.outputs]
+    return document
 
 
 def _output(topic: str, value: Any) -> dict[str, Any]:

@@ -29,7 +29,7 @@ MOST = 1_000_000  # records of the input that are read, or whose fire ids are tr
 UNPROVEN = "the output has no proof of the app: another program may have written it, or an earlier release"
 
 
-class Found(NamedTuple):
+class AgentOutput(NamedTuple):
     """An agent and its output. `place` is empty when only the fire id is known."""
 
     agent: Agent
@@ -48,15 +48,15 @@ def explain(file: FileArgument, words: AgentAndId, limit: LookBackLimit = NEWEST
         app = replace(app, agents=(agent_of(app, name),))
     topics = BrokerTopics(app)
     mac = _keys(app)
-    found = _output(app, topics, id, limit, mac) or _from_inputs(app, topics, id, "")
-    if found is None:
+    match = _output(app, topics, id, limit, mac) or _from_inputs(app, topics, id, "")
+    if match is None:
         raise ConfigurationError(
             f"no output has the id {id} among the newest {limit} records of each partition of the agents' outputs "
             "and dead letters, and it is the fire id of no record that the inputs still hold: retention took it, or "
             "another app wrote it"
         )
-    made = _explained(app, topics, found, mac)
-    document = _document(found.output, made)
+    made = _explained(app, topics, match, mac)
+    document = _document(match.output, made)
     print_json(document) if json else _print(document, made)
     return DONE
 
@@ -70,25 +70,29 @@ def _keys(app: App) -> "Mac | None":
         return mac_keys.read(store, app.name)
 
 
-def _output(app: App, topics: "BrokerTopics", id: str, limit: int, mac: "Mac | None") -> Found | None:
+def _output(app: App, topics: "BrokerTopics", id: str, limit: int, mac: "Mac | None") -> AgentOutput | None:
     """Search the headers of the outputs."""
     from sluicegate.streams.cli.topics import written
     from sluicegate.streams.operations.explaining import output, told
 
     records, _ = topics.newest(written(app.agents), limit)
-    found = output(records, id, mac)
-    if found is None:
+    result = output(records, id, mac)
+    if result is None:
         return None
-    agent = next((each for each in app.agents if each.name == found.agent), None)
+    agent = next((each for each in app.agents if each.name == result.agent), None)
     if agent is None:
         return None
-    if found.span is None and agent.history and agent.aggregation is not None:
-        found = told(found, topics.newest([agent.history], limit)[0], mac)
-    by_fire = None if found.span else _from_inputs(app, topics, found.fire, found.place)
-    return by_fire._replace(output=by_fire.output._replace(proven=found.proven)) if by_fire else Found(agent, found)
+    if result.span is None and agent.history and agent.aggregation is not None:
+        result = told(result, topics.newest([agent.history], limit)[0], mac)
+    by_fire = None if result.span else _from_inputs(app, topics, result.fire, result.place)
+    return (
+        by_fire._replace(output=by_fire.output._replace(proven=result.proven))
+        if by_fire
+        else AgentOutput(agent, result)
+    )
 
 
-def _from_inputs(app: App, topics: "BrokerTopics", fire: str, place: str) -> Found | None:
+def _from_inputs(app: App, topics: "BrokerTopics", fire: str, place: str) -> AgentOutput | None:
     """Search by trying the fire ids of the records in the inputs."""
     from sluicegate.streams.operations.explaining import ExplainedOutput, OffsetSpan, first_of
 
@@ -100,7 +104,7 @@ def _from_inputs(app: App, topics: "BrokerTopics", fire: str, place: str) -> Fou
             grouped = agent.aggregation is not None
             span = OffsetSpan(source, first, None if grouped else first)
             count = None if grouped else 1
-            return Found(agent, ExplainedOutput(place, "", fire, agent.name, "", count, None, span))
+            return AgentOutput(agent, ExplainedOutput(place, "", fire, agent.name, "", count, None, span))
     return None
 
 
@@ -120,30 +124,30 @@ def _identified(app: App) -> "list[tuple[Agent, Partition, str]]":
         ]
 
 
-def _explained(app: App, topics: "BrokerTopics", found: Found, mac: "Mac | None") -> "Explained":
-    made = _by_span(app, topics, found, mac)
-    return made if found.output.proven else made._replace(notes=[UNPROVEN, *made.notes])
+def _explained(app: App, topics: "BrokerTopics", match: AgentOutput, mac: "Mac | None") -> "Explained":
+    made = _by_span(app, topics, match, mac)
+    return made if match.output.proven else made._replace(notes=[UNPROVEN, *made.notes])
 
 
-def _by_span(app: App, topics: "BrokerTopics", found: Found, mac: "Mac | None") -> "Explained":
+def _by_span(app: App, topics: "BrokerTopics", match: AgentOutput, mac: "Mac | None") -> "Explained":
     from sluicegate.streams.operations.explaining import Explained, explained, looks_back
 
-    span = found.output.span
+    span = match.output.span
     if span is None:
         note = "its headers do not name its input, and its fire id belongs to no record that the inputs still have"
         return Explained([], [note])
     if span.last is None:
         note = "a handler of completed groups sent it, so only the group's first record can be told"
         return Explained([span.first], [note])
-    if found.agent.scope == "shared":
+    if match.agent.scope == "shared":
         note = "its records may be in any partition (scope: shared), so only the group's first can be told"
         return Explained([span.first], [note])
     low, high = topics.bounds([span.source])[span.source]
     begin = max(span.first, low)
     end = min(span.last + 1, high, begin + MOST)
-    before = max(low, begin - MOST) if looks_back(found.agent) else begin
-    records, proof = topics.read({span.source: (before, end)}), _proof(app, found.agent, span, mac)
-    made = explained(app.name, found.agent, found.output, span, records, low, proof)
+    before = max(low, begin - MOST) if looks_back(match.agent) else begin
+    records, proof = topics.read({span.source: (before, end)}), _proof(app, match.agent, span, mac)
+    made = explained(app.name, match.agent, match.output, span, records, low, proof)
     cut = [f"only {MOST} records were read, up to offset {end - 1}"] if end == begin + MOST <= span.last else []
     return made._replace(notes=[*made.notes, *cut])
 

@@ -36,17 +36,17 @@ class ReplayOptions(NamedTuple):
 
 
 class AgentReplay(NamedTuple):
-    """`found` None: the agent cannot be judged, `why` says the reason."""
+    """`shadowed` None: the agent cannot be judged, `why` says the reason."""
 
-    found: "Shadowed | None"
+    shadowed: "Shadowed | None"
     why: str = ""
 
     def document(self) -> dict[str, Any]:
-        return {"not_judged": self.why} if self.found is None else self.found.document()
+        return {"not_judged": self.why} if self.shadowed is None else self.shadowed.document()
 
     def has(self, wanted: set[str]) -> bool:
         """Whether one of these was found. What is not judged is uncertain."""
-        return "uncertain" in wanted if self.found is None else bool(self.found.found(wanted))
+        return "uncertain" in wanted if self.shadowed is None else bool(self.shadowed.found(wanted))
 
 
 Replays = Mapping[str, AgentReplay]
@@ -54,13 +54,13 @@ Replays = Mapping[str, AgentReplay]
 
 
 def replayed(
-    old: App, new: App, found: Sequence["AgentPlan"], store: "Store | None", unknown: str, options: ReplayOptions
+    old: App, new: App, plans: Sequence["AgentPlan"], store: "Store | None", unknown: str, options: ReplayOptions
 ) -> Replays:
     """The old file names the brokers and the results. `unknown` says why there is no store. Raises ConfigurationError
     where nothing can be replayed, SystemNotReady and PersistenceError."""
     from sluicegate.streams.config.kafka import EMBEDDED
 
-    changed = [each.name for each in found if each.old and each.new and each.old.digest != each.new.digest]
+    changed = [plan.name for plan in plans if plan.old and plan.new and plan.old.digest != plan.new.digest]
     if not changed:
         return {}
     if old.kafka["bootstrap.servers"] == EMBEDDED:
@@ -69,8 +69,8 @@ def replayed(
         )
     if store is None:
         raise ConfigurationError(f"nothing can be replayed: {unknown}; add --no-replay")
-    before, after = ({each.name: each for each in app.agents} for app in (old, new))
-    classes = {each.name: {change.kind for change in each.changes} for each in found}
+    before, after = ({agent.name: agent for agent in app.agents} for app in (old, new))
+    classes = {plan.name: {change.kind for change in plan.changes} for plan in plans}
     with progress() as show:
         pace = ReadingPace(options.rate, show)
         return {
@@ -104,21 +104,21 @@ def _one(app: App, live: Agent, rule: Agent, store: "Store", options: ReplayOpti
 
 def lines(replay: AgentReplay) -> Iterator[str]:
     """The lines of one agent. What was not read is complained about on stderr."""
-    found = replay.found
-    if found is None:
+    outcome = replay.shadowed
+    if outcome is None:
         yield f"  not judged    {replay.why}"
         return
-    read = f"{found.records:,} records, {found.published:,} published results"
-    if found.comparable:
-        yield f"  replay        {read}: {_counts(found.results)}"
+    read = f"{outcome.records:,} records, {outcome.published:,} published results"
+    if outcome.comparable:
+        yield f"  replay        {read}: {_counts(outcome.results)}"
     else:
-        yield f"  replay        {read}; the new rule gives {found.given:,}, of other keys, so none has a counterpart"
-    for title, figures in (("dead letters", found.dead), ("open groups", found.open)):
+        yield f"  replay        {read}; the new rule gives {outcome.given:,}, of other keys, so none has a counterpart"
+    for title, figures in (("dead letters", outcome.dead), ("open groups", outcome.open)):
         if any(figures.counts.values()):
             yield f"  {title:<13} {_counts(figures)}"
-    for part in (found.results, found.dead, found.open):
+    for part in (outcome.results, outcome.dead, outcome.open):
         yield from (f"  example       {example_line(each)}" for each in part.shown())
-    for note in found.notes:
+    for note in outcome.notes:
         complain(f"sluicegate: {note}")
 
 

@@ -39,8 +39,8 @@ def _not_sampled(agent: Agent) -> list[str]:
 
 def _agents(app: App) -> Iterator[tuple[Agent, Agent]]:
     """Each agent, after the one that reads the topics of its `from`: another one with `repartition`."""
-    rekeying = {each.rekeys: each for each in app.agents if each.rekeys}
-    return ((rekeying.get(each.name, each), each) for each in app.agents if not each.rekeys)
+    rekeying = {agent.rekeys: agent for agent in app.agents if agent.rekeys}
+    return ((rekeying.get(agent.name, agent), agent) for agent in app.agents if not agent.rekeys)
 
 
 def _asked(agent: Agent) -> bool:
@@ -59,32 +59,32 @@ def _of_records(app: App, topics: "BrokerTopics", agent: Agent, file: str, most:
     if not _asked(agent):
         return {"records": 0, "clauses": []}
     parts = newest(topics.bounds(topics.places(agent.topics)), most)
-    number, found = sampled(app.name, agent, topics.read(parts), cache(partial(StoredProof, app)))
+    number, clauses = sampled(app.name, agent, topics.read(parts), cache(partial(StoredProof, app)))
     name = agent.rekeys or agent.name
-    return {"records": number, "clauses": [_document(each, file, name) for each in found]}
+    return {"records": number, "clauses": [_document(clause, file, name) for clause in clauses]}
 
 
 def _document(sample: "ClauseSample", file: str, agent: str) -> dict[str, Any]:
-    found: dict[str, Any] = {"clause": sample.clause, **sample.outcomes}
+    document: dict[str, Any] = {"clause": sample.clause, **sample.outcomes}
     if sample.example is not None:
         place = "/".join(map(str, sample.example))
-        found["problems"] = dict(sample.problems.most_common())
-        found["example"] = place
-        found["command"] = shlex.join(["sluicegate", "eval", file, agent, "--at", place])
-    return found
+        document["problems"] = dict(sample.problems.most_common())
+        document["example"] = place
+        document["command"] = shlex.join(["sluicegate", "eval", file, agent, "--at", place])
+    return document
 
 
 def in_words(samples: Iterable[dict[str, Any]]) -> Iterator[str]:
     """The lines about them."""
-    for each in samples:
-        number = f" the newest {counted(each['records'], 'record')}" if each["clauses"] else ""
-        yield f"{each['agent']}:{number}"
-        for clause in each["clauses"]:
+    for sample in samples:
+        number = f" the newest {counted(sample['records'], 'record')}" if sample["clauses"] else ""
+        yield f"{sample['agent']}:{number}"
+        for clause in sample["clauses"]:
             yield f"  {clause['clause']}: {_counts(clause)}"
             if "command" in clause:
                 yield f"    the first failure: {clause['command']}"
-        if each["not_sampled"]:
-            yield f"  {', '.join(each['not_sampled'])}: not sampled, because they see groups or results"
+        if sample["not_sampled"]:
+            yield f"  {', '.join(sample['not_sampled'])}: not sampled, because they see groups or results"
 
 
 def _counts(clause: dict[str, Any]) -> str:

@@ -22,7 +22,7 @@ DEFAULT_MAX_ITEMS = 100_000
 def app(file: FileModel, folder: str) -> run.App:
     agents = file.agents.values()
     here = Path(folder)
-    written = {each.topic for a in agents for each in a.outputs.values()} | {dead_letters(file, a) for a in agents}
+    written = {output.topic for a in agents for output in a.outputs.values()} | {dead_letters(file, a) for a in agents}
     written |= {a.history for a in agents if a.history}
     return run.App(
         name=file.app,
@@ -106,7 +106,7 @@ def _agent(file: FileModel, name: str, agent: AgentModel, written: set[str], fol
         handler=_handler(agent, agent.handler) if agent.handler else None,
         on_error=run.OnError(**entries.values(run.OnError, agent.on_error)),
         **entries.values(run.AgentSettings, agent) | _reading(file, agent, written, folder),
-        routes=tuple(_destination(agent, each, folder, asked) for each in agent.routes if each is not DROP),
+        routes=tuple(_destination(agent, route, folder, asked) for route in agent.routes if route is not DROP),
         unrouted="drop" if DROP in agent.routes else "dead-letter",
         lookups=lookups.built(agent.lookup),
         key=agent.key.field if agent.key is not None and agent.forwards else "",
@@ -134,8 +134,8 @@ def _reading(
 def _destination(agent: AgentModel, to: DestinationModel, folder: Path, asked: str) -> run.Destination:
     select = tuple(run.Selected(name, expression or "") for name, expression in (to.select or {}).items())
     form = "json" if agent.forwards and not select else to.format  # not used: the bytes are not written anew
-    given, event = schemas.given(to, folder, asked), envelopes.built(to.envelope)
-    return run.Destination(to.topic, form, given, select, to.where or "", to.continue_, event)
+    schema, event = schemas.given(to, folder, asked), envelopes.built(to.envelope)
+    return run.Destination(to.topic, form, schema, select, to.where or "", to.continue_, event)
 
 
 def _dedupe(dedupe: DeduplicationModel) -> run.Deduplication:

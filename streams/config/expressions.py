@@ -48,8 +48,8 @@ class Parsed(NamedTuple):
     @property
     def parts(self) -> set[str]:
         """What it asks of `message`; all of it where it takes `message` as a whole."""
-        found = [path[1:2] for path in paths(self.node) if path[0] == MESSAGE]
-        return {part for each in found for part in each or PARTS}
+        parts = [path[1:2] for path in paths(self.node) if path[0] == MESSAGE]
+        return {part for each in parts for part in each or PARTS}
 
 
 LetClauses = Mapping[str, Parsed]
@@ -64,7 +64,7 @@ def findings(file: FileModel) -> Iterator[FileFinding]:
             parsed = [_parsed(place, text) for place, text in _texts(agent, reader, (*path, *at)).items()]
             yield from (each for each in parsed if isinstance(each, FileFinding))
             clauses = [each for each in parsed if isinstance(each, Parsed)]
-            known = {**lets, **{each.name: each for each in clauses if _is_let(each.path)}}
+            known = {**lets, **{clause.name: clause for clause in clauses if _is_let(clause.path)}}
             yield from _of_clauses(agent, reader, clauses, known)
             yield from _names(reader, (*path, *at))
             lets = lets if at else known
@@ -183,10 +183,10 @@ def _typed(
 ) -> Iterator[FileFinding]:
     """Names, functions and types that cannot be right."""
     judge = check_condition(clause.node, names, source) if clause.condition else check(clause.node, names, source)[1]
-    for found in judge:
-        if not found.is_warning:
-            what, _, hint = printable(found.problem).partition("; ")
-            yield FileFinding(clause.path, what, hint or "correct the expression", needs, found.column)
+    for finding in judge:
+        if not finding.is_warning:
+            what, _, hint = printable(finding.problem).partition("; ")
+            yield FileFinding(clause.path, what, hint or "correct the expression", needs, finding.column)
 
 
 def _names(reader: AgentModel | LegModel, path: Path) -> Iterator[FileFinding]:
@@ -237,11 +237,11 @@ def _of_results(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
     if agent.having:
         texts[at] = agent.having
     for place, text in texts.items():
-        found = _parsed(place, text)
-        if isinstance(found, FileFinding):
-            yield found
+        clause = _parsed(place, text)
+        if isinstance(clause, FileFinding):
+            yield clause
             continue
-        yield from _typed(found, names, "the result", (place, aggregate, (*path, "lookup")))
+        yield from _typed(clause, names, "the result", (place, aggregate, (*path, "lookup")))
 
 
 def _of_sent(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
@@ -264,12 +264,12 @@ def _of_forwarded(
     """Expressions under `to` of an agent that forwards: they see the record, and `select` copies its fields."""
     rows = row_types(built(agent.lookup))
     for place, text in _of_outputs(agent, path):
-        found = _parsed(place, text)
-        if isinstance(found, FileFinding):
-            yield found
+        clause = _parsed(place, text)
+        if isinstance(clause, FileFinding):
+            yield clause
             continue
-        yield from _of_record(agent, found, lets)
-        yield from _typed(found, {**types, **rows}, None, (place, (*path, "let"), (*path, "lookup")))
+        yield from _of_record(agent, clause, lets)
+        yield from _typed(clause, {**types, **rows}, None, (place, (*path, "let"), (*path, "lookup")))
     for at, to in agent.outputs.items():
         place = (*path, *at, "select")
         for name in [name for name, expression in (to.select or {}).items() if expression is None]:
@@ -349,7 +349,7 @@ def _used(fields: "Iterator[str | None] | list[str | None]") -> set[str]:
 
 def _with_those_before(lets: LetClauses) -> dict[str, set[str]]:
     """What each computed field asks of `message`, by itself and through those that it names."""
-    found: dict[str, set[str]] = {}
+    parts: dict[str, set[str]] = {}
     for name, clause in lets.items():
-        found[name] = clause.parts.union(*(found[each] for each in clause.names if each in found))
-    return found
+        parts[name] = clause.parts.union(*(parts[each] for each in clause.names if each in parts))
+    return parts

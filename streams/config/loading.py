@@ -59,48 +59,48 @@ def load(path: str | FilePath, environ: Mapping[str, str], tolerant: bool = Fals
     """Read the file, and `judge` it. Raises nothing of its own."""
     name, file = str(path), FilePath(path)
     try:
-        found = document.parse(document.read(file), environ, file.parent)
+        source = document.parse(document.read(file), environ, file.parent)
     except Unreadable as error:
         return Loaded(None, (Problem(name, *error.place, "", error.message, error.hint),), (), ())
-    return judge(found, name, file.parent, tolerant)
+    return judge(source, name, file.parent, tolerant)
 
 
-def judge(found: FileDocument, name: str, folder: FilePath, tolerant: bool = False) -> Loaded:
+def judge(source: FileDocument, name: str, folder: FilePath, tolerant: bool = False) -> Loaded:
     """Check a document and build its App. `name` is the file in messages; relative paths start at `folder`. `tolerant`:
     unset variables and systems without TLS are no problems (`check`). Raises nothing of its own."""
-    model, findings = _judge(found, folder, tolerant)
-    problems = [_problem(name, found, f) for f in findings]
+    model, findings = _judge(source, folder, tolerant)
+    problems = [_problem(name, source, f) for f in findings]
     problems += [
-        Problem(_file(name, found, f.path), *place, dotted(f.path), f.message, f.hint) for f, place in found.findings
+        Problem(_file(name, source, f.path), *place, dotted(f.path), f.message, f.hint) for f, place in source.findings
     ]
-    unset = [_problem(name, found, f) for f in found.unset]
+    unset = [_problem(name, source, f) for f in source.unset]
     if not tolerant:
         problems += unset
-    vague = frozenset(str(f.path[1]) for f in found.unset if f.path[:1] == ("agents",) and len(f.path) > 1)
+    vague = frozenset(str(f.path[1]) for f in source.unset if f.path[:1] == ("agents",) and len(f.path) > 1)
     app = build.app(model, str(folder.absolute())) if model is not None and not problems else None
     if app is not None and model is not None and not unset:
-        problems += [_problem(name, found, f) for f in rules.findings(app, model.tests)]
-    warnings = [_problem(name, found, f) for f in _warnings(found, model, app, tolerant)]
+        problems += [_problem(name, source, f) for f in rules.findings(app, model.tests)]
+    warnings = [_problem(name, source, f) for f in _warnings(source, model, app, tolerant)]
     if app is not None and not unset and not problems:
-        warnings += [_problem(name, found, f) for f in rules.warnings(app)]
+        warnings += [_problem(name, source, f) for f in rules.warnings(app)]
     for each in typed.judged(app, model) if app is not None and not unset and not problems else ():
-        (warnings if each.is_warning else problems).append(_problem(name, found, each.finding))
-    tests = cases.cases(model.tests, found.places) if model is not None and not problems else ()
-    places = _place(found, ("store",)), _place(found, ("schema_registry",))
+        (warnings if each.is_warning else problems).append(_problem(name, source, each.finding))
+    tests = cases.cases(model.tests, source.places) if model is not None and not problems else ()
+    places = _place(source, ("store",)), _place(source, ("schema_registry",))
     return Loaded(None if problems else app, sort(problems), sort(warnings), sort(unset), vague, *places, cases=tests)
 
 
-def judged(found: FileDocument, folder: FilePath, unreadable: schemas.Unreadability) -> list[FileFinding]:
+def judged(source: FileDocument, folder: FilePath, unreadable: schemas.Unreadability) -> list[FileFinding]:
     """All problems of a tree. `unreadable` says why a schema file cannot be read, None when it can."""
-    return _judge(found, folder, False, unreadable)[1]
+    return _judge(source, folder, False, unreadable)[1]
 
 
 def _judge(
-    found: FileDocument, folder: FilePath, tolerant: bool, unreadable: schemas.Unreadability = schemas.unreadable
+    source: FileDocument, folder: FilePath, tolerant: bool, unreadable: schemas.Unreadability = schemas.unreadable
 ) -> tuple[FileModel | None, list[FileFinding]]:
     """The model of the parts that can be understood, and all findings. A value that was wrong is Unknown from then
     on."""
-    tree: Any = copy.deepcopy(found.tree)
+    tree: Any = copy.deepcopy(source.tree)
     findings: list[FileFinding] = []
     if not isinstance(tree, dict):
         return None, [FileFinding((), "is not a mapping", "write `app: NAME` and the other keys at the top")]
@@ -115,7 +115,7 @@ def _judge(
             for error in errors.errors(include_url=False):
                 refusals.mended(tree, error)
             continue
-        unknown = {f.path for f in (*findings, *found.unset)} | {f.path for f, _ in found.findings}
+        unknown = {f.path for f in (*findings, *source.unset)} | {f.path for f, _ in source.findings}
         whole = [
             *checks.findings(model),
             *expressions.findings(model),
@@ -140,19 +140,19 @@ def _touches(one: Path, other: Path) -> bool:
     return one[:shorter] == other[:shorter]
 
 
-def _warnings(found: FileDocument, model: FileModel | None, app: App | None, tolerant: bool) -> Iterator[FileFinding]:
-    unknown = {f.path for f in found.unset}
+def _warnings(source: FileDocument, model: FileModel | None, app: App | None, tolerant: bool) -> Iterator[FileFinding]:
+    unknown = {f.path for f in source.unset}
     if tolerant and model is not None:
         yield from _known(transport.findings(model), unknown)
     if app is not None and model is not None:
         chosen = frozenset(name for name, agent in model.agents.items() if checks.letters(model, agent).topic)
         yield from _known(words.warnings(app, chosen), unknown)
-    yield from (_written_secret(path) for path in _secrets(found) if path not in found.substituted)
+    yield from (_written_secret(path) for path in _secrets(source) if path not in source.substituted)
 
 
-def _secrets(found: FileDocument) -> Iterator[Path]:
+def _secrets(source: FileDocument) -> Iterator[Path]:
     """The positions of secrets in the file."""
-    tree = found.tree if isinstance(found.tree, dict) else {}
+    tree = source.tree if isinstance(source.tree, dict) else {}
     settings, http, store = tree.get("kafka"), tree.get("http"), tree.get("store")
     if isinstance(settings, dict):
         yield from (("kafka", name) for name in settings if secrets.is_secret(name) and settings[name] is not None)
@@ -171,36 +171,36 @@ def _written_secret(path: Path) -> FileFinding:
     return FileFinding(path, "holds a secret in plain text", "write ${NAME} or ${file:/run/secrets/NAME} in its place")
 
 
-def _problem(name: str, found: FileDocument, finding: FileFinding) -> Problem:
-    place, message = _place(found, finding.path), finding.message
+def _problem(name: str, source: FileDocument, finding: FileFinding) -> Problem:
+    place, message = _place(source, finding.path), finding.message
     if finding.column:
-        written = found.texts.get(finding.path)
+        written = source.texts.get(finding.path)
         if written is not None:
             place = written[0], written[1] + finding.column - 1
         else:
             message = f"character {finding.column} of the expression: {message}"
-    return Problem(_file(name, found, finding.path), *place, dotted(finding.path), message, finding.hint)
+    return Problem(_file(name, source, finding.path), *place, dotted(finding.path), message, finding.hint)
 
 
-def _file(name: str, found: FileDocument, path: Path) -> str:
+def _file(name: str, source: FileDocument, path: Path) -> str:
     """The file of the key, or of the nearest one above it."""
-    while path and path not in found.files:
+    while path and path not in source.files:
         path = path[:-1]
-    return found.files.get(path, name)
+    return source.files.get(path, name)
 
 
-def _place(found: FileDocument, path: Path) -> LineColumn:
+def _place(source: FileDocument, path: Path) -> LineColumn:
     """The position of the key, or of the nearest one above it."""
-    while path and path not in found.places:
+    while path and path not in source.places:
         path = path[:-1]
-    return found.places.get(path, (1, 1))
+    return source.places.get(path, (1, 1))
 
 
 @cache
 def _keys() -> Mapping[str, list[str]]:
     """The names of the keys of each place, without those of reducers."""
-    found: dict[str, list[str]] = {}
+    keys: dict[str, list[str]] = {}
     for key in references().values():
         if "compute" not in key.path[:-1]:
-            found.setdefault(".".join(key.path[:-1]), []).append(key.path[-1])
-    return found
+            keys.setdefault(".".join(key.path[:-1]), []).append(key.path[-1])
+    return keys

@@ -177,10 +177,10 @@ class AgentModel(ReadModel, AgentSettings, HandlerSettings, frozen=True):
     def _correlated(self) -> Self:
         """An agent with `correlate` has the aggregation that means the same."""
         if self.correlate is not None and self.aggregate is None:
-            given = correlating.aggregate(self.correlate)
+            aggregate = correlating.aggregate(self.correlate)
             compute = {
                 name: ReducerModel.model_construct(kind=kind, field=field, function=None)
-                for name, (kind, field) in given["compute"].items()
+                for name, (kind, field) in aggregate["compute"].items()
             }
             timeout = self.correlate.timeout
             ends: dict[str, Any] = (
@@ -188,7 +188,7 @@ class AgentModel(ReadModel, AgentSettings, HandlerSettings, frozen=True):
                 if timeout.clock == correlating_time.EVENT
                 else {"timeout": TimeoutModel.model_construct(after=timeout.after, since=timeout.since)}
             )
-            made = Aggregate.model_construct(until=given["until"], compute=compute, **ends)
+            made = Aggregate.model_construct(until=aggregate["until"], compute=compute, **ends)
             self.__dict__["aggregate"] = made.model_copy(update={"on_missing": "ignore"})
         return self
 

@@ -39,8 +39,8 @@ def findings(app: App, tests: Mapping[str, list[StepModel]] = MappingProxyType({
 def _outputs(agent: Agent) -> list[tuple[Path, Destination]]:
     """Each destination with its path below the agent."""
     if not agent.routes:
-        return [(("to",), each) for each in agent.outputs]
-    return [(("to", number), each) for number, each in enumerate(agent.outputs)]
+        return [(("to",), output) for output in agent.outputs]
+    return [(("to", number), output) for number, output in enumerate(agent.outputs)]
 
 
 def _codecs(path: Path, name: str) -> Iterator[FileFinding]:
@@ -75,9 +75,9 @@ def _rule(agent: Agent) -> Iterator[FileFinding]:
         form = formats.reads(agent)
     except (Exception, SystemExit):
         return
-    found = list(_reducers(agent, path))
-    yield from found
-    if not found:
+    problems = list(_reducers(agent, path))
+    yield from problems
+    if not problems:
         try:
             Rule(agent, form)
         except ConfigurationError as error:
@@ -110,8 +110,8 @@ def _functions(agent: Agent, path: Path) -> Iterator[FileFinding]:
     from sluicegate.streams.handlers.types import decoder
 
     try:
-        if (found := _imported(agent)) is not None:
-            decoder(found.value_type)
+        if (handler := _imported(agent)) is not None:
+            decoder(handler.value_type)
     except ConfigurationError as error:
         yield _finding(path, error)
 
@@ -129,8 +129,8 @@ def _outages(agent: Agent) -> Iterator[FileFinding]:
 def warnings(app: App) -> Iterator[FileFinding]:
     """The topics that no handler can write to. After `findings`, which imports the handlers, has found nothing."""
     for agent in app.agents:
-        found = _imported(agent)
-        if found is not None and agent.outputs and not found.sends:
+        handler = _imported(agent)
+        if handler is not None and agent.outputs and not handler.sends:
             what = "gets nothing: the handler has neither the parameter `send` nor `context`"
             hint = "add `send` and call send(VALUE), or leave `to` out"
             yield FileFinding(("agents", agent.name, "to"), what, hint)

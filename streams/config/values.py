@@ -26,15 +26,15 @@ NAMED = ("agents", "compute", "let", "lookups")
 
 def check(app: run.App) -> None:
     """Raises ConfigurationError with every finding, one per line, each with its key in the file."""
-    found = [*_kinds(app, ()), *_names(app)] or [*_orphans(app)]
-    if not found:
-        found = loading.judged(
+    findings = [*_kinds(app, ()), *_names(app)] or [*_orphans(app)]
+    if not findings:
+        findings = loading.judged(
             FileDocument(tree=_tree(app)), FilePath(app.folder), unreadable=lambda folder, name, form: None
         )
-    found = found or list(rules.findings(app))
-    if found := found or [each.finding for each in typed.judged(app) if not each.is_warning]:
+    findings = findings or list(rules.findings(app))
+    if findings := findings or [each.finding for each in typed.judged(app) if not each.is_warning]:
         raise ConfigurationError(
-            "\n".join(f"{dotted(each.path) or 'app'}: {each.message}; {each.hint}" for each in found)
+            "\n".join(f"{dotted(finding.path) or 'app'}: {finding.message}; {finding.hint}" for finding in findings)
         )
 
 
@@ -89,15 +89,15 @@ def _other(path: Path, kind: type) -> FileFinding:
 def _names(app: run.App) -> Iterator[FileFinding]:
     """The keys of a mapping as they are in the file: text, each once."""
     agents = app.agents if isinstance(app.agents, tuple | list) else ()
-    yield from _each_once([getattr(each, "name", "") for each in agents], ("agents",))
-    for each in agents:
-        looked_up = getattr(each, "lookups", ())
+    yield from _each_once([getattr(agent, "name", "") for agent in agents], ("agents",))
+    for agent in agents:
+        looked_up = getattr(agent, "lookups", ())
         if isinstance(looked_up, tuple | list):
             named = [getattr(lookup, "name", "") for lookup in looked_up]
-            yield from _each_once(named, ("agents", str(each.name), "lookup"))
-        compute = getattr(getattr(each, "aggregation", None), "compute", ())
+            yield from _each_once(named, ("agents", str(agent.name), "lookup"))
+        compute = getattr(getattr(agent, "aggregation", None), "compute", ())
         if isinstance(compute, tuple | list):
-            path = ("agents", str(each.name), "aggregate", "compute")
+            path = ("agents", str(agent.name), "aggregate", "compute")
             yield from _each_once([getattr(reducer, "name", "") for reducer in compute], path)
 
 
@@ -111,14 +111,14 @@ def _each_once(names: Sequence[object], path: Path) -> Iterator[FileFinding]:
 
 def _orphans(app: run.App) -> Iterator[FileFinding]:
     """Re-keying agents without an agent that they re-key for, or without a key."""
-    names = [each.name for each in app.agents if not each.rekeys]
-    for each in app.agents:
-        if each.rekeys and each.rekeys not in names:
-            hint = did_you_mean(str(each.rekeys), names) if names else "leave it out"
-            yield FileFinding(("agents", each.name, "rekeys"), "names no agent", hint)
-        elif each.rekeys and (each.aggregation is None or each.to is None):
+    names = [agent.name for agent in app.agents if not agent.rekeys]
+    for agent in app.agents:
+        if agent.rekeys and agent.rekeys not in names:
+            hint = did_you_mean(str(agent.rekeys), names) if names else "leave it out"
+            yield FileFinding(("agents", agent.name, "rekeys"), "names no agent", hint)
+        elif agent.rekeys and (agent.aggregation is None or agent.to is None):
             yield FileFinding(
-                ("agents", each.name), "needs an aggregation with a key, and a destination", "give it both"
+                ("agents", agent.name), "needs an aggregation with a key, and a destination", "give it both"
             )
 
 
@@ -126,7 +126,7 @@ def _orphans(app: run.App) -> Iterator[FileFinding]:
 
 
 def _tree(app: run.App) -> Tree:
-    rekeying = {each.rekeys: each for each in app.agents if each.rekeys and not each.leg}
+    rekeying = {agent.rekeys: agent for agent in app.agents if agent.rekeys and not agent.leg}
     return _given(
         app=app.name,
         store=app.store,
@@ -136,7 +136,7 @@ def _tree(app: run.App) -> Tree:
         outbox=False if app.outbox is None else _outbox(app.outbox),
         timeouts=False if app.timeouts is None else entries.written(run.Timeouts, app.timeouts),
         schema_registry=None if app.registry is None else _registry(app.registry),
-        agents={each.name: _agent_of(app, each, rekeying) for each in app.agents if not each.rekeys},
+        agents={agent.name: _agent_of(app, agent, rekeying) for agent in app.agents if not agent.rekeys},
     )
 
 
@@ -172,29 +172,29 @@ def _registry(registry: run.Registry) -> Tree:
 
 
 def _agent_of(app: run.App, agent: run.Agent, rekeying: Mapping[str, run.Agent]) -> Tree:
-    found = _agent(agent, rekeying.get(agent.name))
+    tree = _agent(agent, rekeying.get(agent.name))
     if agent.correlates:
         legs = [each for each in app.agents if each.leg and each.rekeys == agent.name]
-        found = {name: each for name, each in found.items() if name not in ("from", "aggregate", "start")}
-        found |= {correlating.CORRELATE: correlating.written(agent, legs, _reading)}
-    return found
+        tree = {name: each for name, each in tree.items() if name not in ("from", "aggregate", "start")}
+        tree |= {correlating.CORRELATE: correlating.written(agent, legs, _reading)}
+    return tree
 
 
 def _agent(agent: run.Agent, first: run.Agent | None) -> Tree:
     """`first` re-keys for it: the two are one agent of the file, with `repartition`."""
     source = first or agent
     rule = source.aggregation
-    found = _given(
+    tree = _given(
         key={"field": key} if (key := source.key if rule is None else rule.key) else None,
         repartition=first.to.topic if first is not None and first.to is not None else None,
         aggregate=None if agent.aggregation is None else _aggregate(agent.aggregation),
         to=_to(agent),
         dead_letters=_dead_letters(agent),
         on_error=entries.written(run.OnError, agent.on_error),
-        lookup={each.name: _lookup(each) for each in agent.lookups} or None,
+        lookup={lookup.name: _lookup(lookup) for lookup in agent.lookups} or None,
     )
-    found |= entries.written(run.AgentSettings, agent) | _reading(replace(source, dedupe=agent.dedupe))
-    return found | (_handler(agent.handler) if agent.handler else {})
+    tree |= entries.written(run.AgentSettings, agent) | _reading(replace(source, dedupe=agent.dedupe))
+    return tree | (_handler(agent.handler) if agent.handler else {})
 
 
 def _reading(agent: run.Agent) -> Tree:
@@ -225,10 +225,10 @@ def _dead_letters(agent: run.Agent) -> object:
 
 def _lookup(lookup: run.Lookup) -> Tree:
     missing = {"wait": Native(lookup.wait)} if lookup.missing == "wait" else lookup.missing
-    found = _given(column=lookup.column or None, key=lookup.key, fields=list(lookup.fields), missing=missing)
+    tree = _given(column=lookup.column or None, key=lookup.key, fields=list(lookup.fields), missing=missing)
     if lookup.kind == "topic":
-        found |= {"max_rows": lookup.max_rows, "max_table_bytes": Native(lookup.max_table_bytes)}
-    return {lookup.kind: lookup.source, **found, **({"lock": "share"} if lookup.lock else {})}
+        tree |= {"max_rows": lookup.max_rows, "max_table_bytes": Native(lookup.max_table_bytes)}
+    return {lookup.kind: lookup.source, **tree, **({"lock": "share"} if lookup.lock else {})}
 
 
 def _to(agent: run.Agent) -> object:
@@ -241,28 +241,28 @@ def _to(agent: run.Agent) -> object:
 def _destination(agent: run.Agent, to: run.Destination) -> Tree:
     """Outputs that are forwarded unchanged have the agent's format; the default of `format` is JSON."""
     form = None if agent.forwards_unchanged(to) and to.format == "json" else to.format
-    found = _given(topic=to.topic, format=form, where=to.where or None) | _schema(to.avro)
+    tree = _given(topic=to.topic, format=form, where=to.where or None) | _schema(to.avro)
     if to.avro is not None and to.avro.subject:
         known = {text.replace("{topic}", to.topic): name for name, text in registry.SUBJECTS.items()}
-        found |= {"subject": known.get(to.avro.subject, to.avro.subject), "register": to.avro.register}
-    found |= _given(envelope=envelopes.written(to.envelope))
+        tree |= {"subject": known.get(to.avro.subject, to.avro.subject), "register": to.avro.register}
+    tree |= _given(envelope=envelopes.written(to.envelope))
     if to.select:
         names = [each.name for each in to.select]
         computed = {each.name: each.expression or each.name for each in to.select}
-        found["select"] = computed if any(each.expression for each in to.select) else names
-    return found | ({"continue": True} if to.goes_on else {})
+        tree["select"] = computed if any(each.expression for each in to.select) else names
+    return tree | ({"continue": True} if to.goes_on else {})
 
 
 def _schema(avro: SchemaOptions | None) -> Tree:
     """`schema` stands for the file that would hold its text."""
     if avro is None:
         return {}
-    given = _given(writer_schema=avro.writer_schema, schema_id=avro.schema_id, writer_schemas=avro.writers)
-    given |= {"framing": avro.framing} if avro.framing != "none" or avro.schema_id is not None else {}
-    given |= {"message": avro.message} if avro.message else {}
-    given |= {"validate": True} if avro.validate else {}
+    tree = _given(writer_schema=avro.writer_schema, schema_id=avro.schema_id, writer_schemas=avro.writers)
+    tree |= {"framing": avro.framing} if avro.framing != "none" or avro.schema_id is not None else {}
+    tree |= {"message": avro.message} if avro.message else {}
+    tree |= {"validate": True} if avro.validate else {}
     schema = avro.schema or avro.pinned
-    return given | ({"schema": schema} if schema else {})
+    return tree | ({"schema": schema} if schema else {})
 
 
 def _dedupe(dedupe: run.Deduplication) -> Tree:

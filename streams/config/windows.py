@@ -175,8 +175,8 @@ class WindowModel(BaseModel):
     @property
     def size(self) -> float:
         """In seconds; the gap of a session."""
-        found: float | None = getattr(self, self.kind)
-        return found or 0.0
+        seconds: float | None = getattr(self, self.kind)
+        return seconds or 0.0
 
     @property
     def step(self) -> float:

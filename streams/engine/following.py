@@ -91,8 +91,8 @@ class FollowingWorker:
         return build(self._app, agent, self._number, self._member, self._on_rule_change, self._parts, deployed)
 
     def _read(self) -> Deployed:
-        found = catalogue.read(self._parts.store, self._app.name)
-        return found.get(self._agent.name, Deployed())
+        agents = catalogue.read(self._parts.store, self._app.name)
+        return agents.get(self._agent.name, Deployed())
 
     def _changed(self) -> bool:
         """Whether a later version is in the store, which is asked every PROBE_EVERY seconds."""

@@ -67,19 +67,19 @@ def functions(paths: Sequence[str], item: str, session: bool = False, compute: S
     Raises ConfigurationError for a function that cannot be imported, that a call would not run, or that asks for an
     unknown argument.
     """
-    found = [(path, imported(path)) for path in paths]
-    for path, function in found:
+    handlers = [(path, imported(path)) for path in paths]
+    for path, function in handlers:
         if vain := in_vain(function):
             raise ConfigurationError(f"handler {path}: {vain}")
     computed = {reducer.name: reducer for reducer in compute}
-    wanted = [_wanted(path, function, item, computed) for path, function in found]
-    types = {each.kind for arguments in wanted for each in arguments if each.kind is not Any}
+    wanted = [_wanted(path, function, item, computed) for path, function in handlers]
+    types = {argument.kind for arguments in wanted for argument in arguments if argument.kind is not Any}
     if len(types) > 1:
         raise ConfigurationError(f"{', '.join(paths)}: the handlers of one agent must agree on the type of `value`")
-    names = {each.name for arguments in wanted for each in arguments}
+    names = {argument.name for arguments in wanted for argument in arguments}
     if "together" in names and (item == "batch" or not session):
         raise ConfigurationError(f"{', '.join(paths)}: `together` is for handlers of messages with session: true")
-    calls = [_call(function, each, item) for (_, function), each in zip(found, wanted, strict=True)]
+    calls = [_call(function, each, item) for (_, function), each in zip(handlers, wanted, strict=True)]
     value_type = types.pop() if types else Any
     return Functions(calls, value_type, bool({"schedule", "context"} & names), bool({"send", "context"} & names))
 
@@ -103,7 +103,7 @@ def in_vain(function: Callable[..., Any]) -> str | None:
     if yields(function):
         return "is a generator: a call runs nothing of it; call send(VALUE) in place of yield"
     try:
-        kinds = {each.kind for each in inspect.signature(function).parameters.values()}
+        kinds = {parameter.kind for parameter in inspect.signature(function).parameters.values()}
     except (TypeError, ValueError):
         return None
     if kinds and kinds <= {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}:
@@ -115,9 +115,9 @@ def in_vain(function: Callable[..., Any]) -> str | None:
 
 def _call(function: Callable[..., Any], arguments: Sequence[Wanted], item: str) -> Call:
     """The call of a function. With one or two arguments no list of arguments is made, which saves 0.2 µs per call."""
-    getters = [each.get or ARGUMENTS[each.name] for each in arguments]
-    wanted = [each.name for each in arguments]
-    if any(each.keyword for each in arguments):
+    getters = [argument.get or ARGUMENTS[argument.name] for argument in arguments]
+    wanted = [argument.name for argument in arguments]
+    if any(argument.keyword for argument in arguments):
         return _with_keywords(function, arguments, getters)
     if wanted == [item]:
         return lambda it, context: function(it)
@@ -152,18 +152,18 @@ def _wanted(path: str, function: Callable[..., Any], item: str, computed: Mappin
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
         hint = _hint(function, parameter)
-        found = _argument(path, parameter, hint, item, computed, first=at == 0)
-        if found is None or parameter.name in chosen:
+        argument = _argument(path, parameter, hint, item, computed, first=at == 0)
+        if argument is None or parameter.name in chosen:
             if parameter.default is parameter.empty:
                 raise _unknown(path, parameter.name, [*ARGUMENTS, *computed])
             skipped = True
             continue
-        if found.name == OTHER[item]:
-            raise ConfigurationError(f"handler {path}: this agent's handler gets a {item}, not a {found.name}")
+        if argument.name == OTHER[item]:
+            raise ConfigurationError(f"handler {path}: this agent's handler gets a {item}, not a {argument.name}")
         if skipped and parameter.kind is parameter.POSITIONAL_ONLY:
             raise ConfigurationError(f"handler {path}: `{parameter.name}` is unreachable; put it before the defaults")
         by_name = skipped or parameter.kind is parameter.KEYWORD_ONLY
-        wanted.append(found._replace(keyword=parameter.name) if by_name else found)
+        wanted.append(argument._replace(keyword=parameter.name) if by_name else argument)
     return wanted
 
 

@@ -192,8 +192,8 @@ class Dispatcher:
                 stuck = f"the outbox has {count} lanes, not {wanted}, until nothing in it is pending"
         return outbox.lane_numbers(), pending, stuck
 
-    def _found(self, found: tuple[Sequence[int], bool, str]) -> None:
-        numbers, pending, stuck = found
+    def _found(self, answer: tuple[Sequence[int], bool, str]) -> None:
+        numbers, pending, stuck = answer
         assert self.lanes is not None
         self._looking, self._looked = False, True
         self._away = ""

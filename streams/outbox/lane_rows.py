@@ -53,10 +53,10 @@ class LaneRows:
 
     def ordered(self, batch: LaneBatch) -> Sendable:
         """`_in_order`, signed. Rows of no app are sent by the dispatchers of all apps, which have different keys."""
-        found = self._in_order(batch)
+        sendable = self._in_order(batch)
         if self._mac is None or batch.lane < MOST_LANES:
-            return found
-        return found._replace(rows=[self._mac.signed(row) for row in found.rows])
+            return sendable
+        return sendable._replace(rows=[self._mac.signed(row) for row in sendable.rows])
 
     def _in_order(self, batch: LaneBatch) -> Sendable:
         """Up to the first row that cannot be sent. A row that failed before goes alone, so that nothing passes it while

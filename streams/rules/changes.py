@@ -23,20 +23,20 @@ class Change(NamedTuple):
 
 def changes(old: AgentDocument, new: AgentDocument) -> list[Change]:
     """The changes, by path. Both documents come from `document`. Raises ExpressionError."""
-    found = [
+    differences = [
         each for name in sorted({*old, *new}) if old.get(name) != new.get(name) for each in _of_key(name, old, new)
     ]
-    return [_policies(each, old, new) for each in found]
+    return [_policies(difference, old, new) for difference in differences]
 
 
-def kind_of(found: Sequence[Change]) -> ChangeClass:
+def kind_of(differences: Sequence[Change]) -> ChangeClass:
     """The most severe class of these changes."""
-    return min((each.kind for each in found), key=severity, default=FILE)
+    return min((difference.kind for difference in differences), key=severity, default=FILE)
 
 
-def policies_of(found: Sequence[Change]) -> tuple[str, ...]:
+def policies_of(differences: Sequence[Change]) -> tuple[str, ...]:
     """The policies that suit all of these changes."""
-    return tuple(policy for policy in POLICIES if all(policy in each.policies for each in found))
+    return tuple(policy for policy in POLICIES if all(policy in difference.policies for difference in differences))
 
 
 def _of_key(name: str, old: AgentDocument, new: AgentDocument) -> Iterator[Change]:
@@ -93,7 +93,7 @@ def _of_topics(old: Sequence[Any], new: Sequence[Any]) -> Iterator[Change]:
 
 def _by_topic(sources: Sequence[Any]) -> dict[str, dict[str, str]]:
     """What the file says of each topic besides its name."""
-    return dict((each, {}) if isinstance(each, str) else (each["topic"], each) for each in sources)
+    return dict((source, {}) if isinstance(source, str) else (source["topic"], source) for source in sources)
 
 
 def _of_aggregate(old: AgentDocument, new: AgentDocument) -> Iterator[Change]:
@@ -116,13 +116,15 @@ def _of_compute(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Chan
         yield _change("aggregate.compute", [*old], [*new], KEPT)
 
 
-def _is_kept(reducer: Any, held: Any) -> bool:
+def _is_kept(reducer: Any, reducers: Any) -> bool:
     """Whether the field can be computed from what the groups hold already."""
-    if reducer == "count" or reducer in held:
+    if reducer == "count" or reducer in reducers:
         return True
     kind, field = _reducer(reducer)
     shares = _accumulator(kind)
-    return shares != "" and any(_accumulator(name) == shares and field == other for name, other in map(_reducer, held))
+    return shares != "" and any(
+        _accumulator(name) == shares and field == other for name, other in map(_reducer, reducers)
+    )
 
 
 def _accumulator(kind: str) -> str:
@@ -156,7 +158,7 @@ def _of_lets(old: AgentDocument, new: AgentDocument) -> Iterator[Change]:
 def _filling(document: AgentDocument, lets: dict[str, str]) -> set[str]:
     """The names that the key and the reducers read, with the computed fields that these read."""
     reducers = _named(document.get("aggregate", {}).get("compute")).values()
-    fields = [field for each in reducers if (field := _reducer(each)[1]) and not _has_function(each)]
+    fields = [field for reducer in reducers if (field := _reducer(reducer)[1]) and not _has_function(reducer)]
     wanted = {path.partition(".")[0] for path in (*fields, document.get("key", ""))}
     for name in reversed(lets):
         if name in wanted:
@@ -208,7 +210,7 @@ def _of_windows(change: Change, moved: bool) -> tuple[str, ...]:
     same way (`moved`: they are not). They cannot finish beside a changed rule, which would need the same watermark, or
     the same remembered keys."""
     goes_on = () if moved or change.kind in (KEPT, COMPUTED) else (CONVERT,)
-    return tuple(each for each in change.policies if each in (*goes_on, *ENDS))
+    return tuple(policy for policy in change.policies if policy in (*goes_on, *ENDS))
 
 
 def has_functions(document: AgentDocument) -> bool:

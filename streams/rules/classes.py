@@ -101,6 +101,6 @@ OF_THE_FILE = {
 }
 
 
-def severity(found: ChangeClass) -> int:
+def severity(kind: ChangeClass) -> int:
     """A lower number is more severe."""
-    return CLASSES.index(found)
+    return CLASSES.index(kind)

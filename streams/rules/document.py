@@ -42,29 +42,29 @@ _USUAL = Agent("", (), None, None, "")
 def document(agent: Agent) -> AgentDocument:
     """All keys of the agent in the file. Raises ExpressionError."""
     rule = agent.aggregation
-    found = _of_table(AgentSettings, agent) | _besides_defaults(agent, _USUAL, ("format", "start"))
-    found["from"] = [_source(each, agent) for each in agent.topics]
+    keys = _of_table(AgentSettings, agent) | _besides_defaults(agent, _USUAL, ("format", "start"))
+    keys["from"] = [_source(topic, agent) for topic in agent.topics]
     letters = {"topic": agent.dead_letters, "headers": agent.dead_headers}
-    found["dead_letters"] = agent.dead_letters if agent.dead_headers == "sluicegate" else letters
+    keys["dead_letters"] = agent.dead_letters if agent.dead_headers == "sluicegate" else letters
     if agent.let:
-        found["let"] = [{each.name: _normal(each.expression)} for each in agent.let]
+        keys["let"] = [{each.name: _normal(each.expression)} for each in agent.let]
     if rule is not None:
-        found |= {"aggregate": _aggregate(rule), **({"key": rule.key} if rule.key else {})}
+        keys |= {"aggregate": _aggregate(rule), **({"key": rule.key} if rule.key else {})}
     if agent.key:
-        found["key"] = agent.key
+        keys["key"] = agent.key
     if agent.times is not None and agent.times.kind != CORRELATION:  # it re-keys for this window
-        found["aggregate"] = {**found.get("aggregate", {}), "window": _window(agent.times)}
+        keys["aggregate"] = {**keys.get("aggregate", {}), "window": _window(agent.times)}
     if (correlate := _correlate(agent, rule)) is not None:
-        found["correlate"] = correlate
+        keys["correlate"] = correlate
     if agent.outputs:
-        found["to"] = _to(agent)
+        keys["to"] = _to(agent)
     if agent.lookups:
-        found["lookup"] = {each.name: _lookup(each) for each in agent.lookups}
+        keys["lookup"] = {lookup.name: _lookup(lookup) for lookup in agent.lookups}
     if agent.dedupe is not None:
-        found["dedupe"] = _dedupe(agent.dedupe)
+        keys["dedupe"] = _dedupe(agent.dedupe)
     if on_error := _of_table(OnError, agent.on_error):
-        found["on_error"] = on_error
-    return found | _options(agent.avro) | (_handler(agent.handler) if agent.handler else {})
+        keys["on_error"] = on_error
+    return keys | _options(agent.avro) | (_handler(agent.handler) if agent.handler else {})
 
 
 def _source(topic: str, agent: Agent) -> object:
@@ -74,33 +74,33 @@ def _source(topic: str, agent: Agent) -> object:
 
 
 def _aggregate(rule: Aggregation) -> AgentDocument:
-    found = _of_table(GroupSettings, rule)
+    keys = _of_table(GroupSettings, rule)
     times = {"first": rule.since_first, "last": rule.since_last}
-    if any(each is not None for each in times.values()):
-        found["timeout"] = {name: _number(each) for name, each in times.items() if each is not None}
+    if any(time is not None for time in times.values()):
+        keys["timeout"] = {name: _number(time) for name, time in times.items() if time is not None}
     if isinstance(rule.until, Until):
-        found["until"] = {"field": rule.until.field, "equals": rule.until.equals}
+        keys["until"] = {"field": rule.until.field, "equals": rule.until.equals}
     elif rule.until is not None:
-        found["until"] = _normal(rule.until)
+        keys["until"] = _normal(rule.until)
     if rule.window is not None and rule.window.kind != CORRELATION:
-        found["window"] = _window(rule.window)
+        keys["window"] = _window(rule.window)
     if rule.compute:
-        found["compute"] = [{each.name: _reducer(each)} for each in rule.compute]
+        keys["compute"] = [{each.name: _reducer(each)} for each in rule.compute]
     if rule.max_items != max(Aggregation().max_items, rule.count or 0):
-        found["max_items"] = rule.max_items
-    return found
+        keys["max_items"] = rule.max_items
+    return keys
 
 
 def _window(window: Window) -> AgentDocument:
     """`never` is written, because another time is the default."""
-    found: AgentDocument = {window.word: _number(window.size)}
-    found |= {name: _number(each) for name in ("every", "offset", "grace") if (each := getattr(window, name))}
+    keys: AgentDocument = {window.word: _number(window.size)}
+    keys |= {name: _number(each) for name in ("every", "offset", "grace") if (each := getattr(window, name))}
     if window.time is not None:
-        found["time"] = {"field": window.time, "unit": window.unit}
-    found |= {"idle": _or_never(window.idle), "at_most": _or_never(window.at_most)}
+        keys["time"] = {"field": window.time, "unit": window.unit}
+    keys |= {"idle": _or_never(window.idle), "at_most": _or_never(window.at_most)}
     times = {"new": {"new": window.gather}, "amend": {"amend": window.keep, "every": window.gather}}.get(window.late)
     late = window.late if times is None else {name: _number(each) for name, each in times.items()}
-    return found | {"late": late, "max_ahead": _number(window.max_ahead)}
+    return keys | {"late": late, "max_ahead": _number(window.max_ahead)}
 
 
 def _correlate(agent: Agent, rule: Aggregation | None) -> AgentDocument | None:
@@ -112,12 +112,12 @@ def _correlate(agent: Agent, rule: Aggregation | None) -> AgentDocument | None:
         return {"legs": {"time": time}, "timeout": {"clock": "event", **limits}}
     if rule is None or rule.correlation is None:
         return None
-    found = _besides_defaults(rule.correlation, Correlation(), ("remember", "late", "max_keys"))
+    keys = _besides_defaults(rule.correlation, Correlation(), ("remember", "late", "max_keys"))
     timeout: AgentDocument = {} if rule.correlation.since == "first" else {"since": rule.correlation.since}
     if (window := rule.window) is not None:
         timeout |= {"clock": "event", "after": _number(window.size), "max_ahead": _number(window.max_ahead)}
         timeout |= {"idle": _or_never(window.idle), "at_most": _or_never(window.at_most)}
-    return found | ({"timeout": timeout} if timeout else {})
+    return keys | ({"timeout": timeout} if timeout else {})
 
 
 def _or_never(limit: float | None) -> object:
@@ -126,12 +126,12 @@ def _or_never(limit: float | None) -> object:
 
 def _lookup(lookup: Lookup) -> AgentDocument:
     """The order of the fields counts: the output has the same order."""
-    found: AgentDocument = {lookup.kind: lookup.source, "key": _normal(lookup.key), "fields": [*lookup.fields]}
-    found |= {"column": lookup.column} if lookup.column else {}
-    found |= {"lock": "share"} if lookup.lock else {}
+    keys: AgentDocument = {lookup.kind: lookup.source, "key": _normal(lookup.key), "fields": [*lookup.fields]}
+    keys |= {"column": lookup.column} if lookup.column else {}
+    keys |= {"lock": "share"} if lookup.lock else {}
     if lookup.missing != "null":
-        found["missing"] = {"wait": _number(lookup.wait)} if lookup.missing == "wait" else lookup.missing
-    return found
+        keys["missing"] = {"wait": _number(lookup.wait)} if lookup.missing == "wait" else lookup.missing
+    return keys
 
 
 def _reducer(reducer: Reducer) -> object:
@@ -142,26 +142,26 @@ def _to(agent: Agent) -> object:
     if agent.to is not None and not agent.routes:
         return _destination(agent.to, agent)
     drop = ["drop"] if agent.unrouted == "drop" else []
-    return [*(_destination(each, agent) for each in agent.outputs), *drop]
+    return [*(_destination(output, agent) for output in agent.outputs), *drop]
 
 
 def _destination(to: Destination, agent: Agent) -> AgentDocument:
     """A schema that is made from computed fields is not written, because those fields define it."""
     default = to.format == "json" or agent.forwards_unchanged(to)
-    found: AgentDocument = {"topic": to.topic} | ({} if default else {"format": to.format})
-    found |= {"where": _normal(to.where)} if to.where else {}
-    found |= {"select": [_selected(each) for each in to.select]} if to.select else {}
-    found |= {"continue": True} if to.goes_on else {}
+    keys: AgentDocument = {"topic": to.topic} | ({} if default else {"format": to.format})
+    keys |= {"where": _normal(to.where)} if to.where else {}
+    keys |= {"select": [_selected(each) for each in to.select]} if to.select else {}
+    keys |= {"continue": True} if to.goes_on else {}
     if event := to.envelope:
         source = {"source": event.source} if event.source else {}
-        found["envelope"] = {"cloudevents": event.mode, "type": event.type, **source}
+        keys["envelope"] = {"cloudevents": event.mode, "type": event.type, **source}
     avro = _options(to.avro)
     if to.avro is not None and to.avro.subject:
         avro |= {} if to.avro.subject == f"{to.topic}-value" else {"subject": to.avro.subject}
         avro |= {"register": True} if to.avro.register else {}
     if to.avro is not None and to.avro.schema and to.avro.schema == _own_schema(agent, to):
         del avro["schema"]
-    return found | avro
+    return keys | avro
 
 
 def _selected(field: Selected) -> object:
@@ -178,14 +178,14 @@ def _own_schema(agent: Agent, to: Destination) -> str | None:
 def _options(avro: SchemaOptions | None) -> AgentDocument:
     if avro is None:
         return {}
-    found: AgentDocument = {} if avro.framing == "none" else {"framing": avro.framing}
-    found |= {"schema": _schema(avro.schema)} if avro.schema else {}
-    found |= {} if avro.writer_schema is None else {"writer_schema": _schema(avro.writer_schema)}
-    found |= {"schema": avro.pinned} if avro.pinned else {}
-    found |= {"message": avro.message} if avro.message else {}
-    found |= {"validate": True} if avro.validate else {}
-    found |= {} if avro.schema_id is None else {"schema_id": avro.schema_id}
-    return found | ({} if avro.writers is None else {"writer_schemas": avro.writers})
+    keys: AgentDocument = {} if avro.framing == "none" else {"framing": avro.framing}
+    keys |= {"schema": _schema(avro.schema)} if avro.schema else {}
+    keys |= {} if avro.writer_schema is None else {"writer_schema": _schema(avro.writer_schema)}
+    keys |= {"schema": avro.pinned} if avro.pinned else {}
+    keys |= {"message": avro.message} if avro.message else {}
+    keys |= {"validate": True} if avro.validate else {}
+    keys |= {} if avro.schema_id is None else {"schema_id": avro.schema_id}
+    return keys | ({} if avro.writers is None else {"writer_schemas": avro.writers})
 
 
 def _schema(text: str) -> Any:
@@ -211,28 +211,28 @@ def _dedupe(dedupe: Deduplication) -> AgentDocument:
 
 def _handler(handler: Handler) -> AgentDocument:
     usual = Handler(handler.functions)
-    found: AgentDocument = {"handler": list(handler.functions)}
-    found |= _of_table(HandlerSettings, handler)
-    found |= {"outage": list(handler.outages)} if handler.outages else {}
+    keys: AgentDocument = {"handler": list(handler.functions)}
+    keys |= _of_table(HandlerSettings, handler)
+    keys |= {"outage": list(handler.outages)} if handler.outages else {}
     retry = _of_table(RetrySettings, handler)
     backoff = handler.backoff_first, handler.backoff_most
     if backoff != (usual.backoff_first, usual.backoff_most):
         retry["backoff"] = [_number(each) for each in backoff]
-    return found | ({"retry": retry} if retry else {})
+    return keys | ({"retry": retry} if retry else {})
 
 
 def _of_table(table: type, value: Any) -> AgentDocument:
     """The keys of the table whose values differ from the defaults."""
     return {
-        key.name: _normal(found) if key.entry.kind == "expression" else _number(found)
+        key.name: _normal(setting) if key.entry.kind == "expression" else _number(setting)
         for key in keys_of(table)
-        if (found := getattr(value, key.name)) != key.default
+        if (setting := getattr(value, key.name)) != key.default
     }
 
 
 def _besides_defaults(value: Any, usual: Any, names: Iterable[str]) -> AgentDocument:
     """The attributes whose values differ from the defaults."""
-    return {name: _number(found) for name in names if (found := getattr(value, name)) != getattr(usual, name)}
+    return {name: _number(setting) for name in names if (setting := getattr(value, name)) != getattr(usual, name)}
 
 
 def _number(value: Any) -> Any:

@@ -44,7 +44,7 @@ class AgentRule(NamedTuple):
 
 def rule_of(agent: Agent) -> AgentRule:
     """The rule of the agent. Raises ExpressionError for an expression that cannot be parsed."""
-    found = document(agent)
-    rule = {name: found[name] for name in KEYS if name in found}
+    keys = document(agent)
+    rule = {name: keys[name] for name in KEYS if name in keys}
     rule |= {"envelope": sorted(agent.events)} if agent.events else {}
     return AgentRule(rule, sha256(canonical(rule)).hexdigest())

@@ -43,7 +43,7 @@ class Deployed(NamedTuple):
         return self.versions[-1].digest if self.versions else ""
 
     def agent(self, number: int) -> Agent | None:
-        return next((each.agent for each in self.versions if each.number == number), None)
+        return next((version.agent for version in self.versions if version.number == number), None)
 
     def number_of(self, digest: str) -> int | None:
         """The newest version with this digest."""
@@ -53,7 +53,7 @@ class Deployed(NamedTuple):
         """What becomes of groups that are open under version `number`, in a partition that changes to the newest
         version at once. A group that one of the deployments in between fires, drops or rewinds, or that finishes under
         its own rule, is not converted by a later one."""
-        policies = [each.policy for each in self.versions if each.number > number]
+        policies = [version.policy for version in self.versions if version.number > number]
         if number == 0:  # it is not known which of them were made for these groups
             policies = policies[-1:]
         return policy_of(policies)
@@ -105,7 +105,7 @@ def with_rule(agent: Agent, ruled: Agent) -> Agent:
         merged,
         avro=merged.avro and replace(_asking(merged.avro, asked), writers=writers),
         to=merged.to and _output(merged.to, asked),
-        routes=tuple(_output(each, asked) for each in merged.routes),
+        routes=tuple(_output(route, asked) for route in merged.routes),
     )
 
 

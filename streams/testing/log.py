@@ -140,8 +140,8 @@ class LogHistory:
         return LogInput(self._log, "").facts(topic, number)
 
     def read(self, topic: str, number: int, first: int, end: int) -> Iterator[Sequence[Record]]:
-        if found := self._log.after(topic, number, first, max(0, end - first)):
-            yield [each for each in found if each.offset() < end]
+        if records := self._log.after(topic, number, first, max(0, end - first)):
+            yield [record for record in records if record.offset() < end]
 
     def compacted(self, topics: Sequence[str]) -> list[str]:
         return []
@@ -157,19 +157,19 @@ class LogTable:
 
     @property
     def complete(self) -> bool:
-        return all(found >= wanted for found, wanted in zip(self.positions, self._wanted, strict=True))
+        return all(position >= wanted for position, wanted in zip(self.positions, self._wanted, strict=True))
 
     def take(self) -> list[Record]:
-        found: list[Record] = []
+        taken: list[Record] = []
         for number, position in enumerate(self.positions):
             records = self.log.after(self.topic, number, position, self.log.high(self.topic, number))
             if records:
                 self.positions[number] = records[-1].o + 1
-                found += records
-        return found
+                taken += records
+        return taken
 
     def lag(self) -> int:
-        return sum(self.log.high(self.topic, number) - found for number, found in enumerate(self.positions))
+        return sum(self.log.high(self.topic, number) - position for number, position in enumerate(self.positions))
 
     def close(self) -> None: ...
 
@@ -177,11 +177,11 @@ class LogTable:
 class LogProbe:
     """Satisfies sluicegate.streams.contracts.stores.Probe."""
 
-    def __init__(self, found: Fetchable) -> None:
-        self._found = found
+    def __init__(self, outcome: Fetchable) -> None:
+        self._outcome = outcome
 
     def result(self) -> Fetchable:
-        return self._found
+        return self._outcome
 
     def close(self) -> None:
         pass
@@ -214,22 +214,22 @@ class LogInput:
         return next(iter(self.consume(1)), None)
 
     def consume(self, most: int, timeout: float = 0.0) -> list[Record]:
-        found: list[Record] = []
+        batch: list[Record] = []
         for place, position in self.positions.items():
             if place in self.paused:
                 continue
-            records = self.log.after(*place, position, most - len(found))
+            records = self.log.after(*place, position, most - len(batch))
             if records:
                 self.positions[place] = records[-1].o + 1
-                found += records
-        return found
+                batch += records
+        return batch
 
     def close(self) -> None:
         self.closed = True
 
     def assigned(self) -> list[TopicPartition]:
-        given, self.given = self.given, []
-        return given
+        partitions, self.given = self.given, []
+        return partitions
 
     def revoked(self) -> list[TopicPartition]:
         taken, self.taken = self.taken, []

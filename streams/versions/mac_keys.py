@@ -61,11 +61,11 @@ class SigningKeys(msgspec.Struct, frozen=True):
 
     def mac(self, app: str, now: float) -> Mac:
         """The keys that prove at `now`, the store's time."""
-        proving = [each for each in self.keys if each.until > now]
-        signing = next((each for each in proving if each.signs <= now), proving[0])
-        keys = [signing, *(each for each in proving if each is not signing)]
-        ended = (each.ends + SWITCHED for each in self.keys if each.until <= now)
-        return Mac(app, [each.key for each in keys], max(self.since, *ended, 0.0))
+        proving = [key for key in self.keys if key.until > now]
+        signing = next((key for key in proving if key.signs <= now), proving[0])
+        keys = [signing, *(key for key in proving if key is not signing)]
+        ended = (key.ends + SWITCHED for key in self.keys if key.until <= now)
+        return Mac(app, [key.key for key in keys], max(self.since, *ended, 0.0))
 
 
 class _Form(msgspec.Struct):
@@ -78,8 +78,8 @@ def place(app: str) -> Partition:
 
 def read(store: Reader, app: str) -> Mac | None:
     """The keys of the app; None: no process has made one. Raises PersistenceError and ChangelogIncomplete."""
-    found = listed(store, app)
-    return None if found is None else found[0].mac(app, found[1])
+    keys = listed(store, app)
+    return None if keys is None else keys[0].mac(app, keys[1])
 
 
 def listed(store: Reader, app: str) -> tuple[SigningKeys, float] | None:
@@ -92,9 +92,9 @@ def listed(store: Reader, app: str) -> tuple[SigningKeys, float] | None:
 def read_or_make(store: Store, app: str, token: Callable[[], str]) -> Mac:
     """The keys of the app. Raises PersistenceError and ChangelogIncomplete."""
     for _ in range(ATTEMPTS):
-        found = read(store, app)
-        if found is not None:
-            return found
+        mac = read(store, app)
+        if mac is not None:
+            return mac
         try:
             _make(store, app, token())
         except (Fenced, PersistenceError):  # another process makes it, or the store is away and `read` says so
@@ -108,13 +108,13 @@ def rotate(store: Store, app: str, token: str, keep: float = KEEP) -> SigningKey
     claim, known = _claimed(store, app, token)
     now = claim.store_time
     if known is None:
-        found = _first(store, app, now)
+        keys = _first(store, app, now)
     else:
         begins = now + SIGNS_AFTER
-        kept = [_ending(each, begins, begins + SWITCHED + keep) for each in known.keys if each.until > now]
-        found = SigningKeys(FORMAT, (_new(now, begins), *kept), known.mac(app, now).since)
-    _write(store, claim, found)
-    return found
+        kept = [_ending(key, begins, begins + SWITCHED + keep) for key in known.keys if key.until > now]
+        keys = SigningKeys(FORMAT, (_new(now, begins), *kept), known.mac(app, now).since)
+    _write(store, claim, keys)
+    return keys
 
 
 def begin_anew(store: Store, app: str, token: str) -> None:
@@ -177,7 +177,7 @@ def _unpacked(blob: bytes) -> SigningKeys | None:
         if msgspec.msgpack.decode(content[1:], type=_Form).format == FORMER:
             return None
         document = msgspec.msgpack.decode(content[1:], type=SigningKeys)
-        if document.format != FORMAT or not document.keys or any(len(each.key) != KEY_SIZE for each in document.keys):
+        if document.format != FORMAT or not document.keys or any(len(key.key) != KEY_SIZE for key in document.keys):
             raise ValueError(f"format {document.format}, this program knows {FORMAT}")
         return document
     except (msgspec.MsgspecError, ValueError) as error:

@@ -106,8 +106,8 @@ GUARDS = (
     Guard(
         "a value that is the default changes no digest",
         "streams/rules/document.py",
-        " if (found := getattr(value, name)) != getattr(usual, name)}",
-        " if (found := getattr(value, name)) is not usual}",
+        " if (setting := getattr(value, name)) != getattr(usual, name)}",
+        " if (setting := getattr(value, name)) is not usual}",
         RULE_OF,
     ),
     Guard(
@@ -204,8 +204,8 @@ GUARDS = (
     Guard(
         "an agent that is not judged counts as uncertain",
         "streams/cli/plan_replay.py",
-        'return "uncertain" in wanted if self.found is None',
-        "return False if self.found is None",
+        'return "uncertain" in wanted if self.shadowed is None',
+        "return False if self.shadowed is None",
         ("tests/unit/cli/test_plan_replay.py",),
     ),
     Guard(
