@@ -78,8 +78,8 @@ def place(app: str) -> Partition:
 
 def read(store: Reader, app: str) -> Mac | None:
     """The keys of the app; None: no process has made one. Raises PersistenceError and ChangelogIncomplete."""
-    keys = listed(store, app)
-    return None if keys is None else keys[0].mac(app, keys[1])
+    entry = listed(store, app)
+    return None if entry is None else entry[0].mac(app, entry[1])
 
 
 def listed(store: Reader, app: str) -> tuple[SigningKeys, float] | None:

@@ -131,14 +131,14 @@ GUARDS = (
     Guard(
         "earlier keys prove for as long as they are kept",
         KEYS,
-        "_ending(each, begins, begins + SWITCHED + keep)",
-        "_ending(each, begins, begins)",
+        "_ending(key, begins, begins + SWITCHED + keep)",
+        "_ending(key, begins, begins)",
         ROTATED,
     ),
     Guard(
         "a key that proves no more is not used",
         KEYS,
-        "        proving = [each for each in self.keys if each.until > now]",
+        "        proving = [key for key in self.keys if key.until > now]",
         "        proving = [*self.keys]",
         ROTATED,
     ),

@@ -134,8 +134,8 @@ GUARDS = (
     Guard(
         "a reducer of a field that groups do not hold is not converted",
         "streams/rules/changes.py",
-        " and any(_accumulator(name) == shares and field == other",
-        " and any(_accumulator(name) == shares",
+        "_accumulator(name) == shares and field == other",
+        "_accumulator(name) == shares",
         CLASSES,
     ),
     Guard(
