@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from math import inf
 from typing import Any, NamedTuple
 
-from sluicegate.schemas.json import document, encode, key_text, same, shallow
+from sluicegate.schemas.json import decode_any, encode, key_text, same, shallow
 from sluicegate.streams.agent import Until
 from sluicegate.streams.aggregation.clauses import clause, decoder_of, needed, typed_code
 from sluicegate.streams.aggregation.compiler import MadeFunction, function, stage
@@ -59,6 +59,11 @@ if N is None:
 """
 _SHALLOW = """
 if type(N) is dict or type(N) is list:
+    shallow(value)
+"""
+_DOCUMENT = """
+decode_any(value)
+if value.find(b"{", 1) > 0 or value.find(b"[", 1) > 0:
     shallow(value)
 """
 _WHERE = """
@@ -171,7 +176,7 @@ def _made(rule: Rule, asks: bool, exactly: Callable[..., None], make_room: Calla
     most = rule.max_record_bytes if not bags else min(rule.max_record_bytes, LARGEST_ITEM // (8 * len(plan.bags)))
     names = {**values.names(), "exactly": exactly, "make_room": make_room, "unproven": unproven, "plus": plus}
     names |= {"largest_group": rule.aggregation.max_bytes, "encode": encode, "key_text": key_text, "same": same}
-    names |= {"document": document, "shallow": shallow, "most": min(most, values.largest())}
+    names |= {"decode_any": decode_any, "shallow": shallow, "most": min(most, values.largest())}
     return function("rule", ("groups", "records", "now"), body, names)
 
 
@@ -258,7 +263,7 @@ def _body(rule: Rule, values: _Values, asks: bool) -> list[ast.stmt]:
     collect = [made for bag, _ in bags for made in _collected(bag, len(bags))]
     decoded_as_fields = values.code is not None or rule.unchecked is not None
     if decoded_as_fields and any(map(reads_messages, aggregation.compute)):
-        items = [*statements("document(value)"), *items]
+        items = [*statements(_DOCUMENT), *items]
     if bags:
         items += _sizes([bag for bag, _ in bags])
         collect = [*statements("grown = 0"), *collect, *statements(_GROWN, **_SLOTS)]
@@ -273,7 +278,7 @@ def _body(rule: Rule, values: _Values, asks: bool) -> list[ast.stmt]:
         VALUES=[stage("values and key"), *values.statements, *key],
         ITEMS=[stage("items of bags"), *items] if items else [],
         OPEN=[stage("group"), *statements(_ROOM if bags else _OPEN, **_SLOTS)],
-        REDUCERS=[stage("reducers"), *reducers, *seen],
+        REDUCERS=[stage("reducers"), *reducers, *seen] if reducers or seen else [],
         COLLECT=[stage("bags"), *collect] if collect else [],
         END=_end(completion.most, ends),
         FINISH=finish,

@@ -9,6 +9,7 @@ from sluicegate.streams.aggregation.clauses import Where
 from sluicegate.streams.aggregation.events_read import as_read
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.loop import loop_of
+from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record
 
 
@@ -73,6 +74,18 @@ def _answers(groups: Groups, where: Where, records: Sequence[Record]) -> list[bo
     groups.outcomes["where", "true"] += kept
     groups.outcomes["where", "false"] += len(records) - kept - refused
     return answers
+
+
+def code_of(rule: Rule) -> str:
+    """The source of what is compiled of the rule, for people."""
+    where, adds = rule.where, rule.grouped and rule.times is None
+    if adds and where is not None and rule.agent.dedupe is None:
+        whole = loop_of(rule, True, exactly, make_room)
+        if whole is not None:
+            return whole.source
+    loop = loop_of(rule, False, carefully, make_room) if adds else None
+    parts = [made.source for made in (where.answers if where is not None else None, loop) if made is not None]
+    return "\n".join(parts) or "# nothing is compiled: each record is taken with every check\n"
 
 
 def _takes(groups: Groups, where: Where, record: Record) -> bool | None:

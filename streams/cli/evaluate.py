@@ -29,6 +29,9 @@ HeaderOption = Annotated[list[str] | None, typer.Option(metavar="N=V", help="A h
 ResultOption = Annotated[
     str | None, typer.Option(metavar="JSON", help="A result document, for `having` and what is under `to`.")
 ]
+ShowCodeOption = Annotated[
+    bool, typer.Option("--show-code", help="Print the Python code that is made of the agent's rule instead.")
+]
 
 
 def evaluate(
@@ -39,9 +42,12 @@ def evaluate(
     key: KeyOption = None,
     header: HeaderOption = None,
     result: ResultOption = None,
+    show_code: ShowCodeOption = False,
     json: AsJson = False,
 ) -> int:
     """What every expression of an agent answers for one record, or one result: shows values; claims nothing."""
+    if show_code:
+        return _show_code(agent_of(loaded(file), name))
     if (at is None) == (value is None) and (at is not None or result is None):
         raise ConfigurationError("give the record with --at or with --value, or a result with --result")
     if value is None and (key is not None or header):
@@ -56,6 +62,16 @@ def evaluate(
         document["record"] = _of_record(app, *_given(app, agent, value, key, header or []))
     document["result"] = _of_result(agent, result)
     print_json(document) if json else _print(document, at or "the record")
+    return DONE
+
+
+def _show_code(agent: Agent) -> int:
+    """The compiled loop; without one the function of `where`."""
+    from sluicegate.streams import formats
+    from sluicegate.streams.aggregation.rule import Rule
+    from sluicegate.streams.aggregation.taking import code_of
+
+    print(code_of(Rule(agent, formats.reads(agent))), end="")
     return DONE
 
 

@@ -300,7 +300,7 @@ class TypedCode:
         self._inside.append(field)
         self._named |= paths(self._lets[field])
         try:
-            made = self._checked(self._code(self._lets[field]))
+            made = self._present(self._checked(self._code(self._lets[field])))
         finally:
             self._inside.pop()
         if made.proof == "text":
@@ -349,6 +349,13 @@ class TypedCode:
         made = operand._replace(code=expression(_CHECKS[proof], T=local, X=code), proof=proof, near=True)
         return self._remembered(operand.local, made) if operand.local else made
 
+    def _present(self, operand: Operand) -> Operand:
+        """A field that is a value must not be missing. Of an exact part None is a value."""
+        if operand.proof != "any" or not operand.local:
+            return operand
+        code = expression("T if (T := X) is not None else unproven()", T=self._temporary(), X=operand.code)
+        return operand._replace(code=code, local=())
+
     def _checked(self, operand: Operand) -> Operand:
         """A number whose integers have 64 bits."""
         if operand.proof != "number" or not operand.near:
@@ -391,15 +398,15 @@ class TypedCode:
     def _chosen(self, condition: Node, yes: Node, no: Node) -> Operand:
         test = self._boolean(condition)
         with self._perhaps():
-            one = self._checked(self._code(yes))
+            one = self._present(self._checked(self._code(yes)))
         with self._perhaps():
-            other = self._checked(self._code(no))
+            other = self._present(self._checked(self._code(no)))
         return _either(expression("Y if C else N", C=test, Y=one.code, N=other.code), one, other)
 
     def _default(self, path: Node, node: Node) -> Operand:
         present, local = self._maybe(path), self._temporary()
         with self._perhaps():
-            other = self._checked(self._code(node))
+            other = self._present(self._checked(self._code(node)))
         one = Operand(name(local), "any", near=True)
         if other.proof != "any":
             one = self._checked(self._proven(one, other.proof))

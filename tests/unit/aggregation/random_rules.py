@@ -17,13 +17,20 @@ from sluicegate.streams.errors import Halt
 from tests.unit.aggregation.turning import an_agent, record
 
 FIELDS = ("a", "b", "s", "o.x", "twice", "text")
-LETS = (Let("twice", "a * 2 + 1"), Let("text", 's + "-" + s'), Let("odd", "items[0]"), Let("same", "default(b, null)"))
+LETS = (
+    Let("twice", "a * 2 + 1"),
+    Let("text", 's + "-" + s'),
+    Let("odd", "items[0]"),
+    Let("same", "default(b, null)"),
+    Let("alias", "b"),
+)
 WHERES = (
     "",
     "a > 3",
     'a * 2 + 7 > 12 && s != "x"',
     "size(s) == 1 || o.x > 2",
     "twice > 5",
+    "has(alias)",
     'has(b) && (b > 2 || s in ["x", "y"])',
     "items.exists(i, i > 1)",
     'message.key == "k1"',
@@ -32,11 +39,12 @@ REDUCERS = ("sum", "min", "max", "mean", "first", "last", "distinct", "collect")
 NUMBERS = (0, 1, 2, 3, 4, 5, -1, 2.5, 0.0, -0.0, 2**62, 2**63 - 1, 2**70, 1e308, -1e308, 10**310)
 DEEP = json.loads("[" * 66 + "]" * 66)
 TEXTS = ("x", "y", "z", "", "é")
-ODD = (None, b"{", b"7", b"[]", b'{"a": 4, "s": "\xff"}', b"{}", b'{"a": 4' + b" " * 300 + b"}")
+BROKEN = b'{"a": 4, "b": 2, "o": {"x": 5}, "s": "z", "items": [3], "unread": "\xff"}'
+ODD = (BROKEN, None, b"{", b"7", b"[]", b'{"a": 4, "s": "\xff"}', b"{}", b'{"a": 4' + b" " * 300 + b"}")
 
 
 def a_rule(chance: random.Random) -> Agent:
-    fields = [*FIELDS, *(("odd", "same") if chance.random() < 0.2 else ())]
+    fields = [*FIELDS, *(("odd", "same", "alias", "alias") if chance.random() < 0.2 else ())]
     compute = [Reducer("n", "count")]
     for number in range(chance.randint(0, 4)):
         kind = chance.choice(REDUCERS)

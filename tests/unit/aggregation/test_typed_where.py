@@ -24,6 +24,8 @@ WHERES = (
     'd.x == 1 && s.startsWith("x")',
     "twice - 1 > 8 && double(n) < 5.0",
     "done ? n > 3 : twice < 3",
+    "alias == null || n > 3",
+    "has(either)",
     "has(d.x) || default(n, 3) > 3",
     '(n > 3 && done) || s == "x" || (done && n < 2)',
 )
@@ -44,7 +46,7 @@ ODD = (
 )
 FORMAT = f"{__name__}:form"
 form = SimpleNamespace(decode=json.loads, encode=lambda value: json.dumps(value).encode())
-LETS = (Let("twice", "n * 2"), Let("unused", "message.offset"))
+LETS = (Let("twice", "n * 2"), Let("alias", "s"), Let("either", "done ? s : d"), Let("unused", "message.offset"))
 
 
 def values(seed: int, size: int) -> list[bytes | None]:

@@ -118,6 +118,21 @@ def answers(part: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+@pytest.mark.parametrize(
+    ("agent", "comments"),
+    [
+        ("sums", ["where"]),
+        ("lines", ["values and key", "group", "end"]),
+        ("calls", ["where"]),
+        ("pallets", ["nothing is compiled: each record is taken with every check"]),
+    ],
+)
+def test_the_code_of_a_rule_is_shown(file: str, agent: str, comments: list[str]) -> None:
+    shown = CliRunner().invoke(main, ["eval", "--show-code", file, agent])
+    assert shown.exit_code == 0, shown.output
+    assert [line.strip()[2:] for line in shown.output.splitlines() if line.strip().startswith("#")] == comments
+
+
 def test_every_clause_of_a_record_is_answered(judged: Eval) -> None:
     found = judged("sums", "--value", order(qty=2), "--header", "tier=silver", "--header", "tier=gold=1", "--key", "k")
     assert found["record"]["becomes"] == "taken"
