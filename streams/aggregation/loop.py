@@ -24,7 +24,7 @@ from sluicegate.streams.aggregation.reducers import places
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.expressions.templates import expression, name, statements
 from sluicegate.streams.expressions.typed import NotTyped, Proof, TypedCode, unproven
-from sluicegate.streams.reducers import NUMBERS, Place, kind_of, plus, reads_messages
+from sluicegate.streams.reducers import NUMBERS, REDUCERS, Add, Getter, Place, kind_of, plus, reads_messages
 
 _LOOP = """
 touched = groups.touched
@@ -231,6 +231,12 @@ class _Values:
             code = ast.Attribute(code, attribute, ast.Load())
         return code
 
+    def adder(self, place: Place, add: Callable[[Place, Getter], Add]) -> str:
+        """The name of the function that adds a value to a state: of reducers for which the loop has no code."""
+        adder = f"add{place.at}"
+        self._getters[adder] = add(place, lambda value: value)
+        return adder
+
     def message(self, bag: Bagged) -> list[ast.stmt]:
         """The code of the item of a bag of whole messages."""
         kind = self._rule.plan.bags[bag.number]
@@ -248,7 +254,7 @@ class _Values:
     def names(self) -> dict[str, Any]:
         if self.code is None:
             return {"decode": self._rule.unchecked or self._rule.decode, **self._getters}
-        return {"decode": decoder_of(self.code, self._rule.codec), **self.code.constants()}
+        return {"decode": decoder_of(self.code, self._rule.codec), **self._getters, **self.code.constants()}
 
 
 def _body(rule: Rule, values: _Values, asks: bool) -> list[ast.stmt]:
@@ -319,17 +325,19 @@ def _reducer(place: Place, values: _Values) -> Iterator[ast.stmt]:
     slots = kind_of(place.reducer).slots
     if slots is None:
         return
-    numbers = slots is NUMBERS
-    local = values.local(str(place.reducer.field), "number" if numbers else "any", place.lenient)
+    is_number = kind_of(place.reducer).takes == "number"
+    local = values.local(str(place.reducer.field), "number" if is_number else "any", place.lenient)
     at = {"TOTAL": 0, "SLOT": 0, "LOW": 1, "HIGH": 2, "MANY": 3}
     holes: dict[str, Any] = {hole: ast.Constant(place.at + number) for hole, number in at.items()} | {"N": local}
-    if numbers:
+    if slots is NUMBERS:
         code = statements(_NUMBERS, **holes)
         yield from statements(_MAYBE_NUMBERS, NUMBERS=code, **holes) if place.lenient else code
-    elif place.reducer.kind == "first":
+    elif slots is REDUCERS["first"].slots:
         yield from statements(_FIRST, **holes)
-    else:
+    elif slots is REDUCERS["last"].slots:
         yield from statements(_MAYBE_LAST if place.lenient else _LAST, **holes)
+    elif slots.add is not None:
+        yield from statements("ADD(state, N)", ADD=values.adder(place, slots.add), N=local)
 
 
 def _bagged(rule: Rule, place: Place, values: _Values) -> tuple[Bagged, list[ast.stmt]]:
