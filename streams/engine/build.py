@@ -17,7 +17,7 @@ from sluicegate.streams.handlers.failures import Policy
 from sluicegate.streams.handlers.forwarding import Forwarding
 from sluicegate.streams.handlers.handling import Handling
 from sluicegate.streams.handlers.processor import Aggregating, RecordProcessor
-from sluicegate.streams.handlers.rekey import Repartitioning, wrapped
+from sluicegate.streams.handlers.rekey import rekeying
 from sluicegate.streams.handlers.sending import HandlerOutputs
 from sluicegate.streams.handlers.slow import Slow
 from sluicegate.streams.handlers.values import OutputTarget, TimeoutReturn
@@ -155,10 +155,7 @@ def _processor(
     if agent.lookups and agent.handler is None:
         return _looking(agent, rule, reads, outputs.most, parts, lookups), None
     if agent.rekeys:
-        wrap = wrapped(agent.leg, reads) if agent.leg else None
-        return Repartitioning(
-            rule, agent.outputs[0].topic, outputs.most, wrap, bool(wrap) and reads.name != "json"
-        ), None
+        return rekeying(agent, rule, reads, outputs.most), None
     if agent.forwards:
         return Forwarding(agent, rule, reads, outputs.most), None
     handler = agent.handler

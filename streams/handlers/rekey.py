@@ -8,6 +8,7 @@ from typing import Any
 
 from sluicegate.schemas import Codec
 from sluicegate.schemas.codecs import as_json
+from sluicegate.streams.agent import Agent
 from sluicegate.streams.aggregation.accept import refuse
 from sluicegate.streams.aggregation.events import Event, Refused, Sent, TimeMark
 from sluicegate.streams.aggregation.groups import LONGEST_KEY, Groups
@@ -52,6 +53,13 @@ def _refused(groups: Groups) -> list[Item]:
 def _stands_last(item: object) -> bool:
     """A time mark covers all records of its commit, so it is the last row of the commit."""
     return isinstance(item, TimeMark)
+
+
+def rekeying(agent: Agent, rule: Rule, reads: Codec, most: int) -> "Repartitioning":
+    """What an agent of `repartition`, or of a leg, does. A message may have at most `most` bytes. Raises
+    ConfigurationError."""
+    wrap = wrapped(agent.leg, reads) if agent.leg else None
+    return Repartitioning(rule, agent.outputs[0].topic, most, wrap, bool(wrap) and reads.name != "json")
 
 
 class Repartitioning(RecordProcessor):

@@ -13,7 +13,7 @@ from sys import maxsize
 from typing import NamedTuple
 
 from sluicegate.schemas import Codec
-from sluicegate.streams.agent import Agent, Aggregation, Window
+from sluicegate.streams.agent import Agent, Aggregation
 from sluicegate.streams.aggregation.accept import accept
 from sluicegate.streams.aggregation.events import Event, Fire, Refused
 from sluicegate.streams.aggregation.groups import Groups
@@ -21,8 +21,9 @@ from sluicegate.streams.aggregation.layout import COUNT, FIRST, GroupState
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.aggregation.seen import KnownIds
 from sluicegate.streams.aggregation.taking import divided
+from sluicegate.streams.contracts.ids import in_order
 from sluicegate.streams.contracts.record import Record
-from sluicegate.streams.contracts.values import Partition
+from sluicegate.streams.contracts.values import GroupNumber, Partition
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.operations.rebuild_known import KnownOutputs
 from sluicegate.streams.reading.addressed import for_us
@@ -41,12 +42,13 @@ class Reach(NamedTuple):
 
 
 class Rebuilt(NamedTuple):
-    """State of `partition` at `offset`. `decided` are the events that were never sent, by what they begin with;
+    """State of `partition` at `offset`. `decided` are the events that were never sent, by the number of their group, or
+    the offset of their record;
     `records` were read.
 
     By the first offset of each: `doubtful` are groups, and refused records, of which the topics do not tell whether
     they were sent; `gaps` are groups that are in no result though a later one of their key is there; `lost` are results
-    whose records are not in the input.
+    whose records are not in the input; `untold` are groups that may have ended without a result or a message.
     """
 
     partition: Partition
@@ -55,12 +57,13 @@ class Rebuilt(NamedTuple):
     groups: Groups
     senders: ReceivedShards
     seen: KnownIds | None
-    decided: dict[int, Event]
+    decided: dict[GroupNumber, Event]
     records: int
     results: int
     doubtful: Sequence[int] = ()
     gaps: Sequence[int] = ()
     lost: Sequence[int] = ()
+    untold: Sequence[int] = ()
 
 
 class RebuildIntake:
@@ -121,7 +124,7 @@ class Rebuild:
         self._rule, self._known, self._reach = Rule(agent, reads), known, reach
         self._groups = self._made(Rule(unending(agent), reads), bool(agent.history))
         self._intake = RebuildIntake(known.partition, agent, ids, known, latest)
-        self._decided: dict[int, Event] = {}
+        self._decided: dict[GroupNumber, Event] = {}
         self._again: dict[bytes, list[int]] = {}  # first offsets of the decided fires of a key
         self._settled: set[bytes] = set()  # keys of which a result ended within what was read
         self._open, self._crossing = dict(known.results), dict(known.crossing)
@@ -221,8 +224,8 @@ class Rebuild:
         groups, intake, known = self._groups, self._intake, self._known
         tails = [(key, state[FIRST]) for key, state in groups.states.items()]
         tails += [(event.key, first) for first, event in self._decided.items() if isinstance(event, Fire)]
-        doubtful = sorted([*self._unsure, *(first for key, first in tails if self._doubtful(key, first))])
-        lost = sorted([*self._open, *self._crossing.values()])
+        doubtful = sorted([*self._unsure, *(in_order(first)[0] for key, first in tails if self._doubtful(key, first))])
+        lost = sorted([*(in_order(number)[0] for number in self._open), *self._crossing.values()])
         return Rebuilt(
             known.partition,
             offset,
@@ -263,47 +266,19 @@ def unending(agent: Agent) -> Agent:
 
 def unaccountable(agent: Agent) -> str | None:
     """Why the topics do not tell what this agent did; None: they do."""
-    rule, told = agent.aggregation, bool(agent.history)
     if agent.scope == "shared":
         return "its groups span partitions (scope: shared)"
-    if agent.correlates or agent.leg:
-        return "its groups are correlations, which a rebuild cannot fold yet"
-    if agent.times is not None:
-        return "its records are re-keyed for event-time windows, which a rebuild cannot do yet"
-    if rule is not None and rule.window is not None and (why := _unfoldable(rule.window)):
-        return why
-    if agent.handler is not None and not told:
+    if agent.handler is not None and not agent.history:
         return "what its handler did is not in a topic"
     if agent.handler is not None and agent.handler.concurrency:
         return "its handler has concurrency: which of the groups that ended it has handled is lost with the store"
     if agent.handler is not None and agent.handler.then == "park":
         told_by = "the history has their ends, but only the lost store had those that waited for the handler"
         return f"its handler parks groups (then: park): {told_by}; with then: dead-letter, a topic has them"
-    if agent.forwards:
-        return "it forwards records, and its outputs do not tell which records it left out"
-    if agent.lookups:
-        return "its results hold rows of the store (lookup), which is lost"
-    if agent.having and not agent.rekeys and not told:
-        return "of results that `having` leaves out nothing is written"
-    outputs = agent.outputs if agent.handler is None else ()
-    if any(each.expression for to in outputs for each in to.select):
-        return "some of its results may be dead letters (an expression under select)"
-    if agent.routes and agent.handler is None:
-        return "its results are in several topics, or in none (a list under `to`)"
-    discards = rule is not None and rule.on_timeout == "discard" and bool(rule.since_first or rule.since_last)
-    if discards and not agent.rekeys and not told:
-        return "of groups that time out nothing is written (on_timeout: discard)"
-    return None
-
-
-def _unfoldable(window: Window) -> str | None:
-    """Why a rebuild cannot fold these windows. A correlation has words of its own."""
-    if window.origins:
-        return "its windows are over a repartitioned topic, which a rebuild cannot fold yet"
-    if window.overlaps:
-        return "its groups are hopping windows, which a rebuild cannot fold yet"
-    if window.late in ("new", "amend"):
-        return f"late records make more results of a window (late: {window.late}), which a rebuild cannot fold yet"
+    if agent.lookups and not agent.history and (agent.having or (agent.routes and agent.unrouted == "drop")):
+        return "which results `having` or a route leaves out depends on rows of the store (lookup), which is lost"
+    if agent.lookups and agent.forwards:
+        return "it adds rows of the store (lookup), which is lost, to records"
     return None
 
 

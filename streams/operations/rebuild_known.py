@@ -6,8 +6,10 @@ name are recognized.
 """
 
 from collections.abc import Collection, Sequence
+from sys import maxsize
 from typing import NamedTuple
 
+from sluicegate.streams.agent import Agent
 from sluicegate.streams.contracts.headers import (
     CLOSED,
     COUNT,
@@ -21,6 +23,7 @@ from sluicegate.streams.contracts.headers import (
     NUMBER,
     REASON,
     SHARD,
+    STATE,
     WINDOW,
     MessageHeaders,
     UnreadableHeader,
@@ -28,15 +31,14 @@ from sluicegate.streams.contracts.headers import (
 )
 from sluicegate.streams.contracts.ids import dead_ids, fire_ids
 from sluicegate.streams.contracts.record import Record, headers
-from sluicegate.streams.contracts.values import Partition
+from sluicegate.streams.contracts.values import GroupNumber, Partition
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.reading.proof import HeaderProof
-from sluicegate.streams.windows.tumbling import name
+from sluicegate.streams.shadow.published import OutputPartition, Published
+from sluicegate.streams.shadow.refusals import timed_topics
 
 AT_ITS_LAST = ("count", "until")
 """Reasons of results that were completed by their last record."""
-AFTER_ITS_TIME = (b"limit", b"too-large", b"reducer")
-"""Reasons of the stage `aggregate` by which a record is refused after its event time was read."""
 
 
 class Result(NamedTuple):
@@ -51,9 +53,9 @@ class KnownOutputs:
 
     `results` by the offset of their first record; `crossing`: by the name of the group, the last record of groups that
     were open at `begin`; `history`: the topic of groups without a result; `dead`: the offsets of refused records;
-    `sent`: the ids of records that were sent on (repartition), with their output partition. `silences` are the
-    watermarks that silence set, each with the offset of the next record then; `timed` are the refused records that
-    moved the watermark. `end` is the offset after the newest record that was surely read. `proof` is that of the input.
+    `sent`: the ids of records that were sent on, with their output partitions; `ids` are those of the outputs.
+    `end` is the offset after the newest record that was surely read. `published` holds the same messages for a
+    replay of the groups.
 
     By output partition: `oldest` and `newest` are the last records of the first and the last result that its last
     record completed, `letters` the first refused record, `closed` the end (in milliseconds since 1970) and the first
@@ -69,36 +71,38 @@ class KnownOutputs:
         "dead",
         "end",
         "history",
+        "ids",
         "letters",
         "newest",
         "number",
         "oldest",
         "partition",
-        "proof",
+        "published",
         "results",
         "sent",
-        "silences",
-        "timed",
     )
 
-    def __init__(
-        self, partition: Partition, topic_id: str, begin: int, history: str = "", proof: HeaderProof | None = None
-    ) -> None:
-        self.partition, self.begin, self.history = partition, begin, history
-        self.proof = HeaderProof() if proof is None else proof
+    def __init__(self, partition: Partition, topic_id: str, begin: int, agent: Agent) -> None:
+        self.partition, self.begin, self.history = partition, begin, agent.history
         self._fire_id, self._dead_id = fire_ids(partition, topic_id), dead_ids(partition, topic_id)
-        self.results: dict[int, Result] = {}
+        self.published = Published(
+            partition, topic_id, maxsize, maxsize, timed_topics(agent), agent.handler is not None
+        )
+        self.results: dict[GroupNumber, Result] = {}
         self.crossing: dict[bytes, int] = {}
         self.dead: set[int] = set()
-        self.sent: dict[str, int] = {}
-        self.oldest: dict[int, int] = {}
-        self.newest: dict[int, int] = {}
-        self.letters: dict[int, int] = {}
-        self.closed: dict[int, tuple[int, int]] = {}
-        self.silences: set[tuple[int, int]] = set()
-        self.timed: set[int] = set()
+        self.sent: dict[str, list[OutputPartition]] = {}
+        self.ids: set[str] = set()
+        self.oldest: dict[OutputPartition, int] = {}
+        self.newest: dict[OutputPartition, int] = {}
+        self.letters: dict[OutputPartition, int] = {}
+        self.closed: dict[OutputPartition, tuple[int, int]] = {}
         self.end = -1
         self.number = 0  # the highest of the outbox
+
+    @property
+    def proof(self) -> HeaderProof:
+        return self.published.proof
 
     def take(self, record: Record, named: MessageHeaders, rekeys: bool, handled: bool = False) -> None:
         """Note a message about this partition. With `handled`, a handler sends messages as well. Raises
@@ -113,54 +117,53 @@ class KnownOutputs:
             if named.text(ID) == self._dead_id(offset):
                 self.end = max(self.end, offset + 1)
                 self.dead.add(offset)
-                if _moved_the_watermark(named):
-                    self.timed.add(offset)
-                self.letters[record.partition()] = min(self.letters.get(record.partition(), offset), offset)
+                place = record.topic() or "", record.partition() or 0
+                self.letters[place] = min(self.letters.get(place, offset), offset)
+        elif rekeys and STATE in named:
+            return  # a time mark tells of no record
         elif rekeys and (fire := named.text(FIRE)):
-            self.sent[fire] = record.partition()
+            self.sent.setdefault(fire, []).append((record.topic() or "", record.partition() or 0))
+            self.ids.add(named.text(ID))
         elif not handled:
             raise UnreadableHeader(FIRST)
 
     def _result(self, record: Record, named: MessageHeaders) -> None:
-        first, last = named.offset(FIRST), named.offset(LAST)
-        if named.text(FIRE) != self._fire_id(first):
+        first, last, number = named.offset(FIRST), named.offset(LAST), self.published.number_of(named)
+        if number is None:
             return  # about an earlier topic with the same name
         self.end = max(self.end, last + 1)
+        place = record.topic() or "", record.partition() or 0
         of_results = DEAD_TOPIC not in named and record.topic() != self.history
         if of_results and named.text(REASON) in AT_ITS_LAST:
-            self._decided(record.partition(), last)
+            self._decided(place, last)
         group = record.key() or b""
         if WINDOW in named:
-            start, end = named.window()
-            group = name(start, group)
-            self._closed(record, named, of_results, (end, first))
+            _, end = named.window()
+            self._closed(place, named, of_results, (end, first))
         if last < self.begin:
             return
         if first < self.begin:
             self.crossing[group] = max(self.crossing.get(group, -1), last)
             return
         result = Result(last, named.integer(COUNT))
-        if self.results.setdefault(first, result) != result:
+        if self.results.setdefault(number, result) != result:
             raise ConfigurationError(
                 f"{_place(record)}: two results begin with record {first} of "
                 f"{self.partition.topic}/{self.partition.number} and differ: "
                 "the store had lost acknowledged writes before; what is true cannot be told from the topic"
             )
 
-    def _closed(self, record: Record, named: MessageHeaders, of_results: bool, window: tuple[int, int]) -> None:
+    def _closed(self, place: OutputPartition, named: MessageHeaders, of_results: bool, window: tuple[int, int]) -> None:
         """Note what closed a window."""
         by, rests = named.closed()
         if any(number < 0 for number in rests):
             raise UnreadableHeader(CLOSED)
         if rests:
             self.end = max(self.end, rests[0])
-        if by == "idle" and len(rests) == 2:
-            self.silences.add((rests[0], rests[1]))
         if of_results and by in ("event", "idle"):
-            place = record.partition()
             self.closed[place] = max(self.closed.get(place, window), window)
 
-    def _decided(self, place: int, last: int) -> None:
+    def _decided(self, place: OutputPartition, last: int) -> None:
         self.oldest[place] = min(self.oldest.get(place, last), last)
         self.newest[place] = max(self.newest.get(place, last), last)
 
@@ -168,13 +171,9 @@ class KnownOutputs:
         """Find out which records were sent on."""
         sent, identify = self.sent, self._fire_id
         for offset in range(begin, high):
-            place = sent.get(identify(offset))
-            if place is not None:
+            for place in sent.get(identify(offset), ()):
                 self._decided(place, offset)
                 self.end = max(self.end, offset + 1)
-
-    def went_on(self, offset: int) -> bool:
-        return self._fire_id(offset) in self.sent
 
 
 class Messages:
@@ -202,17 +201,14 @@ class Messages:
                 raise UnreadableHeader(SHARD)
             if known is not None:
                 known.take(record, named, self._rekeys, self._handled)
+                if not self._rekeys:
+                    topic, number = record.topic() or "", record.partition() or 0
+                    known.published.take(topic, number, _place(record), record.key(), record.value(), named)
         except UnreadableHeader as error:
             raise ConfigurationError(
                 f"{_place(record)}: the message has no header {error.name} that can be read, so the topic does not "
                 "tell which input is done; restore the store, or start the agent under another name"
             ) from None
-
-
-def _moved_the_watermark(named: MessageHeaders) -> bool:
-    """Whether a dead letter was refused after its event time was read."""
-    stage, reason, clause = named.failure()
-    return (stage == b"aggregate" and reason in AFTER_ITS_TIME) or (stage == b"expression" and clause == b"until")
 
 
 def _place(record: Record) -> str:

@@ -8,9 +8,10 @@ from sluicegate.streams import formats
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.aggregation.events import Event, Fire, Refused, Sent
 from sluicegate.streams.aggregation.rule import fingerprint
+from sluicegate.streams.contracts.ids import in_order
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import OutputFacts, Store
-from sluicegate.streams.contracts.values import Claim, Partition, Source, TopicFacts
+from sluicegate.streams.contracts.values import Claim, GroupNumber, Partition, Source, TopicFacts
 from sluicegate.streams.errors import ConfigurationError, Fenced
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.operations.open_groups import held
@@ -18,7 +19,7 @@ from sluicegate.streams.operations.proofs import TopicProofs
 from sluicegate.streams.operations.rebuild import Reach, Rebuild, Rebuilt, refused, unaccountable
 from sluicegate.streams.operations.rebuild_known import KnownOutputs, Messages
 from sluicegate.streams.operations.rebuild_rekeyed import Rekeyed
-from sluicegate.streams.operations.rebuild_windows import WindowRebuild
+from sluicegate.streams.operations.rebuild_replayed import ReplayedRebuild
 from sluicegate.streams.operations.rebuild_write import WHAT, lost, write
 from sluicegate.streams.outbox.history import telling
 from sluicegate.streams.outbox.rows import Rows
@@ -28,7 +29,9 @@ from sluicegate.streams.ownership.checks import informational, maker_of, told_er
 from sluicegate.streams.ownership.registered import RegisteredSchemas
 from sluicegate.streams.reading.dedupe import IdRule
 from sluicegate.streams.reading.proof import HeaderProof
+from sluicegate.streams.shadow.witness import Codecs, Witness, leaves_traces
 from sluicegate.streams.versions import mac_keys
+from sluicegate.streams.windows.replayed import origins_of
 from sluicegate.streams.wording import counted
 
 MOST_DECIDED = 50_000  # results of a partition without a trace in the topic: more than an outbox holds
@@ -58,6 +61,15 @@ class History(Protocol):
 
     def inform(self, topic: str, number: int, offset: int, metadata: str) -> None:
         """Commit the group's offset, and wait for it. Raises SystemNotReady, also when the group has members."""
+
+
+class Making(Protocol):
+    """Rebuilds one partition."""
+
+    def take(self, records: Sequence[Record]) -> None:
+        """The next records, in order. Raises Halt, and ConfigurationError where what was done is not known."""
+
+    def finish(self, offset: int) -> Rebuilt: ...
 
 
 class RebuildRange(NamedTuple):
@@ -102,7 +114,8 @@ class Plans:
         RegisteredSchemas(agent).begin(None)  # no result may lack its id
         self._app, self._agent, self._store, self._history = app, agent, store, history
         self._outputs, self._wanted = outputs, wanted
-        self._results = agent.to.topic if agent.to is not None and agent.handler is None else None
+        self._results = [*dict.fromkeys(to.topic for to in agent.outputs)] if agent.handler is None else []
+        self._sends_on = bool(agent.rekeys) or agent.forwards
         self._ids = IdRule(agent, self._reads) if agent.dedupe else None
         self._most = longest(app)
         self._proofs = TopicProofs(store, app.name, history.offset_at)
@@ -117,7 +130,7 @@ class Plans:
             return []
         self._judge_keys(found, told)
         cut = self._read_outputs([each.known for each in found], told)
-        for each in found if self._agent.rekeys else ():
+        for each in found if self._sends_on else ():
             each.known.rekeyed(each.known.begin, each.facts.high)
         read = [each for each in found if max(each.known.end, each.committed) >= 0]  # of others nothing was ever done
         return [self._rebuilt(each, cut, latest, told) for each in read]
@@ -152,7 +165,7 @@ class Plans:
             facts = self._history.facts(topic, number)
             committed = facts.committed if maker_of(facts.metadata) is not None else -1
             begin, whole = self._begin(topic, number, facts)
-            known = KnownOutputs(partition, facts.topic_id, begin, self._agent.history)
+            known = KnownOutputs(partition, facts.topic_id, begin, self._agent)
             yield Lost(known, facts, committed, whole)
 
     def _judge_keys(self, found: Sequence[Lost], told: Callable[[str], None]) -> None:
@@ -166,7 +179,9 @@ class Plans:
             )
             return
         for each in found:
-            each.known.proof = self._proofs.lost_input(each.known.partition.topic, each.known.partition.number)
+            each.known.published.proof = self._proofs.lost_input(
+                each.known.partition.topic, each.known.partition.number
+            )
 
     def _output_proof(self, topic: str, number: int) -> HeaderProof:
         return HeaderProof() if self._keys_lost else self._proofs.output(topic, number)
@@ -184,8 +199,8 @@ class Plans:
     def _read_outputs(self, known: Sequence[KnownOutputs], told: Callable[[str], None]) -> dict[str, list[int]]:
         """Fill `known`; returns the partitions of each topic whose first records retention took. Raises
         ConfigurationError if they may be missing in the history."""
-        strict = {self._results, self._agent.history}
-        messages = Messages(known, strict, bool(self._agent.rekeys), self._agent.handler is not None)
+        strict = {*self._results, self._agent.history}
+        messages = Messages(known, strict, self._sends_on, self._agent.handler is not None)
         cut: dict[str, list[int]] = {}
         for topic in telling(self._agent):
             spans = self._history.spans(topic)
@@ -236,7 +251,7 @@ class Plans:
             )
         self._judge_watermark(known)
         known.begin = min(known.begin, end)
-        making = self._making(each, cut, latest)
+        making = self._making(each, cut, latest, end)
         told(f"reading {place}: {end - known.begin} records")
         for records in self._history.read(known.partition.topic, known.partition.number, known.begin, end):
             making.take(records)
@@ -258,30 +273,48 @@ class Plans:
     def _forgotten(self, known: KnownOutputs, cut: dict[str, list[int]]) -> bool:
         """Whether retention may have taken the newest output. It has not if a later output is there. (The offset of the
         consumer group may be slightly behind.)"""
-        letters = cut[self._agent.dead_letters]
-        results = cut[self._results] if self._results else []
-        return any(number not in known.newest for number in results) or any(
-            number not in known.letters for number in letters
+        topic = self._agent.dead_letters
+        return any(place not in known.newest for place in self._cut_results(cut)) or any(
+            (topic, number) not in known.letters for number in cut[topic]
         )
 
-    def _making(self, each: Lost, cut: dict[str, list[int]], latest: float) -> Rebuild | Rekeyed:
+    def _cut_results(self, cut: dict[str, list[int]]) -> list[tuple[str, int]]:
+        """The partitions of results whose first ones retention took."""
+        return [(topic, number) for topic in self._results for number in cut[topic]]
+
+    def _making(self, each: Lost, cut: dict[str, list[int]], latest: float, end: int) -> Making:
         agent, reach = self._agent, self._reach(each.known, cut)
-        if agent.rekeys:
+        if self._sends_on:
             return Rekeyed(agent, self._reads, self._ids, each.known, reach, latest, each.facts.topic_id, self._most)
-        kind = WindowRebuild if agent.windowed else Rebuild
-        return kind(agent, self._reads, self._ids, each.known, reach, latest)
+        if agent.windowed or agent.correlates or not leaves_traces(agent):
+            origins = origins_of(agent, self._history.facts)
+            witness = Witness(
+                each.known.published,
+                each.facts.topic_id,
+                each.known.begin,
+                end,
+                end,
+                {},
+                now=latest,
+                whole=True,
+                letters_from=reach.letters,
+                origins=origins,
+                restores=True,
+            )
+            return ReplayedRebuild(agent, Codecs(self._reads, self._writes, self._most), witness, reach, each.known)
+        return Rebuild(agent, self._reads, self._ids, each.known, reach, latest)
 
     def _reach(self, known: KnownOutputs, cut: dict[str, list[int]]) -> Reach:
         """Outputs that retention took from a partition were sent before those that are there, so they are about
         earlier records. `--from` says that nothing is missing from there on."""
-        rule, to, letters = self._agent.aggregation, self._results, self._agent.dead_letters
+        agent, topics = self._agent, self._results
         if self._wanted.said:
             return Reach()
-        both = rule is not None and "dead-letter" in (rule.on_timeout, rule.on_full)
-        oldest = [known.oldest.get(number, inf) for number in cut[to]] if to else []
-        oldest += [inf for _ in cut[letters] if both or to is None]
-        dead = [known.letters.get(number, inf) for number in cut[letters]]
-        return Reach(max(oldest, default=-inf), max(dead, default=-inf), both and to is not None)
+        both, letters = _may_be_letters(agent), agent.dead_letters
+        oldest = [known.oldest.get(place, inf) for place in self._cut_results(cut)]
+        oldest += [inf for _ in cut[letters] if both or not topics]
+        dead = [known.letters.get((letters, number), inf) for number in cut[letters]]
+        return Reach(max(oldest, default=-inf), max(dead, default=-inf), (both and bool(topics)) or len(topics) > 1)
 
     def _judge(self, built: Rebuilt, known: KnownOutputs, place: str) -> None:
         """Raises ConfigurationError when topics and results do not fit together."""
@@ -300,21 +333,38 @@ class Plans:
                 "topics that no longer hold them; name a later time at which no group was open, and all results were "
                 "sent, with --from TIME"
             )
+        self._judge_untold(built, place)
         self._judge_handled(built, place)
-        gaps = sorted(
-            {*built.gaps, *(first for first, event in built.decided.items() if self._overtaken(first, event, known))}
-        )
+        late = [number for number, event in built.decided.items() if self._overtaken(number, event, known)]
+        gaps = sorted({*built.gaps, *(in_order(number)[0] for number in late)})
         if gaps and not self._wanted.accept_gaps:
             raise ConfigurationError(
                 f"{place}: {len(gaps)} groups, the first at offset {gaps[0]}, have no result, though later ones are "
                 "there: the groups were dropped, their rows are dead, or the topic was created again; --accept-gaps "
                 "forgets them"
             )
-        for first in gaps:
-            built.decided.pop(first, None)
+        for number in [*built.gaps, *late]:
+            built.decided.pop(number, None)
         if len(built.decided) > MOST_DECIDED:
             raise refused(
                 agent, f"{place}: {len(built.decided)} results are not in the topic, more than ever wait to be sent"
+            )
+
+    def _judge_untold(self, built: Rebuilt, place: str) -> None:
+        """Raises ConfigurationError for groups that may have ended without a word, and results whose rows are lost."""
+        agent = self._agent
+        if built.untold:
+            raise ConfigurationError(
+                f"{place}: {len(built.untold)} groups, the first at offset {built.untold[0]}, may have ended without a "
+                "result (having, a route that drops, on_timeout: discard), and when is not known; with `history` a "
+                "topic tells it"
+            )
+        rowless = [n for n, event in built.decided.items() if not isinstance(event, Refused)] if agent.lookups else []
+        if rowless:
+            raise refused(
+                agent,
+                f"{place}: {len(rowless)} results, the first at offset {min(map(in_order, rowless))[0]}, were never "
+                "sent, and hold rows of the store (lookup), which is lost",
             )
 
     def _judge_handled(self, built: Rebuilt, place: str) -> None:
@@ -322,23 +372,26 @@ class Plans:
         ConfigurationError unless the command says so."""
         if self._agent.handler is None:
             return
-        ended = sorted(first for first, event in built.decided.items() if not isinstance(event, Refused))
+        ended = sorted((n for n, event in built.decided.items() if not isinstance(event, Refused)), key=in_order)
         if ended and not self._wanted.accept_gaps:
             raise ConfigurationError(
-                f"{place}: {len(ended)} groups, the first at offset {ended[0]}, ended and have no message in "
-                f"{self._agent.history}: whether the handler had them is not known; --accept-gaps forgets them"
+                f"{place}: {len(ended)} groups, the first at offset {in_order(ended[0])[0]}, ended and have no message "
+                f"in {self._agent.history}: whether the handler had them is not known; --accept-gaps forgets them"
             )
-        for first in ended:
-            built.decided.pop(first)
+        for number in ended:
+            built.decided.pop(number)
 
-    def _overtaken(self, first: int, event: Event, known: KnownOutputs) -> bool:
+    def _overtaken(self, number: GroupNumber, event: Event, known: KnownOutputs) -> bool:
         """Whether a result exists that was sent after it. Rows of one output partition arrive in their order."""
-        if not isinstance(event, Fire | Sent) or self._results is None:
+        if not isinstance(event, Fire | Sent) or not self._results:
             return False
-        place = self._outputs.partition_of(event.key or b"", self._outputs.partitions(self._results))
+        topic = (
+            event.topic if isinstance(event, Sent) else self._agent.outputs[(event.outputs or ((0, {}),))[0][0]].topic
+        )
+        place = topic, self._outputs.partition_of(event.key or b"", self._outputs.partitions(topic))
         if isinstance(event, Fire) and event.window is not None and event.window.by:
-            return (event.window.end, first) < known.closed.get(place, (-1, -1))
-        last = event.last if isinstance(event, Fire) else first
+            return (event.window.end, in_order(number)[0]) < known.closed.get(place, (-1, -1))
+        last = event.last if isinstance(event, Fire) else in_order(number)[0]
         return last < known.newest.get(place, -1)
 
     def carry_out(self, planned: Planned, person: Person) -> Claim:
@@ -379,3 +432,12 @@ class Plans:
                     continue
                 if any(said.what == WHAT for said in held(self._agent, partition, view).amended):
                     self._history.inform(topic, number, view.claim.offset, informational(view.claim))
+
+
+def _may_be_letters(agent: Agent) -> bool:
+    """Whether results of groups may be among the dead letters: an expression may have no answer, no route may take
+    them, or a group timed out or was refused."""
+    rule, expressions = agent.aggregation, [each.expression for to in agent.outputs for each in to.select]
+    of_groups = rule is not None and "dead-letter" in (rule.on_timeout, rule.on_full)
+    asked = bool(agent.having or agent.routes or any(expressions) or agent.lookups)
+    return of_groups or (asked and agent.handler is None)

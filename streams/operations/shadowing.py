@@ -24,6 +24,7 @@ from sluicegate.streams.shadow.published import Published
 from sluicegate.streams.shadow.refusals import timed_topics, unshadowable
 from sluicegate.streams.shadow.verdicts import Shadowed
 from sluicegate.streams.shadow.witness import LiveGroup, Witness
+from sluicegate.streams.windows.replayed import origins_of
 from sluicegate.streams.wording import counted
 
 NEWEST = 1_000_000  # records of a partition that are read unless the range names a start
@@ -242,16 +243,9 @@ class Shadowing:
             source.view.claim.store_time,
             source.whole and begin == source.begin,
             max(letters, default=-inf),
-            self._origins(),
+            origins_of(self._live, self._history.facts),
         )
         return witness, notes
-
-    def _origins(self) -> list[str]:
-        """What windows over a re-keyed topic wait for, as their owner expects it."""
-        rule = self._live.aggregation
-        topics = rule.window.origins if rule is not None and rule.window is not None else ()
-        counts = {topic: self._history.facts(topic.partition("/")[2], 0).partitions for topic in topics}
-        return [f"{topic}/{number}" for topic in topics for number in range(counts[topic])]
 
     def _compare(
         self, source: _Source, rule: Agent, only: bytes | None, cut: set[tuple[str, int]], handle: GroupHandler | None

@@ -9,8 +9,8 @@ from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import InputFacts
 from sluicegate.streams.correlation.groups import CorrelatedGroups
 from sluicegate.streams.reading.dedupe import DuplicateFilter
-from sluicegate.streams.windows.correlated import CorrelatedByTime
 from sluicegate.streams.windows.groups import WindowGroups
+from sluicegate.streams.windows.opening import known_ids
 from sluicegate.streams.windows.origins import OriginGroups
 
 
@@ -49,9 +49,7 @@ def stamping(origin: OriginGroups, records: Sequence[Record], now: float) -> Seq
 
 def known(groups: Groups, dedupe: DuplicateFilter | None) -> KnownIds | None:
     """The ids that the changelog keeps beside the groups: ended keys of correlations, or the ids of `dedupe`."""
-    if isinstance(groups, CorrelatedGroups | CorrelatedByTime):
-        return groups.ended.ids
-    return dedupe.seen if dedupe is not None else None
+    return known_ids(groups) or (dedupe.seen if dedupe is not None else None)
 
 
 def inherit(windows: WindowGroups, earlier: Iterable[Groups]) -> None:

@@ -22,7 +22,9 @@ from sluicegate.streams.agent import Agent, Aggregation
 from sluicegate.streams.aggregation.accept import accept
 from sluicegate.streams.aggregation.completion import completion
 from sluicegate.streams.aggregation.events import DROPPED, Decided, Fire, Refused
+from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import COUNT, FIRST, LAST, GroupState
+from sluicegate.streams.aggregation.seen import KnownIds
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.errors import ConfigurationError, DecodeWaits, Halt
 from sluicegate.streams.outbox.rows import timestamp
@@ -43,16 +45,19 @@ from sluicegate.streams.shadow.witness import (
     judge_start,
     leaves_traces,
     leaving,
+    loses_records,
     moments,
     moved_the_watermark,
     outside,
     same_ends,
     same_key,
 )
+from sluicegate.streams.windows.opening import known_ids
 from sluicegate.streams.windows.replayed import ReplayedGroups
 from sluicegate.streams.windows.tumbling import key_of
 
 TURN = 1.0  # seconds: a deadline so shortly before the last commit may have been too late for it
+UNTOLD = "unknown"  # the reason of a group of which nothing tells how it ended
 CUT_OFF = "replay"  # the reason of a group that the range cuts off
 CUT, SILENCE, MOMENT, BEGIN = 0, 1, 2, 3  # what happens before the record at an offset, in this order
 
@@ -86,8 +91,7 @@ class ShadowFold:
         self._limits = rule.aggregation or Aggregation()
         self._clock = OwnerClock(moments(witness), witness.now)
         self._now = self._clock.at(witness.begin)
-        ahead = max(0.0, _finite(witness.now) - _finite(self._now.low))
-        self._replayed = ReplayedGroups(rule, codecs.reads, ahead, witness.origins)
+        self._replayed = ReplayedGroups(rule, codecs.reads, witness.now, witness.origins)
         self._groups, self._windowed = self._replayed.groups, self._replayed.windows is not None
         window = live.aggregation.window if live.aggregation else None
         self._panes = window is not None and window.kind == "hopping"
@@ -99,15 +103,18 @@ class ShadowFold:
         judge_start(rule, witness, self._clock.span)
         late = not witness.whole and (live.start != "earliest" or not leaves_traces(live))
         self._begun: set[bytes] | None = set() if late and comparable else None
-        self._passing = crossing(witness) if comparable else set()
+        self._passing = crossing(witness) if comparable and not self._windowed else set()
         self._unfinished = leaving(witness) if whole else frozenset()
+        self._latest = 0.0  # of the moments at which a restored group took records
         self._over: set[bytes] = set()  # keys whose published group goes on behind the range
         self._live_begins = {live.first: live.key for live in published.results.values()}
         self._live_begins |= {group.first: key for key, group in witness.open.items()}
         self._unsure: dict[bytes, int] = {}  # by key: the first record of the group whose end is not known
         self._newest: dict[bytes, ClockBounds] = {}  # the moment of the newest record of these keys
         self._stretches: dict[bytes, list[tuple[int, int]]] = {}
-        self._aside = {offset for offset, each in published.letters.items() if outside(each.dead)}
+        self._unseen = self._windowed and not self._traces  # silence may have closed windows without a word
+        self._vague = self._unseen and loses_records(rule)
+        self._aside = {offset for offset, each in published.letters.items() if outside(each.dead, self._unseen)}
         timed = self._aside if self._replayed.merges else ()
         self._only_timed = {each for each in timed if moved_the_watermark(published.letters[each].dead)}
         self._behind = _unfinished(witness) if self._windowed and whole else {}
@@ -125,9 +132,14 @@ class ShadowFold:
         if self._windowed:
             silent = [live for live in results if live.window is not None and live.window.by == "idle"]
             stops += [(live.window.next, SILENCE, b"", live) for live in silent if live.window is not None]
-        if self._timed or (self._windowed and self._whole):
+        if self._timed or (self._windowed and self._whole) or self._witness.restores:
             stops += [(offset + more, MOMENT, b"", None) for offset in self._clock.offsets for more in (0, 1)]
         return sorted((stop for stop in stops if begin <= stop[0] <= end), key=lambda stop: stop[:3])
+
+    @property
+    def restored(self) -> tuple[Groups, ReceivedShards, KnownIds | None]:
+        """The open groups, what is known of Sluicegate's own senders, and the ids that are remembered."""
+        return self._groups, self._senders, known_ids(self._groups) or (self._dedupe.seen if self._dedupe else None)
 
     def run_up(self, records: Sequence[Record]) -> None:
         """Records before the first one, for the repeats of our senders."""
@@ -195,7 +207,7 @@ class ShadowFold:
             self._let_go(key)
         elif state is not None and self._audits and not self._passes(key) and state[FIRST] not in self._live_begins:
             # An earlier group of the key ended. Nothing was published of it.
-            self._groups.fire(key, "unknown" if self._traces else "timeout", _finite(self._now.low))
+            self._groups.fire(key, UNTOLD if self._traces else "timeout", _finite(self._now.low))
             self._deadlines.forget(key)
             self._drain()
             self._resolve(key, first)
@@ -265,20 +277,27 @@ class ShadowFold:
         run = self._without_witnessed(run)
         if not run:
             return
-        groups = self._groups
         fresh = for_us(run, self._published.partition, self._published.proof)
         if self._published.partition.topic in self._agent.receive:
             fresh = self._senders.drop_repeats(fresh, 0.0, self._published.proof)
         try:
-            if self._windowed:
-                self._replayed.take(fresh, _finite(self._now.low), self._dedupe, self._only_timed)
-                groups.touched.clear()
-                groups.added.clear()
-            for part in self._replayed.runs(fresh, 0.0, self._dedupe) if not self._windowed else ():
-                self._accept(part)
+            for part in ([each] for each in fresh) if self._witness.restores else (fresh,):
+                self._take(part)
         except (Halt, DecodeWaits) as error:
             raise ConfigurationError(f"agent {self._agent.name} would halt here: {error}") from error
         self._drain()
+
+    def _take(self, records: Sequence[Record]) -> None:
+        now = _finite(self._now.low)
+        if self._witness.restores and records:
+            self._latest = now = max(self._latest, _within(timestamp(records[0]), self._now))
+        if self._windowed:
+            self._replayed.take(records, now, self._dedupe, self._only_timed)
+            self._groups.touched.clear()
+            self._groups.added.clear()
+            return
+        for part in self._replayed.runs(records, now if self._witness.restores else 0.0, self._dedupe):
+            self._accept(part, now)
 
     def _without_witnessed(self, run: Sequence[Record]) -> Sequence[Record]:
         """The records without those that became dead letters for a reason that their bytes do not tell."""
@@ -288,10 +307,10 @@ class ShadowFold:
             self._judge.witnessed_letter(offset)
         return [each for each in run if each.offset() not in self._aside or each.offset() in self._only_timed]
 
-    def _accept(self, records: Sequence[Record]) -> None:
+    def _accept(self, records: Sequence[Record], now: float) -> None:
         if not records:
             return
-        groups, now = self._groups, _finite(self._now.low)
+        groups = self._groups
         if not self._timed:
             accept(groups, records, now)
         elif not (self._deadlines.doubtful or self._unsure or self._deadlines.within(self._now)):
@@ -369,8 +388,8 @@ class ShadowFold:
             raise ConfigurationError(f"agent {self._agent.name} would halt here: {error}") from error
 
     def _is_certain(self, fire: Fire) -> bool:
-        """Whether it is known that the group ended so. Silence that closed only windows without a result is not."""
-        if self._windowed and not self._traces:
+        """Whether it is known that the group ended so."""
+        if self._vague:
             live = self._published.results.get(fire.number)
             return live is not None and (live.last, live.count) == (fire.last, fire.count)
         return not self._is_unsure(fire.key, fire.first)
@@ -393,7 +412,7 @@ class ShadowFold:
 
     def _is_unsure(self, key: bytes, first: int) -> bool:
         since = self._unsure.get(key)
-        if (since is not None and first >= since) or (self._windowed and not self._traces):
+        if (since is not None and first >= since) or self._vague:
             return True
         return any(begin <= first < end for begin, end in self._stretches.get(key, ()))
 
@@ -401,7 +420,7 @@ class ShadowFold:
         """All records below the end were taken."""
         witness, groups = self._witness, self._groups
         self._pass_stops(witness.end)
-        if self._timed:
+        if self._timed and not witness.restores:
             self._now = self._at_the_end()
             self._expire(witness.end)
             for key in self._deadlines.doubtful:
@@ -412,12 +431,24 @@ class ShadowFold:
                 f"agent {self._agent.name}: the range holds more ids than dedupe.max_ids, and when each of them was "
                 "forgotten is not known"
             )
+        if witness.restores:
+            self._end_published()
         if self._whole:
             for key in list(groups.states):
                 self._cut_off(key)
         elif witness.end == witness.offset and self._judge.found.comparable:
             self._judge_open()
         return self._judge.finish(witness.begin, witness.end, self._is_unknown)
+
+    def _end_published(self) -> None:
+        """End the windows that have a result: the record that closed them may lie behind the range."""
+        windows = self._replayed.windows
+        for name, state, _ in [*windows.listed()] if windows is not None else ():
+            fire = windows.fired(key_of(name) if self._panes else name, state, "", 0.0, {})  # type: ignore[union-attr]
+            live = self._published.results.get(fire.number)
+            if live is not None and live.window is not None and (live.last, live.count) == (fire.last, fire.count):
+                self._groups.end_as(name, live.reason, live.window.by, live.closed or 0.0)
+        self._drain()
 
     def _is_unknown(self, live: PublishedResult) -> bool:
         """Whether the group of a published result that the rule does not give is not known, or ended behind the
@@ -442,7 +473,8 @@ class ShadowFold:
                 continue
             values = groups.rule.values(state, groups.bags.get(key, []))
             new = OpenExtent(Extent(state[FIRST], state[LAST], state[COUNT], OPEN), values)
-            certain = not self._is_unsure(key, state[FIRST])
+            closed = self._unseen and not self._witness.restores and key not in live
+            certain = not closed and not self._is_unsure(key, state[FIRST])
             self._judge.group(key, new, _open_extent(live[key]) if key in live else None, certain)
         for key, group in live.items():
             if key not in groups.states and group.first >= self._witness.begin:

@@ -170,7 +170,7 @@ class Published:
 
     def _result(self, within: OutputPartition, output: PublishedOutput, named: MessageHeaders) -> None:
         first, last, window = named.offset(FIRST), named.offset(LAST), _window(named)
-        number = self._number(named.text(FIRE), first, window)
+        number = self.number_of(named)
         if number is None or last >= self._offset:
             return
         count, reason = named.integer(COUNT), named.text(REASON)
@@ -184,8 +184,10 @@ class Published:
         if earlier != output or (known.last, known.count, known.reason) != (last, count, reason):
             known.differing = True
 
-    def _number(self, fire: str, first: int, window: PublishedWindow | None) -> GroupNumber | None:
-        """The number of the group with this id. None: it is about an earlier topic of the same name."""
+    def number_of(self, named: MessageHeaders) -> GroupNumber | None:
+        """The number of the group of a result. None: it is about an earlier topic of the same name. Raises
+        UnreadableHeader."""
+        fire, first, window = named.text(FIRE), named.offset(FIRST), _window(named)
         numbers: list[GroupNumber] = [first]
         if window is not None and window.revision > 1:
             numbers = [(first, window.start, window.revision)]

@@ -8,7 +8,7 @@ from sys import maxsize
 from typing import Any, NamedTuple
 
 from sluicegate.schemas import Codec
-from sluicegate.streams.agent import Agent, Aggregation
+from sluicegate.streams.agent import CORRELATION, Agent, Aggregation
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.shadow.published import Published, PublishedResult
 
@@ -29,7 +29,7 @@ class Witness(NamedTuple):
     `open` are the store's groups at its own offset `offset`, `latest` its owner's time at the last commit that changed
     one (None: unknown), `now` the store's time when they were read. `whole`: the agent began at `begin`.
     `letters_from`: dead letters of earlier records may be gone. `origins` are those of the topic that windows over a
-    re-keyed topic wait for.
+    re-keyed topic wait for. `restores`: its store is lost, and what the input leaves open is open.
     """
 
     published: Published
@@ -43,6 +43,7 @@ class Witness(NamedTuple):
     whole: bool = False
     letters_from: float = -inf
     origins: Sequence[str] = ()
+    restores: bool = False
 
 
 class Codecs(NamedTuple):
@@ -109,11 +110,21 @@ def moments(witness: Witness) -> Iterator[tuple[int, float]]:
     yield from ((group.first, group.opened) for group in witness.open.values())
 
 
-def outside(dead: Sequence[bytes]) -> bool:
+def outside(dead: Sequence[bytes], unseen: bool = False) -> bool:
     """Whether the reason of this dead letter is outside of the record: a crash, a limit of the whole partition, or a
-    time that was too far ahead of the owner's clock."""
+    time that was too far ahead of the owner's clock. `unseen`: nor is it known which windows had closed."""
     stage, reason = dead[:2]
-    return stage == b"crash" or (stage == b"aggregate" and reason in (b"limit", b"time-ahead"))
+    clock = (b"limit", b"time-ahead", b"late") if unseen else (b"limit", b"time-ahead")
+    return stage == b"crash" or (stage == b"aggregate" and reason in clock)
+
+
+def loses_records(agent: Agent) -> bool:
+    """Whether a window that ended without a word decides where later records of it are, and no dead letter tells it."""
+    window = agent.aggregation.window if agent.aggregation else None
+    if window is None:
+        return False
+    by_silence = window.idle is not None and window.kind not in ("tumbling", CORRELATION)
+    return window.at_most is not None or window.late != "dead-letter" or by_silence
 
 
 def moved_the_watermark(dead: Sequence[bytes]) -> bool:

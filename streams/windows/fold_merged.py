@@ -26,7 +26,7 @@ def fold_merged(windows: "WindowGroups", records: Sequence[Record], now: float) 
     decode, key_of, largest, adders = rule.decode, rule.key_of, rule.max_record_bytes, rule.plan.adders
     limit, until, prefix, begin, end, closes = rule.completion.most, rule.until, b"", 0, 0, 0
     assert clock is not None
-    ends, most = bound_of(windows, LATEST), latest(windows.window, now)
+    ends, most = bound_of(windows, LATEST), latest(windows.window, max(now, windows.believed))
     for record in records:
         try:
             read = decode(value := record.value())  # type: ignore[arg-type]

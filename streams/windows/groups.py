@@ -43,7 +43,7 @@ class WindowGroups(Groups):
     its claim; before that its own clock closes nothing. `at_end`: it stands at the end of the partition, intake is not
     paused, and nothing is in hand; only then the time without records is silence. `end_asked`: the owner's time at
     which a broker was asked for this end; what came since is not known. `cut` are the starts of windows that are open,
-    and have groups in `closed`.
+    and have groups in `closed`. `believed`: a replay believes the times that could be believed at this moment.
     """
 
     __slots__ = (
@@ -59,6 +59,7 @@ class WindowGroups(Groups):
         "_sent",
         "_time",
         "at_end",
+        "believed",
         "caught_up",
         "cut",
         "end_asked",
@@ -85,6 +86,7 @@ class WindowGroups(Groups):
         self._sent = 0  # bytes in the bags of all results
         self._may_close = SLICE  # windows that the batch may still close
         self.cut: set[int] = set()
+        self.believed = -inf
         self._folds = folds(rule) and (self.merged is None or self.folds_merged)
 
     def begin(self, high: int, now: float) -> None:
@@ -242,7 +244,7 @@ class WindowGroups(Groups):
             return None
 
     def _ahead(self, time: int, now: float) -> bool:
-        return time > latest(self.window, now)
+        return time > latest(self.window, max(now, self.believed))
 
     def _untimed(self, record: Record, error: NoTime) -> None:
         if self.rule.aggregation.on_missing == "skip":

@@ -6,6 +6,7 @@ from sluicegate.streams.agent import CORRELATION, OVERLAPPING, Correlation
 from sluicegate.streams.aggregation.accept import accept
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.aggregation.seen import KnownIds
 from sluicegate.streams.contracts.headers import TIME
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.correlation.groups import CorrelatedGroups
@@ -65,6 +66,11 @@ def _re_keyed(record: Record) -> int:
     if found is None or found.time == NEVER:
         raise ValueError(f"it has no {TIME}")
     return found.time
+
+
+def known_ids(groups: Groups) -> KnownIds | None:
+    """The keys of correlations that ended, which the changelog keeps as the ids of `dedupe`; None of other groups."""
+    return groups.ended.ids if isinstance(groups, CorrelatedGroups | CorrelatedByTime) else None
 
 
 def groups_of(rule: Rule, notes: bool = False) -> Groups:

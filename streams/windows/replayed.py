@@ -4,7 +4,7 @@ The records alone end groups: by their number, by `until`, by event time. Silenc
 whole partition and results of late records are told to them.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from math import inf
 from sys import maxsize
@@ -15,19 +15,22 @@ from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.aggregation.taking import taken
 from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.contracts.values import TopicFacts
 from sluicegate.streams.windows.groups import SLICE, WindowGroups
 from sluicegate.streams.windows.intake import Duplicates, take
 from sluicegate.streams.windows.opening import groups_of
 
 
 class ReplayedGroups:
-    """`groups` are those of one partition. `windows` are the same if they are windows, else None. A record that is
-    further than `ahead` seconds after the time at which it is taken is refused by windows."""
+    """`groups` are those of one partition. `windows` are the same if they are windows, else None."""
 
-    def __init__(self, agent: Agent, reads: Codec, ahead: float, origins: Collection[str]) -> None:
-        """`origins` are the origins that the windows wait for."""
-        self.groups: Groups = groups_of(Rule(unclocked(agent, ahead), reads))
+    def __init__(self, agent: Agent, reads: Codec, now: float, origins: Collection[str]) -> None:
+        """`now` is the moment of the replay: records were taken before it. `origins` are the origins that the windows
+        wait for."""
+        self.groups: Groups = groups_of(Rule(unclocked(agent), reads))
         self.windows = self.groups if isinstance(self.groups, WindowGroups) else None
+        if self.windows is not None and now < inf:
+            self.windows.believed = now
         if self.windows is not None and self.windows.merged is not None:
             self.windows.merged.expect(origins, self.windows.window.origins)
 
@@ -60,14 +63,20 @@ class ReplayedGroups:
             windows.expire(now, SLICE)
 
 
-def unclocked(agent: Agent, ahead: float = 0.0) -> Agent:
+def origins_of(agent: Agent, facts: Callable[[str, int], TopicFacts]) -> list[str]:
+    """What windows over a re-keyed topic wait for, as their owner expects it: `facts` describes a partition."""
+    window = agent.aggregation.window if agent.aggregation is not None else None
+    counts = {topic: facts(topic.partition("/")[2], 0).partitions for topic in (window.origins if window else ())}
+    return [f"{topic}/{number}" for topic, count in counts.items() for number in range(count)]
+
+
+def unclocked(agent: Agent) -> Agent:
     """The same rule, of which only its records and the limits of one group end groups, and no clause leaves a result
-    out. `ahead` is added to `max_ahead`."""
+    out."""
     rule = agent.aggregation or Aggregation()
     window = rule.window
     if window is not None:  # nobody tells them where they stand: no silence and no age ends them
-        gather = inf if window.gather else 0.0
-        window = replace(window, gather=gather, max_ahead=window.max_ahead + ahead)
+        window = replace(window, gather=inf if window.gather else 0.0)
     return replace(
         agent,
         having="",

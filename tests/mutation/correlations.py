@@ -18,8 +18,8 @@ GUARDS = (
     Guard(
         "correlate: ended keys are in the changelog",
         "streams/ownership/windowed.py",
-        "        return groups.ended.ids\n",
-        "        return dedupe.seen if dedupe is not None else None\n",
+        "    return known_ids(groups) or (dedupe.seen if dedupe is not None else None)\n",
+        "    return dedupe.seen if dedupe is not None else None\n",
         ENGINE,
     ),
     Guard(

@@ -2,7 +2,7 @@
 
 from tests.mutation.guard import Guard
 
-FOLD, KNOWN = "streams/operations/rebuild_windows.py", "streams/operations/rebuild_known.py"
+FOLD, KNOWN = "streams/windows/replayed.py", "streams/operations/rebuild_known.py"
 PLAN, WRITE = "streams/operations/rebuild_plan.py", "streams/operations/rebuild_write.py"
 TOLD = ("tests/unit/engine/test_rebuild_windows_told.py",)
 ANY = ("tests/unit/engine/test_rebuild_windows.py",)
@@ -11,57 +11,43 @@ GUARDS = (
     Guard(
         "rebuild: silence moves the watermark where it did",
         FOLD,
-        "            self._windows.event.silent(watermark, at)\n",
+        "            self.windows.event.silent(to, at)\n",
         "",
         TOLD,
     ),
     Guard(
         "rebuild: silence after the last record, too",
-        FOLD,
-        "        self._fall_silent(offset)\n        return",
-        "        return",
-        TOLD,
-    ),
-    Guard(
-        "rebuild: a record that `where` leaves out moves the watermark",
-        FOLD,
-        "        return self._intake.left_out",
-        "        return ()",
-        TOLD,
-    ),
-    Guard(
-        "rebuild: so does a record that was refused after its time was read",
-        FOLD,
-        "        if record.offset() in self._known.timed:",
-        "        if False:",
-        TOLD,
-    ),
-    Guard(
-        "rebuild: a record that was refused before its time was read does not",
-        KNOWN,
-        "                if _moved_the_watermark(named):",
-        "                if True:",
+        "streams/shadow/fold.py",
+        "        self._pass_stops(witness.end)\n",
+        "",
         TOLD,
     ),
     Guard(
         "rebuild: a record that was accepted is not too far ahead now",
         FOLD,
-        "super()._ahead(time, self.latest)",
-        "super()._ahead(time, now)",
+        "            self.windows.believed = now\n",
+        "            pass\n",
         TOLD,
     ),
     Guard(
         "rebuild: every window that the watermark has passed is decided",
         FOLD,
-        "            windows.expire(self._intake.now, SLICE)\n",
+        "            windows.expire(now, SLICE)\n",
         "            break\n",
         TOLD,
     ),
     Guard(
-        "rebuild: a window ends with a record only by the rebuild's own judgement",
-        FOLD,
-        '        """Nothing: `Rebuild` decides it."""',
-        "        super().end(key, state, until, now)",
+        "rebuild: a window that has a result is not sent again",
+        "streams/operations/rebuild_replayed.py",
+        "        live = self._open.pop(fire.number, None)\n",
+        "        live = None\n",
+        TOLD,
+    ),
+    Guard(
+        "rebuild: a window whose result is published has ended, whatever closed it",
+        "streams/shadow/fold.py",
+        "            self._end_published()\n",
+        "            pass\n",
         ANY,
     ),
     Guard(
@@ -81,7 +67,7 @@ GUARDS = (
     Guard(
         "rebuild: a window without a result before a later one is a gap",
         PLAN,
-        "            return (event.window.end, first) < known.closed.get(place, (-1, -1))",
+        "            return (event.window.end, in_order(number)[0]) < known.closed.get(place, (-1, -1))",
         "            pass",
         TOLD,
     ),
@@ -90,20 +76,6 @@ GUARDS = (
         PLAN,
         "known.begin > 0 and skips_late",
         "False",
-        TOLD,
-    ),
-    Guard(
-        "rebuild: a window that began before --from ends at its own last record",
-        KNOWN,
-        "            group = name(start, group)\n",
-        "",
-        TOLD,
-    ),
-    Guard(
-        "rebuild: windows with several results are refused",
-        "streams/operations/rebuild.py",
-        '    if window.late in ("new", "amend"):',
-        "    if False:",
         TOLD,
     ),
 )

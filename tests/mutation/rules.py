@@ -197,7 +197,7 @@ GUARDS = (
     Guard(
         "a result that the input does not give is found",
         "streams/shadow/judge.py",
-        "            if begin <= first and live.last < end and self._judges(live.key):",
+        "            if begin <= live.first and live.last < end and self._judges(live.key):",
         "            if False:",
         ("tests/unit/shadow/test_audit.py",),
     ),
@@ -211,7 +211,7 @@ GUARDS = (
     Guard(
         "a result of which a correction leaves nothing is replaced by a document with count 0",
         "streams/shadow/corrections.py",
-        "(live for live in every if live.first not in self._replaced)",
+        "(live for live in every if live.number not in self._replaced)",
         "(live for live in every if live.first < 0)",
         CORRECTIONS,
     ),

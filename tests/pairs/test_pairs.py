@@ -1,5 +1,8 @@
 """Each pair of features is accepted, or stands in the list of refusals with what `check` says."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from tests.pairs import replays
@@ -13,6 +16,22 @@ def test_what_check_refuses_stands_in_the_list(kind: str) -> None:
     listed = [line for line in LIST.read_text(encoding="utf-8").splitlines() if line.startswith(f"{kind}, ")]
 
     assert [*refusals((kind,))] == listed
+
+
+DYNAMIC = re.compile(r"(?<=the handler )\S+(?= has)|(?<=the handler )\S+(?=:? gets)|(?<=its results in )\S+(?= are)")
+
+
+def test_the_guide_lists_what_cannot_be_replayed() -> None:
+    """Each refusal of the list is a row of the table."""
+    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+    section = page.split("## What cannot be replayed")[1].split("\n## ")[0]
+    rows = {line.split(" | ")[0].removeprefix("| ") for line in section.splitlines() if line.startswith("| ")}
+    named = {row.replace("FUNCTION", "*").replace("TOPIC", "*") for row in rows}
+    lines = replays.LIST.read_text(encoding="utf-8").splitlines()
+    reasons = [line.lstrip().partition(" ")[2] for line in lines if line.startswith(" ")]
+    refusals = {DYNAMIC.sub("*", each) for each in reasons if each != "served" and not each.startswith(replays.NOTHING)}
+    assert refusals
+    assert refusals - named == set()
 
 
 def test_what_each_replay_refuses_stands_in_the_list() -> None:

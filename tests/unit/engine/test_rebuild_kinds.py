@@ -2,9 +2,13 @@
 nothing."""
 
 import json
+from dataclasses import replace
+
+import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
-from sluicegate.streams.agent import Agent, Aggregation, Deduplication, Destination, Reducer
+from sluicegate.streams.agent import Agent, Aggregation, Deduplication, Destination, Lookup, Reducer
+from sluicegate.streams.errors import ConfigurationError
 from tests.unit.engine.driver import Driver, Log, ManualClock, distinct, header, memory
 from tests.unit.engine.rebuilding import amounts, emitted_twice, feed_at, rebuild, state, worked
 from tests.unit.engine.scene import a_log, an_agent, totals
@@ -81,3 +85,39 @@ def test_an_agent_of_repartition_sends_on_what_never_went_on(clock: ManualClock,
     assert [m.k for m in distinct(log, "out")] == [b"k0", b"k1", b"k2", b"k3", b"k5"]
     assert emitted_twice(log.topics["out"][0] + log.topics["dead"][0]) == []
     assert [header(m, "sluicegate-dead-reason") for m in distinct(log, "dead")] == ["undecodable"]
+
+
+def test_a_forwarder_sends_what_never_went_to_a_route(clock: ManualClock, store: MemoryStore) -> None:
+    routes = (Destination("large", where="n > 3", goes_on=True), Destination("out", where="n != 5"))
+    agent = Agent("a", ("in",), None, None, "dead", routes=routes, unrouted="drop")
+    log = a_log("in", "out", "large", "dead")
+    for n in range(8):
+        feed_at(log, clock, "k", json.dumps({"n": n}).encode())
+    driver = Driver(agent, store, log, clock).give(0)
+    driver.producer.fate = lambda row: "delivered" if row.number <= 6 else "lost"
+    driver.turns().later(0.5).turns()
+    numbers = [json.loads(m.v or b"")["n"] for topic in ("out", "large") for m in distinct(log, topic)]
+    assert sorted(numbers) == [0, 1, 2, 3, 4, 4]
+    lost = memory(clock)
+    [planned] = rebuild(agent, lost, log, clock)
+    assert (planned.built.offset, planned.built.results) == (8, 6)
+    Driver(agent, lost, log, clock).give(0).turns()
+    assert [json.loads(m.v or b"")["n"] for m in distinct(log, "out")] == [0, 1, 2, 3, 4, 6, 7]
+    assert [json.loads(m.v or b"")["n"] for m in distinct(log, "large")] == [4, 5, 6, 7]
+    assert emitted_twice([*log.topics["out"][0], *log.topics["large"][0]]) == []
+
+
+def test_results_with_rows_are_rebuilt_where_all_were_sent(clock: ManualClock, store: MemoryStore) -> None:
+    """The row of the last result is not known, so the rebuild is refused without it."""
+    rule = an_agent(count=2, since_first=None)
+    lookup = Lookup("customer", "table", "customers", "key", ("name",), "id")
+    log = a_log()
+    amounts(log, clock, "aabbc")
+    worked(rule, store, log, clock)
+    with_rows = replace(rule, lookups=(lookup,))
+    rebuilt = memory(clock)
+    [planned] = rebuild(with_rows, rebuilt, log, clock)
+    assert (planned.built.results, state(with_rows, rebuilt)) == (2, state(rule, store))
+    del log.topics["out"][0][-1]
+    with pytest.raises(ConfigurationError, match="1 results, the first at offset 2, were never sent"):
+        rebuild(with_rows, memory(clock), log, clock)

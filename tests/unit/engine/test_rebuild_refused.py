@@ -69,8 +69,6 @@ def changed(log: Log, topic: str, offset: int, change: Callable[[dict[str, bytes
             Agent("sums", ("in",), None, Destination("out"), "dead", handler=Handler(("m:f",))),
             "what its handler did is not in a topic",
         ),
-        (Agent("sums", ("in",), None, Destination("out"), "dead"), "it forwards records"),
-        (an_agent(on_timeout="discard"), "on_timeout: discard"),
         (replace(an_agent(), scope="shared"), "scope: shared"),
         (an_agent(start="latest"), "began at `latest`"),
     ],

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from sluicegate.streams.agent import Agent, Reducer, Window
+from sluicegate.streams.agent import Agent, Destination, Reducer, Selected, Window
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.operations.open_groups import held
 from sluicegate.streams.operations.rebuild_plan import RebuildRange
@@ -19,7 +19,9 @@ from tests.unit.engine.scene import an_agent
 from tests.unit.engine.test_rebuild_any import World
 
 COMPUTE = (Reducer("total", "sum", "n"), Reducer("all", "collect", "n"))
+FIELDS = ("total", "all", "window", "reason")
 TUMBLING = Window(5.0, time="at", unit="ms", grace=1.0, idle=None)
+HOPPING = replace(TUMBLING, size=6.0, kind="hopping", every=2.0)
 SESSION = replace(TUMBLING, size=3.0, kind="session")
 BY_EVENT: dict[str, dict[str, Any]] = {
     "tumbling": {"window": TUMBLING},
@@ -30,6 +32,10 @@ BY_EVENT: dict[str, dict[str, Any]] = {
     "until": {"window": TUMBLING, "until": "group.total >= 20"},
     "where": {"window": TUMBLING},
     "skip": {"window": replace(TUMBLING, late="skip")},
+    "hopping": {"window": HOPPING},
+    "overlapping with count": {"window": replace(HOPPING, kind="overlapping"), "count": 3},
+    "having": {"window": TUMBLING},
+    "routes": {"window": TUMBLING},
 }
 """Only event time closes them, so the same results come with and without a loss."""
 BY_THE_CLOCK: dict[str, dict[str, Any]] = {
@@ -40,6 +46,8 @@ BY_THE_CLOCK: dict[str, dict[str, Any]] = {
     "limit": {"window": replace(TUMBLING, idle=3.0), "max_items": 2},
     "refused": {"window": replace(TUMBLING, idle=3.0), "max_items": 2, "on_full": "dead-letter"},
     "left out": {"window": replace(TUMBLING, idle=3.0)},
+    "late new": {"window": replace(TUMBLING, idle=3.0, late="new", gather=2.0)},
+    "late new of sessions": {"window": replace(SESSION, idle=3.0, late="new", gather=2.0)},
 }
 RECORDS = st.lists(
     st.tuples(st.sampled_from("abc"), st.sampled_from([0.0, 0.0, 0.0, 0.7, 2.0, 6.0, 13.0, "bad", "ahead"])),
@@ -142,6 +150,11 @@ class View(NamedTuple):
 
 def an_agent_of(rule: str) -> Agent:
     agent = an_agent(**{"count": None, "since_first": None, "compute": COMPUTE} | (BY_EVENT | BY_THE_CLOCK)[rule])
+    if rule == "having":
+        return replace(agent, having="count > 1")
+    if rule == "routes":
+        large = Destination("out", where="total > 20", select=(Selected("key"), *map(Selected, FIELDS)))
+        return replace(agent, to=None, routes=(large, Destination("out")))
     return replace(agent, where="n % 3 != 1") if rule in ("where", "left out") else agent
 
 
@@ -175,7 +188,7 @@ BEHIND = [
 
 
 @pytest.mark.parametrize("rule", BY_EVENT)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=st.lists(STEP, min_size=2, max_size=12))
 @example(steps=BEHIND)
 def test_windows_that_event_time_closes_have_the_results_that_they_have_without_a_loss(
@@ -196,7 +209,7 @@ def misplaced(world: Windows) -> str:
 
 
 @pytest.mark.parametrize("rule", BY_THE_CLOCK)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=st.lists(STEP, min_size=2, max_size=12))
 @example(steps=BEHIND)
 def test_each_record_counts_once_where_the_clock_closes_windows(rule: str, steps: list[tuple[str, Any]]) -> None:

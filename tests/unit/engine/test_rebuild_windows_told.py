@@ -73,14 +73,14 @@ def test_a_record_that_where_leaves_out_moved_the_watermark(log: Log, store: Mem
     assert state(agent, after) == (2, {})
 
 
-def test_a_record_that_was_refused_after_its_time_was_read_moved_the_watermark(
+def test_a_record_that_was_refused_after_its_time_was_read_did_not_either(
     log: Log, store: MemoryStore, clock: ManualClock
 ) -> None:
     agent = an_agent(count=None, since_first=None, window=TUMBLING, max_groups=1, on_full="dead-letter")
     at(log, clock, ("a", 1), ("b", 9))
     worked(agent, store, log, clock)
     assert [header(each, "sluicegate-dead-reason") for each in log.topics["dead"][0]] == ["limit"]
-    assert watermark(agent, lost(agent, log, clock)) == (FIRST + 9) * 1000
+    assert watermark(agent, store) == watermark(agent, lost(agent, log, clock)) == (FIRST + 1) * 1000
 
 
 def test_a_record_that_was_refused_before_its_time_was_read_did_not(
@@ -187,20 +187,3 @@ def test_from_a_time_on_windows_that_began_before_it_are_known_by_their_results(
     rest = lost(windows(), log, clock, RebuildRange(since=2))
     assert state(windows(), rest)[1].keys() == {(FIRST * 1000 + 20_000).to_bytes(8, "big") + b"a"}
     assert "late: skip" in refusal(windows(late="skip"), log, clock, RebuildRange(since=2))
-
-
-@pytest.mark.parametrize(
-    ("window", "why"),
-    [
-        ({"kind": "hopping", "every": 5.0}, "hopping windows"),
-        ({"late": "new", "gather": 1.0, "keep": 60.0}, "late: new"),
-        ({"late": "amend", "gather": 1.0, "keep": 60.0}, "late: amend"),
-        ({"origins": ("x/y",)}, "repartitioned topic"),
-    ],
-)
-def test_windows_that_cannot_be_folded_yet_are_refused(
-    log: Log, clock: ManualClock, window: dict[str, Any], why: str
-) -> None:
-    said = refusal(windows(**window), log, clock)
-    assert why in said
-    assert "cannot fold yet" in said

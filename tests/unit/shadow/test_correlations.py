@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.operations import shadowing
 from sluicegate.streams.operations.shadowing import Shadowing
 from sluicegate.streams.shadow.verdicts import Shadowed
 from tests.unit.engine import test_correlate, test_correlate_by_time, test_origins
@@ -98,5 +99,5 @@ def test_windows_over_a_rekeyed_topic_are_identical(seed: int) -> None:
 
 
 def test_twin_that_does_not_wait_for_all_origins_differs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Shadowing, "_origins", lambda self: [])
+    monkeypatch.setattr(shadowing, "origins_of", lambda agent, facts: [])
     assert not all(all_identical(merged(seed)) for seed in range(6))
