@@ -6,7 +6,7 @@ Groups of one key follow each other without a gap. So records in no result, befo
 be open: their group was dropped, or its result is gone.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from math import inf
 from sys import maxsize
@@ -28,6 +28,7 @@ from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.operations.rebuild_known import KnownOutputs
 from sluicegate.streams.reading.addressed import for_us
 from sluicegate.streams.reading.dedupe import DuplicateFilter, IdRule
+from sluicegate.streams.reading.proof import HeaderProof
 from sluicegate.streams.reading.receive import ReceivedShards
 
 
@@ -66,12 +67,20 @@ class Rebuilt(NamedTuple):
     untold: Sequence[int] = ()
 
 
+class IntakeFacts(NamedTuple):
+    """What an intake knows of its partition: `dead` are the offsets of refused records."""
+
+    partition: Partition
+    proof: HeaderProof
+    dead: Collection[int]
+
+
 class RebuildIntake:
     """Which records count: not repeats of Sluicegate senders, not duplicates of producers, and not refused records.
     `now` is the time of the records; it never goes back, and never passes `latest`, the store's time."""
 
     def __init__(
-        self, partition: Partition, agent: Agent, ids: IdRule | None, known: KnownOutputs, latest: float
+        self, partition: Partition, agent: Agent, ids: IdRule | None, known: KnownOutputs | IntakeFacts, latest: float
     ) -> None:
         self.senders = ReceivedShards(partition.topic)
         self.dedupe = DuplicateFilter(ids) if ids else None

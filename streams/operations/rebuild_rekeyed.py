@@ -6,18 +6,13 @@ from collections.abc import Sequence
 from sluicegate.schemas import Codec
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.aggregation.events import Event, Refused, Sent
-from sluicegate.streams.aggregation.rule import Rule
-from sluicegate.streams.contracts.ids import fire_ids, output_id
+from sluicegate.streams.contracts.ids import output_id
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.values import GroupNumber
-from sluicegate.streams.handlers.forwarding import Forwarding
-from sluicegate.streams.handlers.processor import RecordProcessor
-from sluicegate.streams.handlers.rekey import rekeying
-from sluicegate.streams.operations.rebuild import Reach, RebuildIntake, Rebuilt
+from sluicegate.streams.operations.rebuild import IntakeFacts, Reach, Rebuilt
 from sluicegate.streams.operations.rebuild_known import KnownOutputs
+from sluicegate.streams.operations.record_replay import RecordReplay
 from sluicegate.streams.reading.dedupe import IdRule
-from sluicegate.streams.windows.opening import groups_of
-from sluicegate.streams.windows.origins import OriginGroups
 
 
 class Rekeyed:
@@ -35,31 +30,18 @@ class Rekeyed:
         topic_id: str,
         most: int,
     ) -> None:
-        rule = Rule(agent, reads)
-        self._groups, self._known, self._reach = groups_of(rule), known, reach
-        self._sending: RecordProcessor = (
-            rekeying(agent, rule, reads, most) if agent.rekeys else Forwarding(agent, rule, reads, most)
-        )
-        self._intake = RebuildIntake(known.partition, agent, ids, known, latest)
-        self._identify = fire_ids(known.partition, topic_id)
+        self._known, self._reach = known, reach
+        facts = IntakeFacts(known.partition, known.proof, known.dead)
+        self._replay = RecordReplay(agent, reads, ids, facts, latest, topic_id, most)
         self._decided: dict[GroupNumber, Event] = {}
         self._doubtful: list[int] = []
         self._results = 0
 
     def take(self, records: Sequence[Record]) -> None:
         """Raises DecodeStopped and ProduceStopped where the file says stop."""
-        place, groups = (self._known.partition.topic, self._known.partition.number), self._groups
         for record in records:
-            for run in self._intake.fresh(record, groups):
-                if isinstance(groups, OriginGroups):
-                    groups.saw(self._intake.now)
-                events = self._sending.run(self._sending.read(groups, run), self._identify, None, place)
-                self._sent(record.offset(), [event for event in events if isinstance(event, Refused | Sent)])
-            if isinstance(groups, OriginGroups):
-                for left_out in self._intake.left_out:
-                    groups.passed(left_out)
-            self._sent(record.offset(), [event for event in groups.drain() if isinstance(event, Refused)])
-        self._intake.settle()
+            self._sent(record.offset(), self._replay.events(record))
+        self._replay.intake.settle()
 
     def _sent(self, offset: int, events: Sequence[Refused | Sent]) -> None:
         """These events of a record, without those that a topic has."""
@@ -73,12 +55,12 @@ class Rekeyed:
 
     def finish(self, offset: int) -> Rebuilt:
         """All records below `offset` were taken."""
-        intake = self._intake
+        intake = self._replay.intake
         return Rebuilt(
             self._known.partition,
             offset,
             intake.epoch,
-            self._groups,
+            self._replay.groups,
             intake.senders,
             intake.dedupe.seen if intake.dedupe else None,
             self._decided,

@@ -23,13 +23,14 @@ from sluicegate.streams.contracts.values import NOBODY, Changes, Claim, OutboxRo
 from sluicegate.streams.errors import ConfigurationError, Fenced, SystemNotReady
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.journal.journal import note
-from sluicegate.streams.operations import replays
+from sluicegate.streams.operations import record_replay, replays
 from sluicegate.streams.operations.handler_calls import group_handler
 from sluicegate.streams.operations.proofs import row_proof
 from sluicegate.streams.operations.replays import Corrected, Replay, ReplaySource
 from sluicegate.streams.operations.shadowing import RUN_UP, ShadowHistory, Shadowing, ShadowRange, Watch
 from sluicegate.streams.outbox.rows import renumbered
 from sluicegate.streams.outbox.sizes import longest
+from sluicegate.streams.ownership.registered import RegisteredSchemas
 from sluicegate.streams.rules import rule_of
 from sluicegate.streams.shadow import corrected
 from sluicegate.streams.shadow.corrections import Corrections, sending
@@ -83,6 +84,7 @@ class Rewinding:
         goes on."""
         if why := unshadowable(self._rule, self._calls) or (self._calls and not self._rule.outputs and NO_TO):
             raise ConfigurationError(f"agent {self._rule.name} has no corrections: {why}")
+        RegisteredSchemas(self._rule).begin(None)  # no correction may lack its id
         replay = self._running(wanted, into) or self._begun(wanted, into)
         if replay.state == "running":
             corrected = tuple(self._corrected(replay, wanted))
@@ -202,7 +204,15 @@ class Rewinding:
         partition = Partition(self._app.name, self._rule.name, source.topic, source.partition)
         timed = timed_topics(replay.live)
         proof = row_proof(self._store, self._mac, partition)
-        return Published(partition, source.topic_id, source.offset, source.number, timed, self._calls, proof)
+        return Published(
+            partition,
+            source.topic_id,
+            source.offset,
+            source.number,
+            timed,
+            self._calls or not self._rule.grouped,
+            proof,
+        )
 
     def _correct(self, replay: Replay, source: ReplaySource, published: Published) -> Corrected:
         claim = self._claim(replay, source)
@@ -220,7 +230,12 @@ class Rewinding:
         place, counted = (source.topic, source.partition), 0
         before = self._run_up(source)
         records = self._records(source)
-        for offset, rows in corrected(self._rule, replay.live, witness, records, corrections, before):
+        replayed = (
+            corrected(self._rule, replay.live, witness, records, corrections, before)
+            if self._rule.grouped
+            else record_replay.corrected(self._rule, witness, records, corrections, replay.into, before)
+        )
+        for offset, rows in replayed:
             counted += len(rows)
             writer.write(rows, offset)
         writer.finish(source.end)

@@ -16,8 +16,10 @@ from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.operations.handler_calls import group_handler
 from sluicegate.streams.operations.open_groups import held
 from sluicegate.streams.operations.proofs import TopicProofs
+from sluicegate.streams.operations.record_replay import compared
 from sluicegate.streams.outbox.history import telling
 from sluicegate.streams.outbox.sizes import longest
+from sluicegate.streams.ownership.registered import RegisteredSchemas
 from sluicegate.streams.shadow import folded
 from sluicegate.streams.shadow.judge import GroupHandler
 from sluicegate.streams.shadow.published import Published
@@ -122,6 +124,11 @@ class Shadowing:
         for agent in (self._live, rule):
             if why := unshadowable(agent, self._calls):
                 raise ConfigurationError(f"agent {agent.name} has no shadow: {why}")
+            RegisteredSchemas(agent).begin(None)  # no result may lack its id
+        if self._live.grouped != rule.grouped:
+            raise ConfigurationError(
+                f"agent {rule.name} has no shadow: only one of the two rules has groups, so nothing has a counterpart"
+            )
         topics = sorted({*self._live.topics, *self._telling})
         if compacted := self._history.compacted(topics):
             raise ConfigurationError(
@@ -148,7 +155,7 @@ class Shadowing:
                 claim.offset,
                 claim.number,
                 timed_topics(self._live),
-                self._live.handler is not None,
+                self._live.handler is not None or not self._live.grouped,
                 self._proofs.input(partition),
             )
             self._read_rows(partition, published, claim.number)
@@ -254,7 +261,10 @@ class Shadowing:
         begin, place = witness.begin, (source.partition.topic, source.partition.number)
         before = self._history.read(*place, max(source.facts.low, begin - RUN_UP), begin) if rule.receive else ()
         records = self._watched(*place, begin, source.end)
-        found = folded(rule, self._live, witness, records, only, self._most, before, handle)
+        if rule.grouped:
+            found = folded(rule, self._live, witness, records, only, self._most, before, handle)
+        else:
+            found = compared(rule, witness, records, only, self._most, before, bool(cut))
         found.notes += notes
         return found
 

@@ -14,14 +14,16 @@ from itertools import takewhile
 import msgspec
 
 from sluicegate.streams.agent import Agent
-from sluicegate.streams.aggregation.events import Closing, Event, Fire, Refused
-from sluicegate.streams.aggregation.results import document, results
+from sluicegate.streams.aggregation.events import Closing, Event, Fire, Refused, Sent
+from sluicegate.streams.aggregation.results import document
 from sluicegate.streams.contracts.headers import ID, REPLACES, REPLAY, RULE
 from sluicegate.streams.contracts.ids import in_order, output_id
+from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import OutputFacts
 from sluicegate.streams.contracts.values import GroupNumber, OutboxRow
+from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.outbox.rows import Rows
-from sluicegate.streams.shadow.judge import OpenExtent, decided
+from sluicegate.streams.shadow.judge import KnownRows, OpenExtent, clauses_of, decided, known_rows
 from sluicegate.streams.shadow.published import PublishedResult
 from sluicegate.streams.shadow.verdicts import Shadowed
 from sluicegate.streams.shadow.witness import Codecs, Witness
@@ -41,10 +43,10 @@ class Corrections:
         self._agent, self._number, self._into = rule, number, into
         self._digest = digest.encode()
         agent = sending(rule, into)
-        self._results = results(agent)
+        self._results, self._published = clauses_of(agent), witness.published
         self._rows = Rows(witness.published.partition, agent, codecs.writes, facts, codecs.most)
         self._rows.begin("", 0, witness.topic_id)
-        self._live = witness.published.results
+        self._live, self._sent, self.most = witness.published.results, witness.published.sent, codecs.most
         self._whole: dict[bytes, list[PublishedResult]] = defaultdict(list)
         for _, live in sorted(self._live.items(), key=lambda pair: in_order(pair[0])):
             if witness.begin <= live.first and live.last < witness.end:
@@ -72,11 +74,36 @@ class Corrections:
         self.found.given += 1
         self._add(rows, fire.number, shared)
 
+    def forwarded(self, record: Record, sent: Sequence[Sent]) -> None:
+        """The rule sends these messages for a record."""
+        offset = record.offset()
+        outputs = self._sent.get(self._rows.fire_id(offset), {})
+        if not sent and not outputs:
+            self.found.left_out += 1
+            return
+        self.found.given += bool(sent)
+        self.removed += not sent
+        nothing = Sent(self._rows.fire_id(offset), 0, self._into, record.key(), None, [], None)
+        live = PublishedResult(offset, record.key() or b"", offset, offset, 1, "sent", outputs)
+        self._add(self._rows.make(sent or (nothing,)), offset, [live])
+
     def _rows_of(self, fire: Fire) -> list[OutboxRow]:
         return self._rows.make(self._events(fire))
 
     def _events(self, fire: Fire) -> Sequence[Event]:
-        return decided(self._agent, self._results, fire)
+        return decided(self._agent, self._results, fire, self._looked_up(fire) if self._agent.lookups else None)
+
+    def _looked_up(self, fire: Fire) -> KnownRows:
+        """The rows of the published result, or of the newest one before it with the same key. Raises
+        ConfigurationError."""
+        of_key = [live for live in self._whole.get(fire.key, ()) if live.first <= fire.first]
+        for live in (self._live.get(fire.number), *reversed(of_key)):
+            if (rows := known_rows(self._agent, self._published, live)) is not None:
+                return rows
+        raise ConfigurationError(
+            f"the group of records {fire.first} to {fire.last} has no published result, so the rows that it holds "
+            "(lookup) are not known. Nothing more was sent"
+        )
 
     def _sharing(self, fire: Fire) -> list[PublishedResult]:
         """The published results of the key with records of this group, newest first."""

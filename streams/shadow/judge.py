@@ -8,14 +8,15 @@ from msgspec.structs import replace
 
 from sluicegate.schemas.json import decode_any, encode
 from sluicegate.streams.agent import Agent
-from sluicegate.streams.aggregation.events import Event, Fire, Refused, Sent, timed_out
-from sluicegate.streams.aggregation.results import Results, results
+from sluicegate.streams.aggregation.events import Event, Fire, Refused, Sent, Unhandled, timed_out
+from sluicegate.streams.aggregation.results import Results, document, results
 from sluicegate.streams.contracts.headers import by_name
 from sluicegate.streams.contracts.ids import dead_ids, fire_ids, in_order
+from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.values import GroupNumber, OutboxRow
 from sluicegate.streams.outbox.history import is_letter, is_silent, with_history
 from sluicegate.streams.outbox.rows import AnyPartition, Rows
-from sluicegate.streams.shadow.published import PublishedOutput, PublishedResult, published
+from sluicegate.streams.shadow.published import Published, PublishedOutput, PublishedResult, published
 from sluicegate.streams.shadow.verdicts import Example, Extent, Figures, Shadowed
 from sluicegate.streams.shadow.witness import Codecs, Witness
 
@@ -33,12 +34,39 @@ class OpenExtent(NamedTuple):
     values: Mapping[str, Any]
 
 
-def decided(agent: Agent, clauses: Results | None, fire: Fire) -> Sequence[Event]:
+class KnownRows(NamedTuple):
+    """The rows that a published result holds, by the name of their lookup. `missing`: there was none, and the result is
+    a dead letter."""
+
+    fields: Mapping[str, Any]
+    missing: bool = False
+
+
+def decided(agent: Agent, clauses: Results | None, fire: Fire, rows: KnownRows | None = None) -> Sequence[Event]:
     """What a rule decides about a completed group: a dead letter if it timed out and `on_timeout` says so, else what
-    `having`, the routes and `select` leave of its result."""
+    `having`, the routes and `select` leave of its result. `rows` are those that were looked up."""
     if is_letter(agent, fire):
         return (timed_out(fire),)
-    return (fire,) if clauses is None else tuple(clauses.events(fire, Counter()))
+    if rows is not None and rows.missing:
+        return (Unhandled(fire, "", 1, "lookup-missing", stage="lookup"),)
+    enriched = None if rows is None else document(fire) | {**rows.fields}
+    return (fire,) if clauses is None else tuple(clauses.events(fire, Counter(), enriched))
+
+
+def clauses_of(agent: Agent) -> Results | None:
+    """Compiled as a worker does it."""
+    return Results(agent) if agent.lookups and agent.handler is None else results(agent)
+
+
+def known_rows(agent: Agent, within: Published, live: PublishedResult | None) -> KnownRows | None:
+    """The rows of a published result, None where it is not known which they were."""
+    names = [lookup.name for lookup in agent.lookups]
+    if live is None:
+        return None
+    if any(output.dead[:2] == (b"lookup", b"lookup-missing") for output in live.outputs.values()):
+        return KnownRows({}, missing=True)
+    content = within.document(live)
+    return KnownRows({name: content[name] for name in names}) if all(name in content for name in names) else None
 
 
 class ShadowJudge:
@@ -52,11 +80,12 @@ class ShadowJudge:
         published, place = witness.published, (witness.published.partition, witness.topic_id)
         self._partition, self._only, self._letters_from = published.partition, only, witness.letters_from
         self._live, self._letters = dict(published.results), dict(published.letters)
-        self._agent, self._results = agent, results(agent)
+        self._agent, self._results = agent, clauses_of(agent)
         self._rows = Rows(published.partition, agent, codecs.writes, AnyPartition(), codecs.most)
         self._rows.begin("", 0, witness.topic_id)
         self._fire_id, self._dead_id = fire_ids(*place), dead_ids(*place)
-        self._handle, self._sent = handle, published.sent
+        self._handle, self._sent = handle, dict(published.sent)
+        self._published, self._chooses = published, bool(agent.having or any(to.where for to in agent.outputs))
         self._compared = {agent.history, agent.dead_letters, *(to.topic for to in agent.outputs)}
 
     def _judges(self, key: bytes | None) -> bool:
@@ -69,7 +98,10 @@ class ShadowJudge:
         live = self._live.get(fire.number)
         if live is not None and live.opened is not None:
             fire = replace(fire, opened=live.opened, closed=fire.closed if live.closed is None else live.closed)
-        rows = self._rows_of(fire)
+        looked_up = known_rows(self._agent, self._published, live) if self._agent.lookups else None
+        if self._agent.lookups and looked_up is None and self._agent.handler is None:
+            certain = certain and live is None and not self._chooses  # else the row decides what becomes of the result
+        rows = self._rows_of(fire, looked_up)
         self.found.given += bool(rows)
         if not self.found.comparable:
             return
@@ -83,8 +115,10 @@ class ShadowJudge:
         verdict = _verdict(live is not None, differs) if certain else "uncertain"
         self._count(self.found.results, verdict, fire.key, _extent(live), new, differs, fire.number)
 
-    def _rows_of(self, fire: Fire) -> list[OutboxRow]:
-        events = () if is_silent(self._agent, fire) else decided(self._agent, self._results, fire)
+    def _rows_of(self, fire: Fire, looked_up: KnownRows | None) -> list[OutboxRow]:
+        if self._agent.lookups and looked_up is None:
+            looked_up = KnownRows({lookup.name: None for lookup in self._agent.lookups})
+        events = () if is_silent(self._agent, fire) else decided(self._agent, self._results, fire, looked_up)
         sent = [] if self._handle is None else list(self._handled(self._handle, events))
         return self._rows.make([*sent, *with_history(self._agent, fire, events)])
 
@@ -109,6 +143,23 @@ class ShadowJudge:
                 sent = self._sent.get(self._fire_id(live.number), {})
                 there = there | {id: output for id, output in sent.items() if output.topic in self._compared}
             yield from _outputs_differing({row.id: _output(row) for row in rows}, there)
+
+    def forwarded(self, record: Record, sent: Sequence[Sent], cut: bool) -> None:
+        """The rule sends these messages for a record. `cut`: retention may have taken what was sent first."""
+        key, offset = record.key() or b"", record.offset()
+        live = self._sent.pop(self._fire_id(offset), {})
+        if not self._judges(record.key()) or not (sent or live):
+            self.found.left_out += not (sent or live)
+            return
+        rows = {row.id: _output(row) for row in self._rows.make(sent)}
+        self.found.given += bool(rows)
+        self.found.published += bool(live)
+        differs = tuple(_outputs_differing(rows, live)) if rows and live else ()
+        verdict = _verdict(bool(live), differs) if rows else "extra"
+        if verdict == "missing" and cut and not self.found.published:
+            verdict = "uncertain"
+        extent = Extent(offset, offset, 1, "sent")
+        self._count(self.found.results, verdict, key, extent if live else None, extent if rows else None, differs)
 
     def early(self, live: PublishedResult, why: str) -> None:
         """The published result ended before its time."""

@@ -5,11 +5,11 @@ times at which its owner opened and closed the group. A dead letter has the offs
 topic is part of each id, so messages about an earlier topic of the same name are recognized.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import msgspec
 
-from sluicegate.schemas.json import UNREADABLE
 from sluicegate.streams.contracts.headers import (
     CLOSED,
     COUNT,
@@ -105,8 +105,9 @@ class Published:
 
     `results` by the number of their group, `letters` by the offset of their record. By output partition:
     `oldest` is the lowest last record of a result that its last record completed, `oldest_letter` the lowest record of
-    a dead letter. `timed` names the topics whose documents hold the group's times. `handled`: a handler sends messages
-    as well, which tell nothing of groups; `sent` are those that were read, and its dead letters, by fire id and id.
+    a dead letter. `timed` reads the topics whose documents hold the group's times, as JSON. `handled`: a handler sends
+    messages as well, or records are sent on, which tell nothing of groups; `sent` are those that were read, and its
+    dead letters, by fire id and id.
     `proof` says which records of the partition its worker believed.
     """
 
@@ -116,7 +117,7 @@ class Published:
         topic_id: str,
         offset: int,
         number: int,
-        timed: frozenset[str],
+        timed: Mapping[str, Callable[[bytes], bytes]],
         handled: bool = False,
         proof: HeaderProof | None = None,
     ) -> None:
@@ -195,11 +196,21 @@ class Published:
             numbers.append((first, window.start))
         return next((number for number in numbers if self._fire_id(number) == fire), None)
 
+    def document(self, live: PublishedResult) -> dict[str, Any]:
+        """What the whole documents of a result hold; empty if it has none that can be read."""
+        for output in live.outputs.values():
+            if output.topic in self._timed and output.value is not None and not output.dead:
+                try:
+                    return dict(msgspec.json.decode(self._timed[output.topic](output.value)))
+                except Exception:
+                    continue
+        return {}
+
     def _note_times(self, known: PublishedResult, output: PublishedOutput, named: MessageHeaders) -> None:
         if output.topic in self._timed and output.value is not None:
             try:
-                times = _times(output.value)
-            except UNREADABLE:
+                times = _times(self._timed[output.topic](output.value))
+            except Exception:
                 return
             known.opened, known.closed = moment(times.opened_at or ""), moment(times.closed_at or "")
         elif DEAD_TIMESTAMP in named:

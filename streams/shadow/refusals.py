@@ -1,8 +1,16 @@
 """Finds the agents that a shadow cannot judge, and says why."""
 
 import re
+from collections.abc import Callable
+from dataclasses import replace
 
-from sluicegate.streams.agent import Agent
+import msgspec
+
+from sluicegate.schemas import codec
+from sluicegate.schemas.codecs import as_json
+from sluicegate.streams import formats
+from sluicegate.streams.agent import Agent, Destination
+from sluicegate.streams.outbox.rows import letters_codec
 
 TIMES = re.compile(r"\b(?:opened_at|closed_at)\b")
 
@@ -11,7 +19,9 @@ def unshadowable(agent: Agent, calls: bool = False) -> str | None:
     """Why the topics do not tell what this agent did. None: they tell it. `calls`: its handler is called."""
     rule = agent.aggregation
     if agent.rekeys:
-        return "it sends records on under another key, and has no groups"
+        return None
+    if agent.forwards:
+        return "it adds rows of the store (lookup) to records, which may have changed since" if agent.lookups else None
     if agent.handler is not None and not agent.history:
         functions = ", ".join(agent.handler.functions)
         if calls and rule is None:
@@ -21,17 +31,14 @@ def unshadowable(agent: Agent, calls: bool = False) -> str | None:
         return f"its results go to the handler {functions}, which is not called here: what it sends cannot be compared"
     if rule is None:
         return "it has no aggregation, so there is nothing to compare"
-    if agent.lookups:
-        return "its results hold rows of the store (lookup), which may have changed since"
+    if agent.lookups and any(to.select for to in agent.outputs):
+        return "its results do not hold the whole rows that were looked up (select), which may have changed since"
+    if agent.lookups and calls:
+        return "its handler gets rows of the store (lookup), which may have changed since"
     if agent.scope == "shared":
         return "its groups span partitions (scope: shared)"
     if calls and (why := _uncallable(agent)):
         return why
-    outputs = agent.outputs if calls or agent.handler is None else ()
-    if other := [to.topic for to in outputs if to.format != "json"]:
-        return f"its results in {', '.join(other)} are not JSON, and only JSON results are compared"
-    if structured := [to.topic for to in outputs if to.envelope and to.envelope.mode == "structured"]:
-        return f"its results in {', '.join(structured)} are structured CloudEvents, and only plain results are compared"
     if agent.handler is None and _times_missing(agent):
         return "an expression of its results asks for opened_at or closed_at, which `select` leaves out of the results"
     return None
@@ -50,11 +57,30 @@ def _uncallable(agent: Agent) -> str | None:
     return None
 
 
-def timed_topics(agent: Agent) -> frozenset[str]:
-    """The topics whose documents hold the times of a group, as the engine wrote them."""
-    whole = [to.topic for to in agent.outputs if _keeps_times(agent, to.topic)]
-    letters = [] if agent.dead_letters in {to.topic for to in agent.outputs} else [agent.dead_letters]
-    return frozenset([*whole, *letters, *([agent.history] if agent.history else [])])
+def timed_topics(agent: Agent) -> dict[str, Callable[[bytes], bytes]]:
+    """By topic, how its values are read as JSON: the topics whose documents hold the times of a group, as the engine
+    wrote them."""
+    json = codec("json")
+    read = {to.topic: _document(agent, to) for to in agent.outputs if _keeps_times(agent, to.topic)}
+    if agent.dead_letters not in {to.topic for to in agent.outputs}:
+        read[agent.dead_letters] = as_json(letters_codec(agent, formats.writes(agent)))
+    return read | ({agent.history: as_json(json)} if agent.history else {})
+
+
+def _document(agent: Agent, to: Destination) -> Callable[[bytes], bytes]:
+    read = as_json(codec("json") if agent.handler is not None else formats.writes(replace(agent, to=to)))
+    if to.envelope is None or to.envelope.mode == "binary":
+        return read
+    return lambda value: bytes(_event(value).data)
+
+
+class _Event(msgspec.Struct):
+    """A CloudEvent in structured mode."""
+
+    data: msgspec.Raw
+
+
+_event = msgspec.json.Decoder(_Event).decode
 
 
 def _keeps_times(agent: Agent, topic: str) -> bool:

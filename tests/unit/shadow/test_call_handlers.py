@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import pytest
 
-from sluicegate.streams.agent import Agent, Aggregation, App, Destination, Handler, Reducer
+from sluicegate.streams.agent import Agent, Aggregation, App, Handler, Reducer
 from sluicegate.streams.errors import ConfigurationError, SystemNotReady
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.operations import replays
@@ -157,12 +157,6 @@ def test_what_cannot_be_called_is_refused(agent: Agent, why: str) -> None:
     scene = played(agent, records=40)
     with pytest.raises(ConfigurationError, match=why):
         called(scene)
-
-
-def test_outputs_that_are_not_json_are_refused() -> None:
-    scene = played(handled("result"), records=40)
-    with pytest.raises(ConfigurationError, match="are not JSON"):
-        called(scene, replace(scene.agent, to=Destination("out", "raw")))
 
 
 # Rewind
