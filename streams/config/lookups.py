@@ -182,8 +182,7 @@ def findings(file: "FileModel") -> Iterator[FileFinding]:
         path: Path = ("agents", name, "lookup")
         if agent.lookup:
             yield from _of_agent(agent, path)
-            if agent.correlate is None:
-                yield from _named_before(agent, path)
+            yield from _named_before(agent, path)
             for each, lookup in agent.lookup.items():
                 yield from _of_store(file, lookup, (*path, each))
                 yield from _of_source(lookup, (*path, each))
@@ -297,7 +296,10 @@ def _of_key(agent: "AgentModel", lookup: LookupModel, path: Path) -> Iterator[Fi
 
 
 def _named_before(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
-    """A lookup enriches what is written: nothing that is decided before the commit can name it."""
+    """A lookup enriches what is written: nothing that is decided before the commit can name it. The legs of a
+    correlation have fields of their own."""
+    if agent.correlate is not None:
+        return
     whole, rule = path[:-1], agent.aggregate
     texts: dict[Path, str | None] = {(*whole, "where"): agent.where}
     texts |= {(*whole, "let", each): text for each, text in (agent.let or {}).items()}
