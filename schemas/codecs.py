@@ -98,6 +98,22 @@ def as_json(codec: Codec, names: Iterable[str] | None = None) -> Callable[[bytes
     return lambda value: encode(decode(value))
 
 
+def json_text(codec: Codec) -> Callable[[bytes], bytes]:
+    """A function that makes JSON of a record of any format. A record of JSON stays as it is. It raises what decoders
+    raise."""
+    if codec.name != "json":
+        return as_json(codec)
+    decode = codec.decode
+
+    def checked(value: bytes) -> bytes:
+        if not value.isascii():
+            value.decode()
+        decode(value)
+        return value
+
+    return checked
+
+
 def _same(value: bytes) -> bytes:
     return value
 

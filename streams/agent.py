@@ -197,7 +197,8 @@ class EventEnvelope:
 class Destination:
     """An output topic. `format` is the name of a codec of `sluicegate.schemas`. For the format `avro` without `avro`,
     the schema is derived from the computed fields (sluicegate.streams.formats). `select` lists the fields of the value;
-    empty means the whole result, or the unchanged value of a forwarded record.
+    empty means the whole result, or the whole value of a forwarded record, which is as it came unless `converts`: then
+    it is written anew, in `format`.
 
     A route (an element of `Agent.routes`) takes the results, or the forwarded records, for which `where` is true. With
     `goes_on`, the routes after it are tried as well.
@@ -210,6 +211,7 @@ class Destination:
     where: str = ""
     goes_on: bool = False
     envelope: EventEnvelope | None = None
+    converts: bool = False
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False, kw_only=True)
@@ -533,7 +535,7 @@ class Agent(AgentSettings):
     def forwards_unchanged(self, to: Destination) -> bool:
         """Whether the values of this output are the unchanged values of the records. Then its format is the format of
         the agent."""
-        return self.forwards and not to.select
+        return self.forwards and not (to.select or to.converts)
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ WINDOW = {
 }
 
 
-NO_SCHEMA = "has no schema, and what a handler sends has none of its own; write schema: FILE.avsc beside the format"
+NO_SCHEMA = "has no schema, and {what} has none of its own; write schema: FILE.avsc beside the format"
 
 
 def reads(agent: Agent) -> Codec:
@@ -74,7 +74,9 @@ def destination(agent: Agent) -> SchemaOptions | None:
     if agent.to.avro is not None and agent.to.avro.schema:
         return agent.to.avro
     if agent.handler is not None or agent.aggregation is None:
-        raise ValueError(NO_SCHEMA)
+        raise ValueError(
+            NO_SCHEMA.format(what="a record that is forwarded" if agent.forwards else "what a handler sends")
+        )
     if agent.to.select:
         raise ValueError("has no schema; write schema: FILE.avsc beside the format")
     options = agent.to.avro or Avro("")

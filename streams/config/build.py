@@ -6,7 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from sluicegate.streams import agent as run
-from sluicegate.streams.config import correlating, entries, envelopes, kafka, late, lookups, registry, schemas, windows
+from sluicegate.streams.config import (
+    correlating,
+    entries,
+    envelopes,
+    forwarding,
+    kafka,
+    late,
+    lookups,
+    registry,
+    schemas,
+    windows,
+)
 from sluicegate.streams.config.checks import dead_letters, letters, rekeying
 from sluicegate.streams.config.dedupe import DeduplicationModel
 from sluicegate.streams.config.leased import OutboxModel
@@ -133,9 +144,10 @@ def _reading(
 
 def _destination(agent: AgentModel, to: DestinationModel, folder: Path, asked: str) -> run.Destination:
     select = tuple(run.Selected(name, expression or "") for name, expression in (to.select or {}).items())
-    form = "json" if agent.forwards and not select else to.format  # not used: the bytes are not written anew
+    anew = forwarding.converts(agent, to)
+    form = to.format if anew or select or not agent.forwards else "json"  # not used: the bytes are not written anew
     schema, event = schemas.given(to, folder, asked), envelopes.built(to.envelope)
-    return run.Destination(to.topic, form, schema, select, to.where or "", to.continue_, event)
+    return run.Destination(to.topic, form, schema, select, to.where or "", to.continue_, event, anew)
 
 
 def _dedupe(dedupe: DeduplicationModel) -> run.Deduplication:

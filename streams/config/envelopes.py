@@ -39,7 +39,7 @@ EnvelopeField = Annotated[EnvelopeModel, unless_unknown(_unknown)]
 
 
 def findings(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
-    """Events are read as JSON, and a value that goes on unchanged keeps its envelope."""
+    """Events are read as JSON."""
     for place, reader in agent.readers.items():
         if reader.format != "json" and any(source.envelope for source in reader.from_):
             what, at = f"has an envelope, but the format is {reader.format}", (*path, *place, "from")
@@ -47,17 +47,12 @@ def findings(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
             yield FileFinding(at, what, hint, (at, (*path, *place, "format")))
     for place, to in agent.outputs.items():
         if to.envelope is not None:
-            yield from _of_output(agent, to, to.envelope, (*path, *place))
+            yield from _of_output(to, to.envelope, (*path, *place))
 
 
-def _of_output(
-    agent: "AgentModel", to: "DestinationModel", envelope: EnvelopeModel, path: Path
-) -> Iterator[FileFinding]:
+def _of_output(to: "DestinationModel", envelope: EnvelopeModel, path: Path) -> Iterator[FileFinding]:
     at, form = (*path, "envelope"), (*path, "format")
-    if agent.forwards and to.select is None:
-        what = "does not apply: the value goes on as it came, and an event stays one"
-        yield FileFinding(at, what, "leave it out, or write select: for a new value", (at, (*path, "select")))
-    elif envelope.cloudevents == "structured" and not _is_json(to):
+    if envelope.cloudevents == "structured" and not _is_json(to):
         what = f"is structured, so the value is one JSON document, but the data is {to.format}"
         framed = " in a frame" if to.framing == "confluent" else ""
         hint = "write cloudevents: binary, which takes any data, or format: json"

@@ -1,4 +1,5 @@
-"""What an agent that forwards records cannot have: it has neither an aggregation nor a handler."""
+"""An agent that forwards records, because it has neither an aggregation nor a handler: which of its outputs are written
+anew, and what has no meaning."""
 
 from collections.abc import Iterator
 
@@ -9,8 +10,19 @@ from sluicegate.streams.config.problems import FileFinding, Path
 OF_FORMATS = ("format", "schema_", "framing", "schema_id", "message", "validate_")
 
 
+def converts(agent: AgentModel, to: DestinationModel) -> bool:
+    """Whether the whole value of a forwarded record is written anew: in another format, with a schema or a frame of the
+    output, as an event, or with rows that its own format cannot take up."""
+    if not agent.forwards or to.select is not None:
+        return False
+    written = {*OF_FORMATS} & to.model_fields_set
+    if to.format in (agent.format, "raw"):
+        written -= {"format"}
+    return bool(written or to.envelope or (agent.lookup and agent.format not in ("json", "raw")))
+
+
 def findings(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
-    """Keys that would change the record."""
+    """What has no meaning for a record that goes on."""
     if not agent.forwards or not agent.outputs:
         return
     needs = (path, (*path, "aggregate"), (*path, "handler"))
@@ -21,15 +33,8 @@ def findings(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
         )
     for at, to in agent.outputs.items():
         place = (*path, *at)
-        if to.select is None:
-            yield from _unchanged(agent, to, place, needs)
-
-
-def _unchanged(agent: AgentModel, to: DestinationModel, place: Path, needs: tuple[Path, ...]) -> Iterator[FileFinding]:
-    """A value that goes on as it came has the format of the input."""
-    for field in OF_FORMATS:
-        if field not in to.model_fields_set or (field == "format" and to.format in (agent.format, "raw")):
-            continue
-        at = (*place, field.rstrip("_"))
-        what = f"does not apply: the value goes on as it came, as {agent.format}"
-        yield FileFinding(at, what, "leave it out, or write select: for a new value", (*needs, at, (*place, "select")))
+        if agent.format == "raw" and converts(agent, to):
+            key = "envelope" if to.envelope is not None else "format"
+            what = "does not apply: a raw value has no document, so it goes on as it came"
+            hint = "leave it out, write select: for a new value, or write the format of the records"
+            yield FileFinding((*place, key), what, hint, (*needs, (*place, key), (*path, "format")))

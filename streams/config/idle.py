@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from sluicegate.streams.aggregation.clauses import MESSAGE
+from sluicegate.streams.config.forwarding import converts
 from sluicegate.streams.config.models_agent import AgentModel
 from sluicegate.streams.config.problems import FileFinding, Path
 from sluicegate.streams.expressions.faults import ExpressionError
@@ -44,7 +45,7 @@ def _decodes(agent: AgentModel) -> bool:
     ):
         return True
     by_field = agent.dedupe is not None and agent.dedupe.id.field is not None
-    if by_field or any(to.select for to in agent.outputs.values()):
+    if by_field or any(to.select or converts(agent, to) for to in agent.outputs.values()):
         return True
     return any(_reads(text) for text in (agent.where, *(to.where for to in agent.outputs.values())) if text)
 

@@ -200,12 +200,7 @@ def _of_agent(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
             agent.concurrency > 0,
             "needs concurrency 0: the rows are read in the transaction of the commit, and such calls run outside",
         ),
-        (
-            "format",
-            agent.handler is None and agent.aggregate is None and agent.format != "json",
-            "needs format: json: the row is added to the value of the record",
-        ),
-        ("format", agent.handler is not None and agent.format == "raw", "needs fields, but raw records have none"),
+        ("format", agent.aggregate is None and agent.format == "raw", "needs fields, but raw records have none"),
     ]
     for key, wrong, what in refusals:
         if wrong:

@@ -319,7 +319,7 @@ def judged(agent: Agent, path: Path) -> Iterator[FileFinding]:
             place = (*path, "to", number) if agent.routes else (*path, "to")
             yield from _compiled(partial(_writes, agent, to), to.format, to.avro, place)
             if to.avro is not None and (agent.handler is None or to.select):
-                yield from _result(agent, to, (*place, "schema"))
+                yield from _fits(agent, to, (*place, "schema"))
 
 
 def _writes(agent: Agent, to: Destination) -> Codec:
@@ -328,11 +328,16 @@ def _writes(agent: Agent, to: Destination) -> Codec:
     return formats.writes(replace(agent, to=replace(to, avro=own)))
 
 
-def _of_result(agent: Agent) -> set[str]:
-    """The fields of a whole result."""
+def _of_whole(agent: Agent) -> set[str] | None:
+    """The fields of a whole result, or of a whole record that is forwarded, as far as a schema names them. None: not
+    known."""
+    rows = {lookup.name for lookup in agent.lookups}
+    if agent.forwards:
+        known = None if agent.avro is None or agent.events else ROOMS[agent.format].fields(agent.avro)
+        return None if known is None else {*known} | rows
     compute = agent.aggregation.compute if agent.aggregation is not None else ()
     window = {"window"} if agent.windowed else set()
-    return {*FIXED, *(reducer.name for reducer in compute), *window, *(lookup.name for lookup in agent.lookups)}
+    return {*FIXED, *(reducer.name for reducer in compute), *window} | rows
 
 
 def _compiled(
@@ -348,17 +353,18 @@ def _compiled(
         yield from ROOMS[form].findings(options, path)
 
 
-def _result(agent: Agent, to: Destination, path: Path) -> Iterator[FileFinding]:
-    """Whether a result, or what is selected, fits into the user's schema."""
+def _fits(agent: Agent, to: Destination, path: Path) -> Iterator[FileFinding]:
+    """Whether a result, a record, or what is selected fits into the user's schema."""
     has = None if to.avro is None else ROOMS[to.format].fields(to.avro)
-    if has is None or not (to.select or agent.aggregation is not None):
+    made = {each.name for each in to.select} or _of_whole(agent)
+    if has is None or made is None:
         return
-    made = {each.name for each in to.select} or _of_result(agent)
     unknown = sorted({name for name, free in has.items() if not free} - made)
     hint = "correct it"
-    if to.format == "avro":
+    if to.format == "avro" and not agent.forwards:
         hint += ", or leave `schema` out: check --json shows the schema that is then made"
-    lacking, foreign = "fields of the result", "no result has"
+    whole = "record" if agent.forwards else "result"
+    lacking, foreign = f"fields of the {whole}", f"no {whole} has"
     if to.select:
         lacking, foreign = "selected fields", "`select` does not name"
     if lacks := sorted(made - {*has} - {"key_base64"}):

@@ -1,15 +1,18 @@
 """An agent with neither `aggregate` nor `handler` forwards each record to the routes of `to` that take it.
 
-Without `select`, value and headers are forwarded byte for byte, and so is the key unless a field gives another one. A
-value is decoded only if a clause names a part of it, or if it must be valid for a schema.
+Value, key and headers are forwarded byte for byte, unless `select` or another format gives a new value, or a field a
+new key. A value is decoded only if something reads it: a clause, another format, or a schema that it must be valid for.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from sluicegate.schemas import Codec
+from sluicegate.schemas.cloud_events import others
+from sluicegate.schemas.codecs import json_text
 from sluicegate.streams import formats
 from sluicegate.streams.agent import Agent, Destination
 from sluicegate.streams.aggregation.accept import refuse
@@ -46,6 +49,11 @@ class Unsendable(Exception):
         self.reason, self.shown, self.where = reason, shown or text, where
 
 
+Write = Callable[[Route, Any, Record], bytes | None]
+"""Makes the value of an output, of its route, what the clauses see of the record, and the record. Raises ClauseFailed,
+Unsendable, and the errors of decoders."""
+
+
 class Forwarding(RecordProcessor):
     """Decides in `read` which routes take a record. It is sent to all of them, or it becomes one dead letter."""
 
@@ -59,11 +67,9 @@ class Forwarding(RecordProcessor):
         opaque = agent.passes_values and not by_field
         self._fields = Fields([clause for to in outputs for clause in clauses(to)], agent.let, reads, opaque=opaque)
         self._routes = [route(to, self._fields.function) for to in outputs]
-        self._targets = [
-            target(to.topic, formats.writes(replace(agent, to=to))) if to.select else None for to in outputs
-        ]
-        self._topics = [to.topic for to in outputs]
-        chosen = len(outputs) > 1 or outputs[0].where or outputs[0].select or self._fields.decodes
+        self._writes = [_write(agent, to, reads) for to in outputs]
+        self._topics, self._events = [to.topic for to in outputs], bool(agent.events)
+        chosen = len(outputs) > 1 or outputs[0].where or self._writes[0] or self._fields.decodes
         # The only topic, if it gets every record as it is: a record takes 1.2 us then, in place of 1.9.
         self._whole = None if chosen else self._topics[0]
 
@@ -97,7 +103,7 @@ class Forwarding(RecordProcessor):
         events: list[Event] = []
         for item in items:
             if isinstance(item, Message):
-                events += _sent(item, identify(item.offset))
+                events += self._sent(item, identify(item.offset))
             else:
                 events.append(item)
         return events
@@ -107,11 +113,7 @@ class Forwarding(RecordProcessor):
         and the errors of decoders."""
         seen = self._fields.read(record, value)
         outputs = [
-            (
-                number,
-                self._topics[number],
-                self._selected(number, each, seen, record) if each.select else record.value(),
-            )
+            (number, self._topics[number], self._value(number, each, seen, record))
             for number, each in taking(self._routes, seen, outcomes)
         ]
         if not outputs:
@@ -131,18 +133,18 @@ class Forwarding(RecordProcessor):
             raise Unsendable("too-large", text)
         return Message(Forwarded(kept, key, outputs), record)
 
-    def _selected(self, number: int, each: Route, seen: Any, record: Record) -> bytes:
-        """The document of the selected names. A copy of what is missing is left out."""
-        fields = computed_fields("select", each.select, seen)
-        document = {name: value for name, value in fields.items() if value is not None or name not in each.copies}
-        to: Target = self._targets[number]  # type: ignore[assignment]  # every route with `select` has one
-        try:
-            return to.encode(document)
-        except Exception as error:
-            raised = cause(error, record.key() or b"", record.value() or b"")
-            why = f"the selected fields cannot be written as {to.format}"
-            shown = raised.placed(f"{why} ({raised.shown})")
-            raise Unsendable("unencodable", f"{why} ({raised.text})", shown, raised.where) from error
+    def _value(self, number: int, route: Route, seen: Any, record: Record) -> bytes | None:
+        write = self._writes[number]
+        return record.value() if write is None else write(route, seen, record)
+
+    def _sent(self, message: Message, identity: str) -> list[Event]:
+        """The outputs of a record, numbered in order. A value that is written anew is not the event that came."""
+        forwarded: Forwarded = message.value
+        kept, own = forwarded.headers, others(forwarded.headers) if self._events else forwarded.headers
+        return [
+            Sent(identity, index, topic, forwarded.key, value, own if self._writes[output] else kept, None, output)
+            for index, (output, topic, value) in enumerate(forwarded.outputs)
+        ]
 
     def _unsendable(self, record: Record, error: Unsendable) -> Refused:
         """Raises ProduceStopped."""
@@ -152,17 +154,39 @@ class Forwarding(RecordProcessor):
         return Refused(record, "produce", error.reason, str(error), where=error.where)
 
 
-def _target(agent: Agent, to: Destination) -> Target:
-    return target(to.topic, formats.writes(replace(agent, to=to)))
+def _write(agent: Agent, to: Destination, reads: Codec) -> Write | None:
+    """None: the value goes on as it came. A record without a value is written as one. Raises ConfigurationError."""
+    if agent.forwards_unchanged(to):
+        return None
+    encode = partial(_encoded, target(to.topic, formats.writes(replace(agent, to=to))))
+    if to.select:
+        return lambda route, seen, record: encode("the selected fields", _selected(route, seen), record)
+    text, decode = json_text(reads), reads.decode
+
+    def written(route: Route, seen: Any, record: Record) -> bytes | None:
+        value = record.value()
+        if value is None or to.format == "json":
+            return None if value is None else text(value)
+        return encode("the record", decode(value), record)
+
+    return written
 
 
-def _sent(message: Message, identity: str) -> list[Event]:
-    """The outputs of a record, numbered in order."""
-    forwarded: Forwarded = message.value
-    return [
-        Sent(identity, index, topic, forwarded.key, value, forwarded.headers, None, output)
-        for index, (output, topic, value) in enumerate(forwarded.outputs)
-    ]
+def _selected(route: Route, seen: Any) -> dict[str, Any]:
+    """The document of the selected names. A copy of what is missing is left out. Raises ClauseFailed."""
+    fields = computed_fields("select", route.select, seen)
+    return {name: value for name, value in fields.items() if value is not None or name not in route.copies}
+
+
+def _encoded(to: Target, what: str, document: Any, record: Record) -> bytes:
+    """Raises Unsendable."""
+    try:
+        return to.encode(document)
+    except Exception as error:
+        raised = cause(error, record.key() or b"", record.value() or b"")
+        why = f"{what} cannot be written as {to.format}"
+        shown = raised.placed(f"{why} ({raised.shown})")
+        raise Unsendable("unencodable", f"{why} ({raised.text})", shown, raised.where) from error
 
 
 def _with_expressions(to: Destination) -> Destination:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sluicegate.schemas import Codec
-from sluicegate.schemas.codecs import as_json
+from sluicegate.schemas.codecs import json_text
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.aggregation.accept import refuse
 from sluicegate.streams.aggregation.events import Event, Refused, Sent, TimeMark
@@ -29,18 +29,8 @@ Wrap = Callable[[bytes], bytes]
 def wrapped(leg: str, codec: Codec) -> Wrap:
     """The function that makes `{"LEG": MESSAGE}` of a message of any format, as JSON. A message of JSON stays as it
     is."""
-    begin, text = b'{"%s":' % leg.encode(), as_json(codec)
-    if codec.name != "json":
-        return lambda value: begin + text(value) + b"}"
-    decode = codec.decode
-
-    def wrap(value: bytes) -> bytes:
-        if not value.isascii():
-            value.decode()
-        decode(value)
-        return begin + value + b"}"
-
-    return wrap
+    begin, text = b'{"%s":' % leg.encode(), json_text(codec)
+    return lambda value: begin + text(value) + b"}"
 
 
 def _refused(groups: Groups) -> list[Item]:

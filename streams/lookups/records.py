@@ -6,11 +6,12 @@ field of the message.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from sluicegate.schemas import Codec
+from sluicegate.schemas import Codec, codec
+from sluicegate.schemas.codecs import as_json
 from sluicegate.schemas.json import encode
 from sluicegate.streams.agent import Agent, Lookup
 from sluicegate.streams.aggregation.accept import refuse
@@ -76,8 +77,16 @@ class EnrichedRecord:
         return None
 
 
+class RowRequest(NamedTuple):
+    """The keys of the rows of a record, and the record as JSON."""
+
+    keys: Keys
+    text: bytes
+
+
 class LookingForwarding(RecordProcessor):
-    """Forwarding, in the transaction that read the rows."""
+    """Forwarding, in the transaction that read the rows. Records of another format than JSON are read as JSON, to which
+    the rows are added."""
 
     batches = False
     session = True
@@ -85,28 +94,40 @@ class LookingForwarding(RecordProcessor):
     def __init__(
         self, agent: Agent, rule: Rule, reads: Codec, most: int, lookups: Lookups, clock: Callable[[], float]
     ) -> None:
-        self._forwarding, self._keys = Forwarding(agent, rule, reads, most), RecordKeys(agent, reads)
-        self._rule, self._lookups, self._waits = rule, lookups, WaitsForRows(clock)
+        self._rule, self._with_rows, self._text = rule, rule, None
+        if reads.name != "json":
+            self._text, reads = as_json(reads), codec("json")
+            agent = replace(agent, format=reads.name, avro=None)
+            self._with_rows = Rule(agent, reads)
+        self._forwarding, self._keys = Forwarding(agent, self._with_rows, reads, most), RecordKeys(agent, reads)
+        self._lookups, self._waits = lookups, WaitsForRows(clock)
         self._failures: dict[TopicPartition, Failures] = {}
         self._names = [b'"%s"' % lookup.name.encode() for lookup in lookups.lookups]
-        self._counted = Groups(rule)
+        self._counted = Groups(self._with_rows)
         self.parts = agent.dedupe is None and not agent.receive
 
     def decoded(self, rule: Rule, record: Record) -> object:
-        return self._keys.of(record, self._keys.value(record))
+        return self._asked(record)
+
+    def _asked(self, record: Record) -> RowRequest:
+        """Raises OverflowError, ClauseFailed, and what decoders raise."""
+        text = self._keys.value(record)
+        if len(text) > self._rule.max_record_bytes:
+            raise OverflowError
+        if self._text is not None:
+            text = self._text(text)
+            record = EnrichedRecord(record, text)
+        keys = self._keys.of(record, text)
+        if _has_own(text, self._names):
+            _members(text)
+        return RowRequest(keys, text)
 
     def read(self, groups: Groups, records: Sequence[Record]) -> list[Item]:
-        """The records with the keys of their rows as `value`, or refused records."""
+        """The records with what they ask for as `value`, or refused records."""
         items: list[Item] = []
-        keys, largest = self._keys, self._rule.max_record_bytes
         for record in records:
             try:
-                if len(value := keys.value(record)) > largest:
-                    raise OverflowError
-                asked = keys.of(record, value)
-                if _has_own(value, self._names):
-                    _members(value)
-                items.append(Message(asked, record))
+                items.append(Message(self._asked(record), record))
             except Exception as error:
                 refuse(groups, record, error)
                 items += [event for event in groups.drain() if isinstance(event, Refused)]
@@ -114,10 +135,10 @@ class LookingForwarding(RecordProcessor):
 
     def run(self, items: Sequence[Item], identify: Identify, session: Any, place: TopicPartition) -> list[Event]:
         """Raises HandlerFailed while a record waits for its row, and LookupFailed."""
-        looked_up = self._lookups.read(session, [item.value for item in items if isinstance(item, Message)])
+        looked_up = self._lookups.read(session, [item.value.keys for item in items if isinstance(item, Message)])
         routed: list[Item] = []
         enriched: list[EnrichedRecord] = []  # since the last refused record
-        self._counted = groups = Groups(self._rule)
+        self._counted = groups = Groups(self._with_rows)
         text, names, refused = looked_up.text, self._names, self._refusal(looked_up, place)
         for item in items:
             other = refused(item) if isinstance(item, Message) else item
@@ -126,8 +147,9 @@ class LookingForwarding(RecordProcessor):
                 routed.append(other)
                 enriched = []
             else:
-                record, keys = item.record, item.value  # type: ignore[union-attr]  # a message
-                enriched.append(EnrichedRecord(record, with_fields(record.value() or b"", text(keys), names)))
+                request: RowRequest = item.value  # type: ignore[union-attr]  # a message
+                value = with_fields(request.text, text(request.keys), names)
+                enriched.append(EnrichedRecord(item.record, value))  # type: ignore[union-attr]  # a message
         routed += self._forwarding.read(groups, enriched)
         return [_as_it_came(event) for event in self._forwarding.run(routed, identify, session, place)]
 
@@ -138,7 +160,7 @@ class LookingForwarding(RecordProcessor):
         failures = self._failures.setdefault(place, Failures())
 
         def refusal(item: Message) -> Refused | None:
-            if (missing := looked_up.missing(item.value)) is None:
+            if (missing := looked_up.missing(item.value.keys)) is None:
                 return None
             if missing.missing == "wait":
                 self._waits.over(place, item, missing, failures)
@@ -150,7 +172,7 @@ class LookingForwarding(RecordProcessor):
         groups.outcomes.update(self._counted.outcomes)
         for name, times in self._counted.counts.items():
             groups.counts[name] += times
-        self._counted = Groups(self._rule)
+        self._counted = Groups(self._with_rows)
 
     def step(self, place: TopicPartition, offset: int) -> int:
         known = self._failures.get(place)

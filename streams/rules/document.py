@@ -147,7 +147,8 @@ def _to(agent: Agent) -> object:
 
 def _destination(to: Destination, agent: Agent) -> AgentDocument:
     """A schema that is made from computed fields is not written, because those fields define it."""
-    default = to.format == "json" or agent.forwards_unchanged(to)
+    another = to.converts and agent.format != "json"  # than that of the records, which is the default of a forwarder
+    default = agent.forwards_unchanged(to) or (to.format == "json" and not another)
     keys: AgentDocument = {"topic": to.topic} | ({} if default else {"format": to.format})
     keys |= {"where": _normal(to.where)} if to.where else {}
     keys |= {"select": [_selected(each) for each in to.select]} if to.select else {}

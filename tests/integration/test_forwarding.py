@@ -1,5 +1,6 @@
 """Agents that forward, on a real broker and a real store: their workers are killed on the way."""
 
+import json
 import os
 import signal
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Message, Producer
 
+from sluicegate.schemas import Avro, codec
 from tests.bench.load import create
 from tests.bench.results import reader
 from tests.integration.supervised.run import Run
@@ -34,8 +36,16 @@ agents:
       - {topic: NS-rest, where: has(currency) || amount < 12}
   copies: {from: NS-in, delivery: transactional, to: {topic: NS-copies}}
   keyed: {from: NS-in, key: n, to: {topic: NS-keyed}}
+  anew: {from: NS-in, to: {topic: NS-anew, format: avro, schema: payment.avsc}}
 """
-TOPICS = ("audit", "large", "rest", "copies", "keyed", "dead")
+FIELDS = {"n": "long", "amount": "double", "currency": ["null", "string"]}
+SCHEMA = {
+    "type": "record",
+    "name": "Payment",
+    "fields": [{"name": each, "type": kind} for each, kind in FIELDS.items()],
+}
+SCHEMA["fields"][2]["default"] = None
+TOPICS = ("audit", "large", "rest", "copies", "keyed", "anew", "dead")
 Content = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 """Key, value and headers of a record."""
 
@@ -55,13 +65,17 @@ def record(number: int) -> Content:
 def oracle() -> dict[str, Counter[Content]]:
     """What each topic gets, and the records that are dead letters."""
     found: dict[str, Counter[Content]] = {topic: Counter() for topic in TOPICS}
+    encode = codec("avro", Avro(json.dumps(SCHEMA))).encode
     for number in range(RECORDS):
         key, value, headers = content = record(number)
         amount, currency = number % 53, number % 17 != 0
         found["copies"][content] += 1
         if value is None or value.startswith(b"\xff"):
             found["dead"][content] += 2  # of payments and of keyed
+            found["anew" if value is None else "dead"][content] += 1
             continue
+        document = {"n": number, "amount": float(amount), **({"currency": "EUR"} if currency else {})}
+        found["anew"][key, encode(document), headers] += 1
         found["keyed"][b"%d" % number, value, headers] += 1
         if amount > 10:
             if currency:
@@ -101,6 +115,7 @@ def test_each_record_is_forwarded_once_when_the_workers_are_killed(
     url = f"sqlite:///{tmp_path / 'state.db'}" if store == "sqlite" else request.getfixturevalue(store)
     create(kafka, *(f"{ns}-{name}" for name in ("in", *TOPICS)))
     path = tmp_path / "pay.yaml"
+    (tmp_path / "payment.avsc").write_text(json.dumps(SCHEMA))
     path.write_text(FILE.replace("NS", ns).replace("KAFKA", kafka).replace("STORE", url))
     producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True, "log_level": 0})
     wanted = oracle()

@@ -13,6 +13,7 @@ UNTIL = ("tests/unit/aggregation/test_until.py",)
 SENT = ("tests/unit/engine/test_handler_routes.py",)
 TYPED = ("tests/unit/config/test_typed.py",)
 FORWARDER, FORWARDING = "streams/handlers/forwarding.py", ("tests/unit/engine/test_forwarding.py",)
+CONVERTED = ("tests/unit/testing/test_forwarded_formats.py",)
 
 GUARDS = (
     Guard(
@@ -42,6 +43,27 @@ GUARDS = (
         "        return self.forwards and not (self.avro is not None and self.avro.refuses)",
         "        return self.forwards",
         ("tests/unit/config/test_idle.py",),
+    ),
+    Guard(
+        "a value goes on as it came where no key of the output says otherwise",
+        "streams/config/forwarding.py",
+        '    if to.format in (agent.format, "raw"):',
+        "    if False:",
+        CONVERTED,
+    ),
+    Guard(
+        "an event that is written anew loses the headers of the event that came",
+        FORWARDER,
+        "        kept, own = forwarded.headers, others(forwarded.headers) if self._events",
+        "        kept, own = forwarded.headers, forwarded.headers if self._events",
+        CONVERTED,
+    ),
+    Guard(
+        "a record without a value is written as one",
+        FORWARDER,
+        '        if value is None or to.format == "json":\n            return None if value is None else text(value)',
+        '        if to.format == "json":\n            return text(value)',
+        CONVERTED,
     ),
     Guard(
         "a forwarded record gets its new key",
@@ -74,8 +96,8 @@ GUARDS = (
     Guard(
         "the id of a forwarded record is made of its offset",
         FORWARDER,
-        "                events += _sent(item, identify(item.offset))",
-        "                events += _sent(item, identify(item.offset + len(events)))",
+        "                events += self._sent(item, identify(item.offset))",
+        "                events += self._sent(item, identify(item.offset + len(events)))",
         ("tests/unit/cli/test_forwarder.py",),
     ),
     Guard(

@@ -35,8 +35,8 @@ GUARDS = (
     Guard(
         "the names of all fields can be read where a row replaces one",
         "streams/lookups/records.py",
-        "                if _has_own(value, self._names):",
-        f"                {NEVER}",
+        "        if _has_own(text, self._names):",
+        f"        {NEVER}",
         UNREADABLE,
     ),
     Guard(

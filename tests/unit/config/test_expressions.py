@@ -159,10 +159,16 @@ WRONG = [
     (forwarded("concurrency: 3"), "agents.a.concurrency: belongs to a handler, but there is none; "),
     (
         forwarded(to="to: {topic: t, format: avro}"),
-        "8:20: agents.a.to.format: does not apply: the value goes on as it came, as json; leave it out, or write "
-        "select: for a new value",
+        "8:5: agents.a.to: has no schema, and a record that is forwarded has none of its own; write schema: FILE.avsc",
     ),
-    (forwarded("format: raw", to="to: [{topic: t, format: json}]"), "9:21: agents.a.to[0].format: does not apply: "),
+    (
+        forwarded("format: raw", to="to: [{topic: t, format: json}]"),
+        "9:21: agents.a.to[0].format: does not apply: a raw value has no document, so it goes on as it came; leave it ",
+    ),
+    (
+        forwarded("format: raw", to="to: {topic: t, envelope: {cloudevents: binary, type: t}}"),
+        "9:20: agents.a.to.envelope: does not apply: a raw value has no document, so it goes on as it came; leave it ",
+    ),
     (
         forwarded(to="to: {topic: t, where: a > 1}"),
         "to.where: belongs to one of several routes; write a list of routes ",

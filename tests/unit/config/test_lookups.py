@@ -189,9 +189,8 @@ def test_what_it_is_loaded_into(tmp_path, row, expected):
         (
             FORWARDS.replace("from: orders", "from: orders\nformat: raw") % ROW,
             [
-                "f.yaml:9:5: agents.a.lookup: needs format: json: the row is added to the value of the record; leave "
-                "out "
-                "lookup, or change format"
+                "f.yaml:9:5: agents.a.lookup: needs fields, but raw records have none; leave out lookup, or change "
+                "format"
             ],
         ),
     ],

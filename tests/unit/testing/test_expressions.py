@@ -181,7 +181,12 @@ def test_the_file_of_the_page_does_what_its_tests_say(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "title", ["each payment goes to the first route that takes it", "a record goes on under its new key"]
+    "title",
+    [
+        "each payment goes to the first route that takes it",
+        "a record goes on under its new key",
+        "a record is written in another format and as an event",
+    ],
 )
 def test_a_forwarder_of_the_page_does_what_its_tests_say(title: str, tmp_path: Path) -> None:
     [shown] = [each for each in re.findall(r"```yaml\n(.*?)```", PAGE, re.S) if f"  {title}:\n" in each]
