@@ -195,13 +195,12 @@ def _of_agent(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
     whole = path[:-1]
     refusals = [
         ("scope", agent.scope == "shared", "needs scope partition: a batch is no part of one owner's transaction"),
-        (
-            "concurrency",
-            agent.concurrency > 0,
-            "needs concurrency 0: the rows are read in the transaction of the commit, and such calls run outside",
-        ),
         ("format", agent.aggregate is None and agent.format == "raw", "needs fields, but raw records have none"),
     ]
+    for name in [name for name, each in (agent.lookup or {}).items() if each.lock and agent.concurrency]:
+        what = "has no meaning with concurrency: the call runs after the transaction that read the row"
+        at = (*path, name, "lock")
+        yield FileFinding(at, what, "leave one of the two out", (at, (*whole, "concurrency")))
     for key, wrong, what in refusals:
         if wrong:
             needs = (path, (*whole, key), (*whole, "handler"), (*whole, "aggregate"))

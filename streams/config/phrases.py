@@ -22,15 +22,20 @@ def of_records(agent: Agent) -> list[str]:
 
 def of_lookups(agent: Agent) -> list[str]:
     """`adds to each message customer (name) of the row of customers whose id is its customer_id, ...`"""
-    return [_lookup(lookup, "message" if agent.aggregation is None else "result") for lookup in agent.lookups]
+    what = "message" if agent.aggregation is None else "result"
+    apart = agent.handler is not None and agent.handler.concurrency > 0
+    return [
+        _lookup(lookup, what, "when its call begins" if apart else "in the transaction of the commit")
+        for lookup in agent.lookups
+    ]
 
 
-def _lookup(lookup: Lookup, what: str) -> str:
+def _lookup(lookup: Lookup, what: str, moment: str) -> str:
     key = normal(parse(lookup.key))
     where = f"the row of {lookup.source} whose {lookup.column} is its {key}"
     if lookup.kind == "hash":
         where = f"the hash {lookup.source}, with its {key} as the key"
-    read = "read in the transaction of the commit"
+    read = f"read {moment}"
     if lookup.kind == "topic":
         where = f"the newest record of {lookup.source} whose key is its {key}"
         read = "as far as this process has read that topic"

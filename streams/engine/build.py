@@ -21,7 +21,7 @@ from sluicegate.streams.handlers.rekey import rekeying
 from sluicegate.streams.handlers.sending import HandlerOutputs
 from sluicegate.streams.handlers.slow import Slow
 from sluicegate.streams.handlers.values import OutputTarget, TimeoutReturn
-from sluicegate.streams.lookups.handled import LookingHandling
+from sluicegate.streams.lookups.handled import LookingHandling, LookingSlow
 from sluicegate.streams.lookups.records import LookingForwarding
 from sluicegate.streams.lookups.results import LookingResults
 from sluicegate.streams.lookups.rows import Lookups
@@ -161,12 +161,13 @@ def _processor(
     handler = agent.handler
     if handler is None:
         return Aggregating(), None
-    if (handler.session or agent.lookups) and handler.concurrency:
-        raise ConfigurationError(f"agent {agent.name}: a session or a lookup needs concurrency 0")
+    if handler.session and handler.concurrency:
+        raise ConfigurationError(f"agent {agent.name}: a session needs concurrency 0")
     pool = parts.pool(handler.concurrency) if handler.concurrency else InlinePool(1)
     policy = Policy(handler, parts.random, parts.clock.monotonic)
     if agent.lookups:
         clock = parts.clock.monotonic
-        return LookingHandling(agent, handler, rule, reads, outputs, policy, pool, lookups, clock), None
+        looking = LookingHandling(agent, handler, rule, reads, outputs, policy, pool, lookups, clock)
+        return looking, LookingSlow(handler, looking, pool, policy) if handler.concurrency else None
     handling = Handling(agent, handler, rule, reads, outputs, policy, pool)
     return handling, Slow(handler, handling, pool, policy) if handler.concurrency else None

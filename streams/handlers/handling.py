@@ -5,7 +5,7 @@ error HandlerFailed). A handler without a session that has succeeded is not call
 handler with a session was rolled back, so it is called again.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from inspect import isawaitable
 from typing import Any
@@ -45,6 +45,7 @@ from sluicegate.streams.handlers.processor import Item, RecordProcessor
 from sluicegate.streams.handlers.sending import NotSent
 from sluicegate.streams.handlers.types import decoder, misfit
 from sluicegate.streams.handlers.values import (
+    NO_ROWS,
     BadItems,
     Batch,
     CommitCalls,
@@ -221,11 +222,17 @@ class Handling(RecordProcessor):
         return error if item is None else self._isolated(item, error, failures.attempt(calls.identify(item)), alone)
 
     def isolated(
-        self, item: Message | Fire, error: Exception, identity: str, attempt: int, cancelled: IsCancelled
+        self,
+        item: Message | Fire,
+        error: Exception,
+        identity: str,
+        attempt: int,
+        cancelled: IsCancelled,
+        rows: Mapping[str, Any] = NO_ROWS,
     ) -> Exception:
         """As `_isolated`, for an error that `call` raised. Returns `error` if the messages cannot be tried."""
         try:
-            return self._isolated(item, error, attempt, lambda one: self.call(one, identity, attempt, cancelled))
+            return self._isolated(item, error, attempt, lambda one: self.call(one, identity, attempt, cancelled, rows))
         except Exception:
             self._log.debug("handler.not_probed", id=identity)
             return error
@@ -320,12 +327,18 @@ class Handling(RecordProcessor):
     def counted(self, groups: Groups) -> None:
         self._outputs.outputs.counted(groups.outcomes)
 
-    def call(self, item: Message | Fire, identity: str, attempt: int, cancelled: IsCancelled) -> Sequence[Event]:
-        """One slow call, in a thread of its own. Returns what was sent and scheduled. Raises what the handlers
-        raise."""
-        return self._call(
-            item, CommitCalls(None, self._outputs, lambda _: identity, lambda _: attempt, self._bound, {}, cancelled)
-        )
+    def call(
+        self,
+        item: Message | Fire,
+        identity: str,
+        attempt: int,
+        cancelled: IsCancelled,
+        rows: Mapping[str, Any] = NO_ROWS,
+    ) -> Sequence[Event]:
+        """One slow call, in a thread of its own. `rows` are those that were looked up. Returns what was sent and
+        scheduled. Raises what the handlers raise."""
+        shared = None, self._outputs, lambda _: identity, lambda _: attempt, self._bound
+        return self._call(item, CommitCalls(*shared, {}, cancelled, lambda _: rows))
 
     def _call(self, item: Message | Fire, calls: CommitCalls) -> Sequence[Event]:
         subject = item if isinstance(item, Message) else Batch(item, plain(document(item)))

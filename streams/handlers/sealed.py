@@ -9,8 +9,8 @@ not end counts (docs/protocol.md, Seal).
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from math import inf
 
@@ -18,6 +18,7 @@ from sluicegate.streams.aggregation.entry import Section
 from sluicegate.streams.aggregation.events import Event, Fire, KeptItem
 from sluicegate.streams.contracts.ids import in_order
 from sluicegate.streams.contracts.record import KeptRecord
+from sluicegate.streams.contracts.stores import RowFields
 from sluicegate.streams.contracts.values import GroupNumber
 from sluicegate.streams.errors import ChangelogIncomplete, ConfigurationError
 from sluicegate.streams.handlers.attempts import Bounds, Park, Suspicion, TryAgain, begins
@@ -34,7 +35,8 @@ MOST_ITEMS, MOST_BYTES = 1_000, 8 * 1024 * 1024  # in one partition; at this lim
 @dataclass(slots=True)
 class SealedItem:
     """`packed` is its encoding in the changelog. `attempts` is the number of attempts that began. `state` is waiting,
-    begun (it runs after the commit), running, or parked (because of this `error`)."""
+    begun (it runs after the commit), running, or parked (because of this `error`). `rows` are those that were looked up
+    for the attempt."""
 
     number: GroupNumber
     key: bytes
@@ -44,6 +46,7 @@ class SealedItem:
     ready_at: float = 0.0
     state: str = "waiting"
     error: str = ""
+    rows: Mapping[str, RowFields | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +115,7 @@ class Sealed:
             self.suspects.discard(item.number)
             if not isinstance(outcome, Exception):
                 events += outcome
-                self._end(item)
+                self.end(item)
                 continue
             events += self._judged(item, judge(item, outcome), now)
         return events
@@ -128,7 +131,7 @@ class Sealed:
             self._parked[item.number] = verdict.error
             return []
         if verdict.rest is None:
-            self._end(item)
+            self.end(item)
         else:
             self._reduce(item, verdict.rest)
         return list(verdict.letters)
@@ -142,7 +145,8 @@ class Sealed:
         self.bytes += len(item.packed)
         self._items[item.number], self._attempts[item.number] = item.packed, item.attempts
 
-    def _end(self, item: SealedItem) -> None:
+    def end(self, item: SealedItem) -> None:
+        """The item is decided. The next commit says so."""
         del self.held[item.number]
         self.bytes -= len(item.packed)
         self._items[item.number] = None
@@ -154,11 +158,11 @@ class Sealed:
         if not queue:
             del self._queues[item.key]
 
-    def begin(self, judge: Judge, now: float, slots: int, suspects_only: bool) -> list[Event]:
-        """Let up to `slots` items run after the next commit, the first of each key. An item that ended too many
+    def begin(self, judge: Judge, now: float, slots: int, ready: Sequence[SealedItem]) -> list[Event]:
+        """Let up to `slots` of the items that are ready run after the next commit. An item that ended too many
         processes is given up."""
         events: list[Event] = []
-        for item in self.ready(now, suspects_only):
+        for item in ready:
             if slots <= 0:
                 break
             if item.number in self.suspects and begins(Suspicion(alone=item.attempts), self.bounds) == "never":

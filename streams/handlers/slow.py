@@ -86,9 +86,17 @@ class Slow:
                 sealed.seal(item)
         judge = partial(self.judge, identify)
         events += sealed.decide(judge, now)
-        events += sealed.begin(judge, now, *self._room())
+        slots, suspects_only = self._room()
+        ready, ended = self.admitted(sealed, now, slots, sealed.ready(now, suspects_only))
+        events += [*ended, *sealed.begin(judge, now, slots, ready)]
         self._remember(sealed, ended=True)
         return events
+
+    def admitted(
+        self, sealed: Sealed, now: float, slots: int, ready: Sequence[SealedItem]
+    ) -> tuple[Sequence[SealedItem], Sequence[Event]]:
+        """Of the items that are ready those that may begin, and what becomes of others that end here."""
+        return ready, ()
 
     def _remember(self, sealed: Sealed, ended: bool) -> None:
         """Note the attempts of this process: the active ones, and those that were given back and have not begun again.
@@ -115,12 +123,13 @@ class Slow:
         try:
             if failpoints.armed:
                 failpoints.hit("handler-running")
-            outcome: Any = self._handling.call(item.item, identity, item.attempts, sealed.cancelled.is_set)
+            outcome: Any = self._handling.call(item.item, identity, item.attempts, sealed.cancelled.is_set, item.rows)
             if failpoints.armed:
                 failpoints.hit("handler-done")
             self._policy.well()
         except Exception as error:
-            outcome = self._handling.isolated(item.item, error, identity, item.attempts, sealed.cancelled.is_set)
+            attempt = identity, item.attempts, sealed.cancelled.is_set, item.rows
+            outcome = self._handling.isolated(item.item, error, *attempt)
         sealed.results.append((item, outcome))
 
     def judge(self, identify: Identify, item: SealedItem, error: Exception) -> FailureVerdict:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any, NamedTuple, overload
 from uuid import UUID
 
@@ -165,9 +166,12 @@ class OutputTarget(NamedTuple):
     back: TimeoutReturn
 
 
+NO_ROWS: Mapping[str, Any] = MappingProxyType({})
+"""For an agent without lookups."""
+
+
 def no_rows(item: Any) -> Mapping[str, Any]:
-    """For an agent without lookups."""
-    return {}
+    return NO_ROWS
 
 
 class CommitCalls(NamedTuple):

@@ -1,4 +1,6 @@
-"""Handlers that get the rows that were looked up, in the transaction that read them."""
+"""Handlers that get the rows that were looked up: in the transaction that read them, or, with `concurrency`, outside of
+it.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -17,17 +19,69 @@ from sluicegate.streams.contracts.ids import Identify
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import RowFields, TopicPartition
 from sluicegate.streams.contracts.values import GroupNumber
+from sluicegate.streams.errors import HandlerFailed
 from sluicegate.streams.handlers.failures import Failures, Policy
 from sluicegate.streams.handlers.handling import Handling, number_of
 from sluicegate.streams.handlers.processor import Item
+from sluicegate.streams.handlers.sealed import Sealed, SealedItem
+from sluicegate.streams.handlers.slow import Slow
 from sluicegate.streams.handlers.values import Message, OutputTarget
 from sluicegate.streams.lookups.records import RecordKeys
 from sluicegate.streams.lookups.results import ResultKeys
-from sluicegate.streams.lookups.rows import Keys, Lookups, WaitsForRows, says
+from sluicegate.streams.lookups.rows import FoundRows, Keys, Lookups, WaitsForRows, says
+
+RowsByName = Mapping[str, RowFields | None]
+
+
+class ItemRows:
+    """The rows that the messages or the completed groups of an agent ask for, and what becomes of an item whose row is
+    missing. `outcomes` counts the answers of `having`."""
+
+    def __init__(self, agent: Agent, codec: Codec, lookups: Lookups, clock: Callable[[], float]) -> None:
+        """Raises ConfigurationError."""
+        groups = agent.aggregation is not None
+        self.lookups, self.waits = lookups, WaitsForRows(clock)
+        self.of_record = None if groups else RecordKeys(agent, codec)
+        self._of_result = ResultKeys(agent) if groups else None
+        self._results = Results(agent) if groups and agent.having else None
+        self.outcomes: Counter[tuple[str, str]] = Counter()
+
+    def asked(self, item: Item) -> Keys | None:
+        """None for an item that is decided already."""
+        try:
+            if isinstance(item, Fire) and self._of_result is not None:
+                return self._of_result.of(document(item))
+            if isinstance(item, Message) and self.of_record is not None:
+                return self.of_record.of(item.record, item.record.value() or b"")
+        except ClauseFailed:
+            return (None,) * len(self.lookups.lookups)
+        return None
+
+    def decided(
+        self, place: TopicPartition, item: Message | Fire, answer: FoundRows, failures: Failures | None = None
+    ) -> RowsByName | Sequence[Unhandled | Refused]:
+        """The rows of an item that is handled, or what becomes of it instead: nothing if `having` leaves it out. Raises
+        HandlerFailed for one that waits."""
+        rows, missing = answer
+        if missing is None:
+            return rows if isinstance(item, Message) else self._having(item, rows)
+        if missing.missing == "wait":
+            self.waits.over(place, item, missing, failures)
+        if isinstance(item, Fire):
+            return [Unhandled(item, says(missing), 1, "lookup-missing", stage="lookup")]
+        return [Refused(item.record, "lookup", "lookup-missing", says(missing), looked_up=True)]
+
+    def _having(self, fire: Fire, rows: RowsByName) -> RowsByName | Sequence[Unhandled]:
+        if self._results is None:
+            return rows
+        decided = [*self._results.events(fire, self.outcomes, document(fire) | {**rows})]
+        letters = [each for each in decided if isinstance(each, Unhandled)]
+        return letters if letters or not decided else rows
 
 
 class LookingHandling(Handling):
-    """`found` has the rows of the messages or groups of the commit under way, by their numbers."""
+    """`rows` has those of the messages or groups of the commit under way, by their numbers, unless calls run outside of
+    it (LookingSlow)."""
 
     def __init__(
         self,
@@ -42,23 +96,19 @@ class LookingHandling(Handling):
         clock: Callable[[], float],
     ) -> None:
         super().__init__(agent, handler, rule, codec, outputs, policy, pool)
-        self.session = True  # the rows are read there, also where the handler does not get it
-        self._lookups, self._waits = lookups, WaitsForRows(clock)
-        self._of_record = None if self.batches else RecordKeys(agent, codec)
-        self._of_result = ResultKeys(agent) if self.batches else None
-        self._results = Results(agent) if self.batches and agent.having else None
-        self._outcomes: Counter[tuple[str, str]] = Counter()
-        self._found: dict[GroupNumber, Mapping[str, RowFields | None]] = {}
-        self.rows_of = lambda item: self._found[number_of(item)]
+        self.session = not handler.concurrency  # the rows are read there, also where the handler does not get it
+        self.rows = ItemRows(agent, codec, lookups, clock)
+        self._rows: dict[GroupNumber, RowsByName] = {}
+        self.rows_of = lambda item: self._rows[number_of(item)]
 
     def read(self, groups: Groups, records: Sequence[Record]) -> list[Item]:
         """As Handling.read. The keys may name fields that the type of the handler's `value` leaves out."""
-        if self._of_record is None:
+        if self.rows.of_record is None:
             return super().read(groups, records)
         items: list[Item] = []
         for record in records:
             try:
-                self._of_record.check(record)
+                self.rows.of_record.check(record)
             except Exception as error:
                 refuse(groups, record, error)
                 items += [event for event in groups.drain() if isinstance(event, Refused)]
@@ -69,55 +119,67 @@ class LookingHandling(Handling):
     def run(self, items: Sequence[Item], identify: Identify, session: Any, place: TopicPartition) -> list[Event]:
         """As Handling.run. A message or group without its row may be a dead letter, or wait; the others are handled.
         Raises LookupFailed as well."""
-        asked = [self._asked(item) for item in items]
-        looked_up = self._lookups.read(session, [keys for keys in asked if keys is not None])
+        asked = [self.rows.asked(item) for item in items]
+        looked_up = self.rows.lookups.read(session, [keys for keys in asked if keys is not None])
         failures = self._failures.setdefault(place, Failures())
         kept: list[Item] = []
-        self._found, self._outcomes = {}, Counter()
+        self._rows, self.rows.outcomes = {}, Counter()
         for item, keys in zip(items, asked, strict=True):
             if keys is None or not isinstance(item, Message | Fire):
                 kept.append(item)
                 continue
-            rows, missing = looked_up.of(keys)
-            if missing is None:
-                self._found[number_of(item)] = rows
-                kept += [item] if isinstance(item, Message) else self._having(item, rows)
-                continue
-            if missing.missing == "wait":
-                self._waits.over(place, item, missing, failures)
-            if isinstance(item, Fire):
-                kept.append(Unhandled(item, says(missing), 1, "lookup-missing", stage="lookup"))
-                continue
-            kept.append(Refused(item.record, "lookup", "lookup-missing", says(missing), looked_up=True))
+            decided = self.rows.decided(place, item, looked_up.of(keys), failures)
+            if isinstance(decided, Mapping):
+                self._rows[number_of(item)] = decided
+                kept.append(item)
+            else:
+                kept += decided
         return super().run(kept, identify, session, place)
 
     def committed(self, items: Sequence[Item], identify: Identify, place: TopicPartition) -> None:
         super().committed(items, identify, place)
-        self._waits.committed(place, items)
+        if self.session:
+            self.rows.waits.committed(place, items)
 
     def forget(self, place: TopicPartition) -> None:
         super().forget(place)
-        self._waits.forget(place)
+        self.rows.waits.forget(place)
 
     def counted(self, groups: Groups) -> None:
         super().counted(groups)
-        groups.outcomes.update(self._outcomes)
-        self._outcomes = Counter()
+        groups.outcomes.update(self.rows.outcomes)
+        self.rows.outcomes = Counter()
 
-    def _having(self, fire: Fire, rows: Mapping[str, RowFields | None]) -> list[Item]:
-        """The group if `having` takes its result with the rows, or its dead letter."""
-        if self._results is None:
-            return [fire]
-        decided = self._results.events(fire, self._outcomes, document(fire) | {**rows})
-        return [each if isinstance(each, Unhandled) else fire for each in decided]
 
-    def _asked(self, item: Item) -> Keys | None:
-        """None for an item that is decided already."""
-        try:
-            if isinstance(item, Fire) and self._of_result is not None:
-                return self._of_result.of(document(item))
-            if isinstance(item, Message) and self._of_record is not None:
-                return self._of_record.of(item.record, item.record.value() or b"")
-        except ClauseFailed:
-            return (None,) * len(self._lookups.lookups)
-        return None
+class LookingSlow(Slow):
+    """Calls outside of the loop that get the rows. They are read when a call is about to begin, in a transaction of
+    their own. An item that waits for its row lets the items of other keys pass."""
+
+    def __init__(self, handler: Handler, handling: LookingHandling, pool: Pool, policy: Policy) -> None:
+        super().__init__(handler, handling, pool, policy)
+        self._rows = handling.rows
+
+    def admitted(
+        self, sealed: Sealed, now: float, slots: int, ready: Sequence[SealedItem]
+    ) -> tuple[Sequence[SealedItem], Sequence[Event]]:
+        """Raises LookupFailed."""
+        asked = [(item, self._rows.asked(item.item) or ()) for item in ready[: max(0, slots)]]
+        if not asked:
+            return (), ()
+        looked_up = self._rows.lookups.read_apart([keys for _, keys in asked])
+        admitted: list[SealedItem] = []
+        events: list[Event] = []
+        for item, keys in asked:
+            try:
+                decided = self._rows.decided(sealed.place, item.item, looked_up.of(keys))
+            except HandlerFailed as error:
+                item.ready_at = now + error.delay
+                continue
+            self._rows.waits.committed(sealed.place, [item.item])
+            if isinstance(decided, Mapping):
+                item.rows = decided
+                admitted.append(item)
+            else:
+                events += decided
+                sealed.end(item)
+        return admitted, events

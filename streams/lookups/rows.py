@@ -1,11 +1,12 @@
 """Asks the store for the rows that the items of a commit need, and decides what a missing row means."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from sluicegate.schemas.json import encode
 from sluicegate.streams.agent import Lookup
 from sluicegate.streams.aggregation.events import Fire
+from sluicegate.streams.contracts.leased import Transactions
 from sluicegate.streams.contracts.stores import LookupKey, RowFields, RowLookups, TopicPartition
 from sluicegate.streams.contracts.values import GroupNumber
 from sluicegate.streams.errors import HandlerFailed
@@ -68,10 +69,14 @@ class LookedUp:
         return text
 
 
+class StoredRows(RowLookups, Transactions, Protocol):
+    """A store with rows, and with transactions in which they are read."""
+
+
 class Lookups:
     """The lookups of an agent, with the store and the topics that have their rows."""
 
-    def __init__(self, lookups: Sequence[Lookup], store: RowLookups, tables: TopicTables | None = None) -> None:
+    def __init__(self, lookups: Sequence[Lookup], store: StoredRows, tables: TopicTables | None = None) -> None:
         """`tables` has the lookups of topics."""
         self.lookups, self._store, self._tables = lookups, store, tables
 
@@ -85,6 +90,13 @@ class Lookups:
             for lookup, keys in zip(self.lookups, distinct, strict=True)
         ]
         return LookedUp(self.lookups, rows)
+
+    def read_apart(self, wanted: Sequence[Keys]) -> LookedUp:
+        """As `read`, in a transaction that does nothing else. Topics need none."""
+        if all(lookup.kind == "topic" for lookup in self.lookups):
+            return self.read(None, wanted)
+        with self._store.transaction() as session:
+            return self.read(session, wanted)
 
     def _rows(self, session: Any, lookup: Lookup, keys: Sequence[LookupKey]) -> Mapping[LookupKey, RowFields]:
         if lookup.kind == "topic" and self._tables is not None:

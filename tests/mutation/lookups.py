@@ -3,6 +3,7 @@
 from tests.mutation.guard import NEVER, Guard
 
 RECORDS = ("tests/unit/lookups/test_records.py",)
+APART = ("tests/unit/lookups/test_apart.py",)
 RESULTS = ("tests/unit/lookups/test_results.py",)
 TABLES = ("tests/unit/lookups/test_tables.py",)
 HANDLED = ("tests/unit/lookups/test_handled.py",)
@@ -108,6 +109,13 @@ GUARDS = (
         RECORDS,
     ),
     Guard(
+        "lookup: a slow call begins only when its rows were read",
+        "streams/lookups/handled.py",
+        "        return admitted, events\n",
+        "        return ready, events\n",
+        APART,
+    ),
+    Guard(
         "lookup: a dead letter has the record as it came",
         "streams/lookups/records.py",
         "    if isinstance(event, Refused) and isinstance(event.record, EnrichedRecord):",
@@ -145,8 +153,8 @@ GUARDS = (
     Guard(
         "lookup: a handler is not called without a row that must be there",
         "streams/lookups/handled.py",
-        "            if missing is None:\n",
-        "            if True:\n",
+        "        if missing is None:\n            return rows",
+        "        if True:\n            return rows",
         HANDLED,
     ),
     Guard(

@@ -180,10 +180,10 @@ def test_what_it_is_loaded_into(tmp_path, row, expected):
             ],
         ),
         (
-            FORWARDS.replace("to:", "handler: operator:not_\nconcurrency: 2\nto:") % ROW,
+            FORWARDS.replace("to:", "handler: operator:not_\nconcurrency: 2\nto:") % f"{ROW}, lock: share",
             [
-                "f.yaml:8:5: agents.a.lookup: needs concurrency 0: the rows are read in the transaction of the commit, "
-                "and such calls run outside; leave out lookup, or change concurrency"
+                "f.yaml:9:88: agents.a.lookup.customer.lock: has no meaning with concurrency: the call runs after the "
+                "transaction that read the row; leave one of the two out"
             ],
         ),
         (

@@ -28,5 +28,12 @@ def total(batch: Any, lookups: Mapping[str, Any], send: Any) -> None:
 
 def told(value: dict[str, Any], lookups: Mapping[str, Any], context: Any) -> None:
     """Sends the currency of the account, and notes the session that it got."""
+    if fails:
+        raise fails.pop()
     sessions.append(context.session)
     context.send({"currency": lookups["account"]["currency"]})
+
+
+def notify(value: dict[str, Any], lookups: Mapping[str, Any], send: Any) -> None:
+    """The handler of docs/lookups.md."""
+    send(lookups["customer"])

@@ -14,7 +14,8 @@ DOCUMENT = (Path(__file__).resolve().parents[3] / "docs" / "lookups.md").read_te
 
 
 def block(language: str) -> str:
-    [found] = re.findall(rf"```{language}\n(.*?)```", DOCUMENT, re.S)
+    """The first of the page: the file with its tests, its tables and its handler."""
+    found, *_ = re.findall(rf"```{language}\n(.*?)```", DOCUMENT, re.S)
     return str(found)
 
 
