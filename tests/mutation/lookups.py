@@ -202,8 +202,8 @@ GUARDS = (
     Guard(
         "lookup: nothing that is decided before the commit can name a row",
         "streams/config/lookups.py",
-        "                yield from _named_before(agent, path)\n",
-        "                pass\n",
+        "            yield from _named_before(agent, path)\n",
+        "",
         ("tests/unit/config/test_lookups.py",),
     ),
 )
