@@ -490,12 +490,12 @@ class Agent(AgentSettings):
     @property
     def chooses(self) -> bool:
         """Whether clauses under `to` decide what is written where."""
-        return bool(self.routes or any(each.select for each in self.outputs))
+        return bool(self.routes or any(output.select for output in self.outputs))
 
     @property
     def tables(self) -> tuple[str, ...]:
         """The topics that are looked up."""
-        return tuple(dict.fromkeys(each.source for each in self.lookups if each.kind == "topic"))
+        return tuple(dict.fromkeys(lookup.source for lookup in self.lookups if lookup.kind == "topic"))
 
     @property
     def grouped(self) -> bool:

@@ -80,13 +80,13 @@ class RecordClauses:
     def answer(self, number: int, record: Record) -> ClauseAnswer:
         """What clause `number` of `names` answers."""
         name, ask = self._asks[number]
-        groups, found = Groups(self._rule), None
+        groups, answer = Groups(self._rule), None
         try:
             record = one_as_read(self._rule, record)
             value = record.value()
             if (value is None and not self._opaque) or len(value or b"") > self._rule.max_record_bytes:
                 raise OverflowError
-            found = ask(record, value, groups)  # type: ignore[arg-type]  # what needs a value refuses None
+            answer = ask(record, value, groups)  # type: ignore[arg-type]  # what needs a value refuses None
         except NoTime as error:
             return ClauseAnswer(name, None, str(error), error.reason, name)
         except Exception as error:
@@ -94,7 +94,7 @@ class RecordClauses:
         for event in groups.drain():
             if isinstance(event, Refused):
                 return ClauseAnswer(name, None, event.error, event.reason, event.clause)
-        return ClauseAnswer(name, found)
+        return ClauseAnswer(name, answer)
 
 
 def _refusing(agent: Agent) -> Agent:

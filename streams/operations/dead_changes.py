@@ -52,7 +52,9 @@ class DeadListing(NamedTuple):
     @property
     def ids(self) -> set[str]:
         """What an operator may write to name one of them."""
-        return {each.row.id for each in self.rows} | {name for each in self.letters for name in (each.place, each.id)}
+        return {output.row.id for output in self.rows} | {
+            name for letter in self.letters for name in (letter.place, letter.id)
+        }
 
 
 def listing(app: App, agents: Sequence[Agent], store: Store, topics: OpenTopics, limit: int) -> DeadListing:
@@ -89,8 +91,8 @@ def named(seen: DeadListing, ids: Sequence[str], done: Container[str] = ()) -> t
             missing = f"dead letters cannot be read: {seen.missing}"
             hint = missing if seen.missing else "`sluicegate dead ls` lists what is there"
             raise ConfigurationError(f"nothing dead has the id {id}; {hint}")
-    rows = [each for each in seen.rows if each.row.id in ids]
-    return rows, [each for each in seen.letters if each.place in ids or each.id in ids]
+    rows = [output for output in seen.rows if output.row.id in ids]
+    return rows, [letter for letter in seen.letters if letter.place in ids or letter.id in ids]
 
 
 def chosen(
@@ -106,7 +108,7 @@ def chosen(
 
 
 def _requeued_before(app: App, agent: Agent, store: Store) -> set[str]:
-    changes = (change for held in partitions(store, app.name, agent) for change in held.amended)
+    changes = (change for contents in partitions(store, app.name, agent) for change in contents.amended)
     return {change.key for change in changes if change.what == dead_rows.WHAT}
 
 
@@ -150,57 +152,62 @@ def retry(
         ids = {each.row.id for each in rows if each.partition == partition}
         count += dead_rows.requeue(store, partition, lambda row, ids=ids: row.id in ids, who())  # type: ignore[misc]
     judged = dead_records.judged(app, letters, topics, unproven)
-    whole = [each for each in judged.letters if each.whole]
-    made, left = dead_groups.groups(app.name, agent, whole, lambda parts: topics().read(parts))
-    left = [*judged.left_out, *left]
+    whole = [letter for letter in judged.letters if letter.whole]
+    made, rest = dead_groups.groups(app.name, agent, whole, lambda parts: topics().read(parts))
+    rest = [*judged.left_out, *rest]
     keep = dead_shared.retry if agent.scope == "shared" else dead_groups.retry
     groups, refused = keep(store, app.name, agent, made, who, again)
-    records = [each for each in judged.letters if not each.whole]
-    sent, found = 0, 0
+    records = [letter for letter in judged.letters if not letter.whole]
+    sent, arrivals = 0, 0
     for at in range(0, len(records), PAGE):
         page = records[at : at + PAGE]
         did = dead_letters.retry(store, app.name, topics(), page, who(), again, wait())
-        sent, found, refused, left = sent + did.sent, found + did.found, refused + did.refused, [*left, *did.left_out]
-    more = [each._asdict() for each in left]
-    return {"rows": count, "sent": sent, "groups": groups, "found": found, "refused": refused, "left_out": more}
+        sent, arrivals, refused, rest = (
+            sent + did.sent,
+            arrivals + did.found,
+            refused + did.refused,
+            [*rest, *did.left_out],
+        )
+    more = [each._asdict() for each in rest]
+    return {"rows": count, "sent": sent, "groups": groups, "found": arrivals, "refused": refused, "left_out": more}
 
 
-def of_row(found: DeadOutput) -> dict[str, Any]:
+def of_row(output: DeadOutput) -> dict[str, Any]:
     """A dead row as JSON, without its key and value."""
     return {
-        "id": found.row.id,
+        "id": output.row.id,
         "kind": "row",
-        "agent": found.partition.agent,
-        "topic": found.partition.topic,
-        "partition": found.partition.number,
+        "agent": output.partition.agent,
+        "topic": output.partition.topic,
+        "partition": output.partition.number,
         "offset": None,
-        "to": found.row.topic,
+        "to": output.row.topic,
         "stage": "produce",
         "reason": "rejected",
-        "attempts": str(found.attempts),
+        "attempts": str(output.attempts),
         "age": None,
         "retried": False,
-        "error": found.reason,
+        "error": output.reason,
     }
 
 
-def of_letter(found: Letter, retried: Container[str] = ()) -> dict[str, Any]:
+def of_letter(letter: Letter, retried: Container[str] = ()) -> dict[str, Any]:
     """A dead letter as JSON, without its key and value. `retried` are the ids of the letters that were retried."""
     return {
-        "id": found.place,
-        "kind": "group" if found.whole else "record" if found.item is None else "item",
-        "agent": found.agent,
-        "topic": found.topic,
-        "partition": found.partition,
-        "offset": found.offset,
-        "letter": found.id,
-        "stage": found.stage,
-        "reason": found.reason,
-        "attempts": found.attempts,
-        "age": round(max(0.0, time.time() - found.at), 1),
-        "retried": found.id in retried,
-        "error": found.error,
-        "proven": found.proven,
+        "id": letter.place,
+        "kind": "group" if letter.whole else "record" if letter.item is None else "item",
+        "agent": letter.agent,
+        "topic": letter.topic,
+        "partition": letter.partition,
+        "offset": letter.offset,
+        "letter": letter.id,
+        "stage": letter.stage,
+        "reason": letter.reason,
+        "attempts": letter.attempts,
+        "age": round(max(0.0, time.time() - letter.at), 1),
+        "retried": letter.id in retried,
+        "error": letter.error,
+        "proven": letter.proven,
     }
 
 

@@ -37,13 +37,13 @@ def groups(
     app: str, agent: Agent, letters: Sequence[Letter], read: ReadRange
 ) -> tuple[list[GroupLetter], list[LeftOut]]:
     """The groups of these letters, and the letters that cannot be retried. Raises SystemNotReady."""
-    made, left = list[GroupLetter](), list[LeftOut]()
+    made, rest = list[GroupLetter](), list[LeftOut]()
     for letter in letters:
         try:
             made.append(GroupLetter(letter, group(app, agent, letter, read)))
         except Unrepairable as why:
-            left.append(LeftOut(letter.place, f"it is a completed group: {why}"))
-    return made, left
+            rest.append(LeftOut(letter.place, f"it is a completed group: {why}"))
+    return made, rest
 
 
 def retry(
@@ -53,8 +53,8 @@ def retry(
     Returns how many the store keeps now, and the letters that were retried before. The same call finishes a call that
     was killed. Raises Fenced when another process claimed in between, and PersistenceError."""
     refused: list[str] = []
-    for place in sorted({(each.letter.topic, each.letter.partition) for each in letters}):
-        of_place = [each for each in letters if (each.letter.topic, each.letter.partition) == place]
+    for place in sorted({(letter.letter.topic, letter.letter.partition) for letter in letters}):
+        of_place = [letter for letter in letters if (letter.letter.topic, letter.letter.partition) == place]
         for at in range(0, len(of_place), PAGE):
             page, person = of_place[at : at + PAGE], who()
             journal.written(store, app, person, [noted(each.letter, ASKED, person) for each in page])

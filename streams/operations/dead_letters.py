@@ -226,11 +226,11 @@ def retry(
         _wait_for_others(store, app, wanted, person, wait)
         ends = source.ends(sorted({(letter.topic, letter.partition) for letter in wanted}))
         claim = journal.begun(store, app, person._replace(token=f"{person.token}-{attempt}"))
-        said = by_letter(journal.notes(store, app))
-        if _under_way(said, wanted, person, claim.store_time):
+        history = by_letter(journal.notes(store, app))
+        if _under_way(history, wanted, person, claim.store_time):
             continue
         try:
-            return _retried(store, mac, source, wanted, person, again, claim, said, ends)
+            return _retried(store, mac, source, wanted, person, again, claim, history, ends)
         except Fenced:  # another command claimed the journal first: nothing was sent, or what was sent is found
             journal.back_off(attempt, wait)
     raise SystemNotReady(
@@ -249,17 +249,17 @@ def _wait_for_others(
         wait(LOOK_EVERY)
 
 
-def _under_way(said: "NotesByKey", wanted: Sequence[Letter], person: Person, now: float) -> bool:
+def _under_way(history: "NotesByKey", wanted: Sequence[Letter], person: Person, now: float) -> bool:
     """Whether another command announced one of these letters so recently that it may still send it."""
-    notes = (note for letter in wanted for note in _unfinished(letter, said.get(_name(letter), ())))
+    notes = (note for letter in wanted for note in _unfinished(letter, history.get(_name(letter), ())))
     return any(now < note.at + SENDING + IN_FLIGHT and note.detail.split()[3:] != [person.token] for note in notes)
 
 
 def _unfinished(letter: Letter, notes: Sequence[Amendment]) -> list[Amendment]:
     """Announcements of this letter without the note that it was sent."""
-    tries = [each for each in notes if each.detail.split()[0] == letter.id]
-    sent = {each.detail.split()[1] for each in tries if each.what == SENT}
-    return [each for each in tries if each.what == ASKED and each.detail.split()[1] not in sent]
+    tries = [note for note in notes if note.detail.split()[0] == letter.id]
+    sent = {note.detail.split()[1] for note in tries if note.what == SENT}
+    return [note for note in tries if note.what == ASKED and note.detail.split()[1] not in sent]
 
 
 def _retried(
@@ -270,17 +270,17 @@ def _retried(
     person: Person,
     again: bool,
     claim: Claim,
-    said: "NotesByKey",
+    history: "NotesByKey",
     ends: Mapping[TopicPartition, int],
 ) -> Retried:
     """`ends` was read before `claim`: reading it takes long, and a claim is held as short as can be.
 
     Raises Fenced when another command claimed the journal since `claim`.
     """
-    plan = [_planned(letter, said, again) for letter in wanted]
+    plan = [_planned(letter, history, again) for letter in wanted]
     refused = [letter.place for letter, number in zip(wanted, plan, strict=True) if number is None]
     chosen = [(letter, number) for letter, number in zip(wanted, plan, strict=True) if number is not None]
-    there = _arrived(source, mac, chosen, said)
+    there = _arrived(source, mac, chosen, history)
     lacking, gone = _lacking(source, mac.app, chosen, there)
     chosen = [each for each in chosen if each[0].id not in gone]
     asked = [
@@ -353,14 +353,14 @@ class Tries(NamedTuple):
 
 
 def tries(letter: Letter, notes: "NotesByKey") -> Tries:
-    its = [each for each in notes.get(_name(letter), ()) if each.detail.split()[0] == letter.id]
-    sent = sum(each.what == SENT for each in its)
-    return Tries(bool(its), sent, any(each.what == ASKED and int(each.detail.split()[1]) >= sent for each in its))
+    its = [note for note in notes.get(_name(letter), ()) if note.detail.split()[0] == letter.id]
+    sent = sum(note.what == SENT for note in its)
+    return Tries(bool(its), sent, any(note.what == ASKED and int(note.detail.split()[1]) >= sent for note in its))
 
 
 def retried(notes: Iterable[Amendment]) -> frozenset[str]:
     """The ids of the letters that were retried."""
-    return frozenset(each.detail.split()[0] for each in notes if each.what == SENT)
+    return frozenset(note.detail.split()[0] for note in notes if note.what == SENT)
 
 
 NotesByKey = dict[str, list[Amendment]]
@@ -368,11 +368,11 @@ NotesByKey = dict[str, list[Amendment]]
 
 
 def by_letter(notes: Iterable[Amendment]) -> NotesByKey:
-    found: dict[str, list[Amendment]] = {}
-    for each in notes:
-        if each.what in (ASKED, SENT):
-            found.setdefault(each.key, []).append(each)
-    return found
+    groups: dict[str, list[Amendment]] = {}
+    for note in notes:
+        if note.what in (ASKED, SENT):
+            groups.setdefault(note.key, []).append(note)
+    return groups
 
 
 def _planned(letter: Letter, notes: NotesByKey, again: bool) -> int | None:
@@ -382,14 +382,14 @@ def _planned(letter: Letter, notes: NotesByKey, again: bool) -> int | None:
 
 
 def _arrived(
-    source: RetryTopics, mac: Mac, chosen: Sequence[tuple[Letter, int]], said: Mapping[str, Sequence[Amendment]]
+    source: RetryTopics, mac: Mac, chosen: Sequence[tuple[Letter, int]], history: Mapping[str, Sequence[Amendment]]
 ) -> set[str]:
     """The ids of records that an earlier retry announced, and that are in their topics. Anyone who may write there can
     write such an id, so only a record that the app signed counts."""
     starts: dict[TopicPartition, int] = {}
     ids = set()
     for letter, number in chosen:
-        asked = [each.detail.split() for each in said.get(_name(letter), ()) if each.what == ASKED]
+        asked = [each.detail.split() for each in history.get(_name(letter), ()) if each.what == ASKED]
         for end in (int(words[2]) for words in asked if words[:2] == [letter.id, str(number)]):
             place = letter.topic, letter.partition
             starts[place] = min(end, starts.get(place, end))

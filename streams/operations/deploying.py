@@ -52,15 +52,15 @@ class AgentStep(NamedTuple):
     policy: str
 
 
-def deployed_app(app: App, found: Catalogue) -> App:
+def deployed_app(app: App, deployments: Catalogue) -> App:
     """The app with the agents that are deployed, under their rules."""
-    agents = (deployed.agent(deployed.number) for deployed in found.values())
+    agents = (deployed.agent(deployed.number) for deployed in deployments.values())
     return _with_agents(app, [agent for agent in agents if agent is not None])
 
 
-def settled_app(app: App, found: Catalogue) -> App:
+def settled_app(app: App, deployments: Catalogue) -> App:
     """The app with the versions that its deployments chose for `schema: SUBJECT:latest`."""
-    return _with_agents(app, [settled(agent, found.get(agent.name, UNVERSIONED)) for agent in app.agents])
+    return _with_agents(app, [settled(agent, deployments.get(agent.name, UNVERSIONED)) for agent in app.agents])
 
 
 def _with_agents(app: App, agents: Sequence[Agent]) -> App:
@@ -73,20 +73,20 @@ def deploy(
     """Make the rules of these agents the ones that run, in one commit for all of them. Raises ConfigurationError for
     what must be decided first, and PersistenceError; then the same call finds out."""
     for attempt in range(ATTEMPTS):
-        found = catalogue.read(store, app.name)
-        current = app if options.again else settled_app(app, found)
-        steps = _steps(store, current, names, options, found)
+        deployments = catalogue.read(store, app.name)
+        current = app if options.again else settled_app(app, deployments)
+        steps = _steps(store, current, names, options, deployments)
         if all(step.before == step.after for step in steps):
-            return steps, found
+            return steps, deployments
 
         def change(
             before: Catalogue,
             at: float,
-            found: Catalogue = found,
+            deployments: Catalogue = deployments,
             steps: Sequence[AgentStep] = steps,
             current: App = current,
         ) -> Catalogue:
-            if before != found:
+            if before != deployments:
                 raise Fenced("another deployment was made meanwhile")
             return _changed(store, current, before, steps, person, at)
 
@@ -101,18 +101,20 @@ def deploy(
 
 def wanted(store: Store, app: App, names: Sequence[str], options: DeployOptions) -> list[AgentStep]:
     """What `deploy` would do now. Raises as `deploy`."""
-    found = catalogue.read(store, app.name)
-    return _steps(store, app if options.again else settled_app(app, found), names, options, found)
+    deployments = catalogue.read(store, app.name)
+    return _steps(store, app if options.again else settled_app(app, deployments), names, options, deployments)
 
 
-def _steps(store: Store, app: App, names: Sequence[str], options: DeployOptions, found: Catalogue) -> list[AgentStep]:
+def _steps(
+    store: Store, app: App, names: Sequence[str], options: DeployOptions, deployments: Catalogue
+) -> list[AgentStep]:
     agents = [agent for agent in app.agents if agent.name in names]
-    refused = [text for agent in agents for text in _unexpected(agent.name, found, options)]
+    refused = [text for agent in agents for text in _unexpected(agent.name, deployments, options)]
     if not options.leave:
         refused += _left(store, app)
     steps = []
     for agent in agents:
-        before = found.get(agent.name, UNVERSIONED)
+        before = deployments.get(agent.name, UNVERSIONED)
         digest = rule_of(agent).digest
         if digest == before.digest or (not options.again and before.number_of(digest) is not None):
             steps.append(AgentStep(agent.name, before.number, before.number, before.digest, ""))
@@ -125,8 +127,8 @@ def _steps(store: Store, app: App, names: Sequence[str], options: DeployOptions,
     return steps
 
 
-def _unexpected(name: str, found: Catalogue, options: DeployOptions) -> list[str]:
-    number = found.get(name, UNVERSIONED).number
+def _unexpected(name: str, deployments: Catalogue, options: DeployOptions) -> list[str]:
+    number = deployments.get(name, UNVERSIONED).number
     if options.expect is None or options.expect == number:
         return []
     return [f"agent {name}: version {number} runs, --expect says {options.expect}; plan again"]
@@ -145,8 +147,10 @@ def _policy(store: Store, app: App, agent: Agent, before: Deployed, options: Dep
     open_now = plan.now.groups if plan.now is not None else 0
     suited = [name for name, outcome in plan.outcomes.items() if not outcome.refused]
     if wanted == REFUSE and open_now:
-        held = f"{counted(open_now, 'group')} open under the rule that runs"
-        return REFUSE, [f"agent {agent.name}: on_change is refuse, and there are {held}: deploy the file with --open"]
+        open_groups = f"{counted(open_now, 'group')} open under the rule that runs"
+        return REFUSE, [
+            f"agent {agent.name}: on_change is refuse, and there are {open_groups}: deploy the file with --open"
+        ]
     policy = _chosen(suited, open_now, options) if suited or not (plan.outcomes and open_now) else None
     if policy is None:
         named = f"{'on_change:' if wanted else '--open'} {options.policy}"
@@ -220,7 +224,7 @@ def _trimmed(store: Reader, app: str, agent: str, versions: Sequence[RuleVersion
     """The versions, without the rules that no partition needs any more."""
     needed = min((_version(store, each) for each in rows(store, app, agent)), default=versions[-1].number)
     needed = min(needed, versions[-1].number - 1)
-    return tuple(each if each.number >= needed else replace(each, agent=None) for each in versions)
+    return tuple(version if version.number >= needed else replace(version, agent=None) for version in versions)
 
 
 def rows(store: Reader, app: str, agent: str) -> list[Partition]:
@@ -243,13 +247,13 @@ class Progress(NamedTuple):
     finishing: int
 
 
-def progress(store: Reader, app: App, found: Mapping[str, Deployed]) -> list[Progress]:
+def progress(store: Reader, app: App, deployments: Mapping[str, Deployed]) -> list[Progress]:
     """Raises PersistenceError."""
     made = []
     for agent in app.agents:
-        number = found.get(agent.name, UNVERSIONED).number
+        number = deployments.get(agent.name, UNVERSIONED).number
         views = [store.read(each) for each in rows(store, app.name, agent.name) if each.topic in agent.topics]
         sources = [view.claim.source for view in views if view is not None and view.claim.source is not None]
-        switched = sum(each.version >= number for each in sources)
-        made.append(Progress(agent.name, number, len(sources), switched, sum(bool(each.older) for each in sources)))
+        switched = sum(source.version >= number for source in sources)
+        made.append(Progress(agent.name, number, len(sources), switched, sum(bool(source.older) for source in sources)))
     return made

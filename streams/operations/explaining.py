@@ -82,18 +82,18 @@ class Explained(NamedTuple):
 def output(records: Iterable[Record], id: str, mac: Mac | None = None) -> ExplainedOutput | None:
     """The first record that has this output id, or, when none has, this fire id. One that a process of the app wrote
     comes before all others."""
-    found: dict[tuple[bool, str], ExplainedOutput] = {}
+    matches: dict[tuple[bool, str], ExplainedOutput] = {}
     for record in records:
         named = by_name(headers(record))
         name = next((each for each in (ID, FIRE) if named.text(each) == id), None)
         if name is None:
             continue
         proven = mac is None or mac.proves(record)
-        made = found.setdefault((proven, name), _output(record, named)._replace(proven=proven))
+        made = matches.setdefault((proven, name), _output(record, named)._replace(proven=proven))
         if proven and name == ID:
             return made
     order = ((proven, name) for proven in (True, False) for name in (ID, FIRE))
-    return next((found[each] for each in order if each in found), None)
+    return next((matches[each] for each in order if each in matches), None)
 
 
 def told(sent: ExplainedOutput, history: Iterable[Record], mac: Mac | None = None) -> ExplainedOutput:
@@ -134,7 +134,7 @@ def first_of(fire: str, partition: Partition, topic_id: str, low: int, high: int
 def explained(
     app: str,
     agent: Agent,
-    found: ExplainedOutput,
+    entry: ExplainedOutput,
     span: OffsetSpan,
     records: Iterable[Record],
     low: int,
@@ -145,15 +145,15 @@ def explained(
     (topic, number), first, last = span
     if first == last:
         return Explained([first], [])
-    key = None if low <= first else found.key
-    reader = GroupHistory(Partition(app, agent.name, topic, number), agent, first, key, found.window, proof)
+    key = None if low <= first else entry.key
+    reader = GroupHistory(Partition(app, agent.name, topic, number), agent, first, key, entry.window, proof)
     offsets = [record.offset() for record in records if reader.takes(record)]
     notes = []
     if low > first:
         notes.append(f"retention took offsets {first} to {min(low - 1, last or 0)} of {topic}/{number}")
-    elif found.counted is not None and (len(offsets), offsets[-1:]) != (found.counted, [last]):
+    elif entry.counted is not None and (len(offsets), offsets[-1:]) != (entry.counted, [last]):
         notes.append(
-            f"the result counts {found.counted} records up to {last}, the rule as it is now finds {len(offsets)} up to "
+            f"the result counts {entry.counted} records up to {last}, the rule as it is now finds {len(offsets)} up to "
             f"{(offsets or [first])[-1]}: it was changed since, or duplicates of records that are gone are among them"
         )
     return Explained(offsets, notes, reader.left_out if agent.where else None)

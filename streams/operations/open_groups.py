@@ -133,26 +133,26 @@ def open_groups(store: Store, app: str, agent: Agent, key: bytes | None = None) 
     return [group for each in partitions(store, app, agent) for group in groups_in(each, key)]
 
 
-def groups_in(found: PartitionContents, key: bytes | None = None) -> list[OpenGroup]:
+def groups_in(contents: PartitionContents, key: bytes | None = None) -> list[OpenGroup]:
     """The open groups of this key, or all, of one partition."""
     return [
-        _seen(found, within, name, state, bags)
-        for within in found.every
+        _seen(contents, within, name, state, bags)
+        for within in contents.every
         for name, state, bags in within.groups.listed()
         if key is None or plain_key(within.groups, name) == key
     ]
 
 
 def _seen(
-    found: PartitionContents, within: GenerationContents, name: bytes, state: GroupState, bags: Bags
+    contents: PartitionContents, within: GenerationContents, name: bytes, state: GroupState, bags: Bags
 ) -> OpenGroup:
-    again, window = _is_rewound(found, within), open_window(within.groups, name, state)
-    now, due = found.claim.store_time, inf if again else within.groups.due(state)
+    again, window = _is_rewound(contents, within), open_window(within.groups, name, state)
+    now, due = contents.claim.store_time, inf if again else within.groups.due(state)
     if window is not None:
         due = min(window.silent, window.latest)
     return OpenGroup(
-        found.partition,
-        found.claim.owner,
+        contents.partition,
+        contents.claim.owner,
         plain_key(within.groups, name),
         state[COUNT],
         state[FIRST],
@@ -162,15 +162,15 @@ def _seen(
         None if due == inf else due - now,
         within.rule.shown(state, bags),
         within.generation,
-        None if within.groups is found.groups else within.rule.aggregation,
+        None if within.groups is contents.groups else within.rule.aggregation,
         unread(state) if again else None,
         window,
         within.groups.states[name][FIRST],
     )
 
 
-def _is_rewound(found: PartitionContents, within: GenerationContents) -> bool:
-    source = found.claim.source
+def _is_rewound(contents: PartitionContents, within: GenerationContents) -> bool:
+    source = contents.claim.source
     older = source.older if source is not None else ()
     return any(each.number == within.generation and each.policy == REWIND for each in older)
 
@@ -183,29 +183,29 @@ def why(group: OpenGroup, agent: Agent) -> str:
     rule = group.under or agent.aggregation
     if rule is not None and rule.correlation is not None:
         return ", ".join([_legs(group, rule), *_ending(group), owner])
-    said = [
+    parts = [
         f"{group.records} of {rule.count}"
         if rule is not None and rule.count
         else f"{group.records} so far, no count ends it"
     ]
     until = rule.until if rule is not None else None
     if isinstance(until, Until):
-        said.append(f"waits for a record whose {until.field} ends it")
+        parts.append(f"waits for a record whose {until.field} ends it")
     elif until is not None:
-        said.append(waiting(until, {**group.values, "count": group.records}))
-    said += _ending(group)
+        parts.append(waiting(until, {**group.values, "count": group.records}))
+    parts += _ending(group)
     if agent.scope == "shared":
-        return ", ".join([*said, "any worker fires it"])
-    return ", ".join([*said, owner])
+        return ", ".join([*parts, "any worker fires it"])
+    return ", ".join([*parts, owner])
 
 
 def _legs(group: OpenGroup, rule: Aggregation) -> str:
     """`has order, no payment, ends at has(group.order) && has(group.payment)`"""
     names = [each.name for each in rule.compute]
-    there = [each for each in names if group.values.get(each) not in (None, [])]
-    missing = [each for each in names if each not in there]
-    found = [f"has {' and '.join(there)}"] if there else []
-    return ", ".join([*found, *(f"no {each}" for each in missing), f"ends at {over_legs(str(rule.until))}"])
+    there = [name for name in names if group.values.get(name) not in (None, [])]
+    missing = [name for name in names if name not in there]
+    parts = [f"has {' and '.join(there)}"] if there else []
+    return ", ".join([*parts, *(f"no {each}" for each in missing), f"ends at {over_legs(str(rule.until))}"])
 
 
 def _ending(group: OpenGroup) -> Iterator[str]:
@@ -230,13 +230,13 @@ def _why_open(window: OpenWindow) -> Iterator[str]:
         yield from _why_after(window.after)
         return
     yield f"closes at watermark {_time(window.closes)}"
-    held = _held_back(window.held_back_by)
+    cause = _held_back(window.held_back_by)
     if window.watermark < 0:
-        yield f"no record has moved the watermark yet{held}"
+        yield f"no record has moved the watermark yet{cause}"
     elif window.watermark >= window.closes:
         yield "the watermark has passed it: its owner closes it as soon as it runs"
     else:
-        yield f"the watermark is {_time(window.watermark)}{held or ', the highest time of a record of this partition'}"
+        yield f"the watermark is {_time(window.watermark)}{cause or ', the highest time of a record of this partition'}"
     if window.silent < inf:
         yield f"if no record follows at {_time(1000 * window.silent)}"
     if window.latest < inf:
@@ -254,14 +254,14 @@ def _why_after(after: After) -> Iterator[str]:
 
 def _held_back(origins: Sequence[Origin]) -> str:
     """Which input partitions have the least time, the first three of them."""
-    said = [
+    texts = [
         f"{each.partition} ({each.agent} has written no mark of it)"
         if not each.said and each.state == UNKNOWN
         else f"{each.partition} ({each.agent} said at {_time(each.said)} that it is {each.state})"
         for each in origins[:SHOWN_ORIGINS]
     ]
     more = [f"{len(origins) - SHOWN_ORIGINS} more"] if len(origins) > SHOWN_ORIGINS else []
-    return f", held back by {' and '.join([*said, *more])}" if said else ""
+    return f", held back by {' and '.join([*texts, *more])}" if texts else ""
 
 
 def _time(milliseconds: float) -> str:
@@ -302,7 +302,7 @@ def drop(store: Store, group: OpenGroup, agent: Agent, person: Person, outputs: 
         rule = _digest(store, agent, group.partition.app, within)
         return rows.make([replace(each, rule=rule) for each in within.groups.drain() if isinstance(each, GroupEnded)])
 
-    said = {"generation": group.generation, "states": dict.fromkeys(group.names)}
+    target = {"generation": group.generation, "states": dict.fromkeys(group.names)}
     return amend(
         store,
         group.partition,
@@ -311,16 +311,16 @@ def drop(store: Store, group: OpenGroup, agent: Agent, person: Person, outputs: 
         _text(group),
         still,
         rows=ended if agent.history else None,
-        **said,
+        **target,
     )
 
 
 def _within(view: PartitionView, group: OpenGroup, agent: Agent) -> GenerationContents | None:
     """The generation that still holds the group."""
     every = {each.generation: each for each in held(agent, group.partition, view).every}
-    found = every.get(group.generation)
-    state = found.groups.states.get(group.name) if found is not None else None
-    return found if state is not None and state[FIRST] == group.begin else None
+    generation = every.get(group.generation)
+    state = generation.groups.states.get(group.name) if generation is not None else None
+    return generation if state is not None and state[FIRST] == group.begin else None
 
 
 def _digest(store: Store, agent: Agent, app: str, within: GenerationContents) -> str | None:

@@ -83,15 +83,15 @@ def elsewhere(old: App, new: App) -> list[Change]:
 def of_the_file(old: App, new: App) -> list[str]:
     """The keys beside the agents whose values differ, and hold from the restart on. Values may be secret."""
     keys = ("kafka", "accept_level", "auto_migrate", "allow_plaintext", "start_timeout", "http", "outbox", "timeouts")
-    found = [key for key in keys if getattr(old, key) != getattr(new, key)]
-    return [*found, "store"] if old.store != new.store and _address(old.store) == _address(new.store) else found
+    names = [key for key in keys if getattr(old, key) != getattr(new, key)]
+    return [*names, "store"] if old.store != new.store and _address(old.store) == _address(new.store) else names
 
 
 def planned(old: App, new: App, names: Sequence[str], choice: str | None, store: Store | None) -> list[AgentPlan]:
     """The agents of these names, in the order of the new file, then those that are removed. `choice` is one of CHOICES;
     None: as `run` does. `store` is the old app's; None: it is not asked. Raises PersistenceError, ExpressionError, and
     what `held` raises."""
-    before, after = ({each.name: each for each in app.agents} for app in (old, new))
+    before, after = ({agent.name: agent for agent in app.agents} for app in (old, new))
     moved = elsewhere(old, new)
     chosen = [name for name in {**after, **before} if name in names]
     return [
@@ -105,35 +105,35 @@ def planned(old: App, new: App, names: Sequence[str], choice: str | None, store:
 def _both(
     app: str, old: Agent, new: Agent, moved: Sequence[Change], choice: str | None, store: Store | None
 ) -> AgentPlan:
-    found = [*moved, *changes(document(old), document(new))]
+    differences = [*moved, *changes(document(old), document(new))]
     going_on = [topic for topic in old.topics if topic in new.topics and not moved]
     gone = [topic for topic in old.topics if topic not in going_on]
     now = None if store is None else _holding(store, app, old, new, going_on)
-    left = None if store is None else _holding(store, app, old, None, gone, buffer=not going_on)
-    policies = policies_for(old, new, found)
+    rest = None if store is None else _holding(store, app, old, None, gone, buffer=not going_on)
+    policies = policies_for(old, new, differences)
     judged = {each: _outcome(each, policies, now) for each in CHOICES} if now and old.grouped and not moved else {}
     why_not = why_not_rewound(old, new)
     if REWIND in judged and why_not is not None:
         judged[REWIND] = judged[REWIND]._replace(refused=why_not)
-    refused = [] if moved else _refused(old, policies, choice, found, now)
+    refused = [] if moved else _refused(old, policies, choice, differences, now)
     if refused and choice == REWIND and why_not is not None:
         refused = [f"--open rewind: {why_not}"]
-    refused += _leaving("nothing is carried over" if moved else f"no longer reads {', '.join(gone)}", left)
-    kind = kind_of(found) if found else None
-    return AgentPlan(old.name, rule_of(old), rule_of(new), found, kind, judged, refused, now, left)
+    refused += _leaving("nothing is carried over" if moved else f"no longer reads {', '.join(gone)}", rest)
+    kind = kind_of(differences) if differences else None
+    return AgentPlan(old.name, rule_of(old), rule_of(new), differences, kind, judged, refused, now, rest)
 
 
 def _one(app: str, old: Agent | None, new: Agent | None, store: Store | None) -> AgentPlan:
     """An agent that is in one of the files only."""
     before, after = (None if each is None else rule_of(each) for each in (old, new))
-    left = _holding(store, app, old, None, old.topics) if old is not None and store is not None else None
+    rest = _holding(store, app, old, None, old.topics) if old is not None and store is not None else None
     name = old.name if old is not None else new.name if new is not None else ""
-    return AgentPlan(name, before, after, (), TOPICS, {}, _leaving("is removed", left), None, left)
+    return AgentPlan(name, before, after, (), TOPICS, {}, _leaving("is removed", rest), None, rest)
 
 
-def policies_for(old: Agent, new: Agent, found: Sequence[Change]) -> tuple[str, ...]:
+def policies_for(old: Agent, new: Agent, differences: Sequence[Change]) -> tuple[str, ...]:
     """Those of CHOICES that suit the changes."""
-    suited = policies_of([each for each in found if each.kind != TOPICS])
+    suited = policies_of([difference for difference in differences if difference.kind != TOPICS])
     unfit = (REWIND,) if why_not_rewound(old, new) else ()
     return tuple(each for each in CHOICES if each in suited and each not in unfit)
 
@@ -152,23 +152,25 @@ def _why_not(policy: str, policies: Sequence[str]) -> str:
 
 
 def _refused(
-    old: Agent, policies: Sequence[str], choice: str | None, found: Sequence[Change], now: Holding | None
+    old: Agent, policies: Sequence[str], choice: str | None, differences: Sequence[Change], now: Holding | None
 ) -> list[str]:
     """Why the agent cannot be started with its open groups; where the store was not asked, with any."""
     wanted = choice or CONVERT
-    if wanted in policies or not found or not old.grouped or (now is not None and not now.groups):
+    if wanted in policies or not differences or not old.grouped or (now is not None and not now.groups):
         return []
     groups = "where groups are open" if now is None else counted(now.groups, "open group")
-    named = [each.path for each in found if wanted not in each.policies and each.kind != TOPICS]
+    named = [
+        difference.path for difference in differences if wanted not in difference.policies and difference.kind != TOPICS
+    ]
     return [f"{groups}, {', '.join(named)} changed: {_why_not(wanted, policies)}"]
 
 
-def _leaving(what: str, left: Holding | None) -> list[str]:
-    if left is None or left.empty:
+def _leaving(what: str, rest: Holding | None) -> list[str]:
+    if rest is None or rest.empty:
         return []
-    stay, them, are = ("stays", "it", "it is") if left.one else ("stay", "them", "they are")
+    stay, them, are = ("stays", "it", "it is") if rest.one else ("stay", "them", "they are")
     return [
-        f"{what}: {left} {stay} in the store, and no agent fires or sends {them}; run the old file until {are} gone"
+        f"{what}: {rest} {stay} in the store, and no agent fires or sends {them}; run the old file until {are} gone"
     ]
 
 
@@ -183,12 +185,12 @@ def _holding(
         view = store.read(partition) if partition.agent == old.name and partition.topic in topics else None
         if view is None:
             continue
-        found = held(old, partition, view)
-        same = _judge_deployed(old, found)
-        rows, items = rows + view.unsent, items + len(found.sealed.held)
-        count = sum(len(each.groups.states) for each in found.every)
+        contents = held(old, partition, view)
+        same = _judge_deployed(old, contents)
+        rows, items = rows + view.unsent, items + len(contents.sealed.held)
+        count = sum(len(each.groups.states) for each in contents.every)
         groups, partitions = groups + count, partitions + bool(count)
-        fire += _ending(found, new) if goes_on and same and new is not None else 0
+        fire += _ending(contents, new) if goes_on and same and new is not None else 0
     if old.scope == "shared" and buffer:
         buffered = shared_groups(store.buffer, app, old, 0.0)
         groups, partitions = groups + len(buffered), partitions + len({each.partition for each in buffered})
@@ -199,26 +201,26 @@ def _changed(old: Agent, new: Agent) -> list[Change]:
     return changes(document(old), document(new))
 
 
-def _ending(found: PartitionContents, new: Agent) -> int:
+def _ending(contents: PartitionContents, new: Agent) -> int:
     """How many groups end before the next record when they are converted: by the count, a limit, or a deadline that
     has passed."""
-    now, groups = found.claim.store_time, groups_of(Rule(new, formats.reads(new)))
-    convert = Conversion(found.groups, groups)
-    for key in list(found.groups.states):
+    now, groups = contents.claim.store_time, groups_of(Rule(new, formats.reads(new)))
+    convert = Conversion(contents.groups, groups)
+    for key in list(contents.groups.states):
         convert.move(key)
-    groups.idle = idle_since(found.claim.source, groups.rule, len(groups.states), now) or 0.0
+    groups.idle = idle_since(contents.claim.source, groups.rule, len(groups.states), now) or 0.0
     return len(
         {key for key, _ in groups.judge()} | {key for key, each in groups.states.items() if groups.due(each) <= now}
     )
 
 
-def _judge_deployed(old: Agent, found: PartitionContents) -> bool:
+def _judge_deployed(old: Agent, contents: PartitionContents) -> bool:
     """Whether the old rule filled the groups. A partition may still be at an earlier version. Raises ConfigurationError
     where no version is known, and another file than the old one filled the groups."""
-    if not found.groups.states or found.rule.fingerprint == fingerprint(old):
+    if not contents.groups.states or contents.rule.fingerprint == fingerprint(old):
         return True
-    if found.claim.source is None or found.claim.source.version == 0:
-        topic, number = found.partition[2:]
+    if contents.claim.source is None or contents.claim.source.version == 0:
+        topic, number = contents.partition[2:]
         raise ConfigurationError(
             f"agent {old.name}: the open groups of {topic}/{number} were filled under another key, compute, format or "
             "scope than the file of --against has; name the file that runs"

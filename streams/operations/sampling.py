@@ -72,14 +72,14 @@ def sampled(
 
 def newest(bounds: Mapping[TopicPartition, tuple[int, int]], most: int) -> dict[TopicPartition, tuple[int, int]]:
     """The newest offsets of each partition, up to `most` in all: the same number of each, where each holds as many."""
-    found, left = {}, most
+    parts, rest = {}, most
     places = sorted(bounds, key=lambda place: (bounds[place][1] - bounds[place][0], place))
     for index, place in enumerate(places):
         low, high = bounds[place]
-        share = min(high - low, -(-left // (len(places) - index)))
-        found[place] = high - share, high
-        left -= share
-    return found
+        share = min(high - low, -(-rest // (len(places) - index)))
+        parts[place] = high - share, high
+        rest -= share
+    return parts
 
 
 def implausible(answer: ClauseAnswer, record: Record) -> str | None:

@@ -168,7 +168,7 @@ GUARDS = (
     Guard(
         "a start that lost the race takes the version of the other",
         "streams/operations/deploying.py",
-        "        current = app if options.again else settled_app(app, found)",
+        "        current = app if options.again else settled_app(app, deployments)",
         "        current = app",
         LATEST,
     ),

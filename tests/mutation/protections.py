@@ -304,8 +304,8 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     "retried": (
         Edit(
             "streams/operations/dead_letters.py",
-            "        said = by_letter(journal.notes(store, app))\n",
-            "        said = {}\n",
+            "        history = by_letter(journal.notes(store, app))\n",
+            "        history = {}\n",
         ),
     ),
     "retry-looked": (

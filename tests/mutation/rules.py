@@ -78,7 +78,7 @@ GUARDS = (
     Guard(
         "two deployments get two numbers",
         "streams/operations/deploying.py",
-        "            if before != found:",
+        "            if before != deployments:",
         f"            {NEVER}",
         DEPLOY,
     ),
@@ -92,8 +92,8 @@ GUARDS = (
     Guard(
         "a rule is kept while a partition needs it",
         "streams/operations/deploying.py",
-        "each if each.number >= needed else",
-        "each if each.number >= versions[-1].number else",
+        "version if version.number >= needed else",
+        "version if version.number >= versions[-1].number else",
         DEPLOY,
     ),
     Guard(
@@ -162,7 +162,7 @@ GUARDS = (
     Guard(
         "plan judges no groups that another file filled",
         "streams/operations/planning.py",
-        "    if not found.groups.states or found.rule.fingerprint == fingerprint(old):",
+        "    if not contents.groups.states or contents.rule.fingerprint == fingerprint(old):",
         "    if True:",
         PLAN,
     ),
