@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sluicegate.streams.aggregation import results
+from sluicegate.streams.aggregation.accept import accept
 from sluicegate.streams.aggregation.results import Results
 from sluicegate.streams.handlers import forwarding
 from sluicegate.streams.ownership import owner
@@ -17,6 +18,7 @@ Patch = pytest.MonkeyPatch
 
 def all_taken(patch: Patch) -> None:
     patch.setattr(owner, "taken", lambda groups, records: records)
+    patch.setattr(owner, "fill", accept)
 
 
 def held_back(patch: Patch) -> None:

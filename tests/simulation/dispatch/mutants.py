@@ -64,10 +64,10 @@ def numbers_anew(patch: Patch) -> None:
     def again(self: Any, limit: int, after: int, now: float, latest: float) -> Any:
         rows, until = taken(self, limit, after, now, latest)
         for row in rows if not after else ():
-            self.given.pop(row.number, None)
+            self.numbered.pop(row.number, None)
             self.number += 1
             row.number = self.number
-            self.given[row.number] = row
+            self.numbered[row.number] = row
         return rows, until
 
     patch.setattr(MemoryLane, "taken", again)
@@ -77,7 +77,7 @@ def numbers_of_what_is_left(patch: Patch) -> None:
     taken = MemoryLane.taken
 
     def lower(self: Any, limit: int, after: int, now: float, latest: float) -> Any:
-        self.number = max(self.given, default=0)
+        self.number = max(self.numbered, default=0)
         return taken(self, limit, after, now, latest)
 
     patch.setattr(MemoryLane, "taken", lower)
@@ -87,13 +87,13 @@ def passes_what_waits(patch: Patch) -> None:
     """A row whose back-off is not over lets others pass."""
 
     def past(self: Any, limit: int, after: int, now: float, latest: float) -> Any:
-        rows = [row for row in self.given.values() if row.number > after and (row.next_attempt_at or 0.0) <= now][
+        rows = [row for row in self.numbered.values() if row.number > after and (row.next_attempt_at or 0.0) <= now][
             :limit
         ]
         for row in list(self.waiting.values())[: limit - len(rows)]:
             self.number += 1
             row.number = self.number
-            self.given[row.number] = self.waiting.pop(row.seq)
+            self.numbered[row.number] = self.waiting.pop(row.seq)
             rows.append(row)
         return rows, None
 

@@ -1,7 +1,9 @@
 """Functions that are made of trees: where their lines are, and that nothing of a file is their code."""
 
 import random
+import re
 import traceback
+from itertools import count
 from types import CodeType
 from typing import Any
 
@@ -32,6 +34,54 @@ def test_a_traceback_shows_the_lines_of_a_function() -> None:
     assert last.filename.startswith("<where ")
     assert last.line == "1 / read.count(x)"
     assert made.source.splitlines()[(last.lineno or 0) - 2].strip() == "# two"
+
+
+NESTED = """
+for record in read:
+    try:
+        if record:
+            A
+        elif read:
+            A
+        elif not read:
+            if record:
+                A
+        else:
+            A
+        while record:
+            A
+        else:
+            A
+    except KeyError:
+        A
+    except ValueError:
+        A
+    else:
+        A
+    finally:
+        A
+else:
+    if record:
+        A
+    else:
+        A
+        if record:
+            A
+"""
+
+
+def test_each_part_of_the_code_has_the_line_where_the_source_has_it() -> None:
+    calls = count()
+    pattern = re.sub("A$", lambda _: f"seen({next(calls)})", NESTED, flags=re.MULTILINE)
+    made = function("where", ("read",), statements(pattern), {"seen": None})
+    lines = made.source.splitlines()
+    written = {number for number, line in enumerate(lines, 1) if "seen(" in line}
+    assert len(written) == next(calls) == 13
+    assert written <= {line for _, _, line in made.call.__code__.co_lines()}
+    assert [lines[line - 1].split()[0] for _, _, line in made.call.__code__.co_lines() if line is not None][:2] == [
+        "def",
+        "for",
+    ]
 
 
 def condition(chance: random.Random, hostile: list[str]) -> Node:

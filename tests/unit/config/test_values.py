@@ -162,8 +162,7 @@ WRONG = {
     ),
     "format of what is forwarded": (
         having(aggregation=None, to=Destination("totals", "avro")),
-        "agents.a.to.format: does not apply: the value goes on as it came, as json; leave it out, or write select: for "
-        "a new value",
+        "has no schema, and a record that is forwarded has none of its own; write schema: FILE.avsc beside the format",
     ),
     "envelope": (
         having(to=Destination("totals", envelope=EventEnvelope("binry", "shop.total"))),
