@@ -160,10 +160,6 @@ WRONG = {
         "agents.a: does nothing: it has no aggregate, no handler and no to; write to: {topic: NAME} to forward each "
         "record, or add an aggregate or a handler",
     ),
-    "format of what is forwarded": (
-        having(aggregation=None, to=Destination("totals", "avro")),
-        "has no schema, and a record that is forwarded has none of its own; write schema: FILE.avsc beside the format",
-    ),
     "envelope": (
         having(to=Destination("totals", envelope=EventEnvelope("binry", "shop.total"))),
         "agents.a.to.envelope.cloudevents: must be binary or structured; write one of these words",
@@ -291,6 +287,11 @@ def test_the_test_driver_refuses_it_too(app: App, text: str) -> None:
     with pytest.raises(ConfigurationError) as error:
         TestDriver(app)
     assert text in str(error.value)
+
+
+def test_a_forwarder_in_avro_needs_a_schema() -> None:
+    with pytest.raises(ConfigurationError, match="a record that is forwarded has none of its own; write schema"):
+        TestDriver(having(aggregation=None, to=Destination("totals", "avro")))
 
 
 @pytest.mark.parametrize("app", [app for app, _ in OF_SYSTEMS.values()], ids=OF_SYSTEMS)
