@@ -28,7 +28,7 @@ demo: setup
 test: setup setup-servers
 	$(RUN) -m tests.stages core
 
-# A fifth of all other tests, another fifth each day.
+# A sixth of all other tests, another sixth each day.
 test-rest: setup setup-servers
 	$(RUN) -m tests.stages rest
 
