@@ -78,9 +78,8 @@ class ProcessTask(NamedTuple):
 
 def main(make: MakeWorker, dispatcher: MakeDispatcher) -> int:
     """Run the job, which is the first line of stdin. The process ends when stdin ends. Returns the exit code."""
-    stop = threading.Event()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to this process too; the supervisor decides
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    stop = stop_at(signal.SIGTERM)
     job = msgspec.json.decode(sys.stdin.buffer.readline(), type=ProcessJob)
     _die_with(job.parent)
     threading.Thread(target=_watch, args=(sys.stdin.fileno(),), name="supervisor-watch", daemon=True).start()
@@ -88,6 +87,14 @@ def main(make: MakeWorker, dispatcher: MakeDispatcher) -> int:
     name_file(job.file)
     sys.path.append(job.app.folder)  # for the file's `module:function`, after installed packages
     return _run_all(job, _tasks(job, make, dispatcher), stop)
+
+
+def stop_at(number: signal.Signals) -> Callable[[], bool]:
+    """A function that returns whether this signal has come. Python may run the handler again inside itself, when the
+    signal comes twice: the handler takes no lock (`threading.Event.set` would wait for itself)."""
+    signals: list[int] = []
+    signal.signal(number, lambda number, _: signals.append(number))
+    return lambda: bool(signals)
 
 
 def _tasks(job: ProcessJob, make: MakeWorker, dispatcher: MakeDispatcher) -> list[ProcessTask]:
@@ -100,14 +107,14 @@ def _tasks(job: ProcessJob, make: MakeWorker, dispatcher: MakeDispatcher) -> lis
     return [*tasks, ProcessTask(DISPATCHER, 0, partial(dispatcher, job.app, report))] if job.dispatches else tasks
 
 
-def _run_all(job: ProcessJob, tasks: Sequence[ProcessTask], stop: threading.Event) -> int:
+def _run_all(job: ProcessJob, tasks: Sequence[ProcessTask], stop: Callable[[], bool]) -> int:
     """Run all tasks. The first task that fails ends the process."""
     if len(tasks) == 1:
-        return run_one(tasks[0], stop.is_set, job.drain)
+        return run_one(tasks[0], stop, job.drain)
     codes: queue.SimpleQueue[int] = queue.SimpleQueue()
 
     def run_to_queue(task: ProcessTask) -> None:
-        codes.put(run_one(task, stop.is_set, job.drain))
+        codes.put(run_one(task, stop, job.drain))
 
     for task in tasks:
         threading.Thread(target=run_to_queue, args=(task,), daemon=True).start()

@@ -286,14 +286,13 @@ def _event(agent: str, what: str) -> str:
 def _signals(events: queue.SimpleQueue[ProcessEvent]) -> Iterator[None]:
     """Signals within SAME_SIGNAL seconds of the first count as one signal: the terminal sends it to all processes, and
     a wrapper forwards it again."""
-    first: list[float] = []
+    times: dict[str, float] = {}
 
     def note(number: int, _frame: FrameType | None) -> None:
         now = time.monotonic()
-        if first and now - first[0] < SAME_SIGNAL:
-            return
-        first.append(now)
-        events.put(number)
+        first = times.setdefault("first", now)  # one step: this handler may run again inside itself
+        if first is now or now - first >= SAME_SIGNAL:
+            events.put(number)
 
     before = {number: signal.signal(number, note) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
