@@ -230,7 +230,7 @@ class KafkaInput:
         return facts.facts(self._asking(), self._consumer, topic, number)
 
     def offset_at(self, topic: str, number: int, start: float) -> int:
-        return facts.offset_at(self._asking(), self._consumer, topic, number, start)
+        return facts.offset_at(self._asking(), topic, number, start)
 
     def _asking(self) -> Any:
         """The admin client, which is opened when it is needed."""

@@ -13,6 +13,7 @@ from confluent_kafka.admin import OffsetSpec
 
 from sluicegate.connectors.kafka import problems
 from sluicegate.connectors.kafka.admin import TIMEOUT, described
+from sluicegate.connectors.kafka.ends import offsets
 from sluicegate.streams.contracts.values import TopicFacts
 from sluicegate.streams.errors import SystemNotReady
 
@@ -31,15 +32,8 @@ def facts(admin: Any, consumer: Any, topic: str, number: int) -> TopicFacts:
 
 def span(admin: Any, topic: str, number: int) -> tuple[int, int]:
     """The first offset, and the one behind the last record that a reader of ended transactions may read."""
-    place, doing = Position(topic, number), f"asking for the offsets of {topic}/{number}"
-    first, last = (
-        admin.list_offsets({place: spec}, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=TIMEOUT)
-        for spec in (OffsetSpec.earliest(), OffsetSpec.latest())
-    )
-    low, high = (
-        problems.answer(answers[place], TIMEOUT + 1, doing, admin.turned_away).offset for answers in (first, last)
-    )
-    return int(low), int(high)
+    first, last = (_offset(admin, topic, number, spec) for spec in (OffsetSpec.earliest(), OffsetSpec.latest()))
+    return first, last
 
 
 def committed(consumer: Any, topic: str, number: int) -> tuple[int, str]:
@@ -49,11 +43,14 @@ def committed(consumer: Any, topic: str, number: int) -> tuple[int, str]:
     return (int(answer.offset), answer.metadata or "") if answer.offset >= 0 else (-1, "")
 
 
-def offset_at(admin: Any, consumer: Any, topic: str, number: int, start: float) -> int:
+def offset_at(admin: Any, topic: str, number: int, start: float) -> int:
     """The offset of the first record at or after `start` (seconds since 1970); without one, the next offset."""
-    place, doing = Position(topic, number, int(start * 1000)), f"looking for a time in {topic}/{number}"
-    answer = asked_one(lambda: consumer.offsets_for_times([place], timeout=TIMEOUT), doing)
-    return int(answer.offset) if answer.offset >= 0 else span(admin, topic, number)[1]
+    first = _offset(admin, topic, number, OffsetSpec.for_timestamp(int(start * 1000)))
+    return first if first >= 0 else _offset(admin, topic, number, OffsetSpec.latest())
+
+
+def _offset(admin: Any, topic: str, number: int, spec: OffsetSpec) -> int:
+    return offsets(admin, [(topic, number)], spec, TIMEOUT, IsolationLevel.READ_COMMITTED)[topic, number]
 
 
 def asked(ask: Callable[[], T], doing: str) -> T:

@@ -8,7 +8,7 @@ from confluent_kafka.admin import ConfigResource
 
 from sluicegate.connectors.kafka import facts, problems, settings
 from sluicegate.connectors.kafka.admin import TIMEOUT, described, members, open_admin
-from sluicegate.connectors.kafka.ends import ends
+from sluicegate.connectors.kafka.ends import bounds
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.values import TopicFacts
 from sluicegate.streams.errors import SystemNotReady
@@ -36,7 +36,7 @@ class KafkaHistory:
         return facts.facts(self._admin, self._consumer, topic, number)
 
     def offset_at(self, topic: str, number: int, start: float) -> int:
-        return facts.offset_at(self._admin, self._consumer, topic, number, start)
+        return facts.offset_at(self._admin, topic, number, start)
 
     def read(self, topic: str, number: int, first: int, end: int) -> Iterator[Sequence[Record]]:
         """Raises SystemNotReady also for records behind an open transaction, since they do not come."""
@@ -84,8 +84,7 @@ class KafkaHistory:
         if description is None:
             raise SystemNotReady(f"Kafka: there is no topic {topic}")
         places = [(topic, number) for number in range(description.partitions)]
-        high = ends(self._kafka, places)  # the consumer would only know the offset of the first open transaction
-        return [(facts.span(self._admin, *place)[0], high[place]) for place in places]
+        return list(bounds(self._kafka, places).values())  # to the end, also behind an open transaction
 
     def compacted(self, topics: Sequence[str]) -> list[str]:
         return [topic for topic in topics if "compact" in self._policy(topic)]

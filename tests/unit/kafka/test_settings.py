@@ -83,7 +83,7 @@ def test_the_facts_of_a_broker_that_is_not_there_are_bounded(monkeypatch: pytest
     for ask in (
         lambda: facts.span(admin, "t", 0),
         lambda: facts.committed(inner, "t", 0),
-        lambda: facts.offset_at(admin, inner, "t", 0, 0.0),
+        lambda: facts.offset_at(admin, "t", 0, 0.0),
     ):
         with pytest.raises(SystemNotReady, match="t/0"):
             ask()
