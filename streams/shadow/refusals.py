@@ -60,11 +60,10 @@ def _uncallable(agent: Agent) -> str | None:
 def timed_topics(agent: Agent) -> dict[str, Callable[[bytes], bytes]]:
     """By topic, how its values are read as JSON: the topics whose documents hold the times of a group, as the engine
     wrote them."""
-    json = codec("json")
     read = {to.topic: _document(agent, to) for to in agent.outputs if _keeps_times(agent, to.topic)}
     if agent.dead_letters not in {to.topic for to in agent.outputs}:
         read[agent.dead_letters] = as_json(letters_codec(agent, formats.writes(agent)))
-    return read | ({agent.history: as_json(json)} if agent.history else {})
+    return read | ({agent.history: as_json(codec("json"))} if agent.history else {})
 
 
 def _document(agent: Agent, to: Destination) -> Callable[[bytes], bytes]:

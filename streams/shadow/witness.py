@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from sys import maxsize
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sluicegate.schemas import Codec
 from sluicegate.streams.agent import CORRELATION, Agent, Aggregation
@@ -135,11 +135,10 @@ def moved_the_watermark(dead: Sequence[bytes]) -> bool:
 def cuts(results: Sequence[PublishedResult], begin: int, panes: bool) -> Iterator[tuple[int, PublishedResult]]:
     """Each of these results that the input does not tell, or that began before `begin`, with the offset before whose
     record its group ended. `panes`: the windows of a key end together."""
-    ended, at_once = (
-        [live for live in results if not live.told or live.first < begin],
-        defaultdict[object, list[Any]](list),
-    )
-    for live in ended:
+    at_once = defaultdict[object, list[PublishedResult]](list)
+    for live in results:
+        if live.told and live.first >= begin:
+            continue
         if live.window is not None and live.window.by == "at_most":
             yield live.window.next, live
         elif not panes or live.window is None or live.window.by:
@@ -153,7 +152,9 @@ def cuts(results: Sequence[PublishedResult], begin: int, panes: bool) -> Iterato
         yield from _at_once(windows, by_key[windows[0].key])
 
 
-def _at_once(ended: Sequence[PublishedResult], others: Sequence[PublishedResult]) -> Iterator[tuple[int, Any]]:
+def _at_once(
+    ended: Sequence[PublishedResult], others: Sequence[PublishedResult]
+) -> Iterator[tuple[int, PublishedResult]]:
     """Windows of one key that a limit or a person ended at one moment. Those with records of each other ended at once,
     behind all records of them, and of the windows that ended before them."""
     first, last = maxsize, -1

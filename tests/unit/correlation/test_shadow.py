@@ -16,16 +16,7 @@ def played(seed: int, history: str) -> Scene:
     correlation = replace(AGENT.aggregation.correlation, remember=10_000.0)
     rule = replace(AGENT.aggregation, since_first=6.0, correlation=correlation)
     scene = Scene(replace(AGENT, aggregation=rule, having='reason == "until"', history=history), seed=seed)
-    for number in range(150):
-        scene.feed(str(scene.random.randrange(number // 4 + 5)), {scene.random.choice(LEGS): number})
-        if scene.random.random() < 0.4:
-            scene.turn()
-            scene.driver.later(round(scene.random.uniform(0.1, 3.0), 3))
-            scene.turn()
-        if scene.random.random() < 0.05:
-            scene.start()
-            scene.turn(6)
-    scene.settle()
+    scene.correlate(150, LEGS)
     return scene
 
 

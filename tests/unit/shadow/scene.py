@@ -73,6 +73,20 @@ class Scene:
                 self.turn(6)
         self.settle()
 
+    def correlate(self, records: int, legs: Sequence[str]) -> None:
+        """Feeds numbers of random keys to random legs, with pauses; kills the worker at random."""
+        for number in range(records):
+            key = str(self.random.randrange(number // 4 + 5))
+            self.feed(key, {self.random.choice(legs): number})
+            if self.random.random() < 0.4:
+                self.turn()
+                self.driver.later(round(self.random.uniform(0.1, 3.0), 3))
+                self.turn()
+            if self.random.random() < 0.05:
+                self.start()
+                self.turn(6)
+        self.settle()
+
     def settle(self) -> None:
         """All reports are recorded."""
         for _ in range(4):

@@ -30,17 +30,7 @@ def test_correlations_by_the_clock_of_the_worker_are_identical(seed: int) -> Non
     correlation = replace(agent.aggregation.correlation, remember=10_000.0, late=("skip", "dead-letter")[seed % 2])
     agent = replace(agent, aggregation=replace(agent.aggregation, since_first=6.0, correlation=correlation))
     scene = Scene(agent, seed=seed)
-    for number in range(150):
-        leg = scene.random.choice(test_correlate.LEGS)
-        scene.feed(str(scene.random.randrange(number // 4 + 5)), {leg: number})
-        if scene.random.random() < 0.4:
-            scene.turn()
-            scene.driver.later(round(scene.random.uniform(0.1, 3.0), 3))
-            scene.turn()
-        if scene.random.random() < 0.05:
-            scene.start()
-            scene.turn(6)
-    scene.settle()
+    scene.correlate(150, test_correlate.LEGS)
     found = scene.shadow()
     assert all_identical(found), json.dumps(found.document(), indent=1)
     assert found.results.counts["identical"] > 20
