@@ -77,16 +77,16 @@ def fill(bootstrap: str, topic: str, records: int, named: bool = False) -> dict[
     return {key: Expected(total, most[key], digests[key].digest()) for key, total in sums.items()}
 
 
-def create(bootstrap: str, *topics: str) -> None:
-    """Make the topics, PARTITIONS each."""
+def create(bootstrap: str, *topics: str, partitions: int = PARTITIONS) -> None:
+    """Make the topics."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    for made in admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in topics]).values():
+    for made in admin.create_topics([NewTopic(topic, partitions, 1) for topic in topics]).values():
         made.result(30)
 
     def led() -> bool:
         known = admin.list_topics(timeout=10).topics
         return all(
-            t in known and sum(p.leader >= 0 for p in known[t].partitions.values()) == PARTITIONS for t in topics
+            t in known and sum(p.leader >= 0 for p in known[t].partitions.values()) == partitions for t in topics
         )
 
     wait_until(led, 30, "a leader for each partition")

@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 import psutil
 from confluent_kafka import Consumer, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.bench.load import create
 from tests.bench.processes import Measured
 from tests.bench.systems import opened, product
 from tests.bench.table import spread
@@ -87,7 +87,7 @@ def once(store: str, bootstrap: str, case: Case) -> Recovery:
         folder = Path(tempfile.mkdtemp(prefix="sluicegate-"))
         cleaning.callback(shutil.rmtree, folder, ignore_errors=True)
         url = f"sqlite:///{folder}/bench.db" if store == "sqlite" else opened(store, cleaning)[0]
-        _create(bootstrap, case.partitions, f"{app}.in", f"{app}.out", f"{app}.dead")
+        create(bootstrap, f"{app}.in", f"{app}.out", f"{app}.dead", partitions=case.partitions)
         text = FILE.format(app=app, bootstrap=bootstrap, session=round(1000 * SESSION), store=url)
         runs = [cleaning.enter_context(_run(text, folder)) for _ in range(2)]
         wait_until(lambda: _owned(runs) >= case.partitions, 90, "every partition's owner")
@@ -102,12 +102,6 @@ def once(store: str, bootstrap: str, case: Case) -> Recovery:
         late = sorted(at - killed for at in results.since(killed).values())
         still = [seconds for seconds in late if seconds > SESSION / 2]
         return Recovery(still[0], still[-1], len(still))
-
-
-def _create(bootstrap: str, partitions: int, *topics: str) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    for made in admin.create_topics([NewTopic(topic, partitions, 1) for topic in topics]).values():
-        made.result(30)
 
 
 @contextmanager
