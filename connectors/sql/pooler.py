@@ -38,7 +38,8 @@ def check(link: Link, again: Callable[[], Link]) -> bool:
         return False
     with closing(again()) as other:
         try:
-            shared = any(backend(other) == own or backend(link) != own for _ in range(LOOKS))
+            # Twice in a row: a pooler with two connections may give ours to every other transaction.
+            shared = any(backend(other) == own or {backend(link), backend(link)} != {own} for _ in range(LOOKS))
         except psycopg.errors.OperationalError:
             # No connection is free for the other one while ours is open: it stays with its client, unless it changes.
             shared = any(backend(link) != own for _ in range(LOOKS))

@@ -1,5 +1,6 @@
 """A real PgBouncer before PostgreSQL: what shares connections between clients is refused, what does not is used."""
 
+import itertools
 import os
 import subprocess
 import sys
@@ -7,6 +8,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import psycopg
 import pytest
@@ -92,6 +95,30 @@ def test_it_is_found_while_other_clients_keep_its_connections_busy(
         over.set()
         for thread in threads:
             thread.join()
+
+
+class InTurn:
+    """A client's connection behind a pooler that gives each transaction the next one of its connections."""
+
+    def __init__(self, backends: Iterator[int]) -> None:
+        self.info = SimpleNamespace(backend_pid=-1)
+        self._backends = backends
+
+    def execute(self, _query: bytes, prepare: bool) -> "InTurn":
+        return self
+
+    def fetchone(self) -> tuple[int]:
+        return (next(self._backends),)
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("size", range(1, 8))
+def test_it_is_found_whatever_the_number_of_connections_that_it_gives_in_turn(size: int) -> None:
+    link: Any = InTurn(itertools.cycle(range(size)))
+    with pytest.raises(PersistenceError, match="connection pooler"):
+        pooler.check(link, lambda: link)
 
 
 @pytest.mark.parametrize("size", [1, 20])
