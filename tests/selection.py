@@ -114,8 +114,7 @@ LONG = (
     "tests/unit/lookups/test_apart.py::test_the_tests_of_a_file_hold_with_a_death_anywhere",
     "tests/unit/one_place/test_reducer.py::test_its_tests_pass_with_a_death_at_every_place",
     "tests/unit/testing/test_avro.py::test_a_death_at_any_place_changes_nothing",
-    "tests/unit/testing/test_forwarded_formats.py::test_a_record_of_any_format_goes_on_in_any_other",
-    "tests/unit/testing/test_forwarded_formats.py::test_a_row_is_added_to_a_record_of_any_format",
+    "tests/unit/testing/test_forwarded_formats.py",
     "tests/unit/testing/test_handled.py",
     "tests/unit/testing/test_play.py",
     "tests/unit/testing/test_selected_formats.py",
@@ -143,6 +142,11 @@ LONG = (
     "tests/unit/cli/test_init.py::test_what_it_writes_passes_its_own_tests_at_once",
     "tests/unit/cli/test_init.py::test_its_tests_for_pytest_pass",
     "tests/unit/cli/test_init.py::test_its_tests_pass_with_a_death_at_every_place",
+    # Another program judges; every form of an expression; the pages that a program writes.
+    "tests/unit/schemas/test_avro_java.py",
+    "tests/unit/schemas/test_documents.py",
+    "tests/unit/expressions/test_forms.py",
+    "tests/unit/docs/test_reference_pages.py",
     # Large state spaces.
     "tests/model/test_protocol.py::test_every_kind_of_fault_was_taken",
     "tests/model/test_protocol.py::test_the_protocol_keeps_every_promise_in_every_reachable_state[deployed-bytes]",
@@ -165,6 +169,8 @@ EACH_DAY = (
     "tests/soak/test_soak.py",
     "tests/pairs/",
     "tests/unit/test_selection.py",
+    "tests/unit/docs/test_reference_pages.py",
+    "tests/unit/schemas/test_documents.py",
 )
 """Of the rest, what runs every day: the date chooses its seeds, or nothing else sees what it sees."""
 SAME_SEEDS = ("tests/fuzz/test_loop.py", "tests/fuzz/test_typed.py")
