@@ -28,7 +28,7 @@ demo: setup
 test: setup setup-servers
 	$(RUN) -m tests.stages core
 
-# A sixth of all other tests, another sixth each day.
+# A seventh of all other tests, another seventh each day.
 test-rest: setup setup-servers
 	$(RUN) -m tests.stages rest
 

@@ -1,7 +1,7 @@
 """Which tests a run takes.
 
-`make test` takes the core: the same tests every day. `make test-rest` takes a sixth of all other tests, another
-sixth each day. `make test-all` takes all stages of tests/stages.py whole. `SLUICEGATE_DAY=<number>` repeats the part
+`make test` takes the core: the same tests every day. `make test-rest` takes a seventh of all other tests, another
+seventh each day. `make test-all` takes all stages of tests/stages.py whole. `SLUICEGATE_DAY=<number>` repeats the part
 of that day.
 """
 
@@ -14,7 +14,7 @@ import pytest
 
 RUN = "SLUICEGATE_TESTS"  # "core" or "rest"; every test where it is not set
 DAY = "SLUICEGATE_DAY"  # the ordinal of a date; set for all processes of a run, so that midnight does not divide them
-DAYS = 6  # the rest is run once in so many days
+DAYS = 7  # the rest is run once a week
 
 CORE = (
     "tests/unit/",
