@@ -66,8 +66,7 @@ DOOR = "streams"  # streams/__init__.py
 CIRCLES = [
     {"streams/contracts/lane_row.py", "streams/contracts/messages.py"},
     {f"schemas/{name}.py" for name in ("codecs", "frames", "pinned", "registry")},
-    {f"streams/windows/{name}.py" for name in ("fold", "fold_merged", "groups", "room")},
-    {f"streams/windows/{name}.py" for name in ("fold_sessions", "sessions")},
+    {f"streams/windows/{name}.py" for name in ("groups", "placing", "room")},
     {
         f"streams/config/{name}.py"
         for name in (

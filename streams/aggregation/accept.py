@@ -26,20 +26,12 @@ def accept(groups: Groups, records: Sequence[Record], now: float) -> None:
 
     Afterwards `groups.events` holds the fires and the refused records. Raises Halt if a limit's action is `stop`.
     """
-    loop = None if groups.behind or groups.full else loop_of(groups.rule, False, carefully, make_room)
+    loop = None if groups.behind or groups.full else loop_of(groups.rule, False, carefully)
     if loop is not None:
         loop.call(groups, records, now)
         return
     for record in records:
         carefully(groups, record, now)
-
-
-def make_room(groups: Groups, key: bytes | None, record: Record, size: int, now: float) -> GroupState | None:
-    """Return the group to add `size` bytes to, and open it if necessary. None: the record was refused."""
-    if key is not None and not groups.admits(key, groups.states.get(key), record, size, now):
-        return None
-    state = groups.states.get(key) if key is not None else None
-    return groups.open(key, record, now) if state is None else state
 
 
 def carefully(groups: Groups, record: Record, now: float) -> None:
@@ -66,7 +58,11 @@ def admitted(groups: Groups, key: bytes | None, record: Record, items: list[Any]
     """The group of this name, with room for the record. None: the record was refused."""
     if key in groups.full and not groups.relieve(record, now, f"max_items {groups.rule.aggregation.max_items}"):
         return None
-    return make_room(groups, key, record, groups.growth(key, items), now)
+    size = groups.growth(key, items)
+    if key is not None and not groups.admits(key, groups.states.get(key), record, size, now):
+        return None
+    state = groups.states.get(key) if key is not None else None
+    return groups.open(key, record, now) if state is None else state
 
 
 def parsed(groups: Groups, record: Record) -> tuple[bytes | None, Any, list[Any]]:

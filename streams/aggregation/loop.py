@@ -10,8 +10,9 @@ of the loop, and headers are read only when a group opens.
 """
 
 import ast
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import inf
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from sluicegate.schemas.json import decode_any, encode, key_text, same, shallow
@@ -39,12 +40,20 @@ for record in records:
         read = decode(value)
         WHERE
         VALUES
+        FIND
         ITEMS
     except Exception:
         aside += 1
         exactly(groups, record, now)
+        AGAIN
         continue
-    OPEN
+    MOVES
+    if state is None:
+        state = OPEN
+        if state is None:
+            CLOSED
+            continue
+        OPENED
     state[COUNT] = count = state[COUNT] + 1
     state[LAST] = record.offset()
     REDUCERS
@@ -69,6 +78,7 @@ if value.find(b"{", 1) > 0 or value.find(b"[", 1) > 0:
 _WHERE = """
 if not X:
     left_out += 1
+    PASSED
     continue
 """
 _NUMBERS = """
@@ -91,25 +101,24 @@ if type(N) is int or type(N) is float:
 """
 _FIRST = """
 if state[SLOT] is None:
-    state[SLOT] = N
+    KEEP
 """
-_LAST = "state[SLOT] = N"
+_MAYBE_FIRST = """
+if state[SLOT] is None and N is not None:
+    KEEP
+"""
+_KEEP = "state[SLOT] = N"
+_KEEP_WITH_OFFSET = """
+state[SLOT] = N
+state[OFFSET] = state[LAST]
+"""
 _MAYBE_LAST = """
 if N is not None:
-    state[SLOT] = N
-"""
-_OPEN = """
-state = get(key)
-if state is None:
-    state = groups.open(key, record, now)
-    if state is None:
-        continue
+    KEEP
 """
 _ROOM = """
-if state is None or state[BYTES] + size > largest_group or groups.bytes + size > room:
-    state = make_room(groups, key, record, size, now)
-    if state is None:
-        continue
+if (size if state is None else state[BYTES] + size) > largest_group or groups.bytes + size > room:
+    unproven()
 """
 _APPEND = """
 bags[key][INDEX].append(N)
@@ -134,12 +143,39 @@ _UNTIL = "N == X"
 _END = """
 if X:
     groups.end(key, state, UNTIL, now)
+    AGAIN
 """
 _GROWN = """
 if grown:
     state[BYTES] += grown
     groups.bytes += grown
 """
+
+
+class Placing(NamedTuple):
+    """How the code finds the group of a record, as patterns. Without windows the group has the name of the key.
+
+    `find` gets the `key`, and leaves there the name of the group, with its `state`: None if it is not open. It changes
+    nothing, and raises an error for a record that needs care. TIME is the value of the field `time` in it. `start`
+    stands before the records; `again` behind a record that was taken with care, or that ended its group. `moves` stands
+    before a group that is opened (`opens`), `opened` behind it, and `closed` where it could not be opened. `joins`
+    changes more of the state than the reducers do. `passed` is for a record for which `where` is false. `names` are the
+    values of names."""
+
+    find: str = "state = get(key)"
+    opens: str = "groups.open(key, record, now)"
+    start: str = ""
+    again: str = ""
+    moves: str = ""
+    opened: str = ""
+    closed: str = ""
+    joins: str = ""
+    passed: str = ""
+    time: str | None = None
+    names: Mapping[str, Any] = MappingProxyType({})
+
+
+BY_KEY = Placing()
 
 
 class Bagged(NamedTuple):
@@ -152,29 +188,31 @@ class Bagged(NamedTuple):
     maybe: bool
 
 
-def loop_of(rule: Rule, asks: bool, exactly: Callable[..., None], make_room: Callable[..., Any]) -> MadeFunction | None:
+def loop_of(
+    rule: Rule, asks: bool, exactly: Callable[..., object], placing: Placing | None = BY_KEY
+) -> MadeFunction | None:
     """The loop of the rule, which is made once. With `asks` it takes the records for which `where` is true, else all.
     None: the rule has none."""
     if asks not in rule.loops:
-        rule.loops[asks] = _made(rule, asks, exactly, make_room)
+        rule.loops[asks] = None if placing is None else _made(rule, asks, exactly, placing)
     loop: MadeFunction | None = rule.loops[asks]
     return loop
 
 
-def _made(rule: Rule, asks: bool, exactly: Callable[..., None], make_room: Callable[..., Any]) -> MadeFunction | None:
+def _made(rule: Rule, asks: bool, exactly: Callable[..., object], placing: Placing) -> MadeFunction | None:
     plan, bags = rule.plan, bool(rule.plan.bags)
     kept = any(map(reads_messages, rule.aggregation.compute))
-    if plan.folds or rule.ending is not None or rule.aggregation.window is not None:
+    if plan.folds or rule.ending is not None:
         return None
     try:
         values = _Values(rule, asks)
-        body = _body(rule, values, asks)
+        body = _body(rule, values, asks, placing)
     except NotTyped:
         return None
     if values.code is not None and (rule.codec.name != "json" and (kept or not values.code.fields)):
         return None
     most = rule.max_record_bytes if not bags else min(rule.max_record_bytes, LARGEST_ITEM // (8 * len(plan.bags)))
-    names = {**values.names(), "exactly": exactly, "make_room": make_room, "unproven": unproven, "plus": plus}
+    names = {**values.names(), **placing.names, "exactly": exactly, "unproven": unproven, "plus": plus}
     names |= {"largest_group": rule.aggregation.max_bytes, "encode": encode, "key_text": key_text, "same": same}
     names |= {"decode_any": decode_any, "shallow": shallow, "most": min(most, values.largest())}
     return function("rule", ("groups", "records", "now"), body, names)
@@ -257,14 +295,15 @@ class _Values:
         return {"decode": decoder_of(self.code, self._rule.codec), **self._getters, **self.code.constants()}
 
 
-def _body(rule: Rule, values: _Values, asks: bool) -> list[ast.stmt]:
+def _body(rule: Rule, values: _Values, asks: bool, placing: Placing) -> list[ast.stmt]:
     completion, aggregation = rule.completion, rule.aggregation
-    own = [place for place in places(aggregation.compute, aggregation.on_missing == "ignore") if place.own]
-    where = [] if values.where is None else _where(values)
+    own = [place for place in places(aggregation.compute, aggregation.on_missing == "ignore", rule.merged) if place.own]
+    where = [] if values.where is None else _where(values.where, placing)
     reducers = [made for place in own if not place.in_bag for made in _reducer(place, values)]
     bags = [bag for place in own if place.in_bag for bag in [_bagged(rule, place, values)]]
     items = [made for bag, statement in bags for made in statement]
     key, ends = _key(rule, values), _until(rule, values)
+    find = _found(placing, values)
     values.compute(needed(rule.agent))
     collect = [made for bag, _ in bags for made in _collected(bag, len(bags))]
     decoded_as_fields = values.code is not None or rule.unchecked is not None
@@ -274,22 +313,32 @@ def _body(rule: Rule, values: _Values, asks: bool) -> list[ast.stmt]:
         items += _sizes([bag for bag, _ in bags])
         collect = [*statements("grown = 0"), *collect, *statements(_GROWN, **_SLOTS)]
     checks = values.code.checks() if values.code is not None else []
-    seen = statements(_SEEN, **_SLOTS) if completion.since_last < inf else []
+    more = statements(placing.joins + (_SEEN if completion.since_last < inf else ""), **_SLOTS)
     start = "bags = groups.bags\nadded = groups.added\nroom = groups.most_bytes" if bags else ""
-    finish = statements(_COUNTED) if asks and rule.where is not None else []
     return statements(
         _LOOP,
-        START=statements(start),
+        START=[*statements(start), *statements(placing.start)],
         WHERE=[*checks, stage("where"), *where] if where else checks,
         VALUES=[stage("values and key"), *values.statements, *key],
+        FIND=find,
         ITEMS=[stage("items of bags"), *items] if items else [],
-        OPEN=[stage("group"), *statements(_ROOM if bags else _OPEN, **_SLOTS)],
-        REDUCERS=[stage("reducers"), *reducers, *seen] if reducers or seen else [],
+        AGAIN=statements(placing.again),
+        MOVES=[stage("group"), *statements(placing.moves)],
+        OPEN=expression(placing.opens),
+        CLOSED=statements(placing.closed + placing.again),
+        OPENED=statements(placing.opened),
+        REDUCERS=[stage("reducers"), *reducers, *more] if reducers or more else [],
         COLLECT=[stage("bags"), *collect] if collect else [],
-        END=_end(completion.most, ends),
-        FINISH=finish,
+        END=_end(completion.most, ends, placing),
+        FINISH=statements(_COUNTED) if asks and rule.where is not None else [],
         **_SLOTS,
     )
+
+
+def _found(placing: Placing, values: _Values) -> list[ast.stmt]:
+    time: dict[str, Any] = {} if placing.time is None else {"TIME": values.local(placing.time, "any", True)}
+    find = statements(placing.find, **time)
+    return find if placing.find == BY_KEY.find else [stage("window"), *find]
 
 
 _SLOTS: dict[str, Any] = {"COUNT": ast.Constant(COUNT), "LAST": ast.Constant(LAST), "BYTES": ast.Constant(BYTES)}
@@ -300,9 +349,8 @@ groups.outcomes["where", "false"] += left_out
 """
 
 
-def _where(values: "_Values") -> list[ast.stmt]:
-    assert values.where is not None
-    return statements(_WHERE, X=values.where)
+def _where(condition: ast.expr, placing: Placing) -> list[ast.stmt]:
+    return statements(_WHERE, X=condition, PASSED=statements(placing.passed))
 
 
 def _key(rule: Rule, values: _Values) -> list[ast.stmt]:
@@ -327,15 +375,18 @@ def _reducer(place: Place, values: _Values) -> Iterator[ast.stmt]:
         return
     is_number = kind_of(place.reducer).takes == "number"
     local = values.local(str(place.reducer.field), "number" if is_number else "any", place.lenient)
-    at = {"TOTAL": 0, "SLOT": 0, "LOW": 1, "HIGH": 2, "MANY": 3}
-    holes: dict[str, Any] = {hole: ast.Constant(place.at + number) for hole, number in at.items()} | {"N": local}
+    at = {"TOTAL": 0, "SLOT": 0, "LOW": 1, "OFFSET": 1, "HIGH": 2, "MANY": 3}
+    holes: dict[str, Any] = {hole: ast.Constant(place.at + number) for hole, number in at.items()}
+    holes |= {"N": local, **_SLOTS}
     if slots is NUMBERS:
         code = statements(_NUMBERS, **holes)
         yield from statements(_MAYBE_NUMBERS, NUMBERS=code, **holes) if place.lenient else code
-    elif slots is REDUCERS["first"].slots:
-        yield from statements(_FIRST, **holes)
-    elif slots is REDUCERS["last"].slots:
-        yield from statements(_MAYBE_LAST if place.lenient else _LAST, **holes)
+    elif slots in (REDUCERS["first"].slots, REDUCERS["last"].slots):
+        keep = statements(_KEEP_WITH_OFFSET if place.merged else _KEEP, **holes)
+        if slots is REDUCERS["first"].slots:
+            yield from statements(_MAYBE_FIRST if place.lenient else _FIRST, KEEP=keep, **holes)
+        else:
+            yield from statements(_MAYBE_LAST, KEEP=keep, **holes) if place.lenient else keep
     elif slots.add is not None:
         yield from statements("ADD(state, N)", ADD=values.adder(place, slots.add), N=local)
 
@@ -359,7 +410,7 @@ def _bagged(rule: Rule, place: Place, values: _Values) -> tuple[Bagged, list[ast
 
 def _sizes(bags: list[Bagged]) -> list[ast.stmt]:
     """By how many bytes the items make the group larger."""
-    code = statements("state = get(key)\nsize = 0")
+    code = statements("size = 0")
     for bag in bags:
         if bag.unique:
             pattern = "if state is None or I not in bags[key][INDEX]:\n    size += len(I)"
@@ -368,7 +419,7 @@ def _sizes(bags: list[Bagged]) -> list[ast.stmt]:
         else:
             pattern = "size += S"
         code += statements(pattern, I=bag.item, S=bag.size, INDEX=ast.Constant(bag.number))
-    return code
+    return [*code, *statements(_ROOM, **_SLOTS)]
 
 
 def _collected(bag: Bagged, bags: int) -> list[ast.stmt]:
@@ -378,7 +429,7 @@ def _collected(bag: Bagged, bags: int) -> list[ast.stmt]:
     return statements("if N is not None:\n    A", N=bag.item, A=code) if bag.maybe else code
 
 
-def _end(most: float, ends: ast.expr | None) -> list[ast.stmt]:
+def _end(most: float, ends: ast.expr | None, placing: Placing) -> list[ast.stmt]:
     """The group ends with this record, or it does not."""
     if ends is None and most == inf:
         return []
@@ -387,4 +438,4 @@ def _end(most: float, ends: ast.expr | None) -> list[ast.stmt]:
     tests = [*full, *([name("ends")] if ends is not None else [])]
     test = tests[0] if len(tests) == 1 else ast.BoolOp(ast.Or(), tests)
     until = name("ends") if ends is not None else ast.Constant(False)
-    return [*made, *statements(_END, X=test, UNTIL=until)]
+    return [*made, *statements(_END, X=test, UNTIL=until, AGAIN=statements(placing.again))]

@@ -100,7 +100,7 @@ class Rule:
         self.getters = getters = dict(zip((field.path for field in fields), want.getters, strict=True))
         self.chains = dict(zip(getters, want.chains, strict=True))
         window, until = aggregation.window, aggregation.until
-        made: Plan = plan(aggregation.compute, getters, lenient, codec.shown, _kept(codec, want), merges(aggregation))
+        made: Plan = plan(aggregation.compute, getters, lenient, codec.shown, _kept(codec, want), self.merged)
         self.plan = made if window is None else made._replace(blank=(*made.blank, *[0] * SLOTS[window.kind]))
         if self.plan.inline and want.attributes[0] != "f0":
             self.plan = self.plan._replace(inline=0, also=together(self.plan.adders))
@@ -115,6 +115,11 @@ class Rule:
         self.fingerprint, self.shared = fingerprint(agent), agent.scope == "shared"
         self.where = Where(agent.where, agent.let, codec, opaque=agent.passes_values) if agent.where else None
         self.results = None if agent.lookups else results(agent)
+
+    @property
+    def merged(self) -> bool:
+        """Whether groups are merged."""
+        return merges(self.aggregation)
 
     @property
     def keeps(self) -> bool:

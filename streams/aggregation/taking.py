@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import compress
 
-from sluicegate.streams.aggregation.accept import accept, carefully, make_room, refuse
+from sluicegate.streams.aggregation.accept import accept, carefully, refuse
 from sluicegate.streams.aggregation.clauses import Where
 from sluicegate.streams.aggregation.events_read import as_read
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.loop import loop_of
-from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record
 
 
@@ -35,7 +34,7 @@ def fill(groups: Groups, records: Sequence[Record], now: float) -> None:
     elif groups.behind or groups.full:
         for record in records:
             exactly(groups, record, now)
-    elif (loop := loop_of(rule, True, exactly, make_room)) is not None:
+    elif (loop := loop_of(rule, True, exactly)) is not None:
         loop.call(groups, records, now)
     else:
         accept(groups, taken(groups, records), now)
@@ -43,12 +42,17 @@ def fill(groups: Groups, records: Sequence[Record], now: float) -> None:
 
 def exactly(groups: Groups, record: Record, now: float) -> None:
     """Add the record if `where` is true: the meaning of `fill`. Raises Halt."""
+    if asked(groups, record):
+        carefully(groups, record, now)
+
+
+def asked(groups: Groups, record: Record) -> bool | None:
+    """What `where` says of one record, which is counted. None: it was refused."""
     where = groups.rule.where
     answer = where is None or _takes(groups, where, record)
     if where is not None and answer is not None:
         groups.outcomes["where", "true" if answer else "false"] += 1
-    if answer:
-        carefully(groups, record, now)
+    return answer
 
 
 def divided(groups: Groups, records: Sequence[Record]) -> tuple[Sequence[Record], Sequence[Record]]:
@@ -74,18 +78,6 @@ def _answers(groups: Groups, where: Where, records: Sequence[Record]) -> list[bo
     groups.outcomes["where", "true"] += kept
     groups.outcomes["where", "false"] += len(records) - kept - refused
     return answers
-
-
-def code_of(rule: Rule) -> str:
-    """The source of what is compiled of the rule, for people."""
-    where, adds = rule.where, rule.grouped and rule.times is None
-    if adds and where is not None and rule.agent.dedupe is None:
-        whole = loop_of(rule, True, exactly, make_room)
-        if whole is not None:
-            return whole.source
-    loop = loop_of(rule, False, carefully, make_room) if adds else None
-    parts = [made.source for made in (where.answers if where is not None else None, loop) if made is not None]
-    return "\n".join(parts) or "# nothing is compiled: each record is taken with every check\n"
 
 
 def _takes(groups: Groups, where: Where, record: Record) -> bool | None:

@@ -69,7 +69,7 @@ def _show_code(agent: Agent) -> int:
     """The compiled loop; without one the function of `where`."""
     from sluicegate.streams import formats
     from sluicegate.streams.aggregation.rule import Rule
-    from sluicegate.streams.aggregation.taking import code_of
+    from sluicegate.streams.windows.opening import code_of
 
     print(code_of(Rule(agent, formats.reads(agent))), end="")
     return DONE

@@ -30,7 +30,6 @@ class CorrelatedByTime(WindowGroups):
     """
 
     __slots__ = ("_after", "_at", "_since_last", "ended")
-    folds_merged = False
     reason = "timeout"
 
     def __init__(self, rule: Rule, window: Window, correlation: Correlation, notes: bool = False) -> None:
@@ -39,6 +38,9 @@ class CorrelatedByTime(WindowGroups):
         self._after, self._since_last = round(1_000 * window.size), correlation.since == "last"
         self._at = 0  # the time of the record that opens a group
         self.counts |= {"late_legs": 0}
+
+    def _placed(self) -> None:
+        """The ended keys decide."""
 
     def span(self, group: bytes, state: GroupState) -> Span:
         due = state[LATEST if self._since_last else EARLIEST] + self._after

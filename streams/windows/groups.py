@@ -14,20 +14,21 @@ from typing import Any
 
 from sluicegate.streams.agent import Window
 from sluicegate.streams.aggregation.accept import parsed, refuse
+from sluicegate.streams.aggregation.compiler import MadeFunction
 from sluicegate.streams.aggregation.entry import ClockState, OriginState
 from sluicegate.streams.aggregation.events import WINDOW, Closing, Fire
 from sluicegate.streams.aggregation.groups import LONGEST_KEY, SLICE_BYTES, STALE, Groups, fired
 from sluicegate.streams.aggregation.layout import BYTES, FIRST, OPENED, GroupState
+from sluicegate.streams.aggregation.loop import Placing, loop_of
 from sluicegate.streams.aggregation.results import rfc3339
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.headers import TIME
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.errors import Halt
 from sluicegate.streams.windows.clock import NEVER, EventClock
-from sluicegate.streams.windows.fold import fold, folds
-from sluicegate.streams.windows.fold_merged import fold_merged
 from sluicegate.streams.windows.marks import Stamp, stamp
 from sluicegate.streams.windows.merged import MergedClock
+from sluicegate.streams.windows.placing import by_start
 from sluicegate.streams.windows.room import expected
 from sluicegate.streams.windows.times import NoTime, latest, milliseconds, reader, source
 from sluicegate.streams.windows.tumbling import NAMING, Span, key_of, name, tumbling
@@ -49,9 +50,7 @@ class WindowGroups(Groups):
     __slots__ = (
         "_claimed",
         "_closing",
-        "_folds",
         "_high",
-        "_may_close",
         "_next_offset",
         "_now",
         "_order",
@@ -64,12 +63,13 @@ class WindowGroups(Groups):
         "cut",
         "end_asked",
         "event",
+        "may_close",
         "merged",
+        "placing",
         "tumbling",
         "window",
     )
     reason = WINDOW  # of the groups that time ends
-    folds_merged = True  # whether fold_merged knows these windows
 
     def __init__(self, rule: Rule, window: Window, notes: bool = False) -> None:
         super().__init__(rule, notes)
@@ -84,10 +84,10 @@ class WindowGroups(Groups):
         self._order: list[tuple[int, int, bytes]] = []
         self._closing, self._revision = "", 1  # what closes the groups that are being fired, and their revision
         self._sent = 0  # bytes in the bags of all results
-        self._may_close = SLICE  # windows that the batch may still close
+        self.may_close = SLICE  # windows that the batch may still close
         self.cut: set[int] = set()
         self.believed = -inf
-        self._folds = folds(rule) and (self.merged is None or self.folds_merged)
+        self.placing = self._placed()
 
     def begin(self, high: int, now: float) -> None:
         """A claim begins at the owner's time `now`. The partition ends before the offset `high`."""
@@ -106,30 +106,38 @@ class WindowGroups(Groups):
         """Whether silence would close a window now, if a broker said once more that no record came."""
         return self._now >= self._silence_due() > self.end_asked
 
-    def accept(self, records: Sequence[Record], now: float, left_out: Collection[int] = ()) -> None:
+    def accept(
+        self, records: Sequence[Record], now: float, left_out: Collection[int] = (), by: MadeFunction | None = None
+    ) -> None:
         """Take records of this partition, in order, at the owner's time `now`. `left_out` are the offsets of records of
-        which only the time counts: those that `where` leaves out, and time marks. Raises Halt."""
+        which only the time counts: those that `where` leaves out, and time marks. `by` is the loop that asks `where`
+        itself. Raises Halt."""
         self.event.saw(now)
-        self._may_close, begin = SLICE, 0
+        self.may_close, begin = SLICE, 0
+        if by is not None:
+            by.call(self, records, now)
+            return
         for index, record in enumerate(records) if left_out else ():
             if record.offset() in left_out:
                 self._take_all(records[begin:index], now)
-                self._pass_over(record, now)
+                self.pass_over(record, now)
                 begin = index + 1
         self._take_all(records[begin:] if begin else records, now)
 
     def _take_all(self, records: Sequence[Record], now: float) -> None:
         """Records that follow each other."""
-        if self._folds and records and not self.full:
-            self._fold(records, now)
-        else:
-            for record in records:
-                self.take(record, now)
+        loop = loop_of(self.rule, False, taken_with_care, self.placing)
+        if loop is not None and records and not self.full:
+            loop.call(self, records, now)
+            return
+        for record in records:
+            self.take(record, now)
 
-    def _fold(self, records: Sequence[Record], now: float) -> None:
-        (fold if self.merged is None else fold_merged)(self, records, now)
+    def _placed(self) -> Placing | None:
+        """How the compiled loop finds the group of a record. None: it does not."""
+        return by_start(self)
 
-    def _pass_over(self, record: Record, now: float) -> None:
+    def pass_over(self, record: Record, now: float) -> None:
         """One record of which only the time counts."""
         if self.merged is not None:
             found = stamp(record)
@@ -264,7 +272,7 @@ class WindowGroups(Groups):
 
     def close_passed(self, now: float) -> None:
         """A record moved the watermark: close the windows that it passed, as many as the batch may still close."""
-        self._may_close -= self._close(now, self._may_close)
+        self.may_close -= self._close(now, self.may_close)
 
     def _close(self, now: float, most: int) -> int:
         """Fire up to `most` groups whose windows the watermark closed, by (end, first offset), and not many more than
@@ -378,6 +386,10 @@ class WindowGroups(Groups):
                 self.rearm()
         return state
 
+    def open_at(self, group: bytes, record: Record, now: float, time: int) -> GroupState | None:
+        """As `open`, for a record at this time."""
+        return self.open(group, record, now)
+
     def _opened(self, group: bytes, state: GroupState, now: float) -> None:
         """A group was opened: other kinds of windows keep more in its state."""
 
@@ -433,3 +445,7 @@ class WindowGroups(Groups):
     def restore_origins(self, origins: dict[str, OriginState]) -> None:
         if self.merged is not None:
             self.merged.restore_origins(origins)
+
+
+def taken_with_care(windows: WindowGroups, record: Record, now: float) -> None:
+    windows.take(record, now)

@@ -4,8 +4,10 @@ from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 from typing import Protocol
 
+from sluicegate.streams.aggregation.events_read import as_read
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.taking import divided
+from sluicegate.streams.aggregation.loop import loop_of
+from sluicegate.streams.aggregation.taking import asked, divided
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.windows.groups import WindowGroups
 from sluicegate.streams.windows.marks import is_mark, without_marks
@@ -24,6 +26,10 @@ def take(
     watermark in its place in the log. A record that is refused, and a duplicate, do not move it. Over a re-keyed topic
     a refused record has moved the clock of its origin: of the records at the offsets `timed` only that counts. Raises
     Halt."""
+    rule, alone = windows.rule, dedupe is None and windows.merged is None and not windows.full
+    if rule.where is not None and alone and (loop := loop_of(rule, True, judged, windows.placing)) is not None:
+        windows.accept(as_read(windows, records), now, by=loop)
+        return
     windows.event.saw(now)
     kept, others = divided(windows, records)
     if windows.merged is not None:
@@ -41,6 +47,15 @@ def take(
             between.append(left_out.popleft())
         _accept(windows, run, between, now)
     _accept(windows, (), left_out, now)
+
+
+def judged(windows: WindowGroups, record: Record, now: float) -> None:
+    """One record, with every check. Raises Halt."""
+    answer = asked(windows, record)
+    if answer:
+        windows.take(record, now)
+    elif answer is not None:
+        windows.pass_over(record, now)
 
 
 def _accept(windows: WindowGroups, kept: Sequence[Record], left_out: Collection[Record], now: float) -> None:

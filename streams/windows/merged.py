@@ -64,6 +64,11 @@ class MergedClock(EventClock):
         self._note(self.reading, (max(known, time), BEHIND if woken else state, written))
         return self._advanced() if woken or known <= self.watermark else False  # else it is not the least
 
+    def stays_below(self, bound: int, origin: str, time: int) -> bool:
+        """Whether the watermark surely stays below `bound` if a record of this origin and time is read."""
+        known, state, _ = self.origins.get(origin, (NEVER, UNKNOWN, 0))
+        return bound > 0 and state not in (UNKNOWN, IDLE) and (time < bound or known > self.watermark)
+
     def hear(self, stamp: Stamp) -> bool:
         """A mark. Returns whether it moved the watermark."""
         if self._gone(stamp.origin):

@@ -3,17 +3,20 @@
 from collections.abc import Callable, Sequence
 
 from sluicegate.streams.agent import CORRELATION, OVERLAPPING, Correlation
-from sluicegate.streams.aggregation.accept import accept
+from sluicegate.streams.aggregation.accept import accept, carefully
 from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.loop import BY_KEY, loop_of
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.aggregation.seen import KnownIds
+from sluicegate.streams.aggregation.taking import exactly
 from sluicegate.streams.contracts.headers import TIME
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.correlation.groups import CorrelatedGroups
 from sluicegate.streams.windows.clock import NEVER
 from sluicegate.streams.windows.correlated import CorrelatedByTime
-from sluicegate.streams.windows.groups import WindowGroups
+from sluicegate.streams.windows.groups import WindowGroups, taken_with_care
 from sluicegate.streams.windows.hopping import HoppingGroups
+from sluicegate.streams.windows.intake import judged
 from sluicegate.streams.windows.marks import stamp
 from sluicegate.streams.windows.origins import OriginGroups
 from sluicegate.streams.windows.overlapping import OverlappingGroups
@@ -83,3 +86,18 @@ def groups_of(rule: Rule, notes: bool = False) -> Groups:
     if window.kind == CORRELATION:
         return CorrelatedByTime(rule, window, correlation or Correlation(), notes)
     return _KINDS[window.kind](rule, window, notes)
+
+
+def code_of(rule: Rule) -> str:
+    """The source of what is compiled of the rule, for people."""
+    groups, where = groups_of(rule), rule.where
+    windows = groups if isinstance(groups, WindowGroups) else None
+    placing = BY_KEY if windows is None else windows.placing
+    adds, whole = rule.grouped and rule.times is None, None
+    if adds and where is not None and rule.agent.dedupe is None and (windows is None or windows.merged is None):
+        whole = loop_of(rule, True, exactly if windows is None else judged, placing)
+    if whole is not None:
+        return whole.source
+    loop = loop_of(rule, False, carefully if windows is None else taken_with_care, placing) if adds else None
+    parts = [made.source for made in (where.answers if where is not None else None, loop) if made is not None]
+    return "\n".join(parts) or "# nothing is compiled: each record is taken with every check\n"

@@ -25,7 +25,9 @@ class OverlappingGroups(TumblingGroups):
     def __init__(self, rule: Rule, window: Window, notes: bool = False) -> None:
         super().__init__(rule, window, notes)
         self.counts |= {"partly_late": 0}
-        self._folds = False
+
+    def _placed(self) -> None:
+        """A record has several groups."""
 
     def groups_of(self, record: Record, key: bytes, time: int) -> tuple[bytes, ...]:
         return tuple(name(start, key) for start in self._starts(time))

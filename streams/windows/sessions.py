@@ -5,7 +5,6 @@ it touches, extends it, or makes one session of several. The merged one keeps th
 the same changelog entry.
 """
 
-from collections.abc import Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Any
 
@@ -13,12 +12,43 @@ from sluicegate.streams.agent import Window
 from sluicegate.streams.aggregation.accept import add_to, admitted
 from sluicegate.streams.aggregation.groups import STALE
 from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, SEEN, Bags, GroupState
+from sluicegate.streams.aggregation.loop import Placing
 from sluicegate.streams.aggregation.merging import merging, pour
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record
-from sluicegate.streams.windows.fold_sessions import BEGIN, END, fold_sessions
 from sluicegate.streams.windows.late import LateGroups
+from sluicegate.streams.windows.placing import in_time
 from sluicegate.streams.windows.tumbling import Span, key_of, name
+
+BEGIN, END = -2, -1
+"""The last two slots of a state: the times of the first and the last record, in milliseconds since 1970."""
+_OPEN_SESSIONS = """
+sessions, states, gap, lasts = groups.sessions, groups.states, groups.gap, groups.lasts
+"""
+_BOUNDED = """
+if not 0 <= time < bound:
+    unproven()
+"""
+_FIND = f"""
+open_sessions = sessions.get(key)
+if open_sessions is None:
+    key = name(record.offset(), key)
+    state = None
+    if time + lasts <= event.watermark or len(key) > longest or refuses(groups):
+        unproven()
+else:
+    [key] = open_sessions
+    state = states[key]
+    if not state[{BEGIN}] - gap <= time <= state[{END}] + gap:
+        unproven()
+"""
+_JOINS = f"""
+if time > state[{END}]:
+    state[{END}] = time
+elif time < state[{BEGIN}]:
+    state[{BEGIN}] = time
+state[{SEEN}] = now
+"""
 
 
 class SessionGroups(LateGroups):
@@ -29,7 +59,6 @@ class SessionGroups(LateGroups):
     the record joins to its own one."""
 
     __slots__ = ("_ages", "_at", "_gathering", "_merge", "_others", "gap", "lasts", "sessions")
-    folds_merged = False
 
     def __init__(self, rule: Rule, window: Window, notes: bool = False) -> None:
         super().__init__(rule, window, notes)
@@ -111,8 +140,15 @@ class SessionGroups(LateGroups):
             self._take_in(key, state)
         super().end(key, state, until, now)
 
-    def _fold(self, records: Sequence[Record], now: float) -> None:
-        fold_sessions(self, records, now)
+    def _placed(self) -> Placing:
+        """For records of a key that has one open session or none, and that belong to it."""
+        timed = in_time(self)
+        return timed._replace(
+            find=timed.find + ("" if self.merged is not None else _BOUNDED) + _FIND,
+            start=timed.start + _OPEN_SESSIONS,
+            opened="bound = min(bound, time + lasts)",
+            joins=_JOINS,
+        )
 
     def open_at(self, group: bytes, record: Record, now: float, time: int) -> GroupState | None:
         """As `open`, for a record at this time."""
@@ -212,6 +248,7 @@ class SessionGroups(LateGroups):
         super().rearm()
         self._ages = [(state[SEEN], state[FIRST], group) for group, state in self.states.items()]
         heapify(self._ages)
-        self.sessions, self._gathering = {}, {}
+        self.sessions.clear()  # the loop that is running has the same ones
+        self._gathering.clear()
         for group in self.states:
             self._among(group).setdefault(key_of(group), []).append(group)

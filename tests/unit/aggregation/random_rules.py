@@ -8,13 +8,17 @@ from itertools import zip_longest
 from typing import Any
 
 from sluicegate.schemas import codec
-from sluicegate.streams.agent import Agent, Aggregation, Let, OnError, Reducer, Until
+from sluicegate.streams.agent import Agent, Aggregation, Let, OnError, Reducer, Until, Window
 from sluicegate.streams.aggregation.accept import accept, carefully
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.aggregation.taking import exactly, fill
 from sluicegate.streams.errors import Halt
-from tests.unit.aggregation.turning import an_agent, record
+from sluicegate.streams.testing.log import LogRecord
+from sluicegate.streams.windows.groups import SLICE, WindowGroups, taken_with_care
+from sluicegate.streams.windows.intake import judged, take
+from sluicegate.streams.windows.opening import groups_of
+from tests.unit.aggregation.turning import an_agent
 
 FIELDS = ("a", "b", "s", "o.x", "twice", "text")
 LETS = (
@@ -50,16 +54,19 @@ def a_rule(chance: random.Random) -> Agent:
         kind = chance.choice(REDUCERS)
         whole = kind == "collect" and chance.random() < 0.6
         compute.append(Reducer(f"r{number}", kind, None if whole else chance.choice(fields)))
+    window = a_window(chance) if chance.random() < 0.5 else None
+    ends = window is None or (window.kind != "hopping" and window.late != "amend")
     limits: dict[str, Any] = {}
     if chance.random() < 0.5:
         limits = {"max_items": chance.choice([2, 5]), "max_groups": chance.choice([2, 3])}
         limits |= {"max_bytes": chance.choice([40, 100, 1000]), "max_buffered_bytes": chance.choice([60, 200, 2000])}
     aggregation = Aggregation(
         key=chance.choice(["", "", "s", "o.x", "twice"]),
-        count=chance.choice([0, 2, 3, 10]) or None,
-        until=chance.choice([None, Until("s", "x"), Until("a", 4), Until("o.y", True)]),
-        since_first=chance.choice([None, 30.0]),
-        since_last=chance.choice([None, 5.0]),
+        count=(chance.choice([0, 2, 3, 10]) if ends else 0) or None,
+        until=chance.choice([None, Until("s", "x"), Until("a", 4), Until("o.y", True)]) if ends else None,
+        since_first=chance.choice([None, 30.0]) if window is None else None,
+        since_last=chance.choice([None, 5.0]) if window is None else None,
+        window=window,
         compute=tuple(compute),
         on_missing=chance.choice(["dead-letter", "dead-letter", "ignore", "skip"]),
         on_full=chance.choice(["fire-oldest", "fire-oldest", "dead-letter", "stop"]),
@@ -69,11 +76,25 @@ def a_rule(chance: random.Random) -> Agent:
     return an_agent(aggregation, where=chance.choice(WHERES), let=LETS, max_record_bytes=200, on_error=on_error)
 
 
-def a_value(chance: random.Random) -> bytes | None:
+def a_window(chance: random.Random) -> Window:
+    kind = chance.choice(["tumbling", "hopping", "session"])
+    late = chance.choice(["dead-letter", "skip", "new", "amend"]) if kind == "tumbling" else "dead-letter"
+    more: dict[str, Any] = {"keep": 4.0, "gather": 0.5} if late in ("new", "amend") else {}
+    more |= {"every": 0.5} if kind == "hopping" else {}
+    time, unit = chance.choice([(None, "rfc3339"), (None, "rfc3339"), ("t", "ms"), ("o.t", "s")])
+    at_most, size = chance.choice([None, 20.0]), 0.5 if kind == "session" else chance.choice([1.0, 2.0])
+    grace = chance.choice([0.0, 0.5])
+    return Window(
+        size, time=time, unit=unit, grace=grace, at_most=at_most, max_ahead=20.0, late=late, kind=kind, **more
+    )
+
+
+def a_value(chance: random.Random, at: int) -> bytes | None:
     if chance.random() < 0.05:
         return chance.choice(ODD)
     fields: dict[str, Any] = {"a": chance.choice(NUMBERS[:8]), "b": chance.choice(NUMBERS), "s": chance.choice(TEXTS)}
-    fields |= {"o": {"x": chance.choice(NUMBERS), "y": chance.choice([True, 1])}, "items": [chance.choice(NUMBERS)]}
+    fields |= {"o": {"x": chance.choice(NUMBERS), "y": chance.choice([True, 1]), "t": at / 1000}}
+    fields |= {"items": [chance.choice(NUMBERS)], "t": at}
     for name in [*fields]:
         odds = chance.random()
         if odds < 0.03:
@@ -84,11 +105,14 @@ def a_value(chance: random.Random) -> bytes | None:
 
 
 def records(chance: random.Random, size: int) -> list[Any]:
-    keys = (b"k1", b"k2", b"k3", b"k4")
-    return [
-        record(offset, None if chance.random() < 0.02 else chance.choice(keys), a_value(chance))
-        for offset in range(size)
-    ]
+    keys, made = (b"k1", b"k2", b"k3", b"k4"), []
+    for offset in range(size):
+        key = None if chance.random() < 0.02 else chance.choice(keys)
+        odds, at = chance.random(), 1_000_000 + offset * 30
+        if odds < 0.2:
+            at = chance.choice([at - 1_000, at - 3_000, at - 9_000, at + 900, at + 90_000, -1, 10**18])
+        made.append(LogRecord("in", 0, offset, key, a_value(chance, at), at=at))
+    return made
 
 
 class Both:
@@ -96,13 +120,15 @@ class Both:
 
     def __init__(self, agent: Agent, asks: bool) -> None:
         self.rule, self.asks = Rule(agent, codec("json")), asks
-        self.quick, self.careful = Groups(self.rule), Groups(self.rule)
+        self.quick, self.careful = groups_of(self.rule), groups_of(self.rule)
+        for groups in (self.quick, self.careful):
+            if isinstance(groups, WindowGroups):
+                groups.caught_up = True
 
     def add(self, batch: Sequence[Any], now: float) -> bool:
         """Returns whether the partition goes on: what a batch that halts did is never committed."""
-        by_loop = self._with(lambda: (fill if self.asks else accept)(self.quick, batch, now))
-        one = exactly if self.asks else carefully
-        with_care = self._with(lambda: [one(self.careful, each, now) for each in batch])
+        by_loop = self._with(lambda: self._quickly(batch, now))
+        with_care = self._with(lambda: self._carefully(batch, now))
         in_order = not self.asks or self.rule.where is None or self.rule.loops.get(True, self) is not None
         assert by_loop == with_care or (by_loop and with_care and not in_order)
         if by_loop:
@@ -110,6 +136,21 @@ class Both:
         pairs = zip_longest(seen(self.quick, in_order), seen(self.careful, in_order))
         assert [pair for pair in pairs if pair[0] != pair[1]] == []
         return True
+
+    def _quickly(self, batch: Sequence[Any], now: float) -> None:
+        if isinstance(self.quick, WindowGroups):
+            take(self.quick, batch, now, None) if self.asks else self.quick.accept(batch, now)
+        else:
+            (fill if self.asks else accept)(self.quick, batch, now)
+
+    def _carefully(self, batch: Sequence[Any], now: float) -> None:
+        one: Any = exactly if self.asks else carefully
+        if isinstance(self.careful, WindowGroups):
+            one = judged if self.asks else taken_with_care
+            self.careful.event.saw(now)
+            self.careful.may_close = SLICE
+        for each in batch:
+            one(self.careful, each, now)
 
     @staticmethod
     def _with(add: Callable[[], object]) -> str:
@@ -136,7 +177,8 @@ def seen(groups: Groups, in_order: bool) -> list[str]:
     outcomes = {clause: count for clause, count in groups.outcomes.items() if count}
     parts = (groups.states, groups.bags, groups.touched, added, sorted(outcomes.items()), groups.counts)
     events = [re.sub(" object at 0x[0-9a-f]+", "", repr(event)) for event in groups.events]
-    state = [*map(repr, parts), repr(groups.bytes), repr(sorted(groups.heap))]
+    state = [*map(repr, parts), repr(groups.bytes), repr(sorted(groups.heap)), repr(groups.closed)]
+    state += [repr(groups.event.state())] if isinstance(groups, WindowGroups) else []
     return [*state, *(events if in_order else sorted(events))]
 
 

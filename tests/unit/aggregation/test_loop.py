@@ -8,10 +8,11 @@ import pytest
 from sluicegate.schemas import codec
 from sluicegate.streams.agent import Aggregation, Reducer, Until
 from sluicegate.streams.aggregation import loop
-from sluicegate.streams.aggregation.accept import accept, carefully, make_room
+from sluicegate.streams.aggregation.accept import accept, carefully
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.expressions import typed
+from sluicegate.streams.windows import placing, sessions
 from tests.unit.aggregation.random_rules import compare
 from tests.unit.aggregation.turning import an_agent, record
 
@@ -33,7 +34,7 @@ def differs() -> bool:
     return False
 
 
-MUTANTS = {
+MUTANTS: dict[str, tuple[Any, ...]] = {
     "size": ("_LOOP", ("if len(value) > most:", "if False:")),
     "the careful way": ("_LOOP", ("        exactly(groups, record, now)\n", "")),
     "count": ("_LOOP", ("count = state[COUNT] + 1", "count = state[COUNT] + 2")),
@@ -47,7 +48,7 @@ MUTANTS = {
     "a number that is missing": ("_MAYBE_NUMBERS", ("type(N) is int", "type(N) is bool or type(N) is int")),
     "first": ("_FIRST", ("if state[SLOT] is None:", "if True:")),
     "last": ("_MAYBE_LAST", ("if N is not None:", "if True:")),
-    "room in the group": ("_ROOM", ("state[BYTES] + size > largest_group", "False")),
+    "room in the group": ("_ROOM", ("(size if state is None else state[BYTES] + size) > largest_group", "False")),
     "room in the partition": ("_ROOM", ("groups.bytes + size > room", "False")),
     "new items": ("_APPEND", ("fresh[INDEX].append(N)", "fresh[INDEX].append(0)")),
     "items once": ("_ADD_ONCE", ("if N not in bag:", "if True:")),
@@ -57,14 +58,28 @@ MUTANTS = {
     "until": ("_UNTIL", ("N == X", "N != X")),
     "end": ("_END", ("if X:", "if False:")),
     "missing": ("_MISSING", ("if N is None:", "if False:")),
+    "first and last of merged groups": ("_KEEP_WITH_OFFSET", ("state[OFFSET] = state[LAST]", "pass")),
+    "watermark": (placing, "_MOVES", ("event.watermark = time", "pass")),
+    "window": (placing, "_SPAN", ("begin <= time < end", "end")),
+    "name of a window": (placing, "_SPAN", ("prefix + key", "key")),
+    "no room for a window": (placing, "_SPAN", ("refuses(groups)", "False")),
+    "time of a record that is left out": (placing, "_PASSED", ("groups.pass_over(record, now)", "pass")),
+    "session": (sessions, "_FIND", ("+ gap", "+ 2 * gap")),
+    "session before its first record": (sessions, "_FIND", ("- gap <=", "- 2 * gap <=")),
+    "late session": (sessions, "_FIND", ("time + lasts <= event.watermark", "False")),
+    "end of a session": (sessions, "_JOINS", ("state[-1] = time", "pass")),
+    "begin of a session": (sessions, "_JOINS", ("state[-2] = time", "pass")),
+    "age of a session": (sessions, "_JOINS", ("state[4] = now", "pass")),
+    "close of a session": (sessions, "_BOUNDED", ("0 <= time < bound", "bound")),
 }
 
 
 @pytest.mark.parametrize("stage", MUTANTS)
 def test_a_stage_that_is_wrong_is_seen(stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    name, (code, other) = MUTANTS[stage]
-    assert code in getattr(loop, name)
-    monkeypatch.setattr(loop, name, getattr(loop, name).replace(code, other))
+    *place, name, (code, other) = MUTANTS[stage]
+    module = place[0] if place else loop
+    assert code in getattr(module, name)
+    monkeypatch.setattr(module, name, getattr(module, name).replace(code, other))
     assert differs()
 
 
@@ -103,7 +118,7 @@ def test_a_record_that_ends_the_process_changes_nothing() -> None:
 )
 def test_a_rule_with_code_of_the_users_or_an_expression_that_ends_it_has_no_loop(more: dict[str, Any]) -> None:
     rule = Rule(an_agent(Aggregation(**more)), codec("json"))
-    assert loop.loop_of(rule, False, carefully, make_room) is None
+    assert loop.loop_of(rule, False, carefully) is None
 
 
 def largest(value: Any, message: Any) -> Any:
@@ -114,7 +129,7 @@ def test_the_source_has_a_comment_for_each_stage() -> None:
     rule = Rule(
         an_agent(Aggregation(count=3, until=Until("s", "x"), compute=(Reducer("s", "collect"),))), codec("json")
     )
-    made = loop.loop_of(rule, False, carefully, make_room)
+    made = loop.loop_of(rule, False, carefully)
     assert made is not None
     comments = [line.strip() for line in made.source.splitlines() if line.strip().startswith("#")]
     assert comments == ["# values and key", "# items of bags", "# group", "# bags", "# end"]

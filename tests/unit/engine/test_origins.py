@@ -19,7 +19,7 @@ from sluicegate.streams.handlers import rekey
 from sluicegate.streams.operations.open_groups import open_groups, why
 from sluicegate.streams.reading.receive import ReceivedShards
 from sluicegate.streams.testing.log import LogRecord
-from sluicegate.streams.windows import fold_merged
+from sluicegate.streams.windows import placing
 from sluicegate.streams.windows.groups import WindowGroups
 from sluicegate.streams.windows.marks import Stamp
 from sluicegate.streams.windows.merged import FRESH, MergedClock, beat
@@ -554,5 +554,5 @@ def test_a_record_of_the_internal_topic_that_is_too_far_ahead_is_a_dead_letter(s
 
 def test_twin_that_takes_the_time_of_any_record(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(WindowGroups, "_ahead", lambda self, time, now: False)
-    monkeypatch.setattr(fold_merged, "latest", lambda window, now: inf)
+    monkeypatch.setattr(placing, "latest", lambda window, now: inf)
     assert stamped_ahead(scene) == []

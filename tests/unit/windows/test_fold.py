@@ -11,10 +11,8 @@ from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer, U
 from sluicegate.streams.aggregation.events import Fire
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.testing.log import LogRecord
-from sluicegate.streams.windows import fold as fold_module
-from sluicegate.streams.windows import fold_merged as fold_merged_module
-from sluicegate.streams.windows import fold_sessions as fold_sessions_module
 from sluicegate.streams.windows import groups as groups_module
+from sluicegate.streams.windows import placing
 from sluicegate.streams.windows.groups import WindowGroups
 from sluicegate.streams.windows.marks import is_mark
 from sluicegate.streams.windows.opening import groups_of
@@ -116,7 +114,7 @@ def outcome(rule: str, window: str, seed: int, folds: bool) -> list[Any]:
     agent = Agent("sums", ("in",), aggregation, Destination("out"), "dead", max_record_bytes=200)
     groups = groups_of(Rule(agent, codec("json")))
     assert isinstance(groups, WindowGroups)
-    groups._folds = groups._folds and folds
+    groups.placing = groups.placing if folds else None
     groups.caught_up = True
     if groups.merged is not None:
         groups.merged.expect(ORIGINS, ["re/phones"])
@@ -155,20 +153,12 @@ def test_they_give_the_same(window: str) -> None:
     assert differing(3, [window]) == []
 
 
-WAITS: dict[str, tuple[Any, str, Any]] = {
-    "ms": (fold_module, "bound_of", lambda windows, latest: latest + 1),
-    "session": (fold_sessions_module, "bound_of", lambda windows, latest: latest + 1),
-    "merged hopping": (fold_merged_module, "bound_of", lambda windows, latest: windows.next_end()),
-}
-
-
-@pytest.mark.parametrize("window", WAITS)
+@pytest.mark.parametrize("window", ["ms", "session", "merged hopping"])
 def test_a_loop_that_takes_records_while_closed_windows_wait_is_found(
     window: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(*WAITS[window])
+    monkeypatch.setattr(placing, "bound_of", lambda windows, furthest: furthest + 1)
     assert differing(6, [window])
-    assert differing(1, WAITS.keys() - {window}) == []
 
 
 @pytest.mark.parametrize("kind", ["tumbling", "session"])
@@ -176,7 +166,7 @@ def test_a_loop_that_takes_records_while_closed_windows_wait_is_found(
 def test_a_window_that_a_record_closes_which_is_left_out_takes_no_more_records(folds: bool, kind: Kind) -> None:
     groups = groups_of(Rule(an_agent(Window(0.3, at_most=None, idle=None, kind=kind)), codec("json")))
     assert isinstance(groups, WindowGroups)
-    groups._folds = groups._folds and folds
+    groups.placing = groups.placing if folds else None
     passed = record(2, b"c", 10_000)  # it closes both windows, and the second one waits for its result
     groups.accept([record(0, b"a", 0), record(1, b"b", 100), passed, record(3, b"b", 200)], 10.0, {2})
     groups.expire(10.0, 9)
@@ -190,7 +180,7 @@ def test_a_window_over_a_repartitioned_topic_may_open_and_close_within_one_batch
     assert isinstance(groups, WindowGroups)
     assert groups.merged is not None
     groups.merged.expect(["re/phones/0"], ["re/phones"])
-    groups._folds = groups._folds and folds
+    groups.placing = groups.placing if folds else None
     groups.accept([re_keyed(0, b"a", 0), re_keyed(1, b"b", 10_000), re_keyed(2, b"a", 500)], 10.0)
     told = [(event.first, event.count) if isinstance(event, Fire) else event.reason for event in groups.drain()]
     assert told == [(0, 1), "late"]

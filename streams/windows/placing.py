@@ -1,0 +1,127 @@
+"""How the compiled loop finds the window of a record (streams/aggregation/loop.py), for records that end no window and
+are not late.
+
+`bound` is an event time up to which no record closes an open window, or is too far ahead. While the watermark stays
+below it, no record of an open group is late. All else is for the careful way: it may close windows, so `bound` is found
+anew behind it.
+"""
+
+from collections.abc import Callable
+from math import floor
+from typing import TYPE_CHECKING, Any
+
+from sluicegate.streams.aggregation.groups import LONGEST_KEY
+from sluicegate.streams.aggregation.loop import Placing
+from sluicegate.streams.expressions.typed import unproven
+from sluicegate.streams.windows.marks import origin_and_time
+from sluicegate.streams.windows.times import LATEST, latest, milliseconds
+from sluicegate.streams.windows.tumbling import name
+
+if TYPE_CHECKING:
+    from sluicegate.streams.windows.groups import WindowGroups
+
+_BOUND = "bound = bound_of(groups, furthest)\n"
+_START = f"""
+event = groups.event
+furthest = latest_of(groups, now)
+{_BOUND}
+"""
+_TIMESTAMP = """
+known, time = record.timestamp()
+if not known:
+    unproven()
+"""
+_FIELD = "time = time_of(TIME)"
+_FIELD_OF_MILLISECONDS = "time = TIME if type(TIME) is int else time_of(TIME)"
+_ORIGIN = """
+origin, time = origin_and_time(record)
+if time > furthest or not event.stays_below(bound, origin, time):
+    unproven()
+"""
+_MOVES = """
+if time > event.watermark:
+    event.watermark = time
+"""
+_ORIGIN_MOVES = """
+event.reading = origin
+event.read(time)
+"""
+_PASSED = "groups.pass_over(record, now)\n"
+_SPAN = """
+if not begin <= time < end:
+    prefix, closes, begin, end = span_of(groups, time, bound)
+key = prefix + key
+state = get(key)
+if state is None and (len(key) > longest or refuses(groups)):
+    unproven()
+"""
+
+
+def by_start(windows: "WindowGroups") -> Placing:
+    """Of windows that begin at regular times, of which one holds a record: its group is a window or a pane."""
+    bound = in_time(windows)
+    return bound._replace(
+        find=bound.find + _SPAN,
+        start=f"{bound.start}begin = end = closes = 0",
+        again=f"{bound.again}begin = end = 0",
+        passed=f"{bound.passed}begin = end = 0",
+        opened="bound = min(bound, closes)",
+    )
+
+
+def in_time(windows: "WindowGroups") -> Placing:
+    """What all kinds of windows have in common: `find` has the time. With origins, the watermark stays below `bound` in
+    any case; else that is so if the time is below it."""
+    field = _FIELD_OF_MILLISECONDS if windows.window.unit == "ms" else _FIELD
+    time = _ORIGIN if windows.merged is not None else field if windows.window.time else _TIMESTAMP
+    return Placing(
+        find=time,
+        opens="groups.open_at(key, record, now, time)",
+        start=_START,
+        again=_BOUND,
+        moves=_MOVES if windows.merged is None else _ORIGIN_MOVES,
+        closed="exactly(groups, record, now)\n",
+        passed=_PASSED + _BOUND,
+        time=None if windows.merged is not None else windows.window.time,
+        names=_names(windows),
+    )
+
+
+def _names(windows: "WindowGroups") -> dict[str, Any]:
+    """What the code calls."""
+    functions = {"bound_of": bound_of, "latest_of": latest_of, "span_of": span_of, "refuses": refuses, "name": name}
+    return {**functions, "origin_and_time": origin_and_time, "time_of": _time_of(windows), "longest": LONGEST_KEY}
+
+
+def _time_of(windows: "WindowGroups") -> Callable[[Any], int]:
+    path, unit = windows.window.time or "", windows.window.unit
+    return lambda value: milliseconds(value, unit, path)
+
+
+def latest_of(windows: "WindowGroups", now: float) -> int:
+    """The last event time that is not too far ahead."""
+    return floor(min(LATEST, latest(windows.window, max(now, windows.believed))))
+
+
+def bound_of(windows: "WindowGroups", furthest: int) -> int:
+    """0 while a closed window waits for its result, because each record may be late then, and while a group takes no
+    more records."""
+    next_end = windows.next_end()
+    return 0 if windows.full or next_end <= windows.event.watermark else int(min(furthest + 1, next_end))
+
+
+def span_of(windows: "WindowGroups", time: int, bound: int) -> tuple[bytes, int, int, int]:
+    """The groups of this time: how their names begin, when their first window closes, and from when to when the code
+    knows that. Raises Unproven."""
+    kind = windows.tumbling
+    start = kind.start(time)
+    closes, begin = kind.first_closes(start), max(start, 0)
+    end = start + kind.every if windows.merged is not None else min(start + kind.every, bound)
+    if closes <= windows.event.watermark or start in windows.cut or not begin <= time < end:
+        unproven()
+    return name(start, b""), closes, begin, end
+
+
+def refuses(windows: "WindowGroups") -> bool:
+    """Whether a record that opens a group is refused, or stops the partition."""
+    return windows.rule.aggregation.on_full != "fire-oldest" and windows.crowded()
