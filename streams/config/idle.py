@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from sluicegate.streams.aggregation.clauses import MESSAGE
 from sluicegate.streams.config.forwarding import converts
 from sluicegate.streams.config.models_agent import AgentModel
+from sluicegate.streams.config.models_groups import UntilModel
 from sluicegate.streams.config.problems import FileFinding, Path
 from sluicegate.streams.expressions.faults import ExpressionError
 from sluicegate.streams.expressions.parse import parse
@@ -28,12 +29,29 @@ def findings(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
     if agent.on_change and agent.aggregate is None:
         what, at = "has no meaning without an aggregation: no group is open", (*path, "on_change")
         yield FileFinding(at, what, "leave it out", (path, at, (*path, "aggregate")))
+    rule = agent.aggregate
+    if rule is not None and agent.correlate is None and rule.on_missing != "dead-letter" and not _needs_fields(agent):
+        what, at = "has no meaning: the group needs no field", (*path, "aggregate", "on_missing")
+        yield FileFinding(at, what, "leave it out, or name a field in key or compute", (path, at))
 
 
 def _has_expressions(agent: AgentModel) -> bool:
-    until = agent.aggregate is not None and isinstance(agent.aggregate.until, str)
-    clauses = (agent.where, agent.let, agent.having, agent.lookup, agent.correlate)
-    return until or any(clauses) or any(to.where is not None or to.select for to in agent.outputs.values())
+    """Whether a record can meet an expression. `until` of a correlation is made of `complete`."""
+    until = agent.correlate is None and agent.aggregate is not None and isinstance(agent.aggregate.until, str)
+    read = any(reader.where or reader.let for reader in agent.readers.values())
+    complete = agent.correlate is not None and agent.correlate.complete is not None
+    written = any(to.where is not None or to.select for to in agent.outputs.values())
+    return bool(until or read or complete or agent.having or agent.lookup or written)
+
+
+def _needs_fields(agent: AgentModel) -> bool:
+    """Whether a group needs something of its records: a field, or the time of a window."""
+    rule = agent.aggregate
+    if rule is None:
+        return False
+    by_value = isinstance(rule.until, UntilModel)
+    computed = any(each.field is not None or each.function is not None for each in rule.compute.values())
+    return agent.key is not None or rule.window is not None or by_value or computed
 
 
 def _decodes(agent: AgentModel) -> bool:

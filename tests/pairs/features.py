@@ -14,10 +14,12 @@ TIME = {"field": "at", "unit": "s"}
 
 
 class Feature(NamedTuple):
-    """`on`: the kinds that have what it configures; empty: all."""
+    """`on`: the kinds that have what it configures; empty: all. `basis`: the keys that it needs, which have effects of
+    their own."""
 
     keys: Tree
     on: frozenset[str] = frozenset()
+    basis: Tree = {}  # noqa: RUF012 - a NamedTuple
 
 
 def window(**keys: Any) -> Tree:
@@ -40,9 +42,9 @@ KINDS: Mapping[str, Tree] = {
     "tumbling": {"from": "in", "to": {"topic": "out"}} | window(tumbling="1m"),
     "hopping": {"from": "in", "to": {"topic": "out"}} | window(hopping="2m", every="1m"),
     "sessions": {"from": "in", "to": {"topic": "out"}} | window(session="1m"),
-    "correlation by event time": {"correlate": {"legs": LEGS, "timeout": "1m"}, "to": {"topic": "out"}},
+    "correlation by event time": {"correlate": {"legs": LEGS, "timeout": "20s"}, "to": {"topic": "out"}},
     "correlation by the worker's clock": {
-        "correlate": {"legs": LEGS, "timeout": {"after": "1m", "clock": "wall"}},
+        "correlate": {"legs": LEGS, "timeout": {"after": "20s", "clock": "wall"}},
         "to": {"topic": "out"},
     },
     "forwarder": {"from": "in", "to": {"topic": "out"}},
@@ -50,6 +52,9 @@ KINDS: Mapping[str, Tree] = {
 }
 
 HANDLER = {"handler": "tests.pairs.functions:enter"}
+SUM, STATUS, ROWS_OF = {"spent": {"sum": "amount"}}, {"status": {"last": "status"}}, {"rows": "collect"}
+FAILING = "100 / int(amount) > 0"
+"""It has no answer for amounts below 1, which every format can have."""
 ROWS = {"column": "id", "fields": ["name"]}
 
 
@@ -63,19 +68,24 @@ FEATURES: Mapping[str, Feature] = {
     "let": Feature({"let": {"twice": "amount * 2"}}),
     "fields": Feature({"fields": {"amount": "number", "id": "text", "at": "number", "status": "text"}}),
     "key": Feature({"key": "id"}),
-    "repartition": Feature({"key": "id", "repartition": "by-id"}),
+    "repartition": Feature({"key": "id", "repartition": "by-id"}, basis={"key": "id"}),
     "dedupe": Feature({"dedupe": {"id": "header:event", "horizon": "1h"}}),
     "dedupe by a field": Feature({"dedupe": {"id": "id", "horizon": "1h"}}),
     "CloudEvents": Feature({"from": [{"topic": "in", "envelope": "cloudevents"}]}),
     "Avro records": Feature({"format": "avro", "schema": "order.avsc"}),
     "Protobuf records": Feature({"format": "protobuf", "schema": "order.desc", "message": "Order"}),
-    "JSON Schema records": Feature({"format": "json-schema", "schema": "order.json", "validate": True}),
+    "JSON Schema records": Feature(
+        {"format": "json-schema", "schema": "order.json", "validate": True},
+        basis={"format": "json-schema", "schema": "order.json"},
+    ),
     "raw records": Feature({"format": "raw"}),
     "start": Feature({"start": "latest"}),
     "max_record_bytes": Feature({"max_record_bytes": "10kB"}),
     "on_error: decode: skip": Feature({"on_error": {"decode": "skip"}}),
     "on_error: decode: stop": Feature({"on_error": {"decode": "stop"}}),
-    "on_error: expression: skip": Feature({"on_error": {"expression": "skip"}}),
+    "on_error: expression: skip": Feature(
+        {"on_error": {"expression": "skip"}, "where": FAILING}, basis={"where": FAILING}
+    ),
     "on_error: produce: stop": Feature({"on_error": {"produce": "stop"}}),
     "dead_letters": Feature({"dead_letters": {"topic": "a.dead", "headers": "connect"}}),
     # how groups end
@@ -83,21 +93,25 @@ FEATURES: Mapping[str, Feature] = {
     "timeout since the last": Feature(aggregate(timeout={"after": "30s", "since": "last"}), AGGREGATIONS),
     "until a value": Feature(aggregate(until={"field": "status", "equals": "closed"}), AGGREGATIONS),
     "until an expression": Feature(aggregate(until="group.count >= 3"), AGGREGATIONS),
-    "on_timeout: discard": Feature(aggregate(on_timeout="discard", count=3), AGGREGATIONS),
-    "on_timeout: dead-letter": Feature(aggregate(on_timeout="dead-letter", count=3), AGGREGATIONS),
-    "on_missing: skip": Feature(aggregate(on_missing="skip"), AGGREGATIONS),
-    "on_missing: ignore": Feature(aggregate(on_missing="ignore"), AGGREGATIONS),
+    "on_timeout: discard": Feature(aggregate(on_timeout="discard", count=3), AGGREGATIONS, aggregate(count=3)),
+    "on_timeout: dead-letter": Feature(aggregate(on_timeout="dead-letter", count=3), AGGREGATIONS, aggregate(count=3)),
+    "on_missing: skip": Feature(aggregate(on_missing="skip", compute=STATUS), AGGREGATIONS, aggregate(compute=STATUS)),
+    "on_missing: ignore": Feature(
+        aggregate(on_missing="ignore", compute=STATUS), AGGREGATIONS, aggregate(compute=STATUS)
+    ),
     "on_null: skip": Feature(aggregate(on_null="skip"), AGGREGATIONS),
-    "on_full: dead-letter": Feature(aggregate(on_full="dead-letter", max_groups=10), AGGREGATIONS),
-    "on_full: stop": Feature(aggregate(on_full="stop", max_groups=10), AGGREGATIONS),
+    "on_full: dead-letter": Feature(
+        aggregate(on_full="dead-letter", max_groups=10), AGGREGATIONS, aggregate(max_groups=10)
+    ),
+    "on_full: stop": Feature(aggregate(on_full="stop", max_groups=10), AGGREGATIONS, aggregate(max_groups=10)),
     "max_items": Feature(aggregate(max_items=10), AGGREGATIONS),
-    "max_bytes": Feature(aggregate(max_bytes="10kB"), AGGREGATIONS),
+    "max_bytes": Feature(aggregate(max_bytes="10kB", compute=ROWS_OF), AGGREGATIONS, aggregate(compute=ROWS_OF)),
     # what they compute
-    "sum": Feature(aggregate(compute={"spent": {"sum": "amount"}}), AGGREGATIONS),
+    "sum": Feature(aggregate(compute=SUM), AGGREGATIONS),
     "last": Feature(aggregate(compute={"newest": {"last": "amount"}}), AGGREGATIONS),
     "distinct": Feature(aggregate(compute={"different": {"distinct": "status"}}), AGGREGATIONS),
     "collect a field": Feature(aggregate(compute={"amounts": {"collect": "amount"}}), AGGREGATIONS),
-    "collect": Feature(aggregate(compute={"rows": "collect"}), AGGREGATIONS),
+    "collect": Feature(aggregate(compute=ROWS_OF), AGGREGATIONS),
     "reduce": Feature(aggregate(compute={"folded": {"reduce": "tests.pairs.functions:add"}}), AGGREGATIONS),
     # windows
     "late: skip": Feature({"aggregate": {"window": {"late": "skip"}}}, WINDOWS),
@@ -105,7 +119,11 @@ FEATURES: Mapping[str, Feature] = {
     "late: amend": Feature({"aggregate": {"window": {"late": {"amend": "10m"}}}}, WINDOWS),
     "grace": Feature({"aggregate": {"window": {"grace": "10s"}}}, WINDOWS),
     "idle: never": Feature({"aggregate": {"window": {"idle": "never"}}}, WINDOWS),
-    "at_most": Feature({"aggregate": {"window": {"at_most": "1h"}}}, WINDOWS),
+    "at_most": Feature(
+        {"aggregate": {"window": {"at_most": "3m", "idle": "never"}}},
+        WINDOWS,
+        {"aggregate": {"window": {"idle": "never"}}},
+    ),
     "offset": Feature({"aggregate": {"window": {"offset": "10s"}}}, WINDOWS),
     # correlations
     "keep: all": Feature({"correlate": {"legs": {"payment": {"keep": "all"}}}}, CORRELATIONS),
@@ -122,14 +140,17 @@ FEATURES: Mapping[str, Feature] = {
     "scope: shared": Feature({"scope": "shared"}),
     # handlers
     "handler": Feature(HANDLER, GROUPS),
-    "session": Feature({"handler": "tests.pairs.functions:enter_in_session", "session": True}, GROUPS),
-    "concurrency": Feature({**HANDLER, "concurrency": 4}, GROUPS),
-    "then: park": Feature({**HANDLER, "then": "park"}, GROUPS),
-    "then: stop": Feature({**HANDLER, "then": "stop"}, GROUPS),
-    "retry": Feature({**HANDLER, "retry": {"attempts": 3, "backoff": "1s..2s"}}, GROUPS),
-    "outage": Feature({**HANDLER, "outage": ["builtins.OSError"]}, GROUPS),
+    "session": Feature({"handler": "tests.pairs.functions:enter_in_session", "session": True}, GROUPS, HANDLER),
+    "concurrency": Feature({**HANDLER, "concurrency": 4}, GROUPS, HANDLER),
+    "then: park": Feature({**HANDLER, "then": "park"}, GROUPS, HANDLER),
+    "then: stop": Feature({**HANDLER, "then": "stop"}, GROUPS, HANDLER),
+    "retry": Feature({**HANDLER, "retry": {"attempts": 3, "backoff": "1s..2s"}}, GROUPS, HANDLER),
+    "outage": Feature({**HANDLER, "outage": ["builtins.OSError"]}, GROUPS, HANDLER),
     "concurrency of records": Feature({"concurrency": 4}, frozenset({"handler of records"})),
     "then: park of records": Feature({"then": "park"}, frozenset({"handler of records"})),
+    "then: stop of records": Feature({"then": "stop"}, frozenset({"handler of records"})),
+    "retry of records": Feature({"retry": {"attempts": 3, "backoff": "1s..2s"}}, frozenset({"handler of records"})),
+    "outage of records": Feature({"outage": ["builtins.OSError"]}, frozenset({"handler of records"})),
     # what is written
     "having": Feature({"having": "count > 1"}, GROUPS),
     "routes": Feature({"to": [{"topic": "big", "where": "count > 5"}, {"topic": "out"}]}, GROUPS),
@@ -139,11 +160,14 @@ FEATURES: Mapping[str, Feature] = {
     "select of records": Feature({"to": {"select": {"sum": "amount"}}}, RECORDS),
     "Avro results": Feature({"to": {"format": "avro", "schema": "result.avsc"}}),
     "Protobuf results": Feature({"to": {"format": "protobuf", "schema": "result.desc", "message": "Result"}}),
-    "JSON Schema results": Feature({"to": {"format": "json-schema", "schema": "result.json", "validate": True}}),
+    "JSON Schema results": Feature(
+        {"to": {"format": "json-schema", "schema": "result.json", "validate": True}},
+        basis={"to": {"format": "json-schema", "schema": "result.json"}},
+    ),
     "CloudEvents results": Feature({"to": {"envelope": {"cloudevents": "binary", "type": "t"}}}),
     "structured CloudEvents results": Feature({"to": {"envelope": {"cloudevents": "structured", "type": "t"}}}),
     "delivery: transactional": Feature({"delivery": "transactional"}),
-    "history": Feature({"history": "a.history"}, GROUPS),
+    "history": Feature({"history": "a.history", "having": "count > 1"}, GROUPS, {"having": "count > 1"}),
     "lookup in a table": lookup("customer", GROUPS, "key", table="customers", **ROWS),
     "lookup in a topic": lookup("customer", GROUPS, "key", topic="customers", fields=["name"]),
     "lookup that refuses": lookup("customer", GROUPS, "key", table="customers", missing="dead-letter", **ROWS),
@@ -159,6 +183,13 @@ FEATURES: Mapping[str, Feature] = {
     "on_change: convert": Feature({"on_change": "convert"}),
     "on_change: flush": Feature({"on_change": "flush"}),
 }
+
+
+CHANGE: Mapping[str, Tree] = {
+    **dict.fromkeys(sorted(AGGREGATIONS), aggregate(compute={"added": {"sum": "amount"}})),
+    **{key: {"correlate": {"legs": {"order": {"keep": "last"}}}} for key in sorted(CORRELATIONS)},
+}
+"""A change of the rule for which open groups cannot be converted."""
 
 
 def merged(one: Tree, other: Tree) -> Tree | None:
@@ -179,28 +210,33 @@ def merged(one: Tree, other: Tree) -> Tree | None:
 
 def placed(kind: str, *names: str) -> Tree | None:
     """The agent of a kind with these features; None when they are alternatives."""
+    return composed(kind, *(FEATURES[name].keys for name in names))
+
+
+def composed(kind: str, *pieces: Tree) -> Tree | None:
+    """The agent of a kind with these pieces of the file; None when they are alternatives."""
     features = Tree()
-    for name in names:
-        both = merged(features, _features(kind, name))
+    for piece in pieces:
+        both = merged(features, _with_topic(piece))
         if both is None:
             return None
         features = both
-    return _over(KINDS[kind], features)
+    return over(KINDS[kind], features)
 
 
-def _features(kind: str, name: str) -> Tree:
-    keys = deepcopy(FEATURES[name].keys)
+def _with_topic(piece: Tree) -> Tree:
+    keys = deepcopy(piece)
     if "to" in keys and isinstance(keys["to"], dict):
         keys["to"] = {"topic": "out", **keys["to"]}
     return keys
 
 
-def _over(below: Any, above: Any) -> Any:
+def over(below: Any, above: Any) -> Any:
     if not (isinstance(below, dict) and isinstance(above, dict)):
         return _leg(below, above)
     if "timeout" in above and isinstance(below.get("timeout"), str):
         below = {key: value for key, value in below.items() if key != "timeout"}
-    return below | {key: _over(below[key], value) if key in below else value for key, value in above.items()}
+    return below | {key: over(below[key], value) if key in below else value for key, value in above.items()}
 
 
 def _leg(below: Any, above: Any) -> Any:

@@ -41,13 +41,15 @@ def _result() -> bytes:
 
 def write(folder: Path) -> None:
     """Write all files into the folder."""
-    order = {"type": "object", "properties": {name: {} for name in ORDER}, "required": ["id"]}
+    limits = {"amount": {"maximum": 8.5}}
+    order = {"type": "object", "properties": {name: {} for name in ORDER} | limits, "required": ["id"]}
+    result = {name: {"pattern": "^[^h]"} for name in ("id", "key")} | {"sum": {"maximum": 8.5}}
     proto = descriptors(PROTO)
     files = {
         "order.avsc": _record("Order", {name: {"type": kind} for name, kind in ORDER.items()}),
         "result.avsc": _result(),
         "order.json": json.dumps(order).encode(),
-        "result.json": json.dumps({"type": "object"}).encode(),
+        "result.json": json.dumps({"type": "object", "properties": result}).encode(),
         "order.desc": proto,
         "result.desc": proto,
     }

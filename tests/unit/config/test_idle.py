@@ -16,6 +16,7 @@ agents:
   a: {from: in, to: {topic: out}, %s}
 """
 COUNTS = "aggregate: {count: 2, compute: {n: count}}"
+NO_FIELD = "has no meaning: the group needs no field"
 NO_CLAUSE = "has no meaning: no clause reads the value, so a record goes on without being decoded"
 
 
@@ -35,6 +36,8 @@ def checked(folder: Path, text: str) -> tuple[int, str]:
         ("on_error: {expression: skip}", "on_error.expression: has no meaning: the agent has no expression"),
         (f"{COUNTS}, on_error: {{expression: stop}}", "on_error.expression: has no meaning"),
         ("on_change: finish", "agents.a.on_change: has no meaning without an aggregation: no group is open"),
+        ("aggregate: {count: 2, on_missing: skip}", f"agents.a.aggregate.on_missing: {NO_FIELD}"),
+        ("aggregate: {until: group.count > 2, on_missing: ignore}", f"agents.a.aggregate.on_missing: {NO_FIELD}"),
     ],
 )
 def test_a_key_that_changes_nothing_is_refused(tmp_path: Path, keys: str, message: str) -> None:
@@ -52,12 +55,42 @@ def test_a_key_that_changes_nothing_is_refused(tmp_path: Path, keys: str, messag
         "dedupe: {id: order}, on_error: {decode: skip}",
         "format: json-schema, schema: o.json, validate: true, on_error: {decode: skip}",
         f"{COUNTS}, on_error: {{decode: skip}}, having: n > 1, on_change: finish",
+        "key: id, aggregate: {count: 2, on_missing: skip}",
+        "aggregate: {window: {tumbling: 1m}, on_missing: skip}",
+        "aggregate: {count: 2, until: {field: a, equals: 1}, on_missing: skip}",
+        "aggregate: {count: 2, compute: {s: {sum: n}}, on_missing: ignore}",
     ],
 )
 def test_a_key_that_changes_something_is_not(tmp_path: Path, keys: str) -> None:
     (tmp_path / "o.json").write_text("{}")
     code, said = checked(tmp_path, HEAD % keys)
     assert code == 0, said
+
+
+LEGS = "correlate: {legs: {order: orders, payment: {from: payments, key: id%s}}, timeout: 1m}"
+
+
+@pytest.mark.parametrize(
+    ("of_leg", "keys", "message"),
+    [
+        (
+            "",
+            "on_error: {expression: skip}",
+            "agents.a.on_error.expression: has no meaning: the agent has no expression",
+        ),
+        ("", "on_change: finish", "agents.a.on_change: does not go together with correlate"),
+        (", where: amount > 1", "on_error: {expression: skip}", ""),
+        ("", "on_error: {expression: skip}, having: count > 1", ""),
+        ("", "on_change: flush", ""),
+    ],
+)
+def test_a_key_that_changes_nothing_of_a_correlation_is_refused(
+    tmp_path: Path, of_leg: str, keys: str, message: str
+) -> None:
+    text = (HEAD % f"{LEGS % of_leg}, {keys}").replace("from: in, ", "")
+    code, said = checked(tmp_path, text)
+    assert code == (2 if message else 0), said
+    assert message in said
 
 
 VALIDATING = "format: json-schema, schema: o.json, validate: true"
