@@ -2,50 +2,87 @@
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from sluicegate.streams.agent import Agent, App
-from sluicegate.streams.cli.changing import AgentAndId, AgentName, By, Why, chosen, confirm, named, opened, person
+from sluicegate.streams.cli.changing import AgentAndId, AgentName, By, Why, Yes, chosen, confirm, named, opened, person
 from sluicegate.streams.cli.commands import Commands
 from sluicegate.streams.cli.outcome import DONE, DONE_BEFORE, NOT_ACCEPTED, SYSTEM, complain
 from sluicegate.streams.cli.output import age, print_json, print_table
 from sluicegate.streams.cli.parameters import AsJson, FileArgument
-from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.errors import ConfigurationError, SystemNotReady
 from sluicegate.streams.wording import counted
 
 if TYPE_CHECKING:
     from sluicegate.streams.contracts.stores import Store
     from sluicegate.streams.operations.dead_changes import DeadListing, OpenTopics
+    from sluicegate.streams.operations.dead_letters import Letter
+    from sluicegate.streams.operations.dead_rows import DeadOutput
 
-dead = Commands("dead", "Dead letters, and rows that the broker never took: list, show, retry.")
+dead = Commands("dead", "Dead letters, and rows that the broker never took: list, show, retry, archive, drop.")
+Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="As `ls` shows them.")]
+All = Annotated[bool, typer.Option("--all", help="All that `ls` shows of this agent.")]
+CauseOption = Annotated[
+    str | None, typer.Option("--cause", metavar="CAUSE", help="Of this cause only, as `ls --by cause` shows it.")
+]
+WhereOption = Annotated[
+    str | None,
+    typer.Option(
+        "--where",
+        metavar="EXPRESSION",
+        help="Those for which it is true, such as 'reason == \"handler-failed\" && age > 3600.0'.",
+    ),
+]
 PerPartitionLimit = Annotated[
     int, typer.Option(min=1, help="Of each partition of dead letters, look at the newest so many.")
 ]
+CAUSES = ("cause!", ">count", "agent", "stage", "reason", ">oldest", ">newest", "id", "error")
 FIELDS = ("id", "kind", "agent", "stage", "reason", "attempts", "age", "retried", "error")
 COLUMNS = ("id!", "kind", "agent", "stage", "reason", ">attempts", ">age", "retried", "error")
 NEWEST = 10_000
+
+
+class ListedBy(StrEnum):
+    id = "id"
+    cause = "cause"
 
 
 @dead.command()
 def ls(
     file: FileArgument,
     agent: Annotated[str | None, typer.Argument(metavar="AGENT", help="Of this agent only.")] = None,
+    by: Annotated[ListedBy, typer.Option("--by", help="A line for each of them, or for each cause.")] = ListedBy.id,
+    cause: CauseOption = None,
+    where: WhereOption = None,
+    dropped: Annotated[bool, typer.Option("--dropped", help="Letters that were dropped, too.")] = False,
     limit: PerPartitionLimit = NEWEST,
     json: AsJson = False,
 ) -> int:
     """Oldest first; claims nothing. A letter's id is the place of its record, a row's id is its own."""
-    from sluicegate.streams.operations.dead_changes import of_letter, of_row
+    from sluicegate.streams.operations import dead_causes
 
     with chosen(file, agent) as (app, agents, store):
         seen = _look(app, agents, store, limit)
-    documents = [*map(of_row, seen.rows), *(of_letter(letter, seen.retried) for letter in seen.letters)]
-    if json:
-        print_json({"dead": documents, "unreachable": seen.missing or None, "older": seen.older})
+    if dropped:
+        seen = seen._replace(dropped=frozenset())
+    rows, letters, unanswered = dead_causes.chosen(seen, cause, where)
+    items = dead_causes.items(rows, letters, seen.retried)
+    rest = {"unreachable": seen.missing or None, "older": seen.older}
+    if by == ListedBy.cause:
+        causes = [summary._asdict() for summary in dead_causes.causes(items)]
+        if json:
+            print_json({"causes": causes, **rest})
+        else:
+            print_table(CAUSES, [_cause_cells(summary) for summary in causes])
+    elif json:
+        print_json({"dead": [{**item.shown, "cause": item.cause} for item in items], **rest})
     else:
-        print_table(COLUMNS, [[_cells(document)[name] for name in FIELDS] for document in documents])
-        _hint(seen)
+        print_table(COLUMNS, [[_cells(dict(item.shown))[name] for name in FIELDS] for item in items])
+    _hint(seen, unanswered)
     return SYSTEM if seen.missing else DONE
 
 
@@ -58,14 +95,14 @@ def show(
     json: AsJson = False,
 ) -> int:
     """Everything about one, with its headers. The id is as `ls` shows it."""
-    from sluicegate.streams.operations import dead_changes
+    from sluicegate.streams.operations import dead_changes, dead_documents
 
     name, id = named(words)
     with chosen(file, name) as (app, agents, store):
         seen = _look(app, agents, store, limit)
         rows, letters = dead_changes.named(seen, [id])
-    document = dead_changes.of_row(rows[0]) if rows else dead_changes.of_letter(letters[0], seen.retried)
-    more = dead_changes.payload(rows, letters)
+    document = dead_documents.of_row(rows[0]) if rows else dead_documents.of_letter(letters[0], seen.retried)
+    more = dead_documents.payload(rows, letters)
     headers = more.pop("headers")
     more = more if payload else {}
     if json:
@@ -80,8 +117,10 @@ def show(
 def retry(
     file: FileArgument,
     name: AgentName,
-    ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="As `ls` shows them; or --all.")] = None,
-    all: Annotated[bool, typer.Option("--all", help="All that `ls` shows of this agent.")] = False,
+    ids: Ids = None,
+    all: All = False,
+    cause: CauseOption = None,
+    where: WhereOption = None,
     again: Annotated[bool, typer.Option("--again", help="Letters that were retried before, too.")] = False,
     yes: Annotated[
         bool, typer.Option("--yes", help="Do not ask when consumer groups that are not ours read the topic.")
@@ -103,11 +142,9 @@ def retry(
     """
     from sluicegate.streams.operations import dead_changes
 
-    if bool(ids) == all:
-        raise ConfigurationError("name what to retry, or write --all")
     with opened(file, name) as (app, agent, store):
         seen = _look(app, [agent], store, limit)
-        rows, letters, done = dead_changes.chosen(app, agent, store, seen, ids or ())
+        rows, letters, done = _selected(app, agent, store, seen, DeadSelection(ids or (), all, cause, where))
         topics = _topics(app)
         if letters and not yes and (text := dead_changes.question(topics(), letters)):
             confirm(f"{text}. Send?", yes=False)
@@ -116,6 +153,90 @@ def retry(
         )
         result["refused"] += [id for id in ids or () if id in done and id not in {row.row.id for row in rows}]
     return _report(result, json)
+
+
+@dead.command()
+def archive(
+    file: FileArgument,
+    name: AgentName,
+    to: Annotated[Path, typer.Option("--to", metavar="FILE", help="A new file, one JSON document a line.")],
+    ids: Ids = None,
+    all: All = False,
+    cause: CauseOption = None,
+    where: WhereOption = None,
+    why: Why = "",
+    by: By = "",
+    limit: PerPartitionLimit = NEWEST,
+) -> int:
+    """Write them to a file, with key, value and headers in Base64, and drop them."""
+    from sluicegate.streams.operations import dead_changes
+    from sluicegate.streams.operations.dead_archive import written
+
+    with opened(file, name) as (app, agent, store):
+        seen = _look(app, [agent], store, limit)
+        rows, letters, _ = _selected(app, agent, store, seen, DeadSelection(ids or (), all, cause, where))
+        written(to, rows, letters, seen.retried)
+        result = dead_changes.drop(app, store, rows, letters, lambda: person(why, by))
+    return _report_drop(result, f"archived in {to}")
+
+
+@dead.command()
+def drop(
+    file: FileArgument,
+    name: AgentName,
+    ids: Ids = None,
+    all: All = False,
+    cause: CauseOption = None,
+    where: WhereOption = None,
+    yes: Yes = False,
+    why: Why = "",
+    by: By = "",
+    limit: PerPartitionLimit = NEWEST,
+) -> int:
+    """Rows are deleted: they are never sent. Letters stay in their topic; `ls`, `status` and the console leave them
+    out for the 30 days for which changes are kept."""
+    from sluicegate.streams.operations import dead_changes
+
+    with opened(file, name) as (app, agent, store):
+        seen = _look(app, [agent], store, limit)
+        rows, letters, _ = _selected(app, agent, store, seen, DeadSelection(ids or (), all, cause, where))
+        what = f"{counted(len(rows), 'row')} and {counted(len(letters), 'letter')}"
+        confirm(f"{what} of {name} will be dropped. Drop?", yes)
+        result = dead_changes.drop(app, store, rows, letters, lambda: person(why, by))
+    return _report_drop(result, "dropped")
+
+
+class DeadSelection(NamedTuple):
+    """What a command is to change: these ids, all, or what has this cause and matches this expression."""
+
+    ids: Sequence[str]
+    all: bool
+    cause: str | None
+    where: str | None
+
+
+def _selected(
+    app: App, agent: Agent, store: "Store", seen: "DeadListing", selection: DeadSelection
+) -> "tuple[list[DeadOutput], list[Letter], set[str]]":
+    """The rows, the letters, and the ids of rows that were retried before. Raises ConfigurationError and
+    SystemNotReady."""
+    from sluicegate.streams.operations import dead_causes, dead_changes
+
+    ids, all, cause, where = selection
+    if [bool(ids), all, cause is not None or where is not None].count(True) != 1:
+        raise ConfigurationError("name what to change: ids, or --all, or --cause and --where")
+    if cause is None and where is None:
+        return dead_changes.chosen(app, agent, store, seen, ids)
+    if seen.missing:
+        raise SystemNotReady(f"dead letters cannot be read: {seen.missing}")
+    rows, letters, unanswered = dead_causes.chosen(seen, cause, where)
+    _hint(seen, unanswered)
+    return rows, letters, set()
+
+
+def _report_drop(result: dict[str, int], what: str) -> int:
+    print(f"{counted(result['rows'], 'row')} and {counted(result['letters'], 'letter')} {what}")
+    return DONE
 
 
 def _report(result: dict[str, Any], json: bool) -> int:
@@ -171,7 +292,15 @@ def _cells(document: dict[str, Any]) -> dict[str, Any]:
     return shown if document["age"] is None else {**shown, "age": age(document["age"])}
 
 
-def _hint(seen: "DeadListing") -> None:
+def _cause_cells(summary: dict[str, Any]) -> list[Any]:
+    ages = {name: None if summary[name] is None else age(summary[name]) for name in ("oldest", "newest")}
+    shown = {**summary, **ages, "count": summary["size"]}
+    return [shown[name.strip("!>")] for name in CAUSES]
+
+
+def _hint(seen: "DeadListing", unanswered: int = 0) -> None:
+    if unanswered:
+        complain(f"sluicegate: left out, because the expression has no answer for them: {unanswered}")
     if seen.missing:
         complain(f"sluicegate: dead letters cannot be read: {seen.missing}")
     if seen.older:

@@ -19,7 +19,7 @@ from sluicegate.streams.config.kafka import EMBEDDED
 from sluicegate.streams.contracts.stores import Store, TopicPartition
 from sluicegate.streams.contracts.values import Level, Partition, PartitionView
 from sluicegate.streams.errors import ChangelogIncomplete, ConfigurationError, SystemNotReady
-from sluicegate.streams.operations.dead_changes import retried
+from sluicegate.streams.operations.dead_changes import settled
 from sluicegate.streams.operations.left_behind import LeftBehind, left_behind
 from sluicegate.streams.operations.open_groups import held
 from sluicegate.streams.operations.shared_groups import shared_groups
@@ -101,7 +101,7 @@ def status(app: App, store: Store, timeout: float, counts: Counts, only: str | N
     orphans = [_left(app, each) for each in left_behind(store, app) if only in (None, each.partition.agent)]
     app = app if only is None else replace(app, agents=tuple(agent for agent in app.agents if agent.name == only))
     agents = {agent.name: agent for agent in app.agents}
-    high, letters, unreachable = _kafka(app, timeout, counts, retried(store, app.name))
+    high, letters, unreachable = _kafka(app, timeout, counts, settled(store, app.name))
     everything = {p for p in store.partitions(app.name) if p.agent in agents}
     everything |= {Partition(app.name, a.name, t, n) for a in app.agents for t, n in high if t in a.topics}
     everything |= {Partition(app.name, *place) for place in letters or ()}

@@ -17,6 +17,7 @@ from sluicegate.streams.observe.board import Board
 from sluicegate.streams.observe.http import CallFields
 from sluicegate.streams.operations import auditing, dead_changes
 from sluicegate.streams.operations.dead_changes import DeadListing
+from sluicegate.streams.operations.dead_documents import of_letter, of_row, payload
 from sluicegate.streams.operations.group_changes import document, key_of, where
 from sluicegate.streams.operations.open_groups import OpenGroup, why
 from sluicegate.streams.operations.stored_messages import message_document, time_text, timeout_document
@@ -107,8 +108,8 @@ class Questions:
         """Newest first."""
         first, wanted = number(fields, "first", 0, 10**9), optional(fields, "agent")
         seen, age = self.dead_listing.get()
-        documents = [dead_changes.of_row(row) for row in seen.rows]
-        documents += [dead_changes.of_letter(letter, seen.retried) for letter in reversed(seen.letters)]
+        documents = [of_row(row) for row in seen.rows]
+        documents += [of_letter(letter, seen.retried) for letter in reversed(seen.kept)]
         documents = [each for each in documents if wanted in (None, each["agent"])]
         more = {"missing": seen.missing or None, "older": seen.older}
         return {
@@ -125,7 +126,7 @@ class Questions:
         name, agent = text(fields, "id"), agent_of(self.app, fields).name
         rows = [row for row in seen.rows if row.partition.agent == agent]
         letters = [letter for letter in seen.letters if letter.agent == agent]
-        return dead_changes.payload(*dead_changes.named(DeadListing(rows, letters, seen.missing, 0), [name]))
+        return payload(*dead_changes.named(DeadListing(rows, letters, seen.missing, 0), [name]))
 
     def progress(self, _: CallFields) -> Facts:
         """Deployments and replays of each agent."""

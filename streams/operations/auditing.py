@@ -18,7 +18,7 @@ ChangePlace = tuple[str | None, str | None, int | None]
 PlacedChange = tuple[Amendment, ChangePlace]
 TellUnreadable = Callable[[Agent, Exception], object]
 """Told that the state of an agent cannot be read. It may raise."""
-OF_AGENTS = ("groups ", "dead retry")
+OF_AGENTS = ("groups ", "dead ")
 
 
 def changes(app: App, store: Store, name: str | None, unreadable: TellUnreadable) -> Iterator[PlacedChange]:

@@ -1,6 +1,5 @@
 """What commands and the console do with dead rows and dead letters: they list them, name some, and retry those."""
 
-import time
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -41,13 +40,20 @@ OpenTopics = Callable[[], LetterTopics]
 
 class DeadListing(NamedTuple):
     """Dead rows and dead letters. `missing` says why there are no letters, `older` counts the older records of the
-    dead-letter topics, which were not read. `retried` are the ids of the letters that were retried."""
+    dead-letter topics, which were not read. `retried` are the ids of the letters that were retried, `dropped` is as
+    in dead_letters.dropped."""
 
     rows: list[DeadOutput]
     letters: list[Letter]
     missing: str
     older: int
     retried: frozenset[str] = frozenset()
+    dropped: frozenset[tuple[str, bool]] = frozenset()
+
+    @property
+    def kept(self) -> list[Letter]:
+        """The letters that were not dropped."""
+        return [letter for letter in self.letters if (letter.id, letter.proven) not in self.dropped]
 
     @property
     def ids(self) -> set[str]:
@@ -66,12 +72,14 @@ def listing(app: App, agents: Sequence[Agent], store: Store, topics: OpenTopics,
         letters, older = newest_letters(app, topics(), names, limit, mac_keys.read(store, app.name))
     except (ConfigurationError, SystemNotReady) as error:
         return DeadListing(rows, [], str(error), 0)
-    return DeadListing(rows, letters, "", older, retried(store, app.name))
+    notes = journal.notes(store, app.name)
+    return DeadListing(rows, letters, "", older, dead_letters.retried(notes), dead_letters.dropped(notes))
 
 
-def retried(store: Store, app: str) -> frozenset[str]:
-    """The ids of the dead letters that were retried. Raises PersistenceError."""
-    return dead_letters.retried(journal.notes(store, app))
+def settled(store: Store, app: str) -> frozenset[str]:
+    """The ids of the dead letters that were retried or dropped. Raises PersistenceError."""
+    notes = journal.notes(store, app)
+    return dead_letters.retried(notes) | {id for id, proven in dead_letters.dropped(notes) if proven}
 
 
 def newest_letters(
@@ -98,10 +106,11 @@ def named(seen: DeadListing, ids: Sequence[str], done: Container[str] = ()) -> t
 def chosen(
     app: App, agent: Agent, store: Store, seen: DeadListing, ids: Sequence[str]
 ) -> tuple[list[DeadOutput], list[Letter], set[str]]:
-    """The rows and letters of these ids (none: all), and the ids of rows that were retried before: a command that was
-    killed may be run again as it was. Raises as `named`, and SystemNotReady for letters that cannot be read."""
+    """The rows and letters of these ids (none: all that were not dropped), and the ids of rows that were retried
+    before: a command that was killed may be run again as it was. Raises as `named`, and SystemNotReady for letters that
+    cannot be read."""
     done = _requeued_before(app, agent, store) if set(ids) - seen.ids else set[str]()
-    rows, letters = named(seen, ids, done) if ids else (seen.rows, seen.letters)
+    rows, letters = named(seen, ids, done) if ids else (seen.rows, seen.kept)
     if seen.missing and (not ids or letters):
         raise SystemNotReady(f"dead letters cannot be read: {seen.missing}")
     return rows, letters, done
@@ -109,7 +118,7 @@ def chosen(
 
 def _requeued_before(app: App, agent: Agent, store: Store) -> set[str]:
     changes = (change for contents in partitions(store, app.name, agent) for change in contents.amended)
-    return {change.key for change in changes if change.what == dead_rows.WHAT}
+    return {change.key for change in changes if change.what == dead_rows.RETRIED}
 
 
 def question(topics: LetterTopics, letters: Sequence[Letter]) -> str | None:
@@ -172,51 +181,17 @@ def retry(
     return {"rows": count, "sent": sent, "groups": groups, "found": arrivals, "refused": refused, "left_out": more}
 
 
-def of_row(output: DeadOutput) -> dict[str, Any]:
-    """A dead row as JSON, without its key and value."""
-    return {
-        "id": output.row.id,
-        "kind": "row",
-        "agent": output.partition.agent,
-        "topic": output.partition.topic,
-        "partition": output.partition.number,
-        "offset": None,
-        "to": output.row.topic,
-        "stage": "produce",
-        "reason": "rejected",
-        "attempts": str(output.attempts),
-        "age": None,
-        "retried": False,
-        "error": output.reason,
-    }
-
-
-def of_letter(letter: Letter, retried: Container[str] = ()) -> dict[str, Any]:
-    """A dead letter as JSON, without its key and value. `retried` are the ids of the letters that were retried."""
-    return {
-        "id": letter.place,
-        "kind": "group" if letter.whole else "record" if letter.item is None else "item",
-        "agent": letter.agent,
-        "topic": letter.topic,
-        "partition": letter.partition,
-        "offset": letter.offset,
-        "letter": letter.id,
-        "stage": letter.stage,
-        "reason": letter.reason,
-        "attempts": letter.attempts,
-        "age": round(max(0.0, time.time() - letter.at), 1),
-        "retried": letter.id in retried,
-        "error": letter.error,
-        "proven": letter.proven,
-    }
-
-
-def payload(rows: Sequence[DeadOutput], letters: Sequence[Letter]) -> dict[str, Any]:
-    """The key, the value and the headers of the first of them, as text."""
-    record = rows[0].row if rows else letters[0]
-    headers = [{"name": name, "value": _text(content)} for name, content in record.headers]
-    return {"key": _text(record.key), "value": _text(record.value), "headers": headers}
-
-
-def _text(value: bytes | None) -> str:
-    return "" if value is None else value.decode(errors="replace")
+def drop(
+    app: App, store: Store, rows: Sequence[DeadOutput], letters: Sequence[Letter], who: Callable[[], Person]
+) -> dict[str, int]:
+    """Take the rows from the store, and note that the letters are dropped: they stay in their topic and are shown no
+    more. Raises Fenced and PersistenceError: the same call finishes the drop."""
+    for at in range(0, len(letters), PAGE):
+        person = who()
+        notes = [dead_letters.drop_note(letter, person) for letter in letters[at : at + PAGE]]
+        journal.written(store, app.name, person, notes)
+    dropped = 0
+    for partition in sorted({output.partition for output in rows}):
+        ids = {output.row.id for output in rows if output.partition == partition}
+        dropped += dead_rows.drop(store, partition, lambda row, ids=ids: row.id in ids, who())  # type: ignore[misc]
+    return {"rows": dropped, "letters": len(letters)}

@@ -53,7 +53,8 @@ from sluicegate.streams.outbox.sizes import digest
 from sluicegate.streams.reading.addressed import addressee
 from sluicegate.streams.versions import mac_keys
 
-ASKED, SENT = "dead retry", "dead retry sent"
+ASKED, SENT, DROPPED = "dead retry", "dead retry sent", "dead drop"
+PROVEN = "proven"
 
 
 class Letter(NamedTuple):
@@ -361,6 +362,17 @@ def tries(letter: Letter, notes: "NotesByKey") -> Tries:
 def retried(notes: Iterable[Amendment]) -> frozenset[str]:
     """The ids of the letters that were retried."""
     return frozenset(note.detail.split()[0] for note in notes if note.what == SENT)
+
+
+def dropped(notes: Iterable[Amendment]) -> frozenset[tuple[str, bool]]:
+    """The id of each letter that an operator dropped, and whether the letter was proven: a letter whose id is forged
+    does not stand for the genuine one."""
+    words = [note.detail.split() for note in notes if note.what == DROPPED]
+    return frozenset((id, proof == PROVEN) for id, _, proof in words)
+
+
+def drop_note(letter: Letter, person: Person) -> Amendment:
+    return _note(letter, 0, DROPPED, PROVEN if letter.proven else "unproven", person)
 
 
 NotesByKey = dict[str, list[Amendment]]

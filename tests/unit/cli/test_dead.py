@@ -151,8 +151,8 @@ def test_without_kafka_rows_are_shown_and_retried_all_the_same(
     [
         (("show", "a", "in/0/7"), "nothing dead has the id in/0/7"),
         (("show", "x", "in/0/7"), "there is no agent 'x'"),
-        (("retry", "a"), "name what to retry"),
-        (("retry", "a", "in/0/0", "--all"), "name what to retry"),
+        (("retry", "a"), "name what to change"),
+        (("retry", "a", "in/0/0", "--all"), "name what to change"),
         (("retry", "a", "in/0/0", "in/0/7"), "nothing dead has the id in/0/7"),
         (("ls", "x"), "there is no agent 'x'"),
     ],
