@@ -102,7 +102,8 @@ ARROWS: dict[str, set[str]] = {
     "shared": _BELOW_HANDLERS | {"handlers"},
     "ownership": _BELOW_HANDLERS | {"correlation", "handlers", "shared", "windows"},
     "engine": _BELOW_HANDLERS | {"handlers", "lookups", "shared", "ownership", "versions", "windows"},
-    "operations": _BELOW_HANDLERS | {"handlers", "shadow", "shared", "ownership", "engine", "versions", "windows"},
+    "operations": _BELOW_HANDLERS
+    | {"expressions", "handlers", "shadow", "shared", "ownership", "engine", "versions", "windows"},
     "console": _BELOW_HANDLERS | {"handlers", "operations", "versions", "windows"},
     "config": {"aggregation", "contracts", "expressions", "handlers", "observe"},
     "processes": {"calling", "config", "observe"},
