@@ -3,6 +3,7 @@
 A clause is one expression of the file, named by its place in the agent: `where`, `let.total`.
 """
 
+import ast
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
@@ -32,7 +33,7 @@ from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.expressions.exact import Evaluate, ReaderOf, exact
 from sluicegate.streams.expressions.faults import EvaluationError, ExpressionError
 from sluicegate.streams.expressions.parse import parse
-from sluicegate.streams.expressions.scope import paths, roots
+from sluicegate.streams.expressions.scope import NamePath, paths, roots
 from sluicegate.streams.expressions.templates import statements
 from sluicegate.streams.expressions.times import duration_text, time_text
 from sluicegate.streams.expressions.tree import Node
@@ -229,10 +230,10 @@ class Where:
         return answered("where", self._answer(self._fields.read(record, value)))
 
 
-def typed_code(lets: Sequence[Let]) -> TypedCode:
-    """For clauses over these computed fields."""
+def typed_code(lets: Sequence[Let], known: Mapping[NamePath, ast.expr] = MappingProxyType({})) -> TypedCode:
+    """For clauses over these computed fields. `known` is the code of parts of `group`."""
     trees = {name: let.node for name, let in computed(lets, [let.name for let in lets]).items()}
-    return TypedCode({name.removeprefix("let."): node for name, node in trees.items()}, (MESSAGE, GROUP))
+    return TypedCode({name.removeprefix("let."): node for name, node in trees.items()}, (MESSAGE, GROUP), known)
 
 
 def decoder_of(code: TypedCode, codec: Codec) -> Callable[[bytes], Any]:

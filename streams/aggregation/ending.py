@@ -29,7 +29,7 @@ def of_group(node: Node) -> list[str]:
 class Ending:
     """An `until` expression. It sees the record, and the group as it is with that record."""
 
-    __slots__ = ("_answer", "_bags", "_fields", "_names", "_reads", "name")
+    __slots__ = ("_answer", "_bags", "_fields", "_names", "_reads", "name", "node")
 
     def __init__(
         self,
@@ -43,6 +43,7 @@ class Ending:
         """`legs`: of a correlation, the indexes of the bags by leg. Raises ConfigurationError."""
         self.name = "until" if legs is None else "complete"
         until = clause(self.name, text)
+        self.node = until.node
         self._fields = Fields([until], lets, codec)
         self._answer = self._fields.function(until)
         self._names = of_group(until.node)

@@ -20,8 +20,8 @@ from sluicegate.streams.agent import Until
 from sluicegate.streams.aggregation.clauses import clause, decoder_of, needed, typed_code
 from sluicegate.streams.aggregation.compiler import MadeFunction, function, stage
 from sluicegate.streams.aggregation.groups import LARGEST_ITEM
-from sluicegate.streams.aggregation.layout import BYTES, COUNT, LAST, SEEN
-from sluicegate.streams.aggregation.reducers import places
+from sluicegate.streams.aggregation.layout import BYTES, COLUMNS, COUNT, LAST, SEEN
+from sluicegate.streams.aggregation.loop_group import of_group
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.expressions.templates import expression, name, statements
 from sluicegate.streams.expressions.typed import NotTyped, Proof, TypedCode, unproven
@@ -42,6 +42,7 @@ for record in records:
         VALUES
         FIND
         ITEMS
+        JUDGED
     except Exception:
         aside += 1
         exactly(groups, record, now)
@@ -54,13 +55,43 @@ for record in records:
             CLOSED
             continue
         OPENED
-    state[COUNT] = count = state[COUNT] + 1
-    state[LAST] = record.offset()
     REDUCERS
     COLLECT
     touched[key] = state
     END
 FINISH
+"""
+_ADD = """
+state[COUNT] = count = state[COUNT] + 1
+state[LAST] = record.offset()
+REDUCERS
+"""
+_JUDGED = """
+known = state
+state = [0, 0, 0, now, None, None, 0, *blank] if known is None else known.copy()
+ADD
+ends = X
+after = state
+if known is None:
+    state = None
+"""
+_TAKE_OVER = """
+answered += 1
+if ends:
+    ended += 1
+if known is None:
+    state[COUNT] = count
+    state[COLUMNS:BEHIND] = after[COLUMNS:BEHIND]
+else:
+    all_states[key] = state
+"""
+_JUDGES = """
+answered = ended = 0
+all_states = groups.states
+"""
+_ENDED = """
+groups.outcomes[name_of_until, "true"] += ended
+groups.outcomes[name_of_until, "false"] += answered - ended
 """
 _MISSING = """
 if N is None:
@@ -202,7 +233,7 @@ def loop_of(
 def _made(rule: Rule, asks: bool, exactly: Callable[..., object], placing: Placing) -> MadeFunction | None:
     plan, bags = rule.plan, bool(rule.plan.bags)
     kept = any(map(reads_messages, rule.aggregation.compute))
-    if plan.folds or rule.ending is not None:
+    if plan.folds:
         return None
     try:
         values = _Values(rule, asks)
@@ -214,6 +245,7 @@ def _made(rule: Rule, asks: bool, exactly: Callable[..., object], placing: Placi
     most = rule.max_record_bytes if not bags else min(rule.max_record_bytes, LARGEST_ITEM // (8 * len(plan.bags)))
     names = {**values.names(), **placing.names, "exactly": exactly, "unproven": unproven, "plus": plus}
     names |= {"largest_group": rule.aggregation.max_bytes, "encode": encode, "key_text": key_text, "same": same}
+    names |= {"blank": plan.blank, "name_of_until": rule.ending.name if rule.ending is not None else ""}
     names |= {"decode_any": decode_any, "shallow": shallow, "most": min(most, values.largest())}
     return function("rule", ("groups", "records", "now"), body, names)
 
@@ -229,8 +261,9 @@ class _Values:
         numbers = [each.field for each in rule.aggregation.compute if kind_of(each).takes == "number" and strict]
         self._numbers = frozenset(numbers)
         self.code: TypedCode | None = None
-        if (asks and rule.agent.where) or rule.lets is not None:
-            self.code = typed_code(rule.agent.let)
+        if (asks and rule.agent.where) or rule.lets is not None or rule.ending is not None:
+            group = of_group(rule.places, rule.aggregation.correlation is not None) if rule.ending is not None else {}
+            self.code = typed_code(rule.agent.let, group)
         self.where = None
         if asks and rule.agent.where and self.code is not None:
             self.where = self.code.condition(clause("where", rule.agent.where).node)
@@ -296,29 +329,30 @@ class _Values:
 
 
 def _body(rule: Rule, values: _Values, asks: bool, placing: Placing) -> list[ast.stmt]:
-    completion, aggregation = rule.completion, rule.aggregation
-    own = [place for place in places(aggregation.compute, aggregation.on_missing == "ignore", rule.merged) if place.own]
-    where = [] if values.where is None else _where(values.where, placing)
+    completion = rule.completion
+    own = [place for place in rule.places if place.own]
     reducers = [made for place in own if not place.in_bag for made in _reducer(place, values)]
     bags = [bag for place in own if place.in_bag for bag in [_bagged(rule, place, values)]]
     items = [made for bag, statement in bags for made in statement]
-    key, ends = _key(rule, values), _until(rule, values)
-    find = _found(placing, values)
+    key, ends, find = _key(rule, values), _until(rule, values), _found(placing, values)
     values.compute(needed(rule.agent))
     collect = [made for bag, _ in bags for made in _collected(bag, len(bags))]
-    decoded_as_fields = values.code is not None or rule.unchecked is not None
-    if decoded_as_fields and any(map(reads_messages, aggregation.compute)):
+    if (values.code or rule.unchecked) and any(map(reads_messages, rule.aggregation.compute)):
         items = [*statements(_DOCUMENT), *items]
     if bags:
         items += _sizes([bag for bag, _ in bags])
         collect = [*statements("grown = 0"), *collect, *statements(_GROWN, **_SLOTS)]
-    checks = values.code.checks() if values.code is not None else []
     more = statements(placing.joins + (_SEEN if completion.since_last < inf else ""), **_SLOTS)
+    add = statements(_ADD, REDUCERS=[stage("reducers"), *reducers] if reducers else [], **_SLOTS)
+    judged = _judged(rule, values, add)
+    if judged:
+        behind = ast.Constant(COLUMNS + sum(place.size for place in own))
+        add, ends = statements(_TAKE_OVER, BEHIND=behind, **_SLOTS), name("ends")
     start = "bags = groups.bags\nadded = groups.added\nroom = groups.most_bytes" if bags else ""
     return statements(
         _LOOP,
-        START=[*statements(start), *statements(placing.start)],
-        WHERE=[*checks, stage("where"), *where] if where else checks,
+        START=statements(f"{start}\n{placing.start}\n{_JUDGES if judged else ''}"),
+        WHERE=_where(values, placing),
         VALUES=[stage("values and key"), *values.statements, *key],
         FIND=find,
         ITEMS=[stage("items of bags"), *items] if items else [],
@@ -327,12 +361,20 @@ def _body(rule: Rule, values: _Values, asks: bool, placing: Placing) -> list[ast
         OPEN=expression(placing.opens),
         CLOSED=statements(placing.closed + placing.again),
         OPENED=statements(placing.opened),
-        REDUCERS=[stage("reducers"), *reducers, *more] if reducers or more else [],
+        JUDGED=judged,
+        REDUCERS=[*add, *more],
         COLLECT=[stage("bags"), *collect] if collect else [],
         END=_end(completion.most, ends, placing),
-        FINISH=statements(_COUNTED) if asks and rule.where is not None else [],
+        FINISH=statements((_COUNTED if asks and rule.where is not None else "") + (_ENDED if judged else "")),
         **_SLOTS,
     )
+
+
+def _judged(rule: Rule, values: _Values, add: list[ast.stmt]) -> list[ast.stmt]:
+    """The answer of an expression under `until`, which sees the group with the record."""
+    if rule.ending is None or values.code is None:
+        return []
+    return [stage("until"), *statements(_JUDGED, ADD=add, X=values.code.condition(rule.ending.node))]
 
 
 def _found(placing: Placing, values: _Values) -> list[ast.stmt]:
@@ -342,15 +384,18 @@ def _found(placing: Placing, values: _Values) -> list[ast.stmt]:
 
 
 _SLOTS: dict[str, Any] = {"COUNT": ast.Constant(COUNT), "LAST": ast.Constant(LAST), "BYTES": ast.Constant(BYTES)}
-_SLOTS |= {"SEEN": ast.Constant(SEEN)}
+_SLOTS |= {"SEEN": ast.Constant(SEEN), "COLUMNS": ast.Constant(COLUMNS)}
 _COUNTED = """
 groups.outcomes["where", "true"] += len(records) - left_out - aside
 groups.outcomes["where", "false"] += left_out
 """
 
 
-def _where(condition: ast.expr, placing: Placing) -> list[ast.stmt]:
-    return statements(_WHERE, X=condition, PASSED=statements(placing.passed))
+def _where(values: _Values, placing: Placing) -> list[ast.stmt]:
+    checks = values.code.checks() if values.code is not None else []
+    if values.where is None:
+        return checks
+    return [*checks, stage("where"), *statements(_WHERE, X=values.where, PASSED=statements(placing.passed))]
 
 
 def _key(rule: Rule, values: _Values) -> list[ast.stmt]:
@@ -434,7 +479,9 @@ def _end(most: float, ends: ast.expr | None, placing: Placing) -> list[ast.stmt]
     if ends is None and most == inf:
         return []
     full = [] if most == inf else [expression("count >= X", X=ast.Constant(int(most)))]
-    made = [stage("end")] if ends is None else [stage("end"), *statements("ends = X", X=ends)]
+    made = [stage("end")]
+    if ends is not None and not isinstance(ends, ast.Name):
+        made += statements("ends = X", X=ends)
     tests = [*full, *([name("ends")] if ends is not None else [])]
     test = tests[0] if len(tests) == 1 else ast.BoolOp(ast.Or(), tests)
     until = name("ends") if ends is not None else ast.Constant(False)

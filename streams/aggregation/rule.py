@@ -29,7 +29,7 @@ from sluicegate.streams.aggregation.results import results
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.expressions.words import normal
-from sluicegate.streams.reducers import ENTRIES, NUMBERS, kind_of, reads_messages, unwritable
+from sluicegate.streams.reducers import ENTRIES, NUMBERS, Place, kind_of, reads_messages, unwritable
 
 
 class Rule:
@@ -120,6 +120,11 @@ class Rule:
     def merged(self) -> bool:
         """Whether groups are merged."""
         return merges(self.aggregation)
+
+    @property
+    def places(self) -> list[Place]:
+        """Where the state has the part of each reducer."""
+        return places(self.aggregation.compute, self.aggregation.on_missing == "ignore", self.merged)
 
     @property
     def keeps(self) -> bool:

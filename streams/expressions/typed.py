@@ -10,6 +10,7 @@ import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn
 from typing import Literal as OneOf
 
@@ -53,6 +54,7 @@ _CALLED: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
     "_%_": ("remainder", values.remainder),
 }
 _TEXTS = {"startsWith": "X.startswith(Y)", "endsWith": "X.endswith(Y)", "contains": "Y in X"}
+_NOTHING: Mapping[NamePath, ast.expr] = MappingProxyType({})
 
 
 class NotTyped(Exception):
@@ -68,7 +70,9 @@ def unproven() -> NoReturn:
 
 
 def sized(items: Any, record: bytes) -> int:
-    """The number of items of a list or a map of this record. Raises Unproven."""
+    """The number of items of a list or a map of this record, or of a range. Raises Unproven."""
+    if type(items) is range:
+        return len(items)
     if type(items) not in (list, dict) or (record.count(b"[") + record.count(b"{") > DEEPEST and deep(items)):
         raise Unproven
     return len(items)
@@ -112,14 +116,18 @@ class TypedCode:
     the attributes that `fields` names.
 
     `whole`: the code looks at values that may be lists or maps, so a record that is nested too deeply must not get
-    here. `lets` are the trees of the computed fields, in order; `elsewhere` are names that are no fields. What the code
-    of one expression has loaded or proven is so in the code of the next one: that runs behind it.
+    here. `lets` are the trees of the computed fields, in order; `elsewhere` are names that are no fields, of which
+    `known` has code for some paths. What the code of one expression has loaded or proven is so in the code of the next
+    one: that runs behind it.
     """
 
-    def __init__(self, lets: Mapping[str, Node], elsewhere: Iterable[str] = ()) -> None:
+    def __init__(
+        self, lets: Mapping[str, Node], elsewhere: Iterable[str] = (), known: Mapping[NamePath, ast.expr] = _NOTHING
+    ) -> None:
         self.fields: dict[str, str] = {}
         self.whole = False
         self._lets, self._order, self._elsewhere = lets, [*lets], frozenset(elsewhere)
+        self._outside = known
         self._known: dict[NamePath, Operand] = {}
         self._locals: dict[NamePath, str] = {}
         self._temporaries = 0
@@ -278,12 +286,14 @@ class TypedCode:
         return self.fields.setdefault(root, f"f{len(self.fields)}")
 
     def _path(self, path: NamePath) -> Operand:
-        if path[0] in self._elsewhere:
+        if path[0] in self._elsewhere and path[:2] not in self._outside:
             raise NotTyped
         local = self._local(path)
         if path in self._known:
             return self._known[path]._replace(code=name(local))
-        if len(path) > 1:
+        if path in self._outside:
+            code = expression("(T := X)", T=local, X=self._outside[path])
+        elif len(path) > 1:
             self._wide.add(path[0])
             inside = self._path(path[:-1]).code
             code = expression("(T := X.get(N))", T=local, X=inside, N=ast.Constant(path[-1]))
@@ -314,15 +324,16 @@ class TypedCode:
 
     def _maybe(self, node: Node) -> ast.expr:
         """The value of a path, None where any part of it is missing."""
-        self.whole = True
         path = path_of(node)
         if path is None:
             raise NotTyped
+        self.whole = self.whole or path[:2] not in self._outside
         return self._inside_of(path)
 
     def _inside_of(self, path: NamePath) -> ast.expr:
-        code = self._path(path[:1]).code
-        for part in path[1:]:
+        outermost = 2 if path[:2] in self._outside else 1
+        code = self._path(path[:outermost]).code
+        for part in path[outermost:]:
             code = expression(
                 "None if (T := X) is None else T.get(N)", T=self._temporary(), X=code, N=ast.Constant(part)
             )

@@ -23,7 +23,7 @@ import msgspec
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from sluicegate.schemas import codec
-from sluicegate.streams.agent import Agent, Aggregation, Destination, Let, Reducer, Until, Window
+from sluicegate.streams.agent import Agent, Aggregation, Correlation, Destination, Let, Reducer, Until, Window
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.aggregation.taking import fill, taken
 from sluicegate.streams.windows.opening import accept_into, groups_of
@@ -54,6 +54,13 @@ RULES = {
     "the same, key from a field": Aggregation(key="key", count=100, since_first=600.0, compute=(COUNT, SUM, MAX)),
     "the same, timeout since last": Aggregation(count=100, since_last=600.0, compute=(COUNT, SUM, MAX)),
     "the same, until": Aggregation(count=100, until=Until("id", "none"), compute=(COUNT, SUM, MAX)),
+    "the same, until an expression": Aggregation(count=100, until="group.sum >= 1000000000", compute=(COUNT, SUM, MAX)),
+    "a leg of a correlation": Aggregation(
+        until="has(group.key) && has(group.none)",
+        compute=(Reducer("key", "first", "key"), Reducer("none", "first", "none")),
+        on_missing="ignore",
+        correlation=Correlation(),
+    ),
     "the same, on_missing: ignore": Aggregation(count=100, on_missing="ignore", compute=(COUNT, SUM, MAX)),
     "the same, in tumbling windows": Aggregation(count=100, window=HOUR, compute=(COUNT, SUM, MAX)),
     "the same, in hopping windows (1 h by 5 min)": Aggregation(window=HOPPING, compute=(COUNT, SUM, MAX)),

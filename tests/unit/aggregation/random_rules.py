@@ -8,11 +8,12 @@ from itertools import zip_longest
 from typing import Any
 
 from sluicegate.schemas import codec
-from sluicegate.streams.agent import Agent, Aggregation, Let, OnError, Reducer, Until, Window
+from sluicegate.streams.agent import Agent, Aggregation, Correlation, Let, OnError, Reducer, Until, Window
 from sluicegate.streams.aggregation.accept import accept, carefully
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.aggregation.taking import exactly, fill
+from sluicegate.streams.correlation.groups import CorrelatedGroups
 from sluicegate.streams.errors import Halt
 from sluicegate.streams.testing.log import LogRecord
 from sluicegate.streams.windows.groups import SLICE, WindowGroups, taken_with_care
@@ -39,6 +40,25 @@ WHERES = (
     "items.exists(i, i > 1)",
     'message.key == "k1"',
 )
+UNTILS = (
+    Until("s", "x"),
+    Until("a", 4),
+    Until("o.y", True),
+    "group.count >= 2 && a > 1",
+    "a > 4",
+    "group.total > 6",
+    "group.total + group.least > 2.5 || group.n == 7",
+    "has(group.least) && group.least > twice",
+    "group.kinds >= 2 && b < 10",
+)
+COMPLETES = (
+    "has(group.a) && has(group.s)",
+    'group.s == "x" || group.count > 3',
+    "size(group.b) >= 3",
+    "has(group.b) && group.a == 4",
+    "group.b > 2",
+    "has(group.a.x)",
+)
 REDUCERS = ("sum", "min", "max", "mean", "first", "last", "distinct", "collect")
 NUMBERS = (0, 1, 2, 3, 4, 5, -1, 2.5, 0.0, -0.0, 2**62, 2**63 - 1, 2**70, 1e308, -1e308, 10**310)
 DEEP = json.loads("[" * 66 + "]" * 66)
@@ -49,11 +69,18 @@ ODD = (BROKEN, None, b"{", b"7", b"[]", b'{"a": 4, "s": "\xff"}', b"{}", b'{"a":
 
 def a_rule(chance: random.Random) -> Agent:
     fields = [*FIELDS, *(("odd", "same", "alias", "alias") if chance.random() < 0.2 else ())]
+    until = chance.choice(UNTILS) if chance.random() < 0.7 else None
     compute = [Reducer("n", "count")]
+    if isinstance(until, str):
+        kinds, unique = ("sum", "mean", "max"), chance.choice(("s", "a", "twice"))
+        compute += [Reducer("total", chance.choice(kinds), chance.choice("ab")), Reducer("least", "min", "a")]
+        compute.append(Reducer("kinds", "distinct", unique))
     for number in range(chance.randint(0, 4)):
         kind = chance.choice(REDUCERS)
         whole = kind == "collect" and chance.random() < 0.6
         compute.append(Reducer(f"r{number}", kind, None if whole else chance.choice(fields)))
+    if chance.random() < 0.1:
+        return a_correlation(chance)
     window = a_window(chance) if chance.random() < 0.5 else None
     ends = window is None or (window.kind != "hopping" and window.late != "amend")
     limits: dict[str, Any] = {}
@@ -63,7 +90,7 @@ def a_rule(chance: random.Random) -> Agent:
     aggregation = Aggregation(
         key=chance.choice(["", "", "s", "o.x", "twice"]),
         count=(chance.choice([0, 2, 3, 10]) if ends else 0) or None,
-        until=chance.choice([None, Until("s", "x"), Until("a", 4), Until("o.y", True)]) if ends else None,
+        until=until if ends else None,
         since_first=chance.choice([None, 30.0]) if window is None else None,
         since_last=chance.choice([None, 5.0]) if window is None else None,
         window=window,
@@ -74,6 +101,22 @@ def a_rule(chance: random.Random) -> Agent:
     )
     on_error = OnError(expression=chance.choice(["dead-letter", "skip", "stop"]))
     return an_agent(aggregation, where=chance.choice(WHERES), let=LETS, max_record_bytes=200, on_error=on_error)
+
+
+def a_correlation(chance: random.Random) -> Agent:
+    """The fields of a record are its legs."""
+    kinds = [chance.choice(("first", "last", "collect")) for _ in range(3)]
+    compute = tuple(Reducer(leg, kind, leg) for leg, kind in zip("asb", kinds, strict=True))
+    until = chance.choice(COMPLETES)
+    late = chance.choice(["dead-letter", "skip"])
+    aggregation = Aggregation(
+        until=until,
+        compute=compute,
+        since_first=chance.choice([None, 30.0]),
+        on_missing="ignore",
+        correlation=Correlation(20.0, late),
+    )
+    return an_agent(aggregation, max_record_bytes=200)
 
 
 def a_window(chance: random.Random) -> Window:
@@ -122,7 +165,7 @@ class Both:
         self.rule, self.asks = Rule(agent, codec("json")), asks
         self.quick, self.careful = groups_of(self.rule), groups_of(self.rule)
         for groups in (self.quick, self.careful):
-            if isinstance(groups, WindowGroups):
+            if isinstance(groups, WindowGroups | CorrelatedGroups):
                 groups.caught_up = True
 
     def add(self, batch: Sequence[Any], now: float) -> bool:

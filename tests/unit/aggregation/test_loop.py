@@ -7,7 +7,7 @@ import pytest
 
 from sluicegate.schemas import codec
 from sluicegate.streams.agent import Aggregation, Reducer, Until
-from sluicegate.streams.aggregation import loop
+from sluicegate.streams.aggregation import loop, loop_group
 from sluicegate.streams.aggregation.accept import accept, carefully
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
@@ -17,7 +17,7 @@ from tests.unit.aggregation.random_rules import compare
 from tests.unit.aggregation.turning import an_agent, record
 
 SEEDS = 200
-OF_A_MUTANT = 120
+OF_A_MUTANT = 200
 
 
 def test_the_loop_gives_what_the_careful_way_gives() -> None:
@@ -37,8 +37,8 @@ def differs() -> bool:
 MUTANTS: dict[str, tuple[Any, ...]] = {
     "size": ("_LOOP", ("if len(value) > most:", "if False:")),
     "the careful way": ("_LOOP", ("        exactly(groups, record, now)\n", "")),
-    "count": ("_LOOP", ("count = state[COUNT] + 1", "count = state[COUNT] + 2")),
-    "newest": ("_LOOP", ("    state[LAST] = record.offset()\n", "")),
+    "count": ("_ADD", ("count = state[COUNT] + 1", "count = state[COUNT] + 2")),
+    "newest": ("_ADD", ("state[LAST] = record.offset()\n", "")),
     "touched": ("_LOOP", ("    touched[key] = state\n", "")),
     "where": ("_WHERE", ("not X", "False")),
     "outcomes": ("_COUNTED", ("- left_out - aside", "- left_out")),
@@ -59,6 +59,13 @@ MUTANTS: dict[str, tuple[Any, ...]] = {
     "end": ("_END", ("if X:", "if False:")),
     "missing": ("_MISSING", ("if N is None:", "if False:")),
     "first and last of merged groups": ("_KEEP_WITH_OFFSET", ("state[OFFSET] = state[LAST]", "pass")),
+    "answer of until": ("_JUDGED", ("ends = X", "ends = not X")),
+    "until sees a copy": ("_JUDGED", ("known.copy()", "known")),
+    "what until has seen counts": ("_TAKE_OVER", ("state[COLUMNS:BEHIND] = after[COLUMNS:BEHIND]", "pass")),
+    "until and an open group": ("_TAKE_OVER", ("all_states[key] = state", "pass")),
+    "answers of until": ("_ENDED", ("+= answered - ended", "+= answered")),
+    "items that until sees": (loop_group, "_GROWS", ("(I is not None)", "0")),
+    "different items that until sees": (loop_group, "_GROWS_ONCE", ("I not in bags", "True or I not in bags")),
     "watermark": (placing, "_MOVES", ("event.watermark = time", "pass")),
     "window": (placing, "_SPAN", ("begin <= time < end", "end")),
     "name of a window": (placing, "_SPAN", ("prefix + key", "key")),
@@ -100,6 +107,19 @@ def test_a_sum_beyond_the_range_of_a_double_is_infinite() -> None:
     assert rule.values(by_loop.states[b"k"], []) == {"sum": inf}
 
 
+@pytest.mark.parametrize("proof", ["", "else unproven()"])
+def test_until_sees_no_total_that_a_result_cannot_hold(proof: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without its proof the loop takes infinity for a value."""
+    compute = (Reducer("total", "sum", "a"),)
+    until = "group.total > 1.5e308"
+    if proof:
+        without = loop_group._FINITE.replace(proof, "else T")
+        monkeypatch.setattr(loop_group, "_NUMBERS", {"sum": without})
+    groups = Groups(Rule(an_agent(Aggregation(until=until, compute=compute)), codec("json")))
+    accept(groups, [record(offset, b"k", b'{"a": 1e308}') for offset in range(3)], 0.0)
+    assert (len(groups.events) == 0) == (not proof)
+
+
 def test_a_record_that_ends_the_process_changes_nothing() -> None:
     """All that can fail is before the first change."""
     rule = Rule(an_agent(Aggregation(compute=(Reducer("ids", "distinct", "id"),))), codec("json"))
@@ -109,15 +129,9 @@ def test_a_record_that_ends_the_process_changes_nothing() -> None:
     assert groups.states[b"k"][:3] == [1, 0, 0]
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        {"compute": (Reducer("own", "reduce", None, "tests.unit.aggregation.test_loop:largest"),)},
-        {"until": "group.n > 3", "compute": (Reducer("n", "count"),)},
-    ],
-)
-def test_a_rule_with_code_of_the_users_or_an_expression_that_ends_it_has_no_loop(more: dict[str, Any]) -> None:
-    rule = Rule(an_agent(Aggregation(**more)), codec("json"))
+def test_a_rule_with_code_of_the_users_has_no_loop() -> None:
+    compute = (Reducer("own", "reduce", None, "tests.unit.aggregation.test_loop:largest"),)
+    rule = Rule(an_agent(Aggregation(compute=compute)), codec("json"))
     assert loop.loop_of(rule, False, carefully) is None
 
 

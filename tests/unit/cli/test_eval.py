@@ -124,7 +124,7 @@ def answers(part: dict[str, Any]) -> dict[str, Any]:
         ("sums", ["where"]),
         ("lines", ["values and key", "group", "end"]),
         ("calls", ["where"]),
-        ("pallets", ["nothing is compiled: each record is taken with every check"]),
+        ("pallets", ["values and key", "until", "reducers", "group", "end"]),
     ],
 )
 def test_the_code_of_a_rule_is_shown(file: str, agent: str, comments: list[str]) -> None:
