@@ -24,6 +24,7 @@ CORE = (
     "tests/contracts/",
     "tests/simulation/",
     "tests/soak/",
+    "tests/pairs/test_effects.py",
     "tests/servers/test_disk.py",
     "tests/chaos/test_audit.py",
     "tests/chaos/test_verdict.py",
@@ -85,6 +86,8 @@ LONG = (
     "tests/simulation/dispatch/test_dispatching.py::test_the_seeds_of_the_day",
     # The long state machine of the buffer.
     "tests/contracts/buffer/test_machine.py",
+    # All pairs of keys are played.
+    "tests/pairs/test_effects.py::test_what_changes_nothing_stands_in_the_list",
     # Servers and processes that are killed, stopped or cut off.
     "tests/contracts/test_killed_inside.py",
     "tests/contracts/test_lost_connections.py",
@@ -173,7 +176,7 @@ EACH_DAY = (
     "tests/unit/schemas/test_documents.py",
 )
 """Of the rest, what runs every day: the date chooses its seeds, or nothing else sees what it sees."""
-SAME_SEEDS = ("tests/fuzz/test_loop.py", "tests/fuzz/test_typed.py")
+SAME_SEEDS = ("tests/fuzz/test_loop.py", "tests/fuzz/test_typed.py", "tests/pairs/test_effects.py")
 """They have the same seeds every day, so a part of them is enough."""
 
 

@@ -1,9 +1,15 @@
-"""`python -m tests.pairs` writes the lists of the refusals. `git diff` then shows what a change permits or refuses."""
+"""`python -m tests.pairs` writes the lists of the refusals, and with `idle` behind it the list of the keys that change
+nothing, which takes minutes. `git diff` then shows what a change permits or refuses."""
 
-from tests.pairs import replays
+import sys
+
+from tests.pairs import idle, replays
 from tests.pairs.judge import LIST, refusals
 
 if __name__ == "__main__":
     LIST.write_text("".join(f"{line}\n" for line in refusals()), encoding="utf-8")
     replays.LIST.write_text("".join(f"{line}\n" for line in replays.table()), encoding="utf-8")
+    if "idle" in sys.argv:
+        lines = [line for kind in idle.PLAYED for line in idle.table(kind)]
+        idle.LIST.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     print(f"{LIST.name}: {len(refusals())} refusals; {replays.LIST.name}: {len(replays.agents())} pairs")

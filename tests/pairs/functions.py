@@ -20,9 +20,9 @@ def fail(key: object) -> None:
 
 
 def enter(batch: Any, lookups: Any, send: Any) -> None:
-    """Send how many messages the group has, and its row."""
+    """Send the result on, with its row."""
     fail(batch.key)
-    send({"count": batch.count, **lookups})
+    send({name: value for name, value in batch.value.items() if not name.endswith("_at")} | lookups)
 
 
 def enter_in_session(batch: Any, lookups: Any, send: Any, session: Any) -> None:
@@ -35,7 +35,7 @@ def take(message: Any, lookups: Any, send: Any) -> None:
     """Send the message on, with its row."""
     fail(message.key)
     value = message.value
-    send({"id": value["id"], **lookups} if isinstance(value, dict) else value)
+    send({name: value.get(name) for name in ("id", "amount")} | lookups if isinstance(value, dict) else value)
 
 
 def add(total: float, message: Any) -> float:
