@@ -31,7 +31,7 @@ def test_each_line_of_the_list_has_a_reason_and_each_reason_a_line() -> None:
     lines = idle.LIST.read_text(encoding="utf-8").splitlines()
 
     assert [line for line in lines if line.endswith(": ")] == []
-    assert {line.rpartition(": ")[2] for line in lines} >= {*idle.REASONS.values()}
+    assert [why for why in idle.REASONS.values() if not any(line.endswith(f": {why}") for line in lines)] == []
 
 
 @pytest.mark.parametrize(
