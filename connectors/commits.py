@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from sluicegate.streams.contracts.values import Changes, Claim, CrashMark
+from sluicegate.streams.contracts.values import COLD_KEY, Changes, Claim, CrashMark
 from sluicegate.streams.errors import SluicegateError
 
 MAX_ENTRY = 4 * 1024 * 1024
@@ -19,6 +19,9 @@ def check(claim: Claim, changes: Changes) -> None:
         raise ValueError(
             f"keep_from {changes.keep_from} lies beyond the entries, which end at {claim.last + len(changes.entries)}"
         )
+    for group in changes.put_cold:
+        if len(group.key) > COLD_KEY:
+            raise ValueError(f"the key of a cold group has {len(group.key)} bytes, more than {COLD_KEY}")
     last = claim.number
     for row in changes.outbox:
         if row.number <= last:

@@ -18,6 +18,7 @@ from sluicegate.connectors.commits import check, following, one_by_one, remainin
 from sluicegate.connectors.memory import lookups
 from sluicegate.connectors.memory.buffer import MemoryBuffer
 from sluicegate.connectors.memory.buffered import Buffered
+from sluicegate.connectors.memory.cold import ColdRows
 from sluicegate.connectors.memory.outbox import MemoryOutbox
 from sluicegate.connectors.memory.timeouts import MemoryTimeouts
 from sluicegate.connectors.memory.values import Staged
@@ -25,7 +26,16 @@ from sluicegate.connectors.sessions import MemorySession
 from sluicegate.streams.agent import Lookup
 from sluicegate.streams.contracts.options import STANDARD, LeasedOptions
 from sluicegate.streams.contracts.stores import LookupKey, RowFields
-from sluicegate.streams.contracts.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView
+from sluicegate.streams.contracts.values import (
+    Changes,
+    Claim,
+    ColdGroup,
+    DeadRow,
+    Level,
+    OutboxRow,
+    Partition,
+    PartitionView,
+)
 from sluicegate.streams.errors import Fenced, SluicegateError
 
 
@@ -36,6 +46,7 @@ class PartitionRow:
     unsent: dict[int, OutboxRow] = field(default_factory=dict)
     order: list[int] = field(default_factory=list)
     dead: dict[int, tuple[OutboxRow, DeadRow]] = field(default_factory=dict)
+    cold: ColdRows = field(default_factory=ColdRows)
 
 
 class MemoryStore:
@@ -156,6 +167,21 @@ class MemoryStore:
             row = self._rows.get(partition)
             return [row.dead[number] for number in sorted(row.dead)[:limit]] if row else []
 
+    def cold(self, partition: Partition, keys: Sequence[bytes]) -> Sequence[ColdGroup]:
+        with self._lock:
+            row = self._rows.get(partition)
+            return [row.cold.groups[key] for key in keys if key in row.cold.groups] if row else []
+
+    def due(self, partition: Partition, until: float, limit: int) -> Sequence[ColdGroup]:
+        with self._lock:
+            row = self._rows.get(partition)
+            return row.cold.due(until, limit) if row else []
+
+    def keys(self, partition: Partition, after: bytes | None, limit: int) -> Sequence[ColdGroup]:
+        with self._lock:
+            row = self._rows.get(partition)
+            return row.cold.page(after, limit) if row else []
+
     def clear_crash_mark(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
         with self._lock:
             row = self._rows.get(partition)
@@ -255,6 +281,7 @@ def _append(row: PartitionRow, changes: Changes, claim: Claim, after: Claim) -> 
         row.entries[number] = bytes(entry)
     for number in range(claim.first, after.first):
         row.entries.pop(number, None)
+    row.cold.apply(changes.put_cold, changes.drop_cold)
     for unsent in changes.outbox:
         row.unsent[unsent.number] = unsent
         row.order.append(unsent.number)

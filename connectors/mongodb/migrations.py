@@ -13,6 +13,7 @@ from sluicegate.streams.errors import SystemNotReady
 
 META, CLAIM, CHANGELOG = "sluicegate_meta", "sluicegate_claim", "sluicegate_changelog"
 OUTBOX, DEAD, STEP = "sluicegate_outbox", "sluicegate_dead", "sluicegate_step"
+COLD = "sluicegate_cold"
 LOCK, BUFFER, KEY, GROUP = "sluicegate_lock", "sluicegate_buffer", "sluicegate_buffer_key", "sluicegate_buffer_group"
 SEALED, WATERMARK = "sluicegate_buffer_sealed", "sluicegate_watermark"
 TIMEOUT, MESSAGE = "sluicegate_timeout", "sluicegate_message"
@@ -69,11 +70,16 @@ def _kept_keys(data: MongoDatabase) -> None:
     _create(data, KEY, IndexModel([("_id.name", 1), ("until", 1)]))
 
 
+def _cold(data: MongoDatabase) -> None:
+    _create(data, COLD, IndexModel([("_id.partition", 1), ("due", 1), ("_id.key", 1)]))
+
+
 STEPS: tuple[tuple[str, Callable[[MongoDatabase], None]], ...] = (
     ("collections for claims, changelog, outbox and dead rows", _collections),
     ("collections and indexes for buffers, timeouts and the outbox of applications", _leased),
     ("indexes for the app of a timeout, and for when it was scheduled", _timeouts),
     ("index for how long the keys of a buffer are kept", _kept_keys),
+    ("collection for cold groups", _cold),
 )
 
 

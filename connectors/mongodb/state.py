@@ -14,10 +14,10 @@ from pymongo.collection import Collection
 
 from sluicegate.connectors.apps import outbox_of, timeouts_of
 from sluicegate.connectors.commits import check, following, one_by_one, remaining
-from sluicegate.connectors.mongodb import chunks, connection, durability, left_open, lookups, migrations, unit
+from sluicegate.connectors.mongodb import chunks, cold, connection, durability, left_open, lookups, migrations, unit
 from sluicegate.connectors.mongodb.buffer import MongoBuffer
 from sluicegate.connectors.mongodb.connection import Document
-from sluicegate.connectors.mongodb.migrations import CHANGELOG, CLAIM, DEAD, OUTBOX
+from sluicegate.connectors.mongodb.migrations import CHANGELOG, CLAIM, COLD, DEAD, OUTBOX
 from sluicegate.connectors.mongodb.outbox import MongoOutbox
 from sluicegate.connectors.mongodb.steps import StepRunner
 from sluicegate.connectors.mongodb.timeouts import MongoTimeouts, schedule
@@ -29,6 +29,7 @@ from sluicegate.streams.contracts.stores import LookupKey, RowFields
 from sluicegate.streams.contracts.values import (
     Changes,
     Claim,
+    ColdGroup,
     CrashMark,
     DeadRow,
     Level,
@@ -165,6 +166,7 @@ class MongoStore:
         if after.first > claim.first:
             self._data[CHANGELOG].delete_many({"_id": chunks.between(key, 0, after.first - 1)}, session=session)
         _insert(self._data[OUTBOX], chunks.packed(key, changes.outbox), session)
+        cold.apply(self._data, key, changes, session)
         if changes.timeouts or changes.cancels:
             self._steps.ready()
             schedule(self._data, self._options.app, changes, session)
@@ -180,6 +182,18 @@ class MongoStore:
     def dead(self, partition: Partition, limit: int) -> Sequence[tuple[OutboxRow, DeadRow]]:
         with connection.answering():
             return chunks.dead(self._data, _key(partition), limit)
+
+    def cold(self, partition: Partition, keys: Sequence[bytes]) -> Sequence[ColdGroup]:
+        with connection.answering():
+            return cold.with_keys(self._data, _key(partition), keys)
+
+    def due(self, partition: Partition, until: float, limit: int) -> Sequence[ColdGroup]:
+        with connection.answering():
+            return cold.due(self._data, _key(partition), until, limit)
+
+    def keys(self, partition: Partition, after: bytes | None, limit: int) -> Sequence[ColdGroup]:
+        with connection.answering():
+            return cold.page(self._data, _key(partition), after, limit)
 
     def clear_crash_mark(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
         with connection.answering():
@@ -209,6 +223,7 @@ class MongoStore:
                 raise Fenced(f"{key}: a newer claim or commit exists")
             for collection in (CHANGELOG, OUTBOX, DEAD):
                 self._data[collection].delete_many({"_id": chunks.between(key)}, session=session)
+            self._data[COLD].delete_many(cold.of_partition(key), session=session)
 
         self._transact(work, key, claim.token)
         self._sessions.pop(key, None)

@@ -1,7 +1,8 @@
 """The Lua scripts of partitions. Each checks everything before its first write: a script that fails changes nothing.
 
-KEYS of a partition are claim (hash), log (list), outbox (sorted set), dead (sorted set), in this order. A commit that
-schedules timeouts has two more: the prefixes of the timeouts of the app, and of no app.
+KEYS of a partition are claim (hash), log (list), outbox (sorted set), dead (sorted set), and of cold groups the states
+(hash), keys (sorted set) and deadlines (sorted set), in this order. A commit that schedules timeouts has two more: the
+prefixes of the timeouts of the app, and of no app.
 """
 
 from sluicegate.connectors.redis.scripts_leased import SCHEDULE, SCHEDULING
@@ -23,7 +24,7 @@ CHECKS = """
 -- ARGV: token, version, number of the changelog entries
 local held = redis.call('HMGET', KEYS[1], 'token', 'version')
 if held[1] ~= ARGV[1] or held[2] ~= ARGV[2] then return {'fenced'} end
-local kinds = {[2] = 'list', [3] = 'zset', [4] = 'zset'}
+local kinds = {[2] = 'list', [3] = 'zset', [4] = 'zset', [5] = 'hash', [6] = 'zset', [7] = 'zset'}
 for key, kind in pairs(kinds) do
   local found = redis.call('TYPE', KEYS[key]).ok
   if found ~= 'none' and found ~= kind then return {'damaged'} end
@@ -37,9 +38,10 @@ COMMIT = (
     CHECKS
     + SCHEDULING
     + """
--- further ARGV: number of the oldest entries to drop, then six lists, each after its length:
+-- further ARGV: number of the oldest entries to drop, then eight lists, each after its length:
 --   fields of the claim (name, value), dead rows (number, head), runs of delivered rows (first, last), runs of revived
---   rows (first, last), entries, outbox rows (number, row);
+--   rows (first, last), entries, outbox rows (number, row), keys of cold groups to drop, cold groups (key, deadline or
+--   nothing, state);
 -- with more keys two more lists: timeouts to cancel (id), timeouts to insert (`put`)
 local at = 5
 local function each(write)
@@ -66,6 +68,25 @@ end
 all('RPUSH', KEYS[2])
 if ARGV[4] ~= '0' then redis.call('LTRIM', KEYS[2], ARGV[4], -1) end
 all('ZADD', KEYS[3])
+local last = at + tonumber(ARGV[at])
+for i = at + 1, last, 1000 do
+  local to = math.min(i + 999, last)
+  redis.call('HDEL', KEYS[5], unpack(ARGV, i, to))
+  redis.call('ZREM', KEYS[6], unpack(ARGV, i, to))
+  redis.call('ZREM', KEYS[7], unpack(ARGV, i, to))
+end
+at = last + 1
+last = at + tonumber(ARGV[at])
+for i = at + 1, last, 3 do
+  redis.call('HSET', KEYS[5], ARGV[i], ARGV[i + 2])
+  redis.call('ZADD', KEYS[6], 0, ARGV[i])
+  if ARGV[i + 1] == '' then
+    redis.call('ZREM', KEYS[7], ARGV[i])
+  else
+    redis.call('ZADD', KEYS[7], ARGV[i + 1], ARGV[i])
+  end
+end
+at = last + 1
 """
     + SCHEDULE
     + """
@@ -79,6 +100,14 @@ local kept = tonumber(redis.call('HGET', KEYS[1], 'first') or '1')
 local from, to = ARGV[1] - kept, ARGV[2] - kept
 if to < 0 then return {} end
 return redis.call('LRANGE', KEYS[2], math.max(from, 0), to)
+"""
+
+COLD_PAGE = """
+-- ARGV: command, key of the sorted set, from, to, limit. Returns the keys of cold groups, and their states
+local keys = redis.call(ARGV[1], KEYS[tonumber(ARGV[2])], ARGV[3], ARGV[4], 'LIMIT', 0, ARGV[5])
+local states = {}
+for at, key in ipairs(keys) do states[at] = redis.call('HGET', KEYS[5], key) end
+return {keys, states}
 """
 
 CLEAR_CRASH_MARK = """

@@ -163,10 +163,10 @@ local function put(from, to, fits)  -- ARGV from `from` to `to`: id, payload, ti
 end
 """
 
-# For a commit that schedules timeouts: SCHEDULING stands before its first write, SCHEDULE after its last. KEYS[5] is
-# the prefix of the app, KEYS[6] that of no app, where an earlier version of this program scheduled.
+# For a commit that schedules timeouts: SCHEDULING stands before its first write, SCHEDULE after its last. KEYS[8] is
+# the prefix of the app, KEYS[9] that of no app, where an earlier version of this program scheduled.
 SCHEDULING = (
-    "local S = KEYS[5] or ''"
+    "local S = KEYS[8] or ''"
     + TOOLS
     + TIMEOUTS
     + """
@@ -177,21 +177,21 @@ local function under(prefix, work)  -- with the timeouts of this prefix
   T = own
   return result
 end
-if KEYS[5] then
+if KEYS[8] then
   timeouts_sound()
-  under(KEYS[6], timeouts_sound)
+  under(KEYS[9], timeouts_sound)
 end
 """
 )
 SCHEDULE = """
-if KEYS[5] then
+if KEYS[8] then
   local last = at + tonumber(ARGV[at])
   local cancelled, seen = arguments(at + 1, last), {}
   forget(cancelled)
-  under(KEYS[6], function() forget(cancelled) end)
+  under(KEYS[9], function() forget(cancelled) end)
   put(last + 2, last + 1 + tonumber(ARGV[last + 1]), function(id)
     local function there() return redis.call('HEXISTS', T .. 'payloads', id) == 1 end
-    local known = seen[id] or there() or under(KEYS[6], there)
+    local known = seen[id] or there() or under(KEYS[9], there)
     seen[id] = true
     return not known
   end)

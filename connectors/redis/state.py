@@ -24,6 +24,7 @@ from sluicegate.streams.contracts.stores import LookupKey, RowFields
 from sluicegate.streams.contracts.values import (
     Changes,
     Claim,
+    ColdGroup,
     CrashMark,
     DeadRow,
     Level,
@@ -46,6 +47,7 @@ _PAGE = 16
 _encode = msgspec.msgpack.Encoder().encode
 _row = msgspec.msgpack.Decoder(OutboxRow).decode
 _dead = msgspec.msgpack.Decoder(tuple[str, int, OutboxRow]).decode
+_cold = msgspec.msgpack.Decoder(tuple[float | None, bytes]).decode
 _source = msgspec.msgpack.Decoder(Source).decode
 _trying = msgspec.msgpack.Decoder(CrashMark).decode
 
@@ -164,6 +166,25 @@ class RedisStore:
             rows = self._server().zrangebyscore(_keys(partition)[3], "-inf", "+inf", start=0, num=limit)
             return [(row, DeadRow(row.number, reason, attempts)) for reason, attempts, row in map(_dead, rows)]
 
+    def cold(self, partition: Partition, keys: Sequence[bytes]) -> Sequence[ColdGroup]:
+        if not keys:
+            return []
+        with connection.translated():
+            states = self._server().hmget(_keys(partition)[4], list(keys))
+            return [_group(key, state) for key, state in zip(keys, states, strict=True) if state is not None]
+
+    def due(self, partition: Partition, until: float, limit: int) -> Sequence[ColdGroup]:
+        return self._cold_page(partition, "ZRANGEBYSCORE", 7, "-inf", repr(until), limit)
+
+    def keys(self, partition: Partition, after: bytes | None, limit: int) -> Sequence[ColdGroup]:
+        first = b"-" if after is None else b"(" + after
+        return self._cold_page(partition, "ZRANGEBYLEX", 6, first, b"+", limit)
+
+    def _cold_page(self, partition: Partition, *arguments: str | int | bytes) -> Sequence[ColdGroup]:
+        keys, states = self._run(scripts.COLD_PAGE, _keys(partition), arguments)
+        with connection.translated():
+            return [_group(key, state) for key, state in zip(keys, states, strict=True)]
+
     def clear_crash_mark(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
         self._run(scripts.CLEAR_CRASH_MARK, _keys(partition), [token, *processes])
 
@@ -208,7 +229,8 @@ class RedisStore:
 
 def _keys(partition: Partition) -> list[str]:
     tag = f"sluicegate:{{{partition.app}/{_member(partition)}}}"
-    return [f"{tag}:claim", f"{tag}:log", f"{tag}:outbox", f"{tag}:dead"]
+    names = ("claim", "log", "outbox", "dead", "cold", "cold-keys", "cold-due")
+    return [f"{tag}:{name}" for name in names]
 
 
 def _index(app: str) -> str:
@@ -265,10 +287,20 @@ def _arguments(claim: Claim, after: Claim, changes: Changes) -> list[Any]:
     )
     rows = [item for row in changes.outbox for item in (row.number, _encode(row))]
     arguments: list[Any] = [claim.token, claim.version, claim.last - claim.first + 1, after.first - claim.first]
-    for part in (fields, dead, delivered, revived, changes.entries, rows):
+    put = [item for group in changes.put_cold for item in _stored(group)]
+    for part in (fields, dead, delivered, revived, changes.entries, rows, changes.drop_cold, put):
         arguments.append(len(part))
         arguments += part
     return arguments + schedule_arguments(changes)
+
+
+def _stored(group: ColdGroup) -> tuple[bytes, str, bytes]:
+    return group.key, "" if group.due is None else repr(group.due), _encode((group.due, group.state))
+
+
+def _group(key: bytes, stored: bytes) -> ColdGroup:
+    due, state = _cold(stored)
+    return ColdGroup(key, due, state)
 
 
 def _dead_head(row: DeadRow) -> bytes:

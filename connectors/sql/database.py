@@ -8,13 +8,15 @@ import msgspec
 
 from sluicegate.connectors.sessions import Raised
 from sluicegate.connectors.sql import statements
-from sluicegate.streams.contracts.values import Level
+from sluicegate.streams.contracts.values import ColdGroup, Level
 from sluicegate.streams.errors import PersistenceError, SluicegateError, SystemNotReady, permanent
 
 if TYPE_CHECKING:
     from sluicegate.connectors.sql.lending import Lender
 
 ATTEMPTS = 4
+COLD_ROWS = 250
+"""Cold groups in one statement."""
 RUNS = 50
 """Runs of numbers in one statement."""
 
@@ -110,6 +112,9 @@ class Product(Protocol):
     sharing: str = " for share"
     """The end of a select whose rows nobody can change until the transaction ends."""
 
+    replacing: str = "on conflict (partition_key, group_key) do update set due = excluded.due, state = excluded.state"
+    """The end of an insert of cold groups."""
+
     def pool(self) -> ConnectionPool: ...
 
     def exists(self) -> bool:
@@ -164,6 +169,13 @@ class Product(Protocol):
             self.if_absent(f"{insert} values {', '.join([marks] * len(rows))}"),
             [value for row in rows for value in row],
         )
+
+    def put_cold(self, db: StoreSession, key: str, groups: Sequence[ColdGroup]) -> None:
+        """Add the groups, each in place of one of the same key."""
+        for page in pages(groups, COLD_ROWS):
+            marks = ", ".join(["(%s, %s, %s, %s)"] * len(page))
+            values = [value for group in page for value in (key, *group)]
+            db.run(f"{statements.ADD_COLD} values {marks} {self.replacing}", values)
 
     def drop_unsent(self, db: StoreSession, key: str, runs: Sequence[tuple[int, int]]) -> None:
         """Each run is the first and the last number."""

@@ -94,6 +94,7 @@ class Mysql(server.SqlServer):
         "select 1 from information_schema.columns where table_schema = database() and table_name = %s and "
         "column_name = %s"
     )
+    replacing = "on duplicate key update due = values(due), state = values(state)"
     clock = "select unix_timestamp(sysdate(6)) + 0e0"
 
     def __init__(self, url: str) -> None:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from sluicegate.connectors.sql import statements
 from sluicegate.connectors.sql.database import Ask, Product, Row, StoreSession
-from sluicegate.streams.contracts.values import Level
+from sluicegate.streams.contracts.values import ColdGroup, Level
 from sluicegate.streams.errors import ConfigurationError, SluicegateError, SystemNotReady, permanent
 
 if TYPE_CHECKING:
@@ -140,6 +140,10 @@ class Sqlite(Product):
     def add_missing(self, db: StoreSession, insert: str, rows: Sequence[Sequence[object]]) -> None:
         marks = ", ".join("?" * len(rows[0]))
         db.connection.executemany(self.if_absent(f"{insert} values ({marks})"), rows)
+
+    def put_cold(self, db: StoreSession, key: str, groups: Sequence[ColdGroup]) -> None:
+        text = f"{statements.ADD_COLD} values (?, ?, ?, ?) {self.replacing}"
+        db.connection.executemany(text, [(key, *group) for group in groups])
 
     def drop_unsent(self, db: StoreSession, key: str, runs: Sequence[tuple[int, int]]) -> None:
         db.connection.executemany(_question_marks(statements.dropping(1)), [(key, first, last) for first, last in runs])

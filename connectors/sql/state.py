@@ -13,7 +13,7 @@ from sluicegate.connectors.apps import outbox_of, timeouts_of
 from sluicegate.connectors.commits import alone, check, following, remaining, runs
 from sluicegate.connectors.sessions import SqlSession, unchanged
 from sluicegate.connectors.sql import statements, steps, timeout_rows, units
-from sluicegate.connectors.sql.database import Database, Product, StoreSession, pages
+from sluicegate.connectors.sql.database import COLD_ROWS, Database, Product, StoreSession, pages
 from sluicegate.connectors.sql.lookups import SqlLookups
 from sluicegate.streams.agent import Lookup
 from sluicegate.streams.contracts.leased import OutboxStore, TimeoutStore
@@ -22,6 +22,7 @@ from sluicegate.streams.contracts.stores import LookupKey, RowFields
 from sluicegate.streams.contracts.values import (
     Changes,
     Claim,
+    ColdGroup,
     CrashMark,
     DeadRow,
     Level,
@@ -192,6 +193,29 @@ class SqlStore:
                 (_row(message), DeadRow(number, _text(reason), attempts)) for number, reason, attempts, message in rows
             ]
 
+    def cold(self, partition: Partition, keys: Sequence[bytes]) -> Sequence[ColdGroup]:
+        key = _key(partition)
+
+        def work(db: StoreSession) -> list[ColdGroup]:
+            return [
+                ColdGroup._make(row)
+                for page in pages(keys, COLD_ROWS)
+                for row in db.rows(statements.with_keys(statements.COLD, len(page)), (key, *page))
+            ]
+
+        return self._database.run(work)
+
+    def due(self, partition: Partition, until: float, limit: int) -> Sequence[ColdGroup]:
+        rows = self._database.ask(statements.DUE_COLD, (_key(partition), until, limit))
+        return [ColdGroup._make(row) for row in rows]
+
+    def keys(self, partition: Partition, after: bytes | None, limit: int) -> Sequence[ColdGroup]:
+        key = _key(partition)
+        text, values = (
+            (statements.FIRST_COLD, (key, limit)) if after is None else (statements.COLD_PAGE, (key, after, limit))
+        )
+        return [ColdGroup._make(row) for row in self._database.ask(text, values)]
+
     def clear_crash_mark(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
         key = _key(partition)
 
@@ -266,6 +290,10 @@ class SqlStore:
                 self._product.add_rows(db, insert, values)
         if after.first > claim.first:
             db.run(statements.DROP_ENTRIES, (key, after.first))
+        for keys in pages(changes.drop_cold, COLD_ROWS):
+            db.run(statements.with_keys(statements.DROP_COLD, len(keys)), (key, *keys))
+        if changes.put_cold:
+            self._product.put_cold(db, key, changes.put_cold)
 
     def _schedule(self, db: StoreSession, changes: Changes, app: str) -> None:
         """In the order of ids, so that two workers do not deadlock."""

@@ -58,12 +58,26 @@ DEAD_ROWS = (
 )
 COUNT_DEAD = "select count(*) from sluicegate_dead where partition_key = %s"
 
+ADD_COLD = "insert into sluicegate_cold (partition_key, group_key, due, state)"
+DROP_COLD = "delete from sluicegate_cold where partition_key = %s and group_key in ({})"
+_COLD = "select group_key, due, state from sluicegate_cold where partition_key = %s"
+COLD = _COLD + " and group_key in ({})"
+DUE_COLD = _COLD + " and due <= %s order by due, group_key limit %s"
+COLD_PAGE = _COLD + " and group_key > %s order by group_key limit %s"
+FIRST_COLD = _COLD + " order by group_key limit %s"
+
 FORGET = (
+    "delete from sluicegate_cold where partition_key = %s",
     "delete from sluicegate_changelog where partition_key = %s",
     "delete from sluicegate_outbox where partition_key = %s",
     "delete from sluicegate_dead where partition_key = %s",
     "delete from sluicegate_claim where partition_key = %s",
 )
+
+
+def with_keys(text: str, count: int) -> str:
+    """DROP_COLD or COLD for that many keys."""
+    return text.format(", ".join(["%s"] * count))
 
 
 def dropping(runs: int) -> str:

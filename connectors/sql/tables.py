@@ -11,6 +11,7 @@ TYPES: Mapping[str, Mapping[str, str]] = {
     "name": {"sqlite": "text", "postgresql": "text", "mysql": "varbinary(700)"},
     "prose": {"sqlite": "text", "postgresql": "bytea", "mysql": "longblob"},
     "count": {"sqlite": "integer", "postgresql": "bigint", "mysql": "bigint"},
+    "key": {"sqlite": "blob", "postgresql": "bytea", "mysql": "varbinary(512)"},
     "bytes": {"sqlite": "blob", "postgresql": "bytea", "mysql": "longblob"},
     "time": {"sqlite": "real", "postgresql": "double precision", "mysql": "double"},
     "sequence": {
@@ -77,6 +78,14 @@ CHANGELOG = _table("changelog", "partition_key name, number count, entry bytes",
 OUTBOX = _table("outbox", "partition_key name, number count, message bytes", _PLACE, by_key=True)
 DEAD = _table(
     "dead", "partition_key name, number count, reason prose, attempts count, message bytes", _PLACE, by_key=True
+)
+
+COLD = _table(
+    "cold",
+    "partition_key name, group_key key, due time null, state bytes",
+    ["partition_key", "group_key"],
+    indexes=[["partition_key", "due", "group_key"]],
+    by_key=True,
 )
 
 # Times are microseconds since 1970; an unlocked row is locked until 0.
@@ -207,6 +216,7 @@ STEPS: tuple[Step, ...] = (
     Step("tables for buffers, timeouts and messages of applications", LEASED, _LEASED),
     Step("the app of a timeout, and when it was scheduled", (), {}, [_OF_APP]),
     Step("when a lease began, and how long a buffer keeps keys", (), {}, _BEGINS),
+    Step("table for cold groups", (COLD,), {}),
 )
 
 

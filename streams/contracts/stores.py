@@ -13,6 +13,7 @@ from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.values import (
     Changes,
     Claim,
+    ColdGroup,
     DeadRow,
     Fetchable,
     Level,
@@ -115,6 +116,23 @@ class DeadRows(Protocol):
         """Up to `limit` dead rows, by number. Raises PersistenceError."""
 
 
+class ColdGroups(Protocol):
+    """The cold groups of a partition. `Changes.put_cold` and `drop_cold` change them. None of these calls is fenced: a
+    reader whose claim is old reads what is stored, and commits nothing."""
+
+    def cold(self, partition: Partition, keys: Sequence[bytes]) -> Sequence[ColdGroup]:
+        """Those with these distinct keys, in any order. A key without a cold group is not in the result. Raises
+        PersistenceError."""
+
+    def due(self, partition: Partition, until: float, limit: int) -> Sequence[ColdGroup]:
+        """Up to `limit` groups whose deadline is not after `until`, the nearest one first. `until` is finite. Raises
+        PersistenceError."""
+
+    def keys(self, partition: Partition, after: bytes | None, limit: int) -> Sequence[ColdGroup]:
+        """Up to `limit` groups with keys after this one, by key, in an order of the store's own. None: from the first
+        one on. Raises PersistenceError."""
+
+
 class CrashMarkStore(Protocol):
     """A process that is alive clears its names from the crash marks."""
 
@@ -145,9 +163,9 @@ class Retirement(Protocol):
     """Removes partitions that are needed no more."""
 
     def forget(self, claim: Claim) -> None:
-        """Remove the row of the partition, its entries, and its unsent and dead rows, if (token, version) are still the
-        row's, and else nothing. Only for a partition that no worker claims: a later claim would begin a new row at
-        version 0. Raises Fenced (nothing changed) or PersistenceError (the result is unknown)."""
+        """Remove the row of the partition, its entries, cold groups, and unsent and dead rows, if (token, version) are
+        still the row's, and else nothing. Only for a partition that no worker claims: a later claim would begin a new
+        row at version 0. Raises Fenced (nothing changed) or PersistenceError (the result is unknown)."""
 
 
 class Durability(Protocol):
@@ -174,6 +192,7 @@ class Store(
     RowLookups,
     UnsentRows,
     DeadRows,
+    ColdGroups,
     CrashMarkStore,
     Reader,
     Retirement,

@@ -51,6 +51,19 @@ class DeadRow(msgspec.Struct, frozen=True, array_like=True):
     attempts: int
 
 
+class ColdGroup(NamedTuple):
+    """An open group that lies in the store alone, and not in the changelog. `due` is the time of its deadline on the
+    owner's clock, None without one. `state` is for the engine alone."""
+
+    key: bytes
+    due: float | None
+    state: bytes
+
+
+COLD_KEY = 512
+"""The most bytes in the key of a cold group: servers bound the length of what they index."""
+
+
 class CrashMark(msgspec.Struct, frozen=True, array_like=True):
     """The crash mark: these processes began the batch at `offset`, and have not reported since that they are alive.
 
@@ -163,7 +176,8 @@ class Changes(msgspec.Struct, frozen=True):
     `outbox` rows are numbered above the claim's `number`. `dispatched` are exactly the outbox numbers with delivery
     reports, ascending. `trying` is written as given (None clears the mark); `source` only when it is not None. In the
     table of scheduled timeouts, `cancels` are deleted first; then `timeouts` are inserted, except those whose id exists
-    already. `revived` are the numbers of dead rows, ascending, that leave the list of dead rows.
+    already. `revived` are the numbers of dead rows, ascending, that leave the list of dead rows. `drop_cold` are
+    keys of cold groups that are removed; then `put_cold` are added, each in place of one of the same key.
     """
 
     offset: int
@@ -178,6 +192,8 @@ class Changes(msgspec.Struct, frozen=True):
     timeouts: Sequence[Timeout] = ()
     cancels: Sequence[UUID] = ()
     revived: Sequence[int] = ()
+    put_cold: Sequence[ColdGroup] = ()
+    drop_cold: Sequence[bytes] = ()
 
 
 class PartitionView(msgspec.Struct, frozen=True):

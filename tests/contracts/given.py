@@ -7,7 +7,7 @@ import msgspec
 
 from sluicegate.connectors import open_store
 from sluicegate.streams.contracts.stores import Store
-from sluicegate.streams.contracts.values import Changes, Claim, OutboxRow, Partition, PartitionView
+from sluicegate.streams.contracts.values import Changes, Claim, ColdGroup, OutboxRow, Partition, PartitionView
 
 tokens = (f"token-{number}" for number in itertools.count(1))
 
@@ -46,7 +46,8 @@ def picture(store: Store, partition: Partition) -> tuple[object, ...]:
     """Everything of the partition except the time: two equal pictures mean that nothing was changed."""
     view = seen(store, partition)
     unsent = store.pending(partition, 0, 1_000_000)
-    return (msgspec.structs.replace(view.claim, store_time=0), *view.entries, *unsent, view.dead)
+    cold = store.keys(partition, None, 1_000_000)
+    return (msgspec.structs.replace(view.claim, store_time=0), *view.entries, *unsent, view.dead, *cold)
 
 
 def opened(url: str) -> Store:
@@ -57,5 +58,20 @@ def opened(url: str) -> Store:
 
 
 def everything() -> Changes:
-    """Changes that use every field, for a claim that holds rows 1 to 4 and entries 1 and 2."""
-    return Changes(50, epoch=7, entries=[b"e3", b"e4"], keep_from=2, outbox=rows(5, 6), dispatched=[1, 3])
+    """Changes that use every field, for a claim that holds rows 1 to 4, entries 1 and 2, and the cold group `old`."""
+    return Changes(
+        50,
+        epoch=7,
+        entries=[b"e3", b"e4"],
+        keep_from=2,
+        outbox=rows(5, 6),
+        dispatched=[1, 3],
+        put_cold=[ColdGroup(b"new", 5.5, b"state")],
+        drop_cold=[b"old"],
+    )
+
+
+def full() -> Changes:
+    """Changes after which `everything` may follow."""
+    old = ColdGroup(b"old", 7.5, b"state")
+    return Changes(1, entries=[b"e1", b"e2"], outbox=rows(1, 2, 3, 4), put_cold=[old])

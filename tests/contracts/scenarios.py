@@ -10,7 +10,7 @@ from sluicegate.connectors.sql import state as sql_state
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Changes, Claim, Partition
 from sluicegate.streams.errors import Fenced, PersistenceError, SluicegateError
-from tests.contracts.given import claimed, everything, opened, picture, rows, seen
+from tests.contracts.given import claimed, everything, full, opened, picture, rows, seen
 
 
 def error_of(action: Callable[[], object]) -> type[SluicegateError] | None:
@@ -51,7 +51,7 @@ def a_failing_commit_changes_nothing(
     store: Store, partition: Partition, spoil: Callable[[], None], repair: Callable[[], None]
 ) -> None:
     """`spoil` makes some later part of a commit fail, `repair` ends that."""
-    claim = store.commit(claimed(store, partition), Changes(1, entries=[b"e1", b"e2"], outbox=rows(1, 2, 3, 4)))
+    claim = store.commit(claimed(store, partition), full())
     before = picture(store, partition)
     spoil()
     raised = error_of(lambda: store.commit(claim, everything()))

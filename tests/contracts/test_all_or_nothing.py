@@ -16,7 +16,7 @@ from tests.contracts.given import claimed, everything, opened, picture, rows, se
 from tests.servers import Server
 from tests.servers.valkey import Valkey
 
-PLANTED = {"log": 1, "outbox": 2, "dead": 3}
+PLANTED = {"log": 1, "outbox": 2, "dead": 3, "cold": 4, "cold-keys": 5, "cold-due": 6}
 
 
 def plant(url: str, partition: Partition, which: str) -> tuple[Callable[[], None], Callable[[], None]]:

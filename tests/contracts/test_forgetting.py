@@ -3,15 +3,19 @@
 import pytest
 
 from sluicegate.streams.contracts.stores import Store
-from sluicegate.streams.contracts.values import Changes, DeadRow, Partition, Source
+from sluicegate.streams.contracts.values import Changes, ColdGroup, DeadRow, Partition, Source
 from sluicegate.streams.errors import Fenced
 from tests.contracts.given import claimed, picture, rows
+
+COLD = ColdGroup(b"key", 1.5, b"state")
 
 
 def full(store: Store, partition: Partition) -> None:
     """Entries, unsent rows and a dead row."""
     claim = claimed(store, partition)
-    claim = store.commit(claim, Changes(5, entries=[b"a", b"b"], outbox=rows(1, 2, 3), source=Source("t", 1, "r")))
+    claim = store.commit(
+        claim, Changes(5, entries=[b"a", b"b"], outbox=rows(1, 2, 3), source=Source("t", 1, "r"), put_cold=[COLD])
+    )
     store.commit(claim, Changes(6, dead=[DeadRow(2, "rejected", 1)]))
 
 
@@ -24,6 +28,7 @@ def test_nothing_of_a_removed_partition_is_left_and_others_keep_theirs(store: St
     assert store.read(partition) is None
     assert store.partitions(partition.app) == [other]
     assert (list(store.pending(partition, 0, 9)), list(store.dead(partition, 9))) == ([], [])
+    assert (list(store.keys(partition, None, 9)), list(store.due(partition, 9.0, 9))) == ([], [])
     assert picture(store, other) == before
     new = claimed(store, partition)
     assert (new.version, new.offset, new.number, new.first, new.last, new.source) == (0, -1, 0, 1, 0, None)

@@ -16,6 +16,7 @@ from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import (
     Changes,
     Claim,
+    ColdGroup,
     CrashMark,
     DeadRow,
     OutboxRow,
@@ -45,6 +46,7 @@ row = st.builds(
     value=st.none() | BYTES,
     headers=st.lists(st.tuples(TEXT, st.none() | BYTES), max_size=3),
 )
+cold = st.builds(ColdGroup, key=BYTES, due=st.none() | st.sampled_from([-1.5, 0.0, 2.25, 2.5, 1e9 + 0.1]), state=BYTES)
 changes = st.builds(
     Changes,
     offset=st.integers(0, 2**53),
@@ -56,6 +58,8 @@ changes = st.builds(
     ),
     trying=st.none()
     | st.builds(CrashMark, offset=st.integers(0, 2**53), processes=st.sets(PROCESS, min_size=1).map(sorted).map(tuple)),
+    put_cold=st.lists(cold, max_size=3, unique_by=lambda group: group.key),
+    drop_cold=st.lists(BYTES, max_size=3, unique=True),
     source=st.none() | st.builds(Source, topic_id=TEXT, partition_count=NUMBER, rule=TEXT),
 )
 
@@ -128,6 +132,14 @@ class Comparison(RuleBasedStateMachine):
     @rule(number=st.integers(0, 1), after=NUMBER, limit=st.integers(1, 4))
     def pending(self, number: int, after: int, limit: int) -> None:
         self.same(lambda store: store.pending(self.partition(number), after, limit))
+
+    @rule(
+        number=st.integers(0, 1), keys=st.lists(BYTES, max_size=4, unique=True), until=st.sampled_from([0.0, 2.5, 1e18])
+    )
+    def cold(self, number: int, keys: list[bytes], until: float) -> None:
+        self.same(lambda store: sorted(store.cold(self.partition(number), keys)))
+        self.same(lambda store: store.due(self.partition(number), until, 2))
+        self.same(lambda store: sorted(store.keys(self.partition(number), None, 100)))
 
     @rule(pair=claims)
     def restore(self, pair: list[Claim]) -> None:

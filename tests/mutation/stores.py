@@ -32,6 +32,14 @@ GUARDS = (
         "lanes",
     ),
     Guard(
+        "a partition that is removed leaves no cold group",
+        "connectors/sql/statements.py",
+        '    "delete from sluicegate_cold where partition_key = %s",\n',
+        "",
+        FORGETTING,
+        SQLITE,
+    ),
+    Guard(
         "one call renews all leases of a worker",
         "streams/shared/shared_fires.py",
         "        self._renewing, jobs = True, list(self._jobs.values())",
