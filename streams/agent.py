@@ -150,6 +150,13 @@ class GroupSettings:
     ] = "fire-oldest"
     max_bytes: Annotated[int, FileKey("The largest group.", "900kB", END, "size", after="max_items")] = 900_000
     max_groups: Annotated[int, FileKey("The most open groups of a partition.", 1_000_000, END)] = 1_000_000
+    hot_groups: Annotated[
+        int,
+        FileKey(
+            "The open groups of a partition that stay in memory. Those not touched for longest are rows of the store.",
+            50_000,
+        ),
+    ] = 200_000
     max_buffered_bytes: Annotated[
         int, FileKey("The most bytes of open groups of a partition.", "512MiB", END, "size")
     ] = 512 * 1024 * 1024

@@ -10,7 +10,6 @@ state replaces, `whole` replaces bags, `added` extends them.
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from math import isfinite
 from typing import Any, Protocol
 
 import msgspec
@@ -25,7 +24,8 @@ from sluicegate.streams.aggregation.entry import (
     unpacked,
 )
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.layout import BYTES, COLUMNS, COUNT, FIRST, GroupState, merges
+from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, GroupState, merges, sound
+from sluicegate.streams.aggregation.paging import Paging
 from sluicegate.streams.aggregation.reducers import places
 from sluicegate.streams.aggregation.seen import KnownIds, weight
 from sluicegate.streams.errors import ChangelogIncomplete
@@ -65,6 +65,7 @@ class Changelog:
         "kept",
         "last",
         "older",
+        "paging",
         "size",
     )
 
@@ -80,6 +81,7 @@ class Changelog:
         self.groups, self._seen, self._sealed = groups, seen, sealed
         self.generation = generation
         self.older = dict(older)
+        self.paging = Paging(groups)
         self.kept: deque[tuple[int, int]] = deque()
         self.amended: dict[Amendment, None] = {}  # in order, without repeats: compaction writes them again
         self.last = first - 1
@@ -102,7 +104,7 @@ class Changelog:
         ids = self._seen.changes(now) if self._seen is not None else []
         sealed = self._sealed.changes() if self._sealed is not None else Section()
         clock = groups.clock(whole=False)
-        unchanged = not states and not senders and not ids and sealed.empty and not parts and clock is None
+        unchanged = sealed.empty and clock is None and not (states or senders or ids or parts or self.paging.changed)
         if unchanged and self._queue is None:
             return [], None
         entry = parts[self.generation] = ChangelogEntry(
@@ -120,6 +122,7 @@ class Changelog:
             clock=clock,
             origins=groups.origins(whole=False),
             closed=_closed(groups, states),
+            cold=self.paging.noted() if self.paging.changed else None,
         )
         if self._queue is None and self.size > GROWTH * self._live + SLACK:
             self._begin_cycle()
@@ -130,7 +133,7 @@ class Changelog:
         return packed, self._forget(self._boundary) if done else None
 
     def _begin_cycle(self) -> None:
-        self._queue = deque((number, deque(each.states)) for number, each in self._every().items())
+        self._queue = deque((number, deque(each.states)) for number, each in self.every().items())
         self._boundary, self._refreshed = self.last + 1, 0
         self._ids = self._seen.remembered() if self._seen is not None else deque()
 
@@ -142,8 +145,9 @@ class Changelog:
         entry.sealed = entry.sealed if self._sealed is None else _all(self._sealed, entry.sealed)
         entry.clock = self.groups.clock(whole=True)
         entry.origins = self.groups.origins(whole=True)
+        entry.cold = self.paging.noted() if self.paging.count else entry.cold
 
-    def _every(self) -> dict[int, Groups]:
+    def every(self) -> dict[int, Groups]:
         """The groups of all generations, by its number."""
         return {**self.older, self.generation: self.groups}
 
@@ -175,7 +179,7 @@ class Changelog:
         budget = max(SLICE, grown + sum(weight(ids) for _, ids in entry.seen))
         while queue and budget > 0:
             number, keys = queue[0]
-            groups = self._every().get(number)
+            groups = self.every().get(number)
             if groups is not None and keys:
                 part = parts.setdefault(number, ChangelogEntry(0, entry.at, {}, {}, {}, {}, {}, generation=number))
                 budget = self._refresh_groups(groups, keys, part, budget)
@@ -229,7 +233,7 @@ class Changelog:
                 blobs.append(blob)
             else:
                 parts = halves(part)
-                parts[-1].clock, parts[-1].origins = part.clock, part.origins
+                parts[-1].clock, parts[-1].origins, parts[-1].cold = part.clock, part.origins, part.cold
                 waiting += reversed(parts)
         return blobs
 
@@ -262,7 +266,7 @@ class Changelog:
             ) from error
 
     def _replay(self, blobs: Iterable[bytes], first: int, last: int, senders: Any) -> None:
-        expected, at, every = first, 0.0, self._every()
+        expected, at, every = first, 0.0, self.every()
         for blob in blobs:
             entry = unpacked(blob)
             if entry.number != expected:
@@ -275,6 +279,8 @@ class Changelog:
             for groups in every.values():  # the offset of its first record names a group in any generation
                 groups.asked |= entry.asked
             self.amended.update(dict.fromkeys(entry.amended))
+            if entry.cold is not None:
+                self.paging.restore(entry.cold)
             senders.replay(entry.senders, entry.all_senders, entry.at)
             if self._sealed is not None:
                 self._sealed.replay(entry.sealed)
@@ -336,8 +342,7 @@ def _apply(groups: Groups, entry: ChangelogEntry) -> None:
 def _settle(groups: Groups) -> None:
     """After the last entry: order by opening, sizes, deadlines; and that what was collected is as much as was
     counted."""
-    width = COLUMNS + len(groups.rule.plan.blank)
-    if not all(_sound(state, width) for state in groups.states.values()):
+    if not all(sound(state, groups.width) for state in groups.states.values()):
         raise ChangelogIncomplete(
             "the state of a group does not have the fields of this rule: another program or another rule wrote it"
         )
@@ -353,14 +358,6 @@ def _settle(groups: Groups) -> None:
                     "a group holds fewer items than it counted: an entry before the first kept one was needed"
                 )
     groups.rearm()
-
-
-def _sound(state: GroupState, width: int) -> bool:
-    """Whether the fixed columns of a state may have been written by Sluicegate."""
-    count, first, last, opened, seen, trace, size = state[:COLUMNS]
-    numbers = type(count) is type(first) is type(last) is type(size) is int
-    times = isinstance(opened, float | int) and isfinite(opened) and isinstance(seen, float | int | None)
-    return numbers and times and len(state) == width and isinstance(trace, str | None)
 
 
 def _all(sealed: SealedItems, fresh: Section) -> Section:

@@ -20,6 +20,8 @@ CHECKED = b"\x03"
 bit that turns, and half of the entries with one wrong byte could still be read (tests/fuzz/test_entries.py)."""
 GENERATION = b"\x04"
 """Before PLAIN or LZ4 of an entry whose generation is not 0. A program that knows no generations halts at it."""
+PAGED = b"\x05"
+"""Before PLAIN or LZ4 of an entry that says how many groups are cold. A program that knows none halts at it."""
 BIG_INT = 1
 
 
@@ -59,6 +61,14 @@ the owner's time of the first late record that is in no result yet."""
 ADDED = -1
 
 
+class ColdState(msgspec.Struct, frozen=True, array_like=True):
+    """What is known of the cold groups of the partition (sluicegate.streams.aggregation.paging)."""
+
+    count: int
+    ends: tuple[float, ...]
+    at: float
+
+
 class ChangelogEntry(msgspec.Struct, array_like=True):
     """One changelog entry. `number` is its position; `at` the owner's time. New fields are added at the end with a
     default, because older entries lack them."""
@@ -80,6 +90,7 @@ class ChangelogEntry(msgspec.Struct, array_like=True):
     clock: ClockState | None = None  # of a rule with windows, if it changed (sluicegate.streams.windows.clock)
     origins: dict[str, OriginState] = {}  # of a partition with several origins: those that changed
     closed: dict[bytes, ClosedState] = {}  # of `states`: those whose windows have closed
+    cold: ColdState | None = None  # if it changed
 
 
 def _ext(code: int, data: memoryview) -> Any:
@@ -88,6 +99,7 @@ def _ext(code: int, data: memoryview) -> Any:
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(ChangelogEntry, ext_hook=_ext).decode
+_state = msgspec.msgpack.Decoder(GroupState, ext_hook=_ext).decode
 
 
 def packed(entry: ChangelogEntry, compress: bool) -> bytes:
@@ -96,6 +108,7 @@ def packed(entry: ChangelogEntry, compress: bool) -> bytes:
     except OverflowError:
         body = _encode(_with_big_ints(msgspec.to_builtins(entry, builtin_types=(bytes,), str_keys=False)))
     content = LZ4 + bytes(lz4.frame.compress(body)) if compress and len(body) > 512 else PLAIN + body
+    content = PAGED + content if entry.cold is not None else content
     return framed(GENERATION + content if entry.generation else content)
 
 
@@ -108,18 +121,39 @@ def unpacked(blob: bytes) -> ChangelogEntry:
     """Decode an entry. Raises ChangelogIncomplete."""
     if blob == REBUILDING:
         raise ChangelogIncomplete("its rebuild was not finished; run `sluicegate replay --rebuild` of this agent again")
-    content = blob[5:] if blob[:1] == CHECKED else blob
-    if content is not blob and zlib.crc32(content) != int.from_bytes(blob[1:5], "big"):
-        raise ChangelogIncomplete(
-            "a changelog entry is damaged: its checksum is another one; restore the store from a backup"
-        )
-    content = content.removeprefix(GENERATION)
+    content = _unframed(blob).removeprefix(GENERATION).removeprefix(PAGED)
     try:
         if content[:1] not in (PLAIN, LZ4):
             raise ValueError("neither plain nor lz4")
         return _decode(lz4.frame.decompress(content[1:]) if content[:1] == LZ4 else content[1:])
     except (msgspec.MsgspecError, RuntimeError, ValueError, MemoryError, OverflowError) as e:
         raise ChangelogIncomplete(f"a changelog entry cannot be read: {type(e).__name__}") from e
+
+
+def _unframed(blob: bytes) -> bytes:
+    """Raises ChangelogIncomplete."""
+    content = blob[5:] if blob[:1] == CHECKED else blob
+    if content is not blob and zlib.crc32(content) != int.from_bytes(blob[1:5], "big"):
+        raise ChangelogIncomplete(
+            "a changelog entry is damaged: its checksum is another one; restore the store from a backup"
+        )
+    return content
+
+
+def packed_state(state: GroupState) -> bytes:
+    """The state of a cold group."""
+    try:
+        return framed(_encode(state))
+    except OverflowError:
+        return framed(_encode(_with_big_ints(state)))
+
+
+def unpacked_state(blob: bytes) -> GroupState:
+    """Raises ChangelogIncomplete."""
+    try:
+        return _state(_unframed(blob))
+    except msgspec.MsgspecError as error:
+        raise ChangelogIncomplete(f"the row of a cold group cannot be read: {type(error).__name__}") from error
 
 
 def halves(entry: ChangelogEntry) -> list[ChangelogEntry]:

@@ -1,7 +1,7 @@
 """The open groups of one partition: what they hold, what changed since the last commit, which time out next."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from heapq import heapify, heappop, heappush
 from math import inf
@@ -22,12 +22,23 @@ from sluicegate.streams.aggregation.events import (
     timed_out,
 )
 from sluicegate.streams.aggregation.group_faults import GroupFaults, fault
-from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, LAST, OPENED, SEEN, TRACE, Bags, GroupState
+from sluicegate.streams.aggregation.layout import (
+    BYTES,
+    COLUMNS,
+    COUNT,
+    FIRST,
+    LAST,
+    OPENED,
+    SEEN,
+    TRACE,
+    Bags,
+    GroupState,
+)
 from sluicegate.streams.aggregation.reducers import apply
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.causes import cause
 from sluicegate.streams.contracts.record import Record, headers
-from sluicegate.streams.errors import BufferFull, SluicegateError
+from sluicegate.streams.errors import BufferFull, PersistenceError, SluicegateError
 from sluicegate.streams.reducers import BEYOND, ReducerFailed
 
 LONGEST_KEY = 256 * 1024  # bytes; it stands twice in a result
@@ -46,18 +57,21 @@ class Groups:
     each clause was true, false or failed; `asked` the groups that a person wants fired, with the offset of their first
     record; `elders` the groups of earlier versions of the rule that finish beside these, oldest first: the limits of
     the partition hold for all together; `idle` the moment since which the time of the last record is kept (see
-    Completion.due); `closed` are those of `states` whose windows have closed; `left_out` gets the offsets of records
-    that are neither in a group nor refused, while it is a set; `faults` are the groups at which the engine failed. With
-    `notes`, each group that ends is an event, too.
+    Completion.due); `cold` is the number of open groups that are in the store and not among `states`, and `absent` are
+    keys of which it has none (None: of no key; see paging.py); `closed` are those of `states` whose windows have
+    closed; `left_out` gets the offsets of records that are neither in a group nor refused, while it is a set; `faults`
+    are the groups at which the engine failed. With `notes`, each group that ends is an event, too.
     """
 
     __slots__ = (
+        "absent",
         "added",
         "asked",
         "bags",
         "behind",
         "bytes",
         "closed",
+        "cold",
         "counts",
         "elders",
         "events",
@@ -87,6 +101,8 @@ class Groups:
         self.closed: dict[bytes, ClosedState] = {}
         self.left_out: set[int] | None = None
         self.faults = GroupFaults()
+        self.cold = 0
+        self.absent: Collection[bytes] | None = None
         self.bytes = 0
         self.behind = False
         self.idle = 0.0
@@ -110,6 +126,10 @@ class Groups:
         if key is None or len(key) > LONGEST_KEY:
             self.refuse_key(record, key, LONGEST_KEY)
             return None
+        if self.absent is not None and key not in self.absent and key not in self.touched:
+            raise PersistenceError(
+                "nobody asked the store for a cold group of this key; the partition is claimed again"
+            )
         if self.crowded() and not self.relieve(record, now, f"max_groups {self.rule.aggregation.max_groups}"):
             return None
         offset = record.offset()
@@ -125,10 +145,25 @@ class Groups:
                 heappush(self.heap, (self.due(state), key))
         return state
 
+    def reopen(self, key: bytes, state: GroupState) -> None:
+        """Go on with a group that was cold."""
+        self.states[key] = self.touched[key] = state
+        if self.rule.completion.timed:
+            heappush(self.heap, (self.due(state), key))
+
+    def put_first(self, keys: Sequence[bytes]) -> None:
+        """These groups make room before all others."""
+        self.states = {key: self.states[key] for key in keys} | self.states
+
     def crowded(self) -> bool:
         """Whether there are as many groups as there may be."""
-        held = len(self.states) + (sum(len(each.states) for each in self.elders) if self.elders else 0)
+        held = len(self.states) + self.cold + (sum(len(each.states) for each in self.elders) if self.elders else 0)
         return held >= self.rule.aggregation.max_groups
+
+    @property
+    def width(self) -> int:
+        """The length of a state."""
+        return COLUMNS + len(self.rule.plan.blank)
 
     def due(self, state: GroupState) -> float:
         """The moment at which this group times out, on the owner's clock; infinity for never."""
@@ -417,10 +452,16 @@ class Groups:
         The count or a limit may be lower than when they were filled. A person may have asked for a group: it ends if it
         is still the same one.
         """
-        count, most = self.rule.completion.count, self.rule.completion.most
         asked = ((key, self.states.get(key), first) for key, first in self.asked.items())
         ending = {key: "manual" for key, state, first in asked if state is not None and state[FIRST] == first}
-        for key, state in self.states.items():
+        return list((ending | self.complete_by_now(self.states)).items())
+
+    def complete_by_now(self, keys: Iterable[bytes]) -> dict[bytes, str]:
+        """Those of the groups of these keys that hold as many records as they may, and why they end."""
+        count, most = self.rule.completion.count, self.rule.completion.most
+        ending = dict[bytes, str]()
+        for key in keys:
+            state = self.states[key]
             if state[COUNT] < most:
                 continue
             if state[COUNT] >= count:
@@ -429,7 +470,7 @@ class Groups:
                 ending[key] = "limit"
             else:
                 self.full.add(key)
-        return list(ending.items())
+        return ending
 
     def oldest(self) -> float | None:
         """When the oldest open group was opened."""

@@ -4,6 +4,7 @@ Reducers own the slots from `COLUMNS` on. Parts that grow with the group (collec
 beside the state, so that a changelog entry holds only new items.
 """
 
+from math import isfinite
 from typing import Any
 
 from sluicegate.streams.agent import Aggregation
@@ -28,3 +29,11 @@ MERGED = ("hopping", "session")
 def merges(aggregation: Aggregation) -> bool:
     """Whether groups of this rule are merged."""
     return aggregation.window is not None and aggregation.window.kind in MERGED
+
+
+def sound(state: GroupState, width: int) -> bool:
+    """Whether the fixed columns of a state may have been written by Sluicegate."""
+    count, first, last, opened, seen, trace, size = state[:COLUMNS]
+    numbers = type(count) is type(first) is type(last) is type(size) is int
+    times = isinstance(opened, float | int) and isfinite(opened) and isinstance(seen, float | int | None)
+    return numbers and times and len(state) == width and isinstance(trace, str | None)

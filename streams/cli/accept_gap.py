@@ -132,7 +132,7 @@ def _place(agent: Agent, text: str) -> tuple[str, int]:
 
 
 def _document(place: str, gap: "Gap") -> dict[str, object]:
-    groups, items = gap.forgets
+    groups, items = gap.forgets[:2]
     return {
         "place": place,
         "code": gap.error.code,

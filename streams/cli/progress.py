@@ -19,9 +19,9 @@ from sluicegate.streams.config.kafka import EMBEDDED
 from sluicegate.streams.contracts.stores import Store, TopicPartition
 from sluicegate.streams.contracts.values import Level, Partition, PartitionView
 from sluicegate.streams.errors import ChangelogIncomplete, ConfigurationError, SystemNotReady
+from sluicegate.streams.operations.contents import held
 from sluicegate.streams.operations.dead_changes import settled
 from sluicegate.streams.operations.left_behind import LeftBehind, left_behind
-from sluicegate.streams.operations.open_groups import held
 from sluicegate.streams.operations.shared_groups import shared_groups
 
 UNOWNED = "nobody owns it: workers learn of added partitions within 10 s and then share them, or it is just handed over"
@@ -203,7 +203,7 @@ def _groups(
     deadline = None if due == inf else 0.0 if due == -inf else due - now
     parked = sum(item.state == "parked" for item in contents.sealed.held.values())
     note = f"{parked} parked: see `sluicegate parked ls`" if parked else None
-    count = sum(len(group.states) for group in groups) if agent.grouped else None
+    count = contents.open_groups if agent.grouped else None
     return (None if agent.scope == "shared" and not count else count), age, deadline, note
 
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from sluicegate.streams.agent import App
 
 if TYPE_CHECKING:
-    from sluicegate.streams.contracts.stores import Reader
+    from sluicegate.streams.contracts.stores import Store
     from sluicegate.streams.operations.rewind_check import RewindCheck
 
 
 @contextmanager
-def rewinds(app: App, store: "Reader", policy: str | None) -> Iterator["RewindCheck | None"]:
+def rewinds(app: App, store: "Store", policy: str | None) -> Iterator["RewindCheck | None"]:
     """None for other policies, and with the embedded broker, whose topics end with its run."""
     from sluicegate.streams.config.kafka import EMBEDDED
     from sluicegate.streams.keys import REWIND

@@ -10,8 +10,10 @@ from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.errors import ChangelogIncomplete, ConfigurationError
 from sluicegate.streams.operations import auditing
 from sluicegate.streams.operations.auditing import PlacedChange
+from sluicegate.streams.operations.cold_groups import parts
+from sluicegate.streams.operations.contents import PartitionContents, held
 from sluicegate.streams.operations.group_changes import where
-from sluicegate.streams.operations.open_groups import OpenGroup, PartitionContents, groups_in, held
+from sluicegate.streams.operations.open_groups import OpenGroup, groups_in
 from sluicegate.streams.operations.shared_groups import shared_groups
 from sluicegate.streams.windows.groups import WindowGroups
 
@@ -56,7 +58,7 @@ def taken(app: App, store: Store, counts: Mapping[str, int]) -> StoreSnapshot:
             for row, contents in _read(agents[partition.agent], partition, store):
                 shown.append(row)
                 if contents is not None:
-                    groups[partition.agent] += groups_in(contents)
+                    groups[partition.agent] += (group for part in parts(contents, store) for group in groups_in(part))
                     changes += auditing.amended(contents)
     for agent in agents.values():
         if agent.scope == "shared":

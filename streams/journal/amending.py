@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from sluicegate.streams.aggregation.entry import Amendment, ChangelogEntry, packed
+from sluicegate.streams.aggregation.entry import Amendment, ChangelogEntry, ColdState, packed
 from sluicegate.streams.contracts.stores import StateStore, Store
 from sluicegate.streams.contracts.values import NOBODY, Changes, Claim, OutboxRow, Partition, PartitionView
 from sluicegate.streams.errors import ConfigurationError
@@ -14,6 +14,10 @@ Said = Mapping[str, Any]
 """Fields of a changelog entry."""
 Still = Callable[[PartitionView], bool]
 MadeRows = Callable[[Claim, PartitionView], Sequence[OutboxRow]]
+
+
+Leaving = tuple[Sequence[bytes], ColdState]
+"""Keys of cold groups that are removed, and what is known of the cold groups then."""
 
 
 class Person(NamedTuple):
@@ -32,21 +36,25 @@ def amend(
     key: str,
     still: Still | None = None,
     rows: MadeRows | None = None,
+    cold: Callable[[PartitionView], Leaving | None] | None = None,
     **fields: Any,
 ) -> Claim:
     """Append an entry with these fields, and a note that the operator did `what` to `key`. The claim fences the owner
     of the partition. The owner then claims again and reads the entry. `still` checks under the claim that there is
-    something to change. `rows` makes rows of the outbox for the same commit; the owner sends them.
+    something to change. `rows` makes rows of the outbox for the same commit; the owner sends them. `cold` tells which
+    cold groups it removes.
 
     Raises ConfigurationError if there is nothing to change. Raises Fenced if another process claimed in between;
     nothing was changed. Raises PersistenceError if it is unknown whether the change was made; read the state again.
     """
     claim = store.claim(partition, person.token, NOBODY)
-    view = store.read(partition) if still or rows else None
+    view = store.read(partition) if still or rows or cold else None
     if still and (view is None or not still(view)):
         raise ConfigurationError(f"{what} {key}: it ended meanwhile; nothing was changed")
     outbox = rows(claim, view) if rows is not None and view is not None else ()
-    also = Changes(claim.offset, claim.epoch, trying=claim.trying, outbox=outbox)
+    leaving = cold(view) if cold is not None and view is not None else None
+    drop, fields["cold"] = leaving or ((), None)
+    also = Changes(claim.offset, claim.epoch, trying=claim.trying, outbox=outbox, drop_cold=drop)
     return appended(
         store, claim, also, amended=[Amendment(claim.store_time, person.who, what, key, person.why)], **fields
     )

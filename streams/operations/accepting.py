@@ -5,13 +5,13 @@ the new era have other ids, so no receiver takes a new row for a repeat. Results
 may be sent again with another id.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from sluicegate.streams.agent import Agent, Aggregation
-from sluicegate.streams.aggregation.entry import Amendment, Section
+from sluicegate.streams.aggregation.entry import Amendment, ColdState, Section
 from sluicegate.streams.aggregation.layout import FIRST
 from sluicegate.streams.aggregation.rule import fingerprint
 from sluicegate.streams.contracts.ids import in_order
@@ -42,7 +42,8 @@ from sluicegate.streams.errors import (
 )
 from sluicegate.streams.journal import journal
 from sluicegate.streams.journal.amending import Person, appended
-from sluicegate.streams.operations.open_groups import held
+from sluicegate.streams.operations.cold_groups import parts, remove_all, without
+from sluicegate.streams.operations.contents import held
 from sluicegate.streams.ownership.checks import check_claim, check_partitions, told_era
 from sluicegate.streams.ownership.halted import ACCEPTED, note_key
 from sluicegate.streams.wording import counted
@@ -52,8 +53,19 @@ AGAIN = (LogTruncated, TopicRecreated, StoreWiped, StoreSwapped, StoreRewound)
 """After these, offsets come again."""
 
 Look = Callable[[], TopicFacts]
-Forgets = tuple[list[tuple[int, bytes]], list[GroupNumber]]
-"""Open groups, each by its generation and its key, and numbers of sealed items."""
+
+
+class Forgotten(NamedTuple):
+    """Open groups, each by its generation and its key, and numbers of sealed items. `cold` are the keys of those of the
+    groups that are cold, and `known_then` what is known of the cold groups then."""
+
+    groups: Sequence[tuple[int, bytes]] = ()
+    items: Sequence[GroupNumber] = ()
+    cold: Sequence[bytes] = ()
+    known_then: ColdState | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.groups or self.items)
 
 
 class Gap(NamedTuple):
@@ -64,7 +76,7 @@ class Gap(NamedTuple):
     error: Halt
     offset: int
     era: int
-    forgets: Forgets
+    forgets: Forgotten
     unreadable: bool
     passed: int = 0
 
@@ -82,9 +94,9 @@ class Gap(NamedTuple):
                 "; its state cannot be read: open groups, what waits for handlers, and what repeats are known by, "
                 "are forgotten"
             )
-        groups, items = self.forgets
-        if not groups and not items:
+        if not self.forgets:
             return sentence
+        groups, items = self.forgets[:2]
         lost = f"{counted(len(groups), 'open group')} and {counted(len(items), 'item')} that wait for handlers"
         return f"{sentence}; forgotten, since their records are gone: {lost}"
 
@@ -100,13 +112,11 @@ class Reported(NamedTuple):
 NOTHING = Reported()
 
 
-def gap(
-    agent: Agent, view: PartitionView, facts: TopicFacts, incarnation: str, reported: Reported = NOTHING
-) -> Gap | None:
+def gap(agent: Agent, view: PartitionView, facts: TopicFacts, store: Store, reported: Reported = NOTHING) -> Gap | None:
     """The first gap at which the owner would halt; None: there is none. Raises ConfigurationError for a gap that
     cannot be accepted."""
     claim = view.claim
-    if claim.incarnation != incarnation:
+    if claim.incarnation != store.incarnation:
         raise ConfigurationError(
             "the partition's row was made under another incarnation of the store: nothing in it can be trusted; "
             "restore the store, or "
@@ -123,14 +133,14 @@ def gap(
     known = claim.source.era if claim.source else 0
     era = max(known, told_era(facts)) + 1 if isinstance(error, AGAIN) else known
     offset = _offset(error, claim, facts, reported.to)
-    forgets = _again(agent, view, offset) if isinstance(error, AGAIN) else ([], [])
+    forgets = _again(agent, view, offset, store) if isinstance(error, AGAIN) else Forgotten()
     return Gap(error, offset, era, forgets, unreadable, offset - claim.offset if reported.to >= 0 else 0)
 
 
 def _error(agent: Agent, view: PartitionView, facts: TopicFacts) -> Halt | None:
     try:
         check_claim(view.claim, facts)
-        groups = sum(len(each.groups.states) for each in held(agent, view.claim.partition, view).every)
+        groups = held(agent, view.claim.partition, view).open_groups
         check_partitions(view.claim.source, facts, agent.aggregation or Aggregation(), groups)
         mark = view.claim.trying
         if mark is not None and mark.offset == view.claim.offset and UNFETCHABLE in mark.processes:
@@ -154,7 +164,7 @@ def _offset(error: Halt, claim: Claim, facts: TopicFacts, to: int) -> int:
     return min(max(wanted, facts.low), facts.high)
 
 
-def _again(agent: Agent, view: PartitionView, offset: int) -> Forgets:
+def _again(agent: Agent, view: PartitionView, offset: int, store: Store) -> Forgotten:
     """Groups and numbers of items whose offsets come again. Raises ConfigurationError when the state cannot be
     read."""
     try:
@@ -163,21 +173,23 @@ def _again(agent: Agent, view: PartitionView, offset: int) -> Forgets:
         raise ConfigurationError(
             f"beside the gap its state cannot be read ({error}): start the agent under another name"
         ) from None
-    keys = [
-        (each.generation, key)
-        for each in contents.every
+    every = [
+        (each.generation, key, part is not contents)
+        for part in parts(contents, store)
+        for each in part.every
         for key, state in each.groups.states.items()
         if state[FIRST] >= offset
     ]
-    return keys, [number for number in contents.sealed.held if in_order(number) >= (offset,)]
+    cold = [key for _, key, is_cold in every if is_cold]
+    items = [number for number in contents.sealed.held if in_order(number) >= (offset,)]
+    return Forgotten([each[:2] for each in every], items, cold, without(contents, cold) if cold else None)
 
 
 def preview(store: Store, agent: Agent, partition: Partition, look: Look, reported: Reported = NOTHING) -> Gap | None:
     """The gap that `accept` would find now, without a claim."""
-    incarnation = store.incarnation
-    nothing = Claim(partition, "", 0, -1, -1, 0, 1, 0, None, None, incarnation, "", 0.0)
+    nothing = Claim(partition, "", 0, -1, -1, 0, 1, 0, None, None, store.incarnation, "", 0.0)
     view = store.read(partition) or PartitionView(nothing, [], 0, 0)
-    return gap(agent, view, look(), incarnation, reported)
+    return gap(agent, view, look(), store, reported)
 
 
 def accept(
@@ -195,7 +207,7 @@ def accept(
     claim = store.claim(partition, person.token, NOBODY)
     view = store.read(partition)  # under the claim: Kafka's facts are read later than the state
     facts = look()
-    next_gap = gap(agent, view, facts, store.incarnation, reported) if view is not None else None
+    next_gap = gap(agent, view, facts, store, reported) if view is not None else None
     if next_gap is not None:
         insist(next_gap, forget)
         _commit(store, agent, claim, facts, next_gap, person)
@@ -205,7 +217,7 @@ def accept(
 
 def insist(halting: Gap, forget: bool) -> None:
     """Raises ConfigurationError when state would be forgotten without `forget`."""
-    if not forget and (halting.unreadable or any(halting.forgets)):
+    if not forget and (halting.unreadable or halting.forgets):
         raise ConfigurationError(f"{halting.error.code}: {halting.text}; --forget accepts that")
 
 
@@ -216,7 +228,9 @@ def tell(store: Store, partition: Partition, person: Person) -> None:
 
 def _commit(store: Store, agent: Agent, claim: Claim, facts: TopicFacts, halting: Gap, person: Person) -> None:
     """Commit the offset, the source, the forgotten state and the note at once."""
-    keys, numbers = halting.forgets
+    keys, numbers, cold, known_then = halting.forgets
+    if halting.unreadable:
+        claim = remove_all(store, claim)
     known = claim.source or Source(facts.topic_id, facts.partitions, fingerprint(agent), facts.partitions)
     older = tuple(replace(each, until=min(each.until, facts.high)) for each in known.older)  # what is above is new
     about = {"topic_id": facts.topic_id or known.topic_id, "partition_count": facts.partitions, "era": halting.era}
@@ -224,11 +238,11 @@ def _commit(store: Store, agent: Agent, claim: Claim, facts: TopicFacts, halting
     # what is next may be the same batch: the next owner has another process fetch it first
     mark = CrashMark(halting.offset, (UNFETCHABLE,)) if isinstance(halting.error, Unfetchable) else None
     keep_from = claim.last + 1 if halting.unreadable else None
-    changes = Changes(halting.offset, -1, keep_from=keep_from, trying=mark, source=source)
+    changes = Changes(halting.offset, -1, keep_from=keep_from, trying=mark, source=source, drop_cold=cold)
     notes = [Amendment(claim.store_time, person.who, WHAT, f"{halting.error.code}: {halting.text}", person.why)]
     states = [
         {"generation": each, "states": {key: None for number, key in keys if number == each}}
         for each in sorted({number for number, _ in keys})
     ]
     items = Section(dict.fromkeys(numbers))
-    appended(store, claim, changes, states, amended=notes, sealed=items)
+    appended(store, claim, changes, states, amended=notes, sealed=items, cold=known_then)

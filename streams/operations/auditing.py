@@ -10,7 +10,7 @@ from sluicegate.streams.aggregation.entry import Amendment
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.errors import ChangelogIncomplete, ConfigurationError
 from sluicegate.streams.journal.journal import notes
-from sluicegate.streams.operations.open_groups import PartitionContents, partitions
+from sluicegate.streams.operations.contents import PartitionContents, partitions
 from sluicegate.streams.ownership.halted import ACCEPTED
 
 ChangePlace = tuple[str | None, str | None, int | None]

@@ -11,9 +11,9 @@ from sluicegate.streams.errors import ConfigurationError, SystemNotReady
 from sluicegate.streams.journal import journal
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.operations import dead_groups, dead_letters, dead_records, dead_rows, dead_shared
+from sluicegate.streams.operations.contents import partitions
 from sluicegate.streams.operations.dead_letters import Letter, RetryTopics
 from sluicegate.streams.operations.dead_rows import DeadOutput
-from sluicegate.streams.operations.open_groups import partitions
 from sluicegate.streams.ownership.checks import maker_of
 from sluicegate.streams.versions import mac_keys
 from sluicegate.streams.wording import counted

@@ -18,10 +18,10 @@ from sluicegate.streams.contracts.values import NOBODY, Changes, GroupNumber, Pa
 from sluicegate.streams.handlers.packing import pack
 from sluicegate.streams.journal import journal
 from sluicegate.streams.journal.amending import Person, appended
+from sluicegate.streams.operations.contents import PartitionContents, held
 from sluicegate.streams.operations.dead_letters import ASKED, SENT, LeftOut, Letter, Unrepairable, noted
 from sluicegate.streams.operations.group_letters import group
 from sluicegate.streams.operations.group_members import ReadRange
-from sluicegate.streams.operations.open_groups import PartitionContents, held
 
 PAGE = 20  # groups of one commit
 

@@ -7,7 +7,7 @@ from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Partition, PartitionView
 from sluicegate.streams.errors import ChangelogIncomplete, ConfigurationError
-from sluicegate.streams.operations.open_groups import held
+from sluicegate.streams.operations.contents import held
 from sluicegate.streams.operations.planning import Holding
 from sluicegate.streams.operations.shared_groups import shared_groups
 from sluicegate.streams.rules.versions import UNVERSIONED, Deployed
@@ -91,7 +91,7 @@ def _holding(partition: Partition, view: PartitionView, deployed: Deployed, buff
         contents = held(agent, partition, view)
     except (ChangelogIncomplete, ConfigurationError):
         return None
-    groups = sum(len(each.groups.states) for each in contents.every) + buffered
+    groups = contents.open_groups + buffered
     return Holding(groups, bool(groups), len(contents.sealed.held), view.unsent)
 
 

@@ -8,30 +8,24 @@ from msgspec.structs import replace
 
 from sluicegate.streams import formats
 from sluicegate.streams.agent import Agent, Aggregation, Until
-from sluicegate.streams.aggregation.changelog import Changelog
 from sluicegate.streams.aggregation.ending import over_legs, waiting
-from sluicegate.streams.aggregation.entry import Amendment
 from sluicegate.streams.aggregation.events import GroupEnded
-from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, LAST, OPENED, Bags, GroupState
 from sluicegate.streams.aggregation.results import rfc3339
-from sluicegate.streams.aggregation.rule import Rule, fingerprint, restored
+from sluicegate.streams.aggregation.rule import fingerprint
 from sluicegate.streams.contracts.stores import OutputFacts, Store
 from sluicegate.streams.contracts.values import Claim, OutboxRow, Partition, PartitionView
 from sluicegate.streams.errors import ConfigurationError
-from sluicegate.streams.handlers.sealed import Sealed
-from sluicegate.streams.journal.amending import Person, amend
+from sluicegate.streams.journal.amending import Leaving, Person, amend
 from sluicegate.streams.keys import REWIND
+from sluicegate.streams.operations.cold_groups import parts, with_key, without
+from sluicegate.streams.operations.contents import GenerationContents, PartitionContents, held, partitions
 from sluicegate.streams.outbox.rows import Rows
 from sluicegate.streams.outbox.sizes import MESSAGE_BYTES
-from sluicegate.streams.ownership.beginning import idle_since
-from sluicegate.streams.ownership.generations import Older
 from sluicegate.streams.ownership.rereading import unread
-from sluicegate.streams.reading.receive import ReceivedShards
 from sluicegate.streams.rules.identity import SHOWN
 from sluicegate.streams.versions import catalogue
 from sluicegate.streams.windows.merged import UNKNOWN
-from sluicegate.streams.windows.opening import groups_of
 from sluicegate.streams.windows.standing import After, OpenWindow, Origin, open_window, plain_key
 from sluicegate.streams.wording import counted
 
@@ -72,69 +66,18 @@ class OpenGroup(NamedTuple):
         return (self.window.panes if self.window is not None else ()) or (self.name,)
 
 
-class GenerationContents(NamedTuple):
-    """The open groups of one generation, and the rule that filled them. `version` 0: it is not known."""
-
-    generation: int
-    rule: Rule
-    groups: Groups
-    version: int = 0
-
-
-class PartitionContents(NamedTuple):
-    """The groups of a partition under `rule`, the items that wait for slow handlers, and the changes by operators.
-    `older` are the generations that still have groups of earlier versions of the rule."""
-
-    partition: Partition
-    claim: Claim
-    rule: Rule
-    groups: Groups
-    sealed: Sealed
-    amended: list[Amendment]
-    older: Sequence[GenerationContents] = ()
-
-    @property
-    def every(self) -> list[GenerationContents]:
-        """The generations, oldest first; the last one takes the records."""
-        source = self.claim.source
-        generation, version = (source.generation, source.version) if source else (0, 0)
-        return [*self.older, GenerationContents(generation, self.rule, self.groups, version)]
-
-
-def held(agent: Agent, partition: Partition, view: PartitionView) -> PartitionContents:
-    """Raises ChangelogIncomplete, and ConfigurationError when the rule that filled the groups cannot be restored."""
-    rule = Rule(agent, formats.reads(agent))
-    source = view.claim.source
-    if source is not None and source.rule != rule.fingerprint:
-        rule = restored(agent, source.rule)
-    groups, sealed = groups_of(rule), Sealed(place=(partition.topic, partition.number))
-    older = [Older(each, agent) for each in (source.older if source is not None else ())]
-    generation = source.generation if source is not None else 0
-    by_number = {each.known.number: each.groups for each in older}
-    log = Changelog(groups, view.claim.first, sealed=sealed, generation=generation, older=by_number)
-    log.replay(view.entries, view.claim.first, view.claim.last, ReceivedShards(partition.topic))
-    groups.idle = idle_since(source, rule, len(groups.states), view.claim.store_time) or 0.0
-    earlier = [
-        GenerationContents(each.known.number, each.groups.rule, each.groups, each.known.version) for each in older
-    ]
-    return PartitionContents(partition, view.claim, rule, groups, sealed, list(log.amended), earlier)
-
-
-def partitions(store: Store, app: str, agent: Agent) -> Iterator[PartitionContents]:
-    """By topic and number. Raises PersistenceError and SystemNotReady, and what `held` raises."""
-    for partition in store.partitions(app):
-        view = store.read(partition) if partition.agent == agent.name else None
-        if view is not None:
-            yield held(agent, partition, view)
-
-
 def open_groups(store: Store, app: str, agent: Agent, key: bytes | None = None) -> list[OpenGroup]:
-    """The open groups of this key, or all, oldest first within a partition."""
-    return [group for each in partitions(store, app, agent) for group in groups_in(each, key)]
+    """The open groups of this key, or all: of each partition the hot ones, oldest first, then the cold ones."""
+    return [
+        group
+        for each in partitions(store, app, agent)
+        for part in (parts(each, store) if key is None else with_key(each, store, key))
+        for group in groups_in(part, key)
+    ]
 
 
 def groups_in(contents: PartitionContents, key: bytes | None = None) -> list[OpenGroup]:
-    """The open groups of this key, or all, of one partition."""
+    """The open groups of this key, or all, of one partition, without those that are cold."""
     return [
         _seen(contents, within, name, state, bags)
         for within in contents.every
@@ -289,10 +232,10 @@ def drop(store: Store, group: OpenGroup, agent: Agent, person: Person, outputs: 
         )
 
     def still(view: PartitionView) -> bool:
-        return _within(view, group, agent) is not None
+        return _within(store, view, group, agent) is not None
 
     def ended(claim: Claim, view: PartitionView) -> list[OutboxRow]:
-        within = _within(view, group, agent)
+        within = _within(store, view, group, agent)
         if outputs is None or within is None:
             return []
         within.groups.notes = True
@@ -311,16 +254,27 @@ def drop(store: Store, group: OpenGroup, agent: Agent, person: Person, outputs: 
         _text(group),
         still,
         rows=ended if agent.history else None,
+        cold=lambda view: _row_of(store, view, group, agent),
         **target,
     )
 
 
-def _within(view: PartitionView, group: OpenGroup, agent: Agent) -> GenerationContents | None:
+def _within(store: Store, view: PartitionView, group: OpenGroup, agent: Agent) -> GenerationContents | None:
     """The generation that still holds the group."""
-    every = {each.generation: each for each in held(agent, group.partition, view).every}
-    generation = every.get(group.generation)
-    state = generation.groups.states.get(group.name) if generation is not None else None
-    return generation if state is not None and state[FIRST] == group.begin else None
+    for part in with_key(held(agent, group.partition, view), store, group.name):
+        for generation in part.every:
+            state = generation.groups.states.get(group.name) if generation.generation == group.generation else None
+            if state is not None and state[FIRST] == group.begin:
+                return generation
+    return None
+
+
+def _row_of(store: Store, view: PartitionView, group: OpenGroup, agent: Agent) -> Leaving | None:
+    """The row that goes with the group, and what the changelog says then; None if the group is hot."""
+    contents = held(agent, group.partition, view)
+    if not contents.groups.cold or not store.cold(group.partition, [group.name]):
+        return None
+    return [group.name], without(contents, [group.name])
 
 
 def _digest(store: Store, agent: Agent, app: str, within: GenerationContents) -> str | None:

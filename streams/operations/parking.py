@@ -10,7 +10,7 @@ from sluicegate.streams.contracts.ids import in_order
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Claim, GroupNumber, Partition
 from sluicegate.streams.journal.amending import Person, amend
-from sluicegate.streams.operations.open_groups import partitions
+from sluicegate.streams.operations.contents import partitions
 
 
 class Parked(NamedTuple):

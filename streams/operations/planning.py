@@ -12,7 +12,8 @@ from sluicegate.streams.aggregation.rule import Rule, fingerprint
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.keys import CONVERT, DROP, ELSEWHERE, FINISH, FLUSH, REWIND, TOPICS, ChangeClass
-from sluicegate.streams.operations.open_groups import PartitionContents, held
+from sluicegate.streams.operations.cold_groups import parts
+from sluicegate.streams.operations.contents import PartitionContents, held
 from sluicegate.streams.operations.shared_groups import shared_groups
 from sluicegate.streams.ownership.beginning import idle_since
 from sluicegate.streams.rules import AgentRule, rule_of
@@ -188,9 +189,10 @@ def _holding(
         contents = held(old, partition, view)
         same = _judge_deployed(old, contents)
         rows, items = rows + view.unsent, items + len(contents.sealed.held)
-        count = sum(len(each.groups.states) for each in contents.every)
+        count = contents.open_groups
         groups, partitions = groups + count, partitions + bool(count)
-        fire += _ending(contents, new) if goes_on and same and new is not None else 0
+        if goes_on and same and new is not None:
+            fire += sum(_ending(part, new) for part in parts(contents, store))
     if old.scope == "shared" and buffer:
         buffered = shared_groups(store.buffer, app, old, 0.0)
         groups, partitions = groups + len(buffered), partitions + len({each.partition for each in buffered})
@@ -204,11 +206,11 @@ def _changed(old: Agent, new: Agent) -> list[Change]:
 def _ending(contents: PartitionContents, new: Agent) -> int:
     """How many groups end before the next record when they are converted: by the count, a limit, or a deadline that
     has passed."""
-    now, groups = contents.claim.store_time, groups_of(Rule(new, formats.reads(new)))
+    now, groups, count = contents.claim.store_time, groups_of(Rule(new, formats.reads(new))), contents.open_groups
     convert = Conversion(contents.groups, groups)
     for key in list(contents.groups.states):
         convert.move(key)
-    groups.idle = idle_since(contents.claim.source, groups.rule, len(groups.states), now) or 0.0
+    groups.idle = idle_since(contents.claim.source, groups.rule, count, now) or 0.0
     return len(
         {key for key, _ in groups.judge()} | {key for key, each in groups.states.items() if groups.due(each) <= now}
     )
@@ -217,7 +219,8 @@ def _ending(contents: PartitionContents, new: Agent) -> int:
 def _judge_deployed(old: Agent, contents: PartitionContents) -> bool:
     """Whether the old rule filled the groups. A partition may still be at an earlier version. Raises ConfigurationError
     where no version is known, and another file than the old one filled the groups."""
-    if not contents.groups.states or contents.rule.fingerprint == fingerprint(old):
+    newest = contents.groups
+    if not (newest.states or newest.cold) or contents.rule.fingerprint == fingerprint(old):
         return True
     if contents.claim.source is None or contents.claim.source.version == 0:
         topic, number = contents.partition[2:]

@@ -14,7 +14,7 @@ from sluicegate.streams.contracts.stores import OutputFacts, Store
 from sluicegate.streams.contracts.values import Claim, GroupNumber, Partition, Source, TopicFacts
 from sluicegate.streams.errors import ConfigurationError, Fenced
 from sluicegate.streams.journal.amending import Person
-from sluicegate.streams.operations.open_groups import held
+from sluicegate.streams.operations.contents import held
 from sluicegate.streams.operations.proofs import TopicProofs
 from sluicegate.streams.operations.rebuild import Reach, Rebuild, Rebuilt, refused, unaccountable
 from sluicegate.streams.operations.rebuild_known import KnownOutputs, Messages

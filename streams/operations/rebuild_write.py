@@ -14,6 +14,7 @@ from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import NOBODY, Changes, Claim, Partition, PartitionView, Source
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.journal.amending import Person, appended
+from sluicegate.streams.operations.cold_groups import remove_all
 from sluicegate.streams.operations.rebuild import Rebuilt
 from sluicegate.streams.outbox.rows import Rows
 
@@ -58,7 +59,7 @@ def _marked(store: Store, claim: Claim) -> Claim:
     claim = store.commit(claim, Changes(-1, entries=[REBUILDING], keep_from=number))
     while rows := store.pending(claim.partition, 0, COMMIT_ROWS):
         claim = store.commit(claim, Changes(-1, dispatched=[row.number for row in rows]))
-    return claim
+    return remove_all(store, claim)
 
 
 def _entries(built: Rebuilt, at: float) -> Iterator[ChangelogEntry]:

@@ -7,10 +7,11 @@ from typing import Protocol
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.aggregation.layout import FIRST
 from sluicegate.streams.contracts.record import Record
-from sluicegate.streams.contracts.stores import Reader
+from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Partition, TopicFacts
 from sluicegate.streams.errors import RewindMismatch
-from sluicegate.streams.operations.open_groups import PartitionContents, held
+from sluicegate.streams.operations.cold_groups import whole
+from sluicegate.streams.operations.contents import PartitionContents, held
 from sluicegate.streams.ownership.rereading import lowest, read_again
 from sluicegate.streams.rules.versions import Deployed
 
@@ -28,7 +29,7 @@ class InputHistory(Protocol):
 class RewindCheck:
     """Each version is judged once, however often the deployment is tried."""
 
-    def __init__(self, store: Reader, app: str, history: InputHistory) -> None:
+    def __init__(self, store: Store, app: str, history: InputHistory) -> None:
         self._store, self._app, self._history = store, app, history
         self._known: dict[tuple[str, int], list[str]] = {}
 
@@ -69,7 +70,7 @@ class RewindCheck:
         if source.older:
             oldest = source.older[0].version
             return f"{place} still has a group of version {oldest}; {ENDING}"
-        contents = held(agent, partition, view)
+        contents = whole(held(agent, partition, view), self._store)
         if not contents.groups.states:
             return None
         return self._unreadable(contents, place) or self._mismatch(contents)

@@ -13,8 +13,9 @@ from sluicegate.streams.contracts.record import Record, headers
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Partition, PartitionView, TopicFacts
 from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.operations.cold_groups import parts
+from sluicegate.streams.operations.contents import held
 from sluicegate.streams.operations.handler_calls import group_handler
-from sluicegate.streams.operations.open_groups import held
 from sluicegate.streams.operations.proofs import TopicProofs
 from sluicegate.streams.operations.record_replay import compared
 from sluicegate.streams.outbox.history import telling
@@ -289,7 +290,7 @@ class Shadowing:
         return begin, notes
 
     def _open(self, source: _Source) -> dict[bytes, LiveGroup]:
-        within = held(self._live, source.partition, source.view)
+        contents = held(self._live, source.partition, source.view)
         return {
             key: LiveGroup(
                 state[FIRST],
@@ -298,6 +299,7 @@ class Shadowing:
                 state[OPENED],
                 within.rule.values(state, within.groups.bags.get(key, [])),
             )
+            for within in parts(contents, self._store)
             for key, state in within.groups.states.items()
         }
 

@@ -17,6 +17,7 @@ from sluicegate.streams.aggregation.events import WINDOW, Event, Fire, KeptItem,
 from sluicegate.streams.aggregation.events_read import as_read
 from sluicegate.streams.aggregation.group_faults import GroupFaults
 from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.paging import pageable
 from sluicegate.streams.aggregation.taking import fill, taken
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.values import Changes, Claim, CrashMark, OutboxRow, Partition, Source, TopicFacts
@@ -27,6 +28,7 @@ from sluicegate.streams.errors import (
     GroupFault,
     Halt,
     HandlerFailed,
+    PersistenceError,
     StoreSwapped,
 )
 from sluicegate.streams.handlers import retried
@@ -43,8 +45,9 @@ from sluicegate.streams.ownership.beginning import check_scope, endings, idle_si
 from sluicegate.streams.ownership.checks import NOTHING, ClaimVersion, check_claim, check_partitions
 from sluicegate.streams.ownership.crash import CrashMarks
 from sluicegate.streams.ownership.generations import Generations
+from sluicegate.streams.ownership.paged import ColdReads
 from sluicegate.streams.ownership.setting import AgentRuntime
-from sluicegate.streams.ownership.store_clock import StoreClock
+from sluicegate.streams.ownership.store_clock import BACK, StoreClock
 from sluicegate.streams.ownership.switching import Switch, judged, refuse_left
 from sluicegate.streams.ownership.timers import with_timers
 from sluicegate.streams.ownership.windowed import windows_of
@@ -138,6 +141,7 @@ class Owner:
             self.older.by_number(),
         )
         yield from self._restore()
+        yield from self._heat()
         self._begin()
         if self.claim.offset < 0 or self._idle_begins(before) or self._switches(before):
             # Before anything else, the store must know where the partition begins, since when groups are idle, and
@@ -169,6 +173,8 @@ class Owner:
 
     def _restore(self) -> Iterator[None]:
         """Apply the changelog (docs/protocol.md, Restore)."""
+        paging = self._changelog.paging
+        self._cold = ColdReads(self._setting.store, self.partition, self.groups, paging, self._still_ours)
         entries: list[bytes] = []
         for entry in self._setting.store.restore(self.claim):
             entries.append(entry)
@@ -183,6 +189,20 @@ class Owner:
             self._still_ours()
             raise
 
+    def _heat(self) -> Iterator[None]:
+        """Make all cold groups hot, where the rule of this worker keeps none, and before the partition changes to
+        another generation."""
+        paging, source = self._changelog.paging, self.claim.source
+        if not paging.count or source is None or (pageable(self.groups) and not self._switch.every):
+            return
+        for _ in self._cold.all(self._changelog.every()[source.generation]):
+            now, claim = self._clock.last, self.claim
+            _, gone = paging.moved(now)
+            entries, keep_from = self._changelog.entries({}, lambda: self.senders.whole(self._clock.last), now)
+            changes = Changes(claim.offset, claim.epoch, entries, keep_from, trying=claim.trying, drop_cold=gone)
+            self.claim = self._setting.store.commit(claim, changes)
+            yield
+
     def _begin(self) -> None:
         """All steps between the restored state and the first record."""
         claim, setting, known = self.claim, self._setting, self.claim.source
@@ -191,8 +211,8 @@ class Owner:
             self.offset = start(self.partition, setting.agent.start, self.facts, setting.store, setting.input)
         elif self.offset < claim.offset:
             self.epoch = -1
-        self.grown = check_partitions(known, self.facts, setting.rule.aggregation, len(self.groups.states))
-        idle = idle_since(known, setting.rule, len(self.groups.states), self._clock.last)
+        self.grown = check_partitions(known, self.facts, setting.rule.aggregation, self.open_groups)
+        idle = idle_since(known, setting.rule, len(self.groups.states) + self.groups.cold, self._clock.last)
         self._source = noted(claim, self.facts, setting, idle, self._switch, self.offset)
         self.proof.since = self._source.proof_from
         if idle:
@@ -332,7 +352,9 @@ class Owner:
 
     def _slices(self, now: float) -> Iterator[None]:
         yield from self.older.end(self.groups, now)
+        self._cold.asked()
         yield from endings(self.groups, now)
+        yield from self._cold.judged(now)
 
     def _idle_begins(self, before: Source | None) -> bool:
         """Whether open groups count from this claim on. Then no later claim may move that moment."""
@@ -360,6 +382,7 @@ class Owner:
         if self.older:
             fresh = self.older.take(as_read(self.groups, self.older.again(fresh)), now, self.dedupe, self._inbox)
         if self.windows is None:
+            self._cold.look_up(fresh, now)
             self._take(fresh, now)
         else:
             take(self.windows, fresh, now, self.dedupe)
@@ -411,12 +434,10 @@ class Owner:
 
     def expire(self, monotonic: float) -> int:
         """Fire a slice of the groups that are due (docs/protocol.md, Fire). Returns their number."""
-        if self.older:
-            due = min(self.groups.next_due(), self.older.next_due())
-        else:
-            due = self.groups.next_due()
-        if due > self.now(monotonic) and not self.behind:
+        if self._nearest() > self.now(monotonic) and not self.behind:
             return 0
+        if self._changelog.paging.nearest <= self._clock.last:
+            self._cold.expire(self._clock.last)
         fired = self.groups.expire(self._clock.last, SLICE)
         if self.older:
             fired += self.older.expire(self._clock.last, SLICE)
@@ -436,7 +457,8 @@ class Owner:
     @property
     def behind(self) -> bool:
         """Whether more groups are due than the last slice fired."""
-        return self.groups.behind or (len(self.older) > 0 and self.older.behind)
+        cold = self._changelog.paging.nearest <= self._clock.last
+        return self.groups.behind or cold or (len(self.older) > 0 and self.older.behind)
 
     @property
     def decided(self) -> int:
@@ -450,7 +472,7 @@ class Owner:
 
     @property
     def open_groups(self) -> int:
-        return sum(len(each.states) for each in self.every_groups())
+        return sum(len(each.states) + each.cold for each in self.every_groups())
 
     @property
     def items_ready(self) -> bool:
@@ -466,8 +488,12 @@ class Owner:
     def next_due(self) -> float:
         """The time, on the owner's clock, of the nearest deadline of a group or of a handler's next try."""
         now = self._clock.last
-        due = min(self.groups.next_due(), self.older.next_due()) if self.older else self.groups.next_due()
-        return min(due, self.sealed.next_ready(now), now + self.held.due() - self._monotonic)
+        return min(self._nearest(), self.sealed.next_ready(now), now + self.held.due() - self._monotonic)
+
+    def _nearest(self) -> float:
+        """The nearest deadline of a group."""
+        due = min(self.groups.next_due(), self._changelog.paging.nearest)
+        return min(due, self.older.next_due()) if self.older else due
 
     @property
     def full(self) -> bool:
@@ -577,7 +603,9 @@ class Owner:
         return PreparedCommit(changes, [], [])
 
     def _changes(self, rows: Sequence[OutboxRow], monotonic: float) -> Changes:
-        now = self.now(monotonic)
+        now, paging = self.now(monotonic), self._changelog.paging
+        paging.most = self._setting.rule.aggregation.hot_groups if pageable(self.groups) and not self.older else 0
+        evicted, warmed = paging.moved(now)
         entries, keep_from = self._changelog.entries(self.senders.changes(), lambda: self.senders.whole(now), now)
         delivered, dead = self.shard.taken()
         offset, epoch = self.held.reached(self.offset, self.epoch)
@@ -599,6 +627,8 @@ class Owner:
             dead=dead,
             trying=self._mark(offset),
             source=self._source,
+            put_cold=evicted,
+            drop_cold=warmed,
         )
 
     def _begin_proof(self) -> None:
@@ -661,6 +691,8 @@ class Owner:
         jump = self._clock.answered(self.claim.store_time, monotonic, took)
         if self._clock.set_back:
             self._set_back()
+            if self.groups.cold and self._changelog.paging.at > self._clock.last + BACK:
+                raise PersistenceError("the store's clock was set back: the deadlines of cold groups are computed anew")
         return jump
 
     def _set_back(self) -> None:

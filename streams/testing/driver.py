@@ -194,7 +194,7 @@ class TestDriver:
     def groups(self, agent: str) -> list[Group]:
         """The open groups by partition, oldest first."""
         described = self._agent(agent)
-        return [group for view in self._views(agent) for group in groups(described, view)]
+        return [group for view in self._views(agent) for group in groups(described, view, self._store)]
 
     def offsets(self, agent: str) -> dict[tuple[str, int], int]:
         """The committed offset of each partition that was read."""

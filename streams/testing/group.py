@@ -12,7 +12,9 @@ from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import COUNT, OPENED
 from sluicegate.streams.aggregation.results import rfc3339
 from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.contracts.stores import ColdGroups
 from sluicegate.streams.contracts.values import Claim, PartitionView
+from sluicegate.streams.operations.cold_groups import pages
 from sluicegate.streams.ownership.beginning import idle_since
 from sluicegate.streams.ownership.generations import Older
 from sluicegate.streams.reading.receive import ReceivedShards
@@ -36,7 +38,7 @@ class Group:
     window: tuple[str, str] | None = None
 
 
-def groups(agent: Agent, view: PartitionView) -> list[Group]:
+def groups(agent: Agent, view: PartitionView, store: ColdGroups) -> list[Group]:
     """The open groups of one partition, oldest first. Raises ChangelogIncomplete."""
     rule = Rule(agent, formats.reads(agent))
     claim = view.claim
@@ -45,7 +47,9 @@ def groups(agent: Agent, view: PartitionView) -> list[Group]:
     older = {each.number: Older(each, agent).groups for each in (source.older if source else ())}
     log = Changelog(open_, claim.first, generation=source.generation if source else 0, older=older)
     log.replay(view.entries, claim.first, claim.last, ReceivedShards(where.topic))
-    open_.idle = idle_since(claim.source, rule, len(open_.states), claim.store_time) or 0.0
+    open_.idle = idle_since(claim.source, rule, len(open_.states) + open_.cold, claim.store_time) or 0.0
+    for rows in pages(store, where) if open_.cold else ():
+        log.paging.warm(rows, open_)
     return [each for groups in (*older.values(), open_) for each in _seen(groups, claim)]
 
 

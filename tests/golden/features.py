@@ -54,6 +54,11 @@ GROUPS = {
     "timeout since the last": Feature(
         agent("timeout: {after: 10s, since: last}"), orders(1, 2), (5.0, *orders(3), 11.0)
     ),
+    "cold groups": Feature(
+        agent("count: 3, timeout: {after: 1h}, hot_groups: 1, compute: {s: {sum: amount}}"),
+        (*orders(1), 1.0, *orders(2, key="x"), 1.0, *orders(3, key="y"), 1.0, *orders(10**30, key="z"), 1.0),
+        (*orders(4, 5), *orders(6, 7, key="z"), 4000.0),
+    ),
     "until a value": Feature(
         agent("until: {field: id, equals: k-3}, timeout: {after: 1h}, compute: {s: {sum: amount}}"),
         orders(1, 2),

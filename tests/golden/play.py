@@ -22,7 +22,7 @@ dead_letters: dead
 http: false
 agents:
 """
-TABLES = ("sluicegate_claim", "sluicegate_changelog", "sluicegate_outbox", "sluicegate_dead")
+TABLES = ("sluicegate_claim", "sluicegate_changelog", "sluicegate_outbox", "sluicegate_dead", "sluicegate_cold")
 BEGIN = 1_767_225_600.0  # 2026-01-01, where the driver's clock begins
 State = dict[str, list[dict[str, Any]]]
 """The rows of each of TABLES."""
@@ -78,7 +78,7 @@ class Play:
             for table in reversed(TABLES):
                 session.connection.exec_driver_sql(f"delete from {table}")
             for table in TABLES:
-                for row in map(_of_json, state[table]):
+                for row in map(_of_json, state.get(table, [])):
                     row |= {"incarnation": incarnation} if "incarnation" in row else {}
                     marks = ", ".join("?" * len(row))
                     session.connection.exec_driver_sql(

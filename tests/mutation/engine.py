@@ -9,6 +9,7 @@ CRASH, RELAY, RECEIVE = (f"{E}test_crash.py",), (f"{E}test_relay.py",), (f"{E}te
 HANDED = (f"{E}test_handed.py",)
 MAC = (f"{E}test_mac.py",)
 HAND_OVER = (f"{E}test_hand_over.py",)
+COLD = ("tests/unit/engine/test_cold_groups.py",)
 CHANGELOG = ("tests/unit/aggregation/test_changelog.py",)
 READ_AGAIN = ("tests/unit/testing/test_shared.py::test_without_the_watermark_what_is_read_again_counts_twice",)
 OWNERSHIP, SEEK_AGAIN = (f"{E}test_ownership.py", f"{E}test_worker.py"), (f"{E}test_seek_again.py",)
@@ -104,6 +105,69 @@ GUARDS = (
         '            self.lost(owner, GAPS.get(code, SystemNotReady)(f"reading at offset {owner.offset}: {text}"))',
         "            pass",
         GAPS,
+    ),
+    Guard(
+        "a cold group is closed in the changelog",
+        "streams/aggregation/paging.py",
+        "            state, _ = groups.drop(key)\n",
+        "            state = groups.states.pop(key)\n",
+        COLD,
+    ),
+    Guard(
+        "the row of a cold group that became hot is deleted",
+        "streams/ownership/owner.py",
+        "            drop_cold=warmed,\n",
+        "",
+        COLD,
+    ),
+    Guard(
+        "no group is opened before the store was asked for a cold one",
+        "streams/aggregation/groups.py",
+        "        if self.absent is not None and key not in self.absent and key not in self.touched:",
+        f"        {NEVER}",
+        COLD,
+    ),
+    Guard(
+        "cold groups are hot before the partition changes to another generation",
+        "streams/ownership/owner.py",
+        "        yield from self._heat()\n",
+        "",
+        COLD,
+    ),
+    Guard(
+        "cold groups end by the rule as it is now",
+        "streams/ownership/paged.py",
+        "(back or paging.ends != ends):",
+        "back:",
+        COLD,
+    ),
+    Guard(
+        "deadlines of cold groups do not wait for a clock that was ahead",
+        "streams/ownership/paged.py",
+        "(back or paging.ends != ends):",
+        "paging.ends != ends:",
+        COLD,
+    ),
+    Guard(
+        "cold groups count for max_groups",
+        "streams/aggregation/groups.py",
+        "        held = len(self.states) + self.cold + (",
+        "        held = len(self.states) + (",
+        COLD,
+    ),
+    Guard(
+        "a program that knows no cold groups halts at them",
+        "streams/aggregation/entry.py",
+        "    content = PAGED + content if entry.cold is not None else content\n",
+        "",
+        COLD,
+    ),
+    Guard(
+        "a state that is forgotten leaves no cold group",
+        "streams/operations/accepting.py",
+        "        claim = remove_all(store, claim)\n",
+        "        pass\n",
+        COLD,
     ),
     Guard(
         "a missing changelog entry is loud",

@@ -15,8 +15,8 @@ GUARDS = (
     Guard(
         "groups that finish count for max_groups",
         "streams/aggregation/groups.py",
-        "len(self.states) + (sum(len(each.states) for each in self.elders) if self.elders else 0)",
-        "len(self.states)",
+        "self.cold + (sum(len(each.states) for each in self.elders) if self.elders else 0)",
+        "self.cold",
         DEPLOYED,
     ),
     Guard(
@@ -64,7 +64,7 @@ GUARDS = (
     Guard(
         "compaction writes the states of all generations again",
         "streams/aggregation/changelog.py",
-        "for number, each in self._every().items())",
+        "for number, each in self.every().items())",
         "for number, each in {self.generation: self.groups}.items())",
         ("tests/unit/aggregation/test_generations.py",),
     ),
@@ -162,7 +162,7 @@ GUARDS = (
     Guard(
         "plan judges no groups that another file filled",
         "streams/operations/planning.py",
-        "    if not contents.groups.states or contents.rule.fingerprint == fingerprint(old):",
+        "    if not (newest.states or newest.cold) or contents.rule.fingerprint == fingerprint(old):",
         "    if True:",
         PLAN,
     ),

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from random import Random
 from typing import Any, NamedTuple
 
@@ -73,8 +74,20 @@ class Entry(NamedTuple):
     value: bytes | None
 
 
+HOT = 3  # groups that stay in memory, so that every seed evicts
+
+
 def agents(kind: str, chance: Random) -> tuple[Agent, ...]:
     """Those of this kind, with numbers of the seed's own."""
+    return tuple(_paged(agent) for agent in _agents(kind, chance))
+
+
+def _paged(agent: Agent) -> Agent:
+    rule = agent.aggregation
+    return agent if rule is None or rule.max_groups < 100 else replace(agent, aggregation=replace(rule, hot_groups=HOT))
+
+
+def _agents(kind: str, chance: Random) -> tuple[Agent, ...]:
     count, first, last = chance.randint(2, 7), chance.uniform(1.0, 8.0), chance.uniform(0.5, 4.0)
     if kind == "message":
         return (_handled(None, Handler((f"{HANDLERS}:work",), attempts=3, backoff_first=0.2, backoff_most=1.0)),)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from sluicegate.streams.agent import Agent
+from sluicegate.streams.aggregation.entry import unpacked_state
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.testing.log import LogRecord
 from tests.chaos.record import Seen
@@ -130,6 +131,8 @@ class Fold:
         """Groups that are open at the end: those of a rule that never times out, and no others."""
         if self.agent.aggregation is None:
             return books(world, partition, self) if self.agent.handler and self.agent.handler.session else []
+        if both := apart(world, partition):
+            return both
         rule = self.agent.aggregation
         held = {key: group.records for key, group in self.oracle.groups.items()}
         if held and (rule.since_first is not None or rule.since_last is not None):
@@ -145,8 +148,23 @@ def open_counts(world: Any, partition: Partition) -> dict[bytes, int] | None:
         if process.believes(partition):
             owner = process.worker._owners[partition.topic, partition.number]
             every = [*(each.groups for each in owner.older), owner.groups]
-            return {key: state[0] for groups in every for key, state in groups.states.items()}
+            cold = {row.key: unpacked_state(row.state)[0] for row in world.store.keys(partition, None, 1000)}
+            hot = {key: state[0] for groups in every for key, state in groups.states.items()}
+            return hot | cold
     return None
+
+
+def apart(world: Any, partition: Partition) -> list[str]:
+    """A group is hot or cold, never both, and the owner knows how many are cold."""
+    cold = {row.key for row in world.store.keys(partition, None, 1000)}
+    for process in world.processes:
+        if process.believes(partition):
+            groups = process.worker._owners[partition.topic, partition.number].groups
+            if both := cold & groups.states.keys():
+                return [f"{partition}: the groups of {sorted(both)} are hot and cold"]
+            if groups.cold != len(cold):
+                return [f"{partition}: {len(cold)} groups are cold, the owner knows of {groups.cold}"]
+    return []
 
 
 def books(world: Any, partition: Partition, fold: Fold) -> list[str]:

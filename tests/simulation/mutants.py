@@ -45,6 +45,19 @@ from tests.simulation.taken_out_correlated import (
     not_remembered,
     one_leg,
 )
+from tests.simulation.taken_out_paged import (
+    left_behind,
+    no_deadline,
+    no_row,
+    not_compacted,
+    not_cut,
+    not_deleted,
+    not_judged,
+    not_looked_up,
+    not_restored,
+    unnoticed,
+    waits_for_the_clock,
+)
 from tests.simulation.taken_out_routed import all_sent, all_taken, first_forwarded, held_back, one_route
 from tests.simulation.taken_out_shared import (
     dead_all_the_same,
@@ -195,4 +208,15 @@ MUTANTS = (
     Mutant("one-leg-judges", "legs", one_leg),
     Mutant("legs-of-any-distance", "legs", any_distance),
     Mutant("group-ends-at-its-own-record", "legs", ends_itself, 4),
+    Mutant("cold-row-written-and-log-not-cut", "count", not_cut),
+    Mutant("log-cut-and-cold-row-not-written", "count", no_row),
+    Mutant("cold-row-not-deleted-when-touched", "count", not_deleted),
+    Mutant("cold-row-without-its-deadline", "timed", no_deadline),
+    Mutant("deadline-of-a-cold-row-not-noticed", "timed", unnoticed, 2),
+    Mutant("cold-groups-not-looked-up", "count", not_looked_up),
+    Mutant("cold-groups-not-judged-again", "changed", not_judged, 3),
+    Mutant("cold-groups-left-behind", "deployed", left_behind),
+    Mutant("cold-groups-not-restored", "count", not_restored),
+    Mutant("cold-groups-not-in-the-compacted-log", "count", not_compacted),
+    Mutant("cold-groups-wait-for-a-clock-that-was-ahead", "timed", waits_for_the_clock, 1010, more=AHEAD),
 )

@@ -37,7 +37,7 @@ SMALL = (
 """Bounds of the engine at which something happens, so low that a short run reaches them."""
 
 
-CONSEQUENCES = ("fenced", "late bytes land", "late bytes refused", "late call refused")
+CONSEQUENCES = ("evicted", "touched again", "fenced", "late bytes land", "late bytes refused", "late call refused")
 
 
 class Outcome(NamedTuple):

@@ -6,8 +6,9 @@ from copy import copy
 from typing import Any
 
 from sluicegate.connectors.commits import one_by_one
+from sluicegate.connectors.memory.cold import ColdRows
 from sluicegate.connectors.memory.state import MemoryStore
-from sluicegate.streams.contracts.values import Changes, Claim, Level, OutboxRow, Partition, PartitionView
+from sluicegate.streams.contracts.values import Changes, Claim, ColdGroup, Level, OutboxRow, Partition, PartitionView
 from sluicegate.streams.errors import Fenced, PersistenceError, SluicegateError
 from tests.simulation.shared import Buffer
 
@@ -37,6 +38,8 @@ class Reached:
 
     def commit(self, claim: Claim, changes: Changes) -> Claim:
         self._reach("commit-asked")
+        self._world.hits["evicted"] += len(changes.put_cold)
+        self._world.hits["touched again"] += len(changes.drop_cold)
         if self._process.late:
             later, self._process.late = self._world.number + self._process.late, 0
             self._world.wire.append((later, claim, changes))
@@ -67,6 +70,18 @@ class Reached:
     def pending(self, partition: Partition, after: int, limit: int) -> Sequence[OutboxRow]:
         self._answer()
         return self._store.pending(partition, after, limit)
+
+    def cold(self, partition: Partition, keys: Sequence[bytes]) -> Sequence[ColdGroup]:
+        self._answer()
+        return self._store.cold(partition, keys)
+
+    def due(self, partition: Partition, until: float, limit: int) -> Sequence[ColdGroup]:
+        self._answer()
+        return self._store.due(partition, until, limit)
+
+    def keys(self, partition: Partition, after: bytes | None, limit: int) -> Sequence[ColdGroup]:
+        self._answer()
+        return self._store.keys(partition, after, limit)
 
     def clear_crash_mark(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
         self._answer()
@@ -116,4 +131,5 @@ def _copied(row: Any) -> Any:
         list(row.order),
         dict(row.dead),
     )
+    other.cold = ColdRows(dict(row.cold.groups), list(row.cold.deadlines))
     return other

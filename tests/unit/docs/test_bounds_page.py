@@ -66,6 +66,7 @@ LIMITS: dict[str, list[str]] = {
         f"{of_class(Aggregation, 'max_groups'):,}",
         kibibytes(of_class(Aggregation, "max_buffered_bytes")),
     ],
+    "the groups of a partition in memory": [f"{of_class(Aggregation, 'hot_groups'):,}"],
     "an output": [kilobytes(sizes.MESSAGE_BYTES), kibibytes(sizes.LARGEST)],
     "a dead letter": [kibibytes(sizes.LONGEST_HEAD)],
     "dead rows, which Kafka refuses": [kibibytes(relay.MOST_DEAD)],

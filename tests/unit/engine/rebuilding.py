@@ -10,7 +10,7 @@ from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Partition, TopicFacts
 from sluicegate.streams.journal.amending import Person
-from sluicegate.streams.operations.open_groups import held
+from sluicegate.streams.operations.contents import held
 from sluicegate.streams.operations.rebuild_plan import Planned, Plans, RebuildRange
 from sluicegate.streams.testing.log import LogInput, LogProducer
 from tests.unit.engine.driver import Driver, Log, LogRecord, ManualClock, header

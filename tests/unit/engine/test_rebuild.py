@@ -10,7 +10,7 @@ from sluicegate.streams.agent import Reducer
 from sluicegate.streams.contracts.values import OutboxRow, Partition
 from sluicegate.streams.errors import PersistenceError
 from sluicegate.streams.operations import rebuild_write
-from sluicegate.streams.operations.open_groups import held
+from sluicegate.streams.operations.contents import held
 from sluicegate.streams.operations.rebuild_plan import RebuildRange
 from tests.mutation.twins import without
 from tests.unit.engine.driver import Driver, Log, ManualClock, distinct, memory

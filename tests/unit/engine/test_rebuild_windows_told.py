@@ -10,7 +10,8 @@ from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Agent, Window
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.errors import ConfigurationError
-from sluicegate.streams.operations.open_groups import drop, held, open_groups
+from sluicegate.streams.operations.contents import held
+from sluicegate.streams.operations.open_groups import drop, open_groups
 from sluicegate.streams.operations.rebuild_plan import RebuildRange
 from sluicegate.streams.windows import groups as groups_module
 from sluicegate.streams.windows.groups import WindowGroups

@@ -1,0 +1,115 @@
+"""What an owner asks the store about its cold groups (sluicegate.streams.aggregation.paging)."""
+
+from collections.abc import Callable, Iterator, Sequence
+from math import inf
+
+from sluicegate.streams.aggregation.events_read import one_as_read
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.paging import Paging, ends_of, unknown
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.contracts.stores import ColdGroups
+from sluicegate.streams.contracts.values import ColdGroup, Partition
+from sluicegate.streams.errors import ChangelogIncomplete
+from sluicegate.streams.ownership.beginning import in_slices
+from sluicegate.streams.ownership.store_clock import BACK
+
+PAGE = 5_000  # groups that one commit of a take-over reads
+DUE = 1_000  # groups that one expiry makes hot
+EVER = 1e18
+
+
+class ColdReads:
+    """The cold groups of `partition` in the store. `still_ours` raises Fenced after a later claim: then the rows may be
+    of another rule. All calls raise PersistenceError, ChangelogIncomplete and Fenced."""
+
+    def __init__(
+        self, store: ColdGroups, partition: Partition, groups: Groups, paging: Paging, still_ours: Callable[[], None]
+    ) -> None:
+        self._store, self._partition, self._groups, self._paging = store, partition, groups, paging
+        self._still_ours = still_ours
+
+    def look_up(self, records: Sequence[Record], now: float) -> None:
+        """Before these records are accepted: make the cold groups of their keys hot, and note which keys have none."""
+        groups, paging = self._groups, self._paging
+        if not paging.count:
+            groups.absent = None
+            return
+        keys = unknown(groups, keys_of(groups.rule, records))
+        groups.absent = set(keys)
+        self._warm(self._store.cold(self._partition, keys) if keys else [])
+        rule = groups.rule.aggregation
+        crowd = len(groups.states) + paging.count + len(keys) - rule.max_groups
+        if crowd > 0 and rule.on_full == "fire-oldest":
+            self._make_room(min(crowd, len(keys)))
+        groups.behind = groups.behind or groups.next_due() <= now
+
+    def _make_room(self, most: int) -> None:
+        """Groups that may have to make room must be hot: those with the nearest deadlines."""
+        rows = self._store.due(self._partition, EVER, most) or self._store.keys(self._partition, None, most)
+        self._groups.put_first(self._warm(rows))
+
+    def expire(self, now: float) -> None:
+        """Make groups hot that are due, and find the next deadline of the others."""
+        rows = self._store.due(self._partition, EVER, DUE + 1)
+        late = [row for row in rows[:DUE] if (row.due or 0.0) <= now]
+        self._warm(late)
+        self._paging.nearest = (rows[len(late)].due or 0.0) if len(late) < len(rows) else inf
+
+    def asked(self) -> None:
+        """After a restore: make the groups hot that a person wants fired."""
+        if self._paging.count and (keys := unknown(self._groups, self._groups.asked)):
+            self._warm(self._store.cold(self._partition, keys))
+
+    def all(self, groups: Groups) -> Iterator[None]:
+        """Make all groups hot, among `groups`. Yields after each page, for its commit."""
+        for rows in self._pages():
+            self._warm(rows, groups)
+            yield
+        if self._paging.count:
+            self._still_ours()
+            raise ChangelogIncomplete(f"{self._paging.count} rows of cold groups are missing in the store")
+
+    def _pages(self) -> Iterator[Sequence[ColdGroup]]:
+        after: bytes | None = None
+        while rows := self._store.keys(self._partition, after, PAGE):
+            after = rows[-1].key
+            yield rows
+
+    def judged(self, now: float) -> Iterator[None]:
+        """Before the first record: end the groups that end by the rule as it is now, and compute the deadlines of the
+        others anew, where they were computed by another rule, or under a clock that was ahead. Yields after each slice,
+        for its commit."""
+        groups, paging = self._groups, self._paging
+        back, ends = paging.at > now + BACK, ends_of(groups)
+        if paging.count and (back or paging.ends != ends):
+            for rows in self._pages():
+                keys = self._warm(rows)
+                if back:
+                    groups.set_back(now)
+                reasons = groups.complete_by_now(keys)
+                yield from in_slices(groups, list(reasons), lambda key: groups.fire(key, reasons[key], now))  # noqa: B023
+                yield
+            paging.at, paging.changed = now, True
+        paging.ends = ends_of(groups)
+
+    def _warm(self, rows: Sequence[ColdGroup], groups: Groups | None = None) -> list[bytes]:
+        try:
+            return self._paging.warm(rows, self._groups if groups is None else groups)
+        except ChangelogIncomplete:
+            self._still_ours()
+            raise
+
+
+def keys_of(rule: Rule, records: Sequence[Record]) -> set[bytes | None]:
+    """The keys of these records. A record whose key cannot be read is left out: its group is not opened before the
+    store was asked (Groups.open)."""
+    if rule.key_of is None:
+        return {record.key() for record in records}
+    keys = set[bytes | None]()
+    for record in records:
+        try:
+            keys.add(rule.key_of(rule.read(one_as_read(rule, record))))
+        except Exception:  # the record is refused, or read again, when it is accepted
+            continue
+    return keys

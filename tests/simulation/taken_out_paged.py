@@ -1,0 +1,120 @@
+"""What patches a protection of cold groups away, for `mutants.py`."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from sluicegate.streams.aggregation import changelog
+from sluicegate.streams.aggregation.changelog import Changelog
+from sluicegate.streams.aggregation.entry import ColdState
+from sluicegate.streams.aggregation.paging import Paging
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.contracts.values import ColdGroup
+from sluicegate.streams.ownership.owner import Owner
+from sluicegate.streams.ownership.paged import ColdReads
+
+Patch = pytest.MonkeyPatch
+Moved = tuple[Sequence[ColdGroup], Sequence[bytes]]
+
+
+def _moves(patch: Patch, change: Callable[[Paging, Moved], Moved]) -> None:
+    moved = Paging.moved
+    patch.setattr(Paging, "moved", lambda self, now: change(self, moved(self, now)))
+
+
+def not_cut(patch: Patch) -> None:
+    """The row of an evicted group is written, and the changelog still has the group."""
+
+    def change(paging: Paging, moved: Moved) -> Moved:
+        for row in moved[0]:
+            del paging._groups.touched[row.key]
+        return moved
+
+    _moves(patch, change)
+
+
+def no_row(patch: Patch) -> None:
+    """The changelog says that a group is gone, and there is no row of it."""
+    _moves(patch, lambda paging, moved: ((), moved[1]))
+
+
+def not_deleted(patch: Patch) -> None:
+    """The row of a group that was touched stays."""
+    _moves(patch, lambda paging, moved: (moved[0], ()))
+
+
+def no_deadline(patch: Patch) -> None:
+    """A row does not have the deadline of its group."""
+    _moves(patch, lambda paging, moved: ([row._replace(due=None) for row in moved[0]], moved[1]))
+
+
+def unnoticed(patch: Patch) -> None:
+    """The owner does not notice that a row has an earlier deadline than the others."""
+    moved = Paging.moved
+
+    def late(self: Paging, now: float) -> Moved:
+        nearest, rows = self.nearest, moved(self, now)
+        self.nearest = nearest
+        return rows
+
+    patch.setattr(Paging, "moved", late)
+
+
+def not_looked_up(patch: Patch) -> None:
+    """The store is not asked for the groups of a batch."""
+
+    def absent(self: ColdReads, records: Sequence[Record], now: float) -> None:
+        self._groups.absent = None
+
+    patch.setattr(ColdReads, "look_up", absent)
+
+
+def not_judged(patch: Patch) -> None:
+    """Cold groups keep the deadlines of an earlier rule."""
+
+    def judged(self: ColdReads, now: float) -> Iterator[None]:
+        return iter(())
+
+    patch.setattr(ColdReads, "judged", judged)
+
+
+def left_behind(patch: Patch) -> None:
+    """Cold groups stay where they are when the partition changes to another version."""
+
+    def stay(self: Owner) -> Iterator[None]:
+        return iter(())
+
+    patch.setattr(Owner, "_heat", stay)
+
+
+def not_restored(patch: Patch) -> None:
+    """A restore does not tell that groups are cold."""
+
+    def forgotten(self: Paging, state: ColdState) -> None:
+        return
+
+    patch.setattr(Paging, "restore", forgotten)
+
+
+def not_compacted(patch: Patch) -> None:
+    """Compaction drops what tells that groups are cold."""
+    complete = Changelog._complete
+
+    def forgotten(self: Changelog, entry: changelog.ChangelogEntry, senders: Any) -> None:
+        complete(self, entry, senders)
+        entry.cold = None
+
+    patch.setattr(Changelog, "_complete", forgotten)
+
+
+def waits_for_the_clock(patch: Patch) -> None:
+    """Deadlines that were computed under a clock that was ahead stay."""
+    moved = Paging.moved
+
+    def timeless(self: Paging, now: float) -> Moved:
+        rows = moved(self, now)
+        self.at = 0.0
+        return rows
+
+    patch.setattr(Paging, "moved", timeless)

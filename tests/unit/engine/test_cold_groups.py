@@ -1,0 +1,314 @@
+"""Groups that were not touched for a while are rows of the store: what a takeover reads, what a person sees and
+changes, and what a change of the rule does with them."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sluicegate.streams.agent import Agent, Aggregation, Reducer
+from sluicegate.streams.aggregation import changelog
+from sluicegate.streams.aggregation.entry import CHECKED, GENERATION, PAGED, packed_state, unpacked_state
+from sluicegate.streams.contracts.values import Partition
+from sluicegate.streams.journal.amending import Person
+from sluicegate.streams.operations import planning
+from sluicegate.streams.operations.accepting import accept, preview
+from sluicegate.streams.operations.contents import held
+from sluicegate.streams.operations.open_groups import drop, fire, open_groups, why
+from sluicegate.streams.ownership import paged
+from sluicegate.streams.testing.group import groups as shown_groups
+from tests.unit.engine.deployments import deployed
+from tests.unit.engine.driver import Driver, ManualClock, memory
+from tests.unit.engine.scene import a_log, an_agent, dead, feed, totals
+
+PLACE = Partition("app", "sums", "in", 0)
+ANNE = Person("anne", "a test", "a token")
+KEYS = [f"key-{number:02}" for number in range(20)]
+
+
+def paged_agent(**more: Any) -> Agent:
+    return an_agent(**{"hot_groups": 4, "since_first": 600.0, "key": None} | more)
+
+
+class Scene:
+    """Twenty groups of one record each, in turns of their own, and an agent that keeps four of them in memory."""
+
+    def __init__(self, agent: Agent | None = None, most: int = 20) -> None:
+        self.clock, self.log, self.agent = ManualClock(), a_log(), agent or paged_agent()
+        self.store = memory(self.clock)
+        self.driver = self.started(self.agent)
+        for number, key in enumerate(KEYS[:most]):
+            feed(self.log, (key, number))
+            self.driver.turns(2).later(1)
+
+    def started(self, agent: Agent, **more: Any) -> Driver:
+        return Driver(agent, self.store, self.log, self.clock, **more).give(0).turns(4)
+
+    @property
+    def cold(self) -> list[str]:
+        return sorted(row.key.decode() for row in self.store.keys(PLACE, None, 100))
+
+    @property
+    def owner(self) -> Any:
+        return self.driver.worker._owners["in", 0]
+
+    @property
+    def view(self) -> Any:
+        view = self.store.read(PLACE)
+        assert view is not None
+        return view
+
+    def open_keys(self) -> list[str]:
+        return sorted(each.key.decode() for each in open_groups(self.store, "app", self.agent))
+
+
+def test_the_groups_that_were_not_touched_for_longest_are_cold() -> None:
+    scene = Scene()
+    assert scene.cold == KEYS[:16]
+    assert sorted(scene.owner.groups.states) == [key.encode() for key in KEYS[16:]]
+    assert scene.owner.open_groups == 20
+    assert totals(scene.log) == []
+
+
+def test_a_takeover_reads_the_hot_groups_alone() -> None:
+    scene = Scene()
+    before = list(scene.store.keys(PLACE, None, 100))
+    scene.driver = scene.started(scene.agent)
+    assert len(scene.owner.groups.states) == 4
+    assert scene.owner.open_groups == 20
+    assert list(scene.store.keys(PLACE, None, 100)) == before
+
+
+def test_a_record_of_a_cold_group_is_added_to_it_once() -> None:
+    scene = Scene()
+    feed(scene.log, ("key-03", 100))
+    scene.driver.turns(3)
+    assert "key-03" not in scene.cold
+    feed(scene.log, ("key-03", 200))
+    scene.driver = scene.started(scene.agent)
+    assert totals(scene.log) == [("key-03", "count", 3, 303)]
+
+
+def test_cold_groups_time_out_without_a_record_and_under_another_owner() -> None:
+    scene = Scene()
+    scene.driver = scene.started(scene.agent)
+    assert 500 < scene.owner.next_due() - scene.owner.now(scene.driver.clock.now) < 600
+    for _ in range(20):
+        scene.driver.later(60).turns(3)
+    assert sorted(key for key, *_ in totals(scene.log)) == KEYS
+    assert {reason for _, reason, *_ in totals(scene.log)} == {"timeout"}
+    assert (scene.cold, scene.owner.open_groups) == ([], 0)
+
+
+def test_more_groups_are_due_than_one_expiry_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paged, "DUE", 3)
+    scene = Scene()
+    scene.driver.later(1000).turns(30)
+    assert sorted(key for key, *_ in totals(scene.log)) == KEYS
+
+
+def test_bags_and_windows_keep_all_groups_hot() -> None:
+    scene = Scene(paged_agent(compute=(Reducer("all", "collect", "amount"),)))
+    assert (scene.cold, len(scene.owner.groups.states)) == ([], 20)
+
+
+def test_compaction_keeps_what_is_known_of_cold_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changelog, "SLACK", 100)
+    monkeypatch.setattr(changelog, "SLICE", 50)
+    scene = Scene()
+    for number in range(60):
+        feed(scene.log, (KEYS[19], number))
+        scene.driver.turns(2)
+    assert scene.view.claim.first > 30
+    scene.driver = scene.started(scene.agent)
+    assert scene.owner.open_groups == len(scene.cold) + len(scene.owner.groups.states)
+    feed(scene.log, ("key-00", 1), ("key-00", 1))
+    scene.driver.turns(3)
+    assert ("key-00", "count", 3, 2) in totals(scene.log)
+
+
+def test_a_program_that_knows_no_cold_groups_halts() -> None:
+    """It reads CHECKED, GENERATION, and then PLAIN or LZ4."""
+    marked = [blob[5:].removeprefix(GENERATION)[:1] for blob in Scene().view.entries if blob[:1] == CHECKED]
+    assert PAGED in marked
+
+
+@pytest.mark.parametrize("number", [0, -(2**63), 2**64, -(10**30)])
+def test_a_row_keeps_any_sum(number: int) -> None:
+    state = [1, 2, 3, 4.5, None, "00-trace", 0, number, None]
+    assert unpacked_state(packed_state(state)) == state
+
+
+def test_a_damaged_row_halts_the_partition() -> None:
+    scene = Scene()
+    row = scene.store._rows[PLACE].cold.groups[b"key-00"]
+    scene.store._rows[PLACE].cold.groups[b"key-00"] = row._replace(state=row.state[:-1] + b"\x01")
+    feed(scene.log, ("key-00", 1))
+    scene.driver.turns(3)
+    report = scene.driver.worker.describe(scene.driver.clock.now)
+    assert [each.error for each in report.partitions] == ["changelog-incomplete"]
+
+
+def test_a_row_that_is_missing_halts_the_partition_when_all_are_read() -> None:
+    scene = Scene()
+    del scene.store._rows[PLACE].cold.groups[b"key-00"]
+    scene.driver = scene.started(paged_agent(compute=(Reducer("n", "count"),)), on_rule_change="flush")
+    report = scene.driver.worker.describe(scene.driver.clock.now)
+    assert [each.error for each in report.partitions] == ["changelog-incomplete"]
+    assert "1 rows of cold groups are missing" in str(report.partitions[0].detail)
+
+
+# -- a change of the rule ----------------------------------------------------------------------------------------------
+
+
+def test_a_lower_count_ends_cold_groups_before_the_next_record() -> None:
+    scene = Scene(paged_agent(count=5))
+    feed(scene.log, ("key-00", 1))
+    scene.driver.turns(2).later(1)
+    for key in KEYS[10:16]:
+        feed(scene.log, (key, 1))
+        scene.driver.turns(2).later(1)
+    assert "key-00" in scene.cold
+    scene.driver = scene.started(paged_agent(count=2))
+    assert sorted(key for key, *_ in totals(scene.log)) == sorted(["key-00", *KEYS[10:16]])
+
+
+def test_a_shorter_timeout_counts_for_cold_groups() -> None:
+    scene = Scene()
+    scene.driver = scene.started(paged_agent(since_first=60.0))
+    assert len(scene.cold) == 16
+    for _ in range(8):
+        scene.driver.later(10).turns(3)
+    assert sorted(key for key, *_ in totals(scene.log)) == KEYS
+
+
+def test_a_store_clock_that_was_ahead_does_not_delay_cold_groups() -> None:
+    scene = Scene(most=0)
+    right = scene.store._clock
+    scene.store._clock = lambda: right() + 3600.0
+    for number, key in enumerate(KEYS):
+        feed(scene.log, (key, number))
+        scene.driver.turns(2).later(1)
+    assert len(scene.cold) == 16
+    scene.store._clock = right
+    for _ in range(16):
+        scene.driver.later(60).turns(4)
+    assert sorted(key for key, *_ in totals(scene.log)) == KEYS
+
+
+@pytest.mark.parametrize("policy", ["finish", "convert", "flush", "drop"])
+def test_cold_groups_go_with_the_others_when_the_rule_changes(policy: str) -> None:
+    scene = Scene(most=0)
+    old = paged_agent()
+    new = replace(old, aggregation=replace(old.aggregation or Aggregation(), compute=(Reducer("n", "count"),)))
+    new = replace(old, aggregation=replace(old.aggregation or Aggregation(), count=2)) if policy == "convert" else new
+    scene.driver = scene.started(old, deployed=deployed((old, "")))
+    for number, key in enumerate(KEYS):
+        feed(scene.log, (key, number))
+        scene.driver.turns(2).later(1)
+    scene.driver = scene.started(new, deployed=deployed((old, ""), (new, policy)))
+    feed(scene.log, *[(key, 1) for key in KEYS], *[(key, 1) for key in KEYS])
+    scene.driver.turns(20)
+    counts = sorted((reason, count) for _, reason, count, _ in totals(scene.log))
+    wanted = {"finish": [("count", 3)] * 20, "convert": [("count", 2)] * 20, "flush": [("manual", 1)] * 20, "drop": []}
+    assert counts == wanted[policy]
+    assert scene.owner.open_groups == {"finish": 0, "convert": 20}.get(policy, 20)
+
+
+# -- limits ------------------------------------------------------------------------------------------------------------
+
+
+def test_cold_groups_count_for_max_groups_and_make_room_first() -> None:
+    scene = Scene(paged_agent(max_groups=20))
+    feed(scene.log, ("new-1", 1), ("new-2", 2))
+    scene.driver.turns(3)
+    assert sorted(totals(scene.log)) == [("key-00", "limit", 1, 0), ("key-01", "limit", 1, 1)]
+    assert scene.owner.open_groups == 20
+
+
+def test_a_record_of_a_new_group_is_refused_where_cold_groups_reach_the_limit() -> None:
+    scene = Scene(paged_agent(max_groups=20, on_full="dead-letter"))
+    feed(scene.log, ("new", 1), ("key-05", 2))
+    scene.driver.turns(3)
+    assert dead(scene.log) == [("20", "limit")]
+    assert scene.owner.open_groups == 20
+
+
+def test_a_group_is_not_opened_before_the_store_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key that could not be read when the store was asked, and then can."""
+    scene = Scene()
+    monkeypatch.setattr(paged, "keys_of", lambda rule, records: set())
+    feed(scene.log, ("key-00", 100))
+    scene.driver.turns(2)
+    assert ("in", 0) not in scene.driver.worker._owners
+    monkeypatch.undo()
+    scene.driver.later(60).turns(4)
+    assert scene.owner.groups.states[b"key-00"][0] == 2
+
+
+# -- operators ---------------------------------------------------------------------------------------------------------
+
+
+def test_commands_list_hot_and_cold_groups() -> None:
+    scene = Scene()
+    assert scene.open_keys() == KEYS
+    [group] = open_groups(scene.store, "app", scene.agent, b"key-02")
+    assert (group.values, group.records, group.first) == ({"total": 2}, 1, 2)
+    assert "1 of 3" in why(group, scene.agent)
+    assert sorted(str(each.key) for each in shown_groups(scene.agent, scene.view, scene.store)) == KEYS
+
+
+@pytest.mark.parametrize("key", ["key-02", "key-19"])
+def test_a_person_fires_a_group_whether_it_is_cold_or_hot(key: str) -> None:
+    scene = Scene()
+    [group] = open_groups(scene.store, "app", scene.agent, key.encode())
+    fire(scene.store, group, ANNE)
+    for _ in range(3):
+        scene.driver.later(6).turns(5)
+    assert [(key, reason) for key, reason, *_ in totals(scene.log)] == [(key, "manual")]
+    assert scene.owner.open_groups == 19
+
+
+@pytest.mark.parametrize("key", ["key-02", "key-19"])
+def test_a_person_drops_a_group_whether_it_is_cold_or_hot(key: str) -> None:
+    scene = Scene()
+    [group] = open_groups(scene.store, "app", scene.agent, key.encode())
+    drop(scene.store, group, scene.agent, ANNE)
+    assert scene.open_keys() == [each for each in KEYS if each != key]
+    for _ in range(3):
+        scene.driver.later(6).turns(5)
+    assert scene.owner.open_groups == 19
+    feed(scene.log, *[(key, 1)] * 3)
+    scene.driver.turns(4)
+    assert totals(scene.log) == [(key, "count", 3, 3)]
+
+
+def test_a_plan_counts_cold_groups_and_those_that_end() -> None:
+    scene = Scene()
+    old = scene.agent
+    new = replace(old, aggregation=replace(old.aggregation or Aggregation(), count=1))
+    holding = planning._holding(scene.store, "app", old, new, ["in"])
+    assert (holding.groups, holding.fire) == (20, 20)
+
+
+def test_an_accepted_gap_forgets_cold_groups_whose_offsets_come_again() -> None:
+    scene = Scene()
+    log = a_log()
+    feed(log, *[(key, 1) for key in KEYS[:10]])
+    scene.log = log
+    facts = lambda: Driver(scene.agent, scene.store, log, scene.clock).input.facts("in", 0)  # noqa: E731
+    gap = preview(scene.store, scene.agent, PLACE, facts)
+    assert gap is not None
+    forgotten = len(gap.forgets.groups)
+    accept(scene.store, scene.agent, PLACE, facts, ANNE, forget=True)
+    assert (forgotten, scene.open_keys()) == (10, KEYS[:10])
+    assert held(scene.agent, PLACE, scene.view).groups.cold == len(scene.cold)
+
+
+def test_a_gap_that_forgets_the_state_leaves_no_cold_group() -> None:
+    scene = Scene()
+    row = scene.store._rows[PLACE]
+    row.entries[row.claim.last] = b"damaged"
+    facts = lambda: scene.driver.input.facts("in", 0)  # noqa: E731
+    accept(scene.store, scene.agent, PLACE, facts, ANNE, forget=True)
+    assert (scene.cold, scene.open_keys()) == ([], [])
