@@ -39,12 +39,13 @@ class _Attributes(msgspec.Struct, gc=False):
 _attributes = msgspec.json.Decoder(_Attributes).decode
 
 
-def document(value: bytes | None, headers: KafkaHeaders) -> bytes:
-    """The event as a JSON document; `value` itself in structured mode. Raises msgspec.DecodeError."""
+def document(value: bytes | None, headers: KafkaHeaders, format: str = "json") -> bytes:
+    """The event, whose data is of this format, as a JSON document; `value` itself in structured mode. Raises
+    msgspec.DecodeError."""
     pairs = {name: content for name, content in headers if name == CONTENT_TYPE or name.startswith(PREFIX)}
     form = _text(CONTENT_TYPE, pairs.pop(CONTENT_TYPE, None))
-    if not form.lower().startswith(_ANY_EVENT):
-        return _from_binary(value, form, pairs)
+    if not _is_structured(form):
+        return _from_binary(value, form, pairs, format)
     if form.partition(";")[0].strip().lower() != STRUCTURED:
         raise msgspec.DecodeError(f"is no CloudEvent that can be read: of the event formats only {STRUCTURED} is known")
     if value is None:
@@ -55,6 +56,15 @@ def document(value: bytes | None, headers: KafkaHeaders) -> bytes:
         raise msgspec.DecodeError("is no CloudEvent: its value is no JSON object") from None
     check({name: getattr(attributes, name) for name in MANDATORY})
     return value
+
+
+def is_structured(headers: KafkaHeaders) -> bool:
+    """Whether these are headers of an event that is in the value as a whole. Raises msgspec.DecodeError."""
+    return any(_is_structured(_text(name, content)) for name, content in headers if name == CONTENT_TYPE)
+
+
+def _is_structured(content_type: str) -> bool:
+    return content_type.lower().startswith(_ANY_EVENT)
 
 
 def check(attributes: Mapping[str, Any]) -> None:
@@ -68,7 +78,7 @@ def check(attributes: Mapping[str, Any]) -> None:
         raise msgspec.DecodeError("is no CloudEvent of version 1.0: its specversion is another one")
 
 
-def _from_binary(value: bytes | None, form: str, headers: Mapping[str, bytes | None]) -> bytes:
+def _from_binary(value: bytes | None, form: str, headers: Mapping[str, bytes | None], format: str) -> bytes:
     if not headers:
         raise msgspec.DecodeError(f"is no CloudEvent: it has neither {PREFIX} headers nor content-type {STRUCTURED}")
     attributes = {name.removeprefix(PREFIX): _text(name, content) for name, content in headers.items()}
@@ -78,7 +88,7 @@ def _from_binary(value: bytes | None, form: str, headers: Mapping[str, bytes | N
     check(attributes)
     if form:
         attributes["datacontenttype"] = form
-    return _with_data(attributes, value)
+    return _with_data(attributes, value) if format == "json" else of_format(attributes, value, format)
 
 
 def _text(name: str, value: bytes | None) -> str:
@@ -102,6 +112,16 @@ def _with_data(attributes: dict[str, Any], value: bytes | None) -> bytes:
             return encode({**attributes, "data": value.decode()})
         except UnicodeDecodeError:
             pass
+    return of_format(attributes, value)
+
+
+def of_format(attributes: Mapping[str, Any], value: bytes | None, format: str = "") -> bytes:
+    """The document of an event whose data a codec reads, whatever is declared. Data of JSON Schema without a frame is
+    `data`, as all JSON is."""
+    if value is None:
+        return encode(attributes)
+    if format == "json-schema" and _is_json(value):
+        return encode({**attributes, "data": msgspec.Raw(value)})
     return encode({**attributes, "data_base64": base64_text(value)})
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 from sluicegate.schemas import Avro, Codec, SchemaOptions, codec
 from sluicegate.schemas.avro_values import JSON_TEXT
+from sluicegate.schemas.cloud_events import KafkaHeaders, is_structured
+from sluicegate.schemas.event_codec import of_events
 from sluicegate.schemas.json import encode
 from sluicegate.streams.agent import Agent, Reducer
 from sluicegate.streams.errors import ConfigurationError
@@ -40,20 +42,22 @@ NO_SCHEMA = "has no schema, and {what} has none of its own; write schema: FILE.a
 
 
 def reads(agent: Agent) -> Codec:
-    """The codec of the agent's records. Raises ValueError with a hint."""
-    return codec(agent.format, agent.avro)
+    """The codec of the agent's records, of events as documents. Raises ValueError with a hint."""
+    made = codec(agent.format, agent.avro)
+    return of_events(made) if agent.events and agent.format != "json" else made
 
 
-def record_value(agent: Agent | None, value: object) -> bytes | None:
-    """The value of a record that the agent can read; bytes as they are. JSON without an agent. Raises
-    ConfigurationError, and what the format's `encode` raises."""
+def record_value(agent: Agent | None, value: object, headers: KafkaHeaders = ()) -> bytes | None:
+    """The value of a record that the agent can read, with these headers; bytes as they are. JSON without an agent.
+    Raises ConfigurationError, and what the format's `encode` raises."""
     if value is None or isinstance(value, bytes):
         return value
     if agent is None:
         return encode(value)
     if agent.format == "raw" and isinstance(value, str):
         return value.encode()
-    written = encode(value) if agent.format in ("json", "raw") else reads(agent).encode(value)
+    form = reads(agent) if is_structured(headers) else codec(agent.format, agent.avro)
+    written = encode(value) if agent.format in ("json", "raw") else form.encode(value)
     if not isinstance(written, bytes):
         raise ConfigurationError(f"agent {agent.name}: encode of {agent.format} gave no bytes; send bytes")
     return written
@@ -112,7 +116,7 @@ class FieldTypes:
 
     def __init__(self, agent: Agent) -> None:
         self._named: dict[str, Any] = {}
-        self._input = None
+        self._input, self._within = None, "data." if agent.events else ""
         if agent.format == "avro" and agent.avro is not None and not agent.avro.pinned:
             from sluicegate.schemas.avro import parsed
             from sluicegate.schemas.avro_sizes import size_of
@@ -142,7 +146,9 @@ class FieldTypes:
         )
 
     def _simple(self, path: str | None) -> Any:
-        field = None if path is None or self._input is None else field_type(self._input, path, self._named)
+        """The type of what is read at the path, if it is simple. The attributes of an event have none."""
+        known = path is not None and self._input is not None and path.startswith(self._within)
+        field = field_type(self._input, path.removeprefix(self._within), self._named) if path and known else None
         kind = field["type"] if isinstance(field, dict) else field
         if isinstance(field, dict) and kind == "enum":
             return "string"

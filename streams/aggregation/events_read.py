@@ -22,7 +22,7 @@ def as_read(groups: Groups, records: Sequence[Record]) -> Sequence[Record]:
     kept: list[Record] = []
     for record in records:
         try:
-            kept.append(_event(record))
+            kept.append(_event(groups.rule, record))
         except Exception as error:
             refuse(groups, record, error)
     return kept
@@ -31,12 +31,12 @@ def as_read(groups: Groups, records: Sequence[Record]) -> Sequence[Record]:
 def one_as_read(rule: Rule, record: Record) -> Record:
     """Raises msgspec.DecodeError."""
     record = framed([record])[0] if rule.header_ids else record
-    return _event(record) if record.topic() in rule.events else record
+    return _event(rule, record) if record.topic() in rule.events else record
 
 
-def _event(record: Record) -> Record:
+def _event(rule: Rule, record: Record) -> Record:
     if record.error() is not None:
         return record
     pairs, value = headers(record), record.value()
-    document = cloud_events.document(value, pairs)
+    document = cloud_events.document(value, pairs, rule.codec.name)
     return record if document is value else RecordView(record, document, cloud_events.read_headers(pairs))

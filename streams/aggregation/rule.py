@@ -81,11 +81,12 @@ class Rule:
         self.completion: Completion = completion(aggregation)
         self.max_record_bytes, self.on_error, self.times = agent.max_record_bytes, agent.on_error, agent.times
         self.header_ids = agent.avro is not None and bool(agent.avro.registry)  # ids may be in headers
-        self.events, self.grouped = frozenset(agent.events), agent.aggregation is not None
+        window, until = aggregation.window, aggregation.until
+        rekeyed = window is not None and window.origins  # the values are documents of events, and there are time marks
+        self.events, self.grouped = frozenset(() if rekeyed else agent.events), agent.aggregation is not None
         self.message = codec.decode
         self.valid = decode_any if codec.name == "json" else codec.decode  # it fails for a value that no reader can use
-        lenient = aggregation.on_missing == "ignore"
-        fields, lets = _fields(aggregation, lenient), needed(agent)
+        fields, lets = _fields(aggregation, lenient := aggregation.on_missing == "ignore"), needed(agent)
         if any(field.path.partition(".")[0] not in lets for field in fields) and not codec.fields:
             alone = " and ".join(each.name for each in ENTRIES if each.alone)
             raise ConfigurationError(f"format {agent.format} has no fields: only {alone} can be computed")
@@ -99,7 +100,6 @@ class Rule:
         self._parse = _readable_later(want.decode, want.getters, agent)
         self.getters = getters = dict(zip((field.path for field in fields), want.getters, strict=True))
         self.chains = dict(zip(getters, want.chains, strict=True))
-        window, until = aggregation.window, aggregation.until
         made: Plan = plan(aggregation.compute, getters, lenient, codec.shown, _kept(codec, want), self.merged)
         self.plan = made if window is None else made._replace(blank=(*made.blank, *[0] * SLOTS[window.kind]))
         if self.plan.inline and want.attributes[0] != "f0":

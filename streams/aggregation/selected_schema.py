@@ -90,7 +90,8 @@ def _of_record(agent: Agent) -> dict[str, ValueType]:
 
         schema, named = parsed(agent.avro.schema), dict[str, Any]()
         size_of(schema, named)
-        fields = dict(of_avro(schema, named).fields or {})
+        data = of_avro(schema, named)
+        fields = {"data": data} if agent.events else dict(data.fields or {})
     known = {**fields, MESSAGE: message_type(open_record_of(fields))}
     for let in agent.let:
         known[let.name] = check(parse(let.expression), known)[0]

@@ -10,6 +10,7 @@ from typing import Any
 
 from sluicegate.schemas import SchemaOptions
 from sluicegate.schemas.avro_values import CONTENT
+from sluicegate.schemas.cloud_events import FORMS
 from sluicegate.streams import formats
 from sluicegate.streams.agent import Agent, Destination
 
@@ -43,7 +44,7 @@ def result(agent: Agent, to: Destination) -> JsonObject:
         made["headers"] = headers("result-headers")
     payload = _payload(agent, to)
     if to.envelope is not None and to.envelope.mode == "structured":
-        made["contentType"], payload = STRUCTURED, _event(payload)
+        made["contentType"], payload = STRUCTURED, _event(payload, kind)
     if payload is not None:
         made["payload"] = payload
     return made
@@ -143,9 +144,12 @@ def _json_type(avro: Any) -> JsonObject:
     return {"type": _TYPES.get(avro, avro if avro in ("null", "string") else "string")}
 
 
-def _event(payload: JsonObject | None) -> JsonObject:
+def _event(payload: JsonObject | None, format: str) -> JsonObject:
     """A CloudEvent in structured mode around a payload. A payload in another schema language is left out."""
     required = ["specversion", "id", "source", "type"]
     fields: JsonObject = {name: {"type": "string"} for name in (*required, "time", "datacontenttype", "partitionkey")}
-    fields["data"] = {} if payload is None or "schemaFormat" in payload else payload
+    if format in FORMS:
+        fields["data_base64"] = {"type": "string", "contentEncoding": "base64"}
+    else:
+        fields["data"] = {} if payload is None or "schemaFormat" in payload else payload
     return {"type": "object", "properties": fields, "required": required}

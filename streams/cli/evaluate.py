@@ -116,13 +116,13 @@ def _given(app: App, agent: Agent, value: str, key: str | None, header: list[str
     from sluicegate.streams.testing.log import LogRecord
 
     reader = _reader(app, agent, None)
-    plain = reader.format in ("json", "raw")
+    plain, headers = reader.format in ("json", "raw"), [*map(_header, header)]
     try:
-        written = value.encode() if plain else record_value(reader, _json("--value", value))
+        written = value.encode() if plain else record_value(reader, _json("--value", value), headers)
     except Unwritable as error:
         raise ConfigurationError(f"--value cannot be written as {reader.format}: {error}") from error
     name = None if key is None else key.encode()
-    return reader, LogRecord(reader.topics[0], 0, 0, name, written, [*map(_header, header)], int(time.time() * 1000))
+    return reader, LogRecord(reader.topics[0], 0, 0, name, written, headers, int(time.time() * 1000))
 
 
 def _header(text: str) -> "Header":

@@ -100,10 +100,9 @@ def _repartitioned(name: str, made: run.Agent, through: str, key: str) -> list[r
     if own is not None and own.window is not None:
         origins = tuple(f"{first.name}/{topic}" for topic in first.topics)
         first, own = replace(first, times=own.window), replace(own, window=replace(own.window, origins=origins))
-    return [
-        first,
-        replace(made, topics=(through,), aggregation=own, start="earliest", receive=(through,), where="", events=()),
-    ]
+    events = (through,) if made.events and made.format != "json" else ()  # what is re-keyed is the document
+    keyed_by = replace(made, topics=(through,), receive=(through,), events=events, start="earliest")
+    return [first, replace(keyed_by, aggregation=own, where="")]
 
 
 def _agent(file: FileModel, name: str, agent: AgentModel, written: set[str], folder: Path) -> run.Agent:

@@ -12,7 +12,6 @@ from sluicegate.streams.config.scalars import Unknown
 
 if TYPE_CHECKING:
     from sluicegate.streams.config.models_agent import AgentModel
-    from sluicegate.streams.config.models_topics import DestinationModel
 
 SourceEnvelope = Annotated[Literal["cloudevents"], unless_unknown("cloudevents")]
 Mode = Annotated[Literal["binary", "structured"], unless_unknown("binary")]
@@ -39,34 +38,28 @@ EnvelopeField = Annotated[EnvelopeModel, unless_unknown(_unknown)]
 
 
 def findings(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
-    """Events are read as JSON."""
+    """Events have attributes, which are fields beside their data."""
     for place, reader in agent.readers.items():
-        if reader.format != "json" and any(source.envelope for source in reader.from_):
-            what, at = f"has an envelope, but the format is {reader.format}", (*path, *place, "from")
-            hint = "use format: json, or leave the envelope out"
-            yield FileFinding(at, what, hint, (at, (*path, *place, "format")))
+        at, form = (*path, *place, "from"), (*path, *place, "format")
+        events = {bool(source.envelope) for source in reader.from_}
+        if reader.format == "raw" and True in events:
+            what = "has an envelope, so its records have fields, but raw records have none"
+            yield FileFinding(at, what, "use format: json, where data that is no JSON is in data_base64", (at, form))
+        elif reader.format != "json" and len(events) > 1:
+            what = f"has topics with an envelope and others without, and format: {reader.format} reads one kind only"
+            yield FileFinding(at, what, "let an agent of its own read the others", (at, form))
     for place, to in agent.outputs.items():
         if to.envelope is not None:
-            yield from _of_output(to, to.envelope, (*path, *place))
+            yield from _of_output(to.envelope, (*path, *place))
 
 
-def _of_output(to: "DestinationModel", envelope: EnvelopeModel, path: Path) -> Iterator[FileFinding]:
-    at, form = (*path, "envelope"), (*path, "format")
-    if envelope.cloudevents == "structured" and not _is_json(to):
-        what = f"is structured, so the value is one JSON document, but the data is {to.format}"
-        framed = " in a frame" if to.framing == "confluent" else ""
-        hint = "write cloudevents: binary, which takes any data, or format: json"
-        yield FileFinding(at, what + framed, hint, (at, form, (*path, "framing")))
+def _of_output(envelope: EnvelopeModel, path: Path) -> Iterator[FileFinding]:
+    at = (*path, "envelope")
     for name in ("type", "source"):
         text = getattr(envelope, name)
         if text is not None and not isinstance(text, Unknown) and (not text or not text.isprintable() or " " in text):
             what, key = "is no attribute of an event", (*at, name)
             yield FileFinding(key, what, "write text without spaces, such as com.example.order or /shop", (key,))
-
-
-def _is_json(to: "DestinationModel") -> bool:
-    """Whether the values are JSON. Of a codec of the user's that is not known."""
-    return to.format == "json" or (to.format == "json-schema" and to.framing != "confluent")
 
 
 def built(envelope: EnvelopeModel | None) -> run.EventEnvelope | None:

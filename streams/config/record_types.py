@@ -52,7 +52,13 @@ NOTHING = RecordType({})
 
 
 def record_type(agent: Agent, schema_file: str | None) -> RecordType:
-    """The type from the agent's schema or its handler. `schema_file` is the name of the schema in messages."""
+    """The type from the agent's schema or its handler. `schema_file` is the name of the schema in messages. Of an event
+    it is the type of the data."""
+    known = _data_type(agent, schema_file)
+    return RecordType({"data": record_of(known.fields)}) if agent.events and known.source is not None else known
+
+
+def _data_type(agent: Agent, schema_file: str | None) -> RecordType:
     options = agent.avro
     if options is not None and options.schema and agent.format == "avro":
         return _of_schema(options.schema, schema_file or options.pinned)

@@ -8,6 +8,7 @@ import msgspec
 
 from sluicegate.schemas import codec
 from sluicegate.schemas.codecs import as_json
+from sluicegate.schemas.event_codec import of_events
 from sluicegate.streams import formats
 from sluicegate.streams.agent import Agent, Destination
 from sluicegate.streams.outbox.rows import letters_codec
@@ -67,10 +68,11 @@ def timed_topics(agent: Agent) -> dict[str, Callable[[bytes], bytes]]:
 
 
 def _document(agent: Agent, to: Destination) -> Callable[[bytes], bytes]:
-    read = as_json(codec("json") if agent.handler is not None else formats.writes(replace(agent, to=to)))
+    written = codec("json") if agent.handler is not None else formats.writes(replace(agent, to=to))
     if to.envelope is None or to.envelope.mode == "binary":
-        return read
-    return lambda value: bytes(_event(value).data)
+        return as_json(written)
+    text = as_json(of_events(written))
+    return lambda value: bytes(_event(text(value)).data)
 
 
 class _Event(msgspec.Struct):

@@ -104,10 +104,11 @@ class TestDriver:
         number = partition if partition is not None else partition_of(name, count) if name is not None else 0
         if not 0 <= number < count:
             raise ConfigurationError(f"{topic} has {count} partitions, so there is no partition {number}")
-        written = formats.record_value(reader, value)
+        carried = _headers(headers)
+        written = formats.record_value(reader, value, carried)
         at = int((self.clock.time() if timestamp is None else timestamp) * 1000)
         for _ in range(times):
-            self.log.append(topic, number, name, written, _headers(headers), at)
+            self.log.append(topic, number, name, written, carried, at)
         self._workers.settle()
 
     def advance(self, by: float | str) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sluicegate.schemas import codec
+from sluicegate.schemas.event_codec import of_events
 from sluicegate.schemas.json import Decode
 from sluicegate.streams import formats
 from sluicegate.streams.agent import Agent, App
@@ -89,8 +90,11 @@ def _decoded(decode: Decode, value: bytes) -> Any:
 
 
 def _reader(agent: Agent) -> Decode:
-    if agent.to is not None and agent.to.envelope is not None and agent.to.envelope.mode == "structured":
+    """What a raw value is read as is JSON."""
+    assert agent.to is not None
+    if agent.format_of(agent.to) == "raw":
         return codec("json").decode
-    if agent.to is not None and agent.forwards_unchanged(agent.to):
-        return formats.reads(agent).decode if agent.format != "raw" else codec("json").decode
-    return codec("json").decode if agent.to is not None and agent.to.format == "raw" else formats.writes(agent).decode
+    if agent.forwards_unchanged(agent.to):
+        return formats.reads(agent).decode
+    written, envelope = formats.writes(agent), agent.to.envelope
+    return (written if envelope is None or envelope.mode == "binary" else of_events(written)).decode

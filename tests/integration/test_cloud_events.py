@@ -3,7 +3,7 @@ and reads what is written, while the worker is killed."""
 
 import json
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ from cloudevents.core.bindings.kafka import KafkaMessage, from_kafka_event, to_b
 from cloudevents.core.v1.event import CloudEvent
 from confluent_kafka import Producer
 
+from sluicegate.schemas import SchemaOptions, codec
+from sluicegate.streams.config.loading import load
 from tests.integration.supervised.run import Run
 from tests.integration.test_commands_live import SLUICEGATE, sluicegate
 from tests.integration.test_connect_headers import messages
@@ -26,6 +28,7 @@ dead_letters: {ns}-dead
 agents:
   totals:
     from: {{topic: {ns}-orders, envelope: cloudevents}}
+    {reads}
     where: type == "shop.order"
     key: data.by
     dedupe: {{id: id}}
@@ -33,22 +36,34 @@ agents:
     to:
       - topic: {ns}-binary
         envelope: {{cloudevents: binary, type: shop.total, source: /shop/totals}}
+        format: {form}
         continue: true
       - topic: {ns}-structured
         envelope: {{cloudevents: structured, type: shop.total}}
+        format: {form}
   chained:
     from: {{topic: {ns}-structured, envelope: cloudevents}}
+    format: {form}
     key: data.key
     aggregate: {{count: 1, compute: {{sources: {{collect: source}}, total: {{sum: data.total}}}}}}
     to: {{topic: {ns}-chained}}
 """
 ORDERS, CUSTOMERS = 200, 10
+FIELDS = [{"name": "by", "type": "string"}, {"name": "amount", "type": "long"}]
+ORDER = {"type": "record", "name": "Order", "fields": FIELDS}
+
+
+@pytest.fixture(params=["json", "avro"])
+def form(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 @pytest.fixture
-def file(tmp_path: Path, kafka: str, ns: str) -> str:
+def file(tmp_path: Path, kafka: str, ns: str, form: str) -> str:
     path = tmp_path / "app.yaml"
-    path.write_text(FILE.format(ns=ns, kafka=kafka))
+    (tmp_path / "order.avsc").write_text(json.dumps(ORDER))
+    reads = "format: json" if form == "json" else "format: avro\n    schema: order.avsc"
+    path.write_text(FILE.format(ns=ns, kafka=kafka, form=form, reads=reads))
     sluicegate("topics", str(path), "--create", "--partitions", "1", "--json")
     return str(path)
 
@@ -68,10 +83,11 @@ def running(file: str) -> Iterator[Any]:
         print("\n".join(map(str, run.lines[-40:])), *run.noise[-20:])
 
 
-def order(number: int, type: str = "shop.order") -> KafkaMessage:
-    data = {"by": f"customer {number % CUSTOMERS}", "amount": number}
+def order(number: int, form: str, type: str = "shop.order") -> KafkaMessage:
+    values = {"by": f"customer {number % CUSTOMERS}", "amount": number}
+    data = values if form == "json" else codec("avro", SchemaOptions(json.dumps(ORDER))).encode(values)
     attributes = {"id": f"order-{number}", "source": "/shop", "type": type, "specversion": "1.0"}
-    event = CloudEvent({**attributes, "datacontenttype": "application/json", "subject": "ü"}, data)
+    event = CloudEvent({**attributes, "datacontenttype": f"application/{form}", "subject": "ü"}, data)
     return to_binary_event(event) if number % 2 else to_structured_event(event)
 
 
@@ -80,17 +96,27 @@ def event(message: Any) -> Any:
     return from_kafka_event(KafkaMessage(headers, message.key(), message.value()))
 
 
+def decoded(file: str, form: str) -> Callable[[Any], Any]:
+    """Reads the data of a result."""
+    app = load(Path(file), {}).app
+    assert app is not None
+    avro = app.agents[0].outputs[0].avro
+    return (lambda data: data) if form == "json" else codec("avro", avro).decode
+
+
 def once(kafka: str, topic: str) -> list[Any]:
     """Each output once, by its id."""
     found = {dict(each.headers())["sluicegate-id"]: each for each in messages(kafka, topic)}
     return [*found.values()]
 
 
-def test_the_sdk_writes_what_is_read_and_reads_what_is_written(running: Any, kafka: str, ns: str, file: str) -> None:
+def test_the_sdk_writes_what_is_read_and_reads_what_is_written(
+    running: Any, kafka: str, ns: str, file: str, form: str
+) -> None:
     first = running()
     producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
     for number in range(ORDERS):
-        for message in (order(number), order(number), order(number, "shop.other")):
+        for message in (order(number, form), order(number, form), order(number, form, "shop.other")):
             producer.produce(f"{ns}-orders", message.value, b"k", headers=[*message.headers.items()])
         if number == ORDERS // 2:
             assert producer.flush(30) == 0
@@ -103,16 +129,17 @@ def test_the_sdk_writes_what_is_read_and_reads_what_is_written(running: Any, kaf
     wanted = ORDERS // 2
     wait_until(lambda: len(once(kafka, f"{ns}-chained")) >= wanted, 90, "all results")
     results = {mode: [event(each) for each in once(kafka, f"{ns}-{mode}")] for mode in ("binary", "structured")}
+    data = decoded(file, form)
     for mode, found in results.items():
         assert len(found) == wanted
         assert len({each.get_id() for each in found}) == wanted
         assert {each.get_type() for each in found} == {"shop.total"}
         source = "/shop/totals" if mode == "binary" else f"/{ns}/totals"
         assert {each.get_source() for each in found} == {source}
-        assert sum(each.get_data()["total"] for each in found) == sum(range(ORDERS))
-        ids = [id for each in found for id in each.get_data()["ids"]]
+        assert sum(data(each.get_data())["total"] for each in found) == sum(range(ORDERS))
+        ids = [id for each in found for id in data(each.get_data())["ids"]]
         assert sorted(ids) == sorted(f"order-{number}" for number in range(ORDERS))
-        assert all(each.get_extension("partitionkey") == each.get_data()["key"] for each in found)
+        assert all(each.get_extension("partitionkey") == data(each.get_data())["key"] for each in found)
     for message in once(kafka, f"{ns}-binary"):
         assert dict(message.headers())["ce_id"] == dict(message.headers())["sluicegate-id"]
     chained = [json.loads(each.value()) for each in once(kafka, f"{ns}-chained")]

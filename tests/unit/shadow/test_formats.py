@@ -30,6 +30,7 @@ OUTPUTS = {
     "protobuf": "{topic: out, format: protobuf, schema: result.desc, message: Result}",
     "json-schema": "{topic: out, format: json-schema, schema: result.json, validate: true}",
     "structured": "{topic: out, envelope: {cloudevents: structured, type: t}}",
+    "structured avro": "{topic: out, envelope: {cloudevents: structured, type: t}, format: avro}",
     "binary": "{topic: out, envelope: {cloudevents: binary, type: t}, format: avro}",
 }
 
