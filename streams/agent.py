@@ -202,7 +202,7 @@ class EventEnvelope:
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """An output topic. `format` is the name of a codec of `sluicegate.schemas`. For the format `avro` without `avro`,
+    """An output topic. `format` is the name of a codec of `sluicegate.schemas`. For the format `avro` without `schema`,
     the schema is derived from the computed fields (sluicegate.streams.formats). `select` lists the fields of the value;
     empty means the whole result, or the whole value of a forwarded record, which is as it came unless `converts`: then
     it is written anew, in `format`.
@@ -213,7 +213,7 @@ class Destination:
 
     topic: str
     format: str = "json"
-    avro: SchemaOptions | None = None
+    schema: SchemaOptions | None = None
     select: tuple[Selected, ...] = ()
     where: str = ""
     goes_on: bool = False
@@ -455,7 +455,7 @@ class Agent(AgentSettings):
       key of `aggregation`, and does nothing else.
     - `times`: the windows for which this agent re-keys. It writes the time of each record, and time marks.
     - `leg`: the leg of a correlation that this agent re-keys. It writes each message as the field of this name.
-    - `avro`: the schemas of a format that has them.
+    - `schema`: the schemas of a format that has them.
     - `let`: computed fields. An expression may use the record and the fields before it. `where`, key, `dedupe`,
       reducers and `until` may name them.
     - `routes`: replaces `to`. A result, a forwarded record, or what a handler sends goes to the first route that takes
@@ -480,7 +480,7 @@ class Agent(AgentSettings):
     times: Window | None = None
     dedupe: Deduplication | None = None
     on_error: OnError = OnError()
-    avro: SchemaOptions | None = None
+    schema: SchemaOptions | None = None
     let: tuple[Let, ...] = ()
     routes: tuple[Destination, ...] = ()
     unrouted: Literal["dead-letter", "drop"] = "dead-letter"
@@ -533,7 +533,7 @@ class Agent(AgentSettings):
     def passes_values(self) -> bool:
         """Whether values that no clause reads go on without being decoded. A schema that each value must be valid for,
         or have been written with, is a clause."""
-        return self.forwards and not (self.avro is not None and self.avro.refuses)
+        return self.forwards and not (self.schema is not None and self.schema.refuses)
 
     def format_of(self, to: Destination) -> str:
         """The format of what is written there."""

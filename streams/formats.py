@@ -43,7 +43,7 @@ NO_SCHEMA = "has no schema, and {what} has none of its own; write schema: FILE.a
 
 def reads(agent: Agent) -> Codec:
     """The codec of the agent's records, of events as documents. Raises ValueError with a hint."""
-    made = codec(agent.format, agent.avro)
+    made = codec(agent.format, agent.schema)
     return of_events(made) if agent.events and agent.format != "json" else made
 
 
@@ -56,7 +56,7 @@ def record_value(agent: Agent | None, value: object, headers: KafkaHeaders = ())
         return encode(value)
     if agent.format == "raw" and isinstance(value, str):
         return value.encode()
-    form = reads(agent) if is_structured(headers) else codec(agent.format, agent.avro)
+    form = reads(agent) if is_structured(headers) else codec(agent.format, agent.schema)
     written = encode(value) if agent.format in ("json", "raw") else form.encode(value)
     if not isinstance(written, bytes):
         raise ConfigurationError(f"agent {agent.name}: encode of {agent.format} gave no bytes; send bytes")
@@ -67,7 +67,7 @@ def writes(agent: Agent) -> Codec:
     """The codec of the agent's outputs; JSON without a destination. Raises ValueError with a hint."""
     if agent.to is None:
         return codec("json")
-    return codec(agent.to.format, destination(agent) if agent.to.format == "avro" else agent.to.avro)
+    return codec(agent.to.format, destination(agent) if agent.to.format == "avro" else agent.to.schema)
 
 
 def destination(agent: Agent) -> SchemaOptions | None:
@@ -75,15 +75,15 @@ def destination(agent: Agent) -> SchemaOptions | None:
     outputs are not Avro. Raises ValueError."""
     if agent.to is None or agent.to.format != "avro":
         return None
-    if agent.to.avro is not None and agent.to.avro.schema:
-        return agent.to.avro
+    if agent.to.schema is not None and agent.to.schema.schema:
+        return agent.to.schema
     if agent.handler is not None or agent.aggregation is None:
         raise ValueError(
             NO_SCHEMA.format(what="a record that is forwarded" if agent.forwards else "what a handler sends")
         )
     if agent.to.select:
         raise ValueError("has no schema; write schema: FILE.avsc beside the format")
-    options = agent.to.avro or Avro("")
+    options = agent.to.schema or Avro("")
     return replace(options, schema=result_schema(agent))
 
 
@@ -117,11 +117,11 @@ class FieldTypes:
     def __init__(self, agent: Agent) -> None:
         self._named: dict[str, Any] = {}
         self._input, self._within = None, "data." if agent.events else ""
-        if agent.format == "avro" and agent.avro is not None and not agent.avro.pinned:
+        if agent.format == "avro" and agent.schema is not None and not agent.schema.pinned:
             from sluicegate.schemas.avro import parsed
             from sluicegate.schemas.avro_sizes import size_of
 
-            self._input = parsed(agent.avro.schema)
+            self._input = parsed(agent.schema.schema)
             size_of(self._input, self._named)
 
     def of(self, reducer: Reducer) -> dict[str, Any]:

@@ -80,7 +80,7 @@ class Rule:
         self.aggregation = aggregation = agent.aggregation or Aggregation(key=agent.key or None)
         self.completion: Completion = completion(aggregation)
         self.max_record_bytes, self.on_error, self.times = agent.max_record_bytes, agent.on_error, agent.times
-        self.header_ids = agent.avro is not None and bool(agent.avro.registry)  # ids may be in headers
+        self.header_ids = agent.schema is not None and bool(agent.schema.registry)  # ids may be in headers
         window, until = aggregation.window, aggregation.until
         rekeyed = window is not None and window.origins  # the values are documents of events, and there are time marks
         self.events, self.grouped = frozenset(() if rekeyed else agent.events), agent.aggregation is not None

@@ -84,11 +84,11 @@ def _once(types: list[Any], defined: set[str]) -> list[Any]:
 def _of_record(agent: Agent) -> dict[str, ValueType]:
     """The names that expressions of a forwarded record can use. Its fields are known if the records are Avro."""
     fields: dict[str, ValueType] = {}
-    if agent.format == "avro" and agent.avro is not None and agent.avro.schema and not agent.avro.pinned:
+    if agent.format == "avro" and agent.schema is not None and agent.schema.schema and not agent.schema.pinned:
         from sluicegate.schemas.avro import parsed
         from sluicegate.schemas.avro_sizes import size_of
 
-        schema, named = parsed(agent.avro.schema), dict[str, Any]()
+        schema, named = parsed(agent.schema.schema), dict[str, Any]()
         size_of(schema, named)
         data = of_avro(schema, named)
         fields = {"data": data} if agent.events else dict(data.fields or {})

@@ -22,7 +22,7 @@ CONTENT_TYPES = {
     "avro": "application/vnd.apache.avro",
     "protobuf": "application/vnd.google.protobuf",
 }
-AVRO = "application/vnd.apache.avro+json;version=1.9.0"
+AVRO = "application/vnd.apache.schema+json;version=1.9.0"
 JSON_SCHEMA = "application/schema+json;version=draft-07"
 STRUCTURED = "application/cloudevents+json"
 _TYPES = {"long": "integer", "int": "integer", "float": "number", "double": "number", "boolean": "boolean"}
@@ -31,7 +31,7 @@ _TYPES = {"long": "integer", "int": "integer", "float": "number", "double": "num
 def record(agent: Agent, topic: str) -> JsonObject:
     """The message that the agent reads from the topic."""
     made: JsonObject = {"title": f"A record of {topic}", **_content(agent.format)}
-    if (payload := _schema(agent.avro)) is not None:
+    if (payload := _schema(agent.schema)) is not None:
         made["payload"] = payload
     return made
 
@@ -94,12 +94,12 @@ def _schema(options: SchemaOptions | None) -> JsonObject | None:
 
 def _payload(agent: Agent, to: Destination) -> JsonObject | None:
     if agent.forwards_unchanged(to):
-        return _schema(agent.avro)
-    if to.format == "avro" and (to.avro is None or not to.avro.pinned):
-        schema = to.avro.schema if to.avro is not None and to.avro.schema else formats.result_schema(agent)
+        return _schema(agent.schema)
+    if to.format == "avro" and (to.schema is None or not to.schema.pinned):
+        schema = to.schema.schema if to.schema is not None and to.schema.schema else formats.result_schema(agent)
         return {"schemaFormat": AVRO, "schema": json.loads(schema)}
     if to.format != "json":
-        return _schema(to.avro)
+        return _schema(to.schema)
     if to.select:
         known = _fields(agent)
         return {

@@ -137,10 +137,10 @@ def _schemas(loaded: "Loaded") -> dict[str, Any]:
 
     agents = loaded.app.agents if loaded.app and not loaded.unset else ()
     return {
-        f"{agent.name}/{to.topic}" if agent.routes else agent.name: loads(to.avro.schema)
+        f"{agent.name}/{to.topic}" if agent.routes else agent.name: loads(to.schema.schema)
         for agent in agents
         for to in agent.outputs
-        if to.avro and to.format == "avro"
+        if to.schema and to.format == "avro"
     }
 
 

@@ -21,7 +21,7 @@ from sluicegate.streams.versions import catalogue
 
 def is_open(app: App, names: Sequence[str]) -> bool:
     """Whether the version of one of these agents must still be chosen."""
-    return any(agent.avro is not None and not agent.avro.is_chosen for agent in app.agents if agent.name in names)
+    return any(agent.schema is not None and not agent.schema.is_chosen for agent in app.agents if agent.name in names)
 
 
 def deployed(app: App, names: Sequence[str]) -> App:
@@ -57,7 +57,7 @@ def newest(client: SchemaRegistry, subject: str) -> str:
 
 
 def _chosen(agent: Agent, of_subject: Callable[[str], str]) -> Agent:
-    options: SchemaOptions | None = agent.avro
+    options: SchemaOptions | None = agent.schema
     if options is None or options.is_chosen:
         return agent
-    return replace(agent, avro=replace(options, pinned=of_subject(options.subject_read)))
+    return replace(agent, schema=replace(options, pinned=of_subject(options.subject_read)))

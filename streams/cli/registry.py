@@ -74,7 +74,7 @@ def refusals(agents: Sequence[Agent]) -> Iterator[str]:
 
 def _of_version(agent: Agent) -> Iterator[str]:
     """Why the agent cannot read with the version of the subject that it names."""
-    options = agent.avro
+    options = agent.schema
     if options is None or not options.pinned:
         return
     try:
@@ -88,5 +88,5 @@ def _of_version(agent: Agent) -> Iterator[str]:
 
 
 def _written(agents: Sequence[Agent]) -> list[SchemaOptions]:
-    written = [output.avro for agent in agents for output in agent.outputs if output.avro is not None]
+    written = [output.schema for agent in agents for output in agent.outputs if output.schema is not None]
     return [each for each in dict.fromkeys(written) if each.registry and each.subject]

@@ -22,7 +22,7 @@ HINT = "give the field a default in the schema that is read with, or read that t
 def findings(agents: Sequence[Agent], client: SchemaRegistry) -> Iterator[SystemFinding]:
     """Raises Unavailable."""
     for agent in agents:
-        options = agent.avro
+        options = agent.schema
         if options is None or not options.registry or agent.rekeys:
             continue
         try:
@@ -40,10 +40,10 @@ def findings(agents: Sequence[Agent], client: SchemaRegistry) -> Iterator[System
 def mistyped(agent: Agent, schema: str) -> Iterator[tuple[str, str]]:
     """What the pinned schema types differently than the agent's expressions, as a text and a hint. Schema files are
     judged with the file."""
-    if agent.avro is None or not agent.avro.pinned:
+    if agent.schema is None or not agent.schema.pinned:
         return
     try:
-        problems = [*judged_agent(replace(agent, avro=replace(agent.avro, schema=schema)))]
+        problems = [*judged_agent(replace(agent, schema=replace(agent.schema, schema=schema)))]
     except ValueError:
         return  # no record can be read with it: the records wait
     for problem in problems:

@@ -134,7 +134,7 @@ def _reading(
         "events": tuple(s.topic for s in reader.from_ if s.envelope),
         "start": start if isinstance(start, float) else "latest" if start == "latest" else "earliest",
         "format": reader.format,
-        "avro": schemas.given(reader, folder, registry.name_of(file.schema_registry)),
+        "schema": schemas.given(reader, folder, registry.name_of(file.schema_registry)),
         "let": tuple(run.Let(each, expression) for each, expression in (reader.let or {}).items()),
         "where": reader.where or "",
         "dedupe": _dedupe(reader.dedupe) if reader.dedupe else None,

@@ -59,7 +59,7 @@ def record_type(agent: Agent, schema_file: str | None) -> RecordType:
 
 
 def _data_type(agent: Agent, schema_file: str | None) -> RecordType:
-    options = agent.avro
+    options = agent.schema
     if options is not None and options.schema and agent.format == "avro":
         return _of_schema(options.schema, schema_file or options.pinned)
     if options is not None and options.schema and agent.format == "protobuf":

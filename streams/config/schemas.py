@@ -240,7 +240,7 @@ def connected(agents: tuple[Agent, ...]) -> tuple[Agent, ...]:
 
 
 def _with_results(agent: Agent) -> Agent:
-    if agent.format == "avro" and agent.avro is None:
+    if agent.format == "avro" and agent.schema is None:
         return agent
     to = None if agent.to is None else _derived(agent, agent.to)
     return replace(agent, to=to, routes=tuple(_derived(agent, route) for route in agent.routes))
@@ -248,25 +248,25 @@ def _with_results(agent: Agent) -> Agent:
 
 def _derived(agent: Agent, to: Destination) -> Destination:
     """The output with the schema that follows from the agent, if the file names none."""
-    if to.format != "avro" or (to.avro is not None and to.avro.schema):
+    if to.format != "avro" or (to.schema is not None and to.schema.schema):
         return to
     try:
-        return replace(to, avro=_own(agent, to))
+        return replace(to, schema=_own(agent, to))
     except (ValueError, ImportError):
         return to
 
 
 def _own(agent: Agent, to: Destination) -> SchemaOptions | None:
     """Raises ValueError."""
-    if to.select and not (to.avro is not None and to.avro.schema):
-        return replace(to.avro or SchemaOptions(""), schema=selected_schema(agent, to))
+    if to.select and not (to.schema is not None and to.schema.schema):
+        return replace(to.schema or SchemaOptions(""), schema=selected_schema(agent, to))
     return formats.destination(replace(agent, to=to))
 
 
 def _with_input(agent: Agent, agents: tuple[Agent, ...]) -> Agent:
     """What agents of the file write is read as they write it; the agent's own schema is then the one it is read
     with."""
-    own = agent.avro
+    own = agent.schema
     if _asks_for_schema(own):
         return _with_registered(agent, own, agents)
     known = own is not None and (own.writer_schema is not None or own.writers is not None or own.registry)
@@ -277,8 +277,8 @@ def _with_input(agent: Agent, agents: tuple[Agent, ...]) -> Agent:
     if first is None or (own is not None and first.kind != own.kind):
         return agent
     if own is None or own.schema in ("", first.schema):
-        return replace(agent, avro=first)
-    return replace(agent, avro=replace(own, writer_schema=first.schema)) if agent.format == "avro" else agent
+        return replace(agent, schema=first)
+    return replace(agent, schema=replace(own, writer_schema=first.schema)) if agent.format == "avro" else agent
 
 
 def _asks_for_schema(own: SchemaOptions | None) -> TypeGuard[SchemaOptions]:
@@ -291,12 +291,12 @@ def _with_registered(agent: Agent, own: SchemaOptions, agents: tuple[Agent, ...]
     written = {known for topic in agent.topics for known in _written(topic, agents)}
     first = written.pop() if len(written) == 1 else own
     if first is None and len(agent.topics) == 1:
-        return replace(agent, avro=_pinned(own, f"{agent.topics[0]}-value:latest"))
+        return replace(agent, schema=_pinned(own, f"{agent.topics[0]}-value:latest"))
     if first is None or first.kind != own.kind:
         return agent
     message = own.message or first.message
     read = replace(own, schema=first.schema, pinned=first.pinned, latest=first.latest, message=message)
-    return replace(agent, avro=read)
+    return replace(agent, schema=read)
 
 
 def _written(topic: str, agents: tuple[Agent, ...]) -> list[SchemaOptions | None]:
@@ -304,28 +304,28 @@ def _written(topic: str, agents: tuple[Agent, ...]) -> list[SchemaOptions | None
     read."""
     writers = [(agent, to) for agent in agents for to in agent.outputs if to.topic == topic]
     passed_on = [agent.rekeys or agent.forwards_unchanged(to) for agent, to in writers]
-    return [agent.avro if same else to.avro for same, (agent, to) in zip(passed_on, writers, strict=True)] or [None]
+    return [agent.schema if same else to.schema for same, (agent, to) in zip(passed_on, writers, strict=True)] or [None]
 
 
 def judged(agent: Agent, path: Path) -> Iterator[FileFinding]:
     """The problems of schemas that are invalid or that do not fit each other."""
-    if _asks_for_schema(agent.avro):
+    if _asks_for_schema(agent.schema):
         what = "format of several topics has no schema, and each topic has a subject of its own"
         yield FileFinding(path, what, "write schema: FILE or schema: SUBJECT:latest")
     elif agent.format in ROOMS and (agent.leg or not agent.rekeys):
-        yield from _compiled(lambda: formats.reads(agent), agent.format, agent.avro, path)
+        yield from _compiled(lambda: formats.reads(agent), agent.format, agent.schema, path)
     for number, to in enumerate(agent.outputs):
         if to.format in ROOMS and not agent.forwards_unchanged(to):
             place = (*path, "to", number) if agent.routes else (*path, "to")
-            yield from _compiled(partial(_writes, agent, to), to.format, to.avro, place)
-            if to.avro is not None and (agent.handler is None or to.select):
+            yield from _compiled(partial(_writes, agent, to), to.format, to.schema, place)
+            if to.schema is not None and (agent.handler is None or to.select):
                 yield from _fits(agent, to, (*place, "schema"))
 
 
 def _writes(agent: Agent, to: Destination) -> Codec:
     """The codec of the output. Raises ValueError."""
-    own = _own(agent, to) if to.format == "avro" else to.avro
-    return formats.writes(replace(agent, to=replace(to, avro=own)))
+    own = _own(agent, to) if to.format == "avro" else to.schema
+    return formats.writes(replace(agent, to=replace(to, schema=own)))
 
 
 def _of_whole(agent: Agent) -> set[str] | None:
@@ -333,7 +333,7 @@ def _of_whole(agent: Agent) -> set[str] | None:
     known."""
     rows = {lookup.name for lookup in agent.lookups}
     if agent.forwards:
-        known = None if agent.avro is None or agent.events else ROOMS[agent.format].fields(agent.avro)
+        known = None if agent.schema is None or agent.events else ROOMS[agent.format].fields(agent.schema)
         return None if known is None else {*known} | rows
     compute = agent.aggregation.compute if agent.aggregation is not None else ()
     window = {"window"} if agent.windowed else set()
@@ -355,7 +355,7 @@ def _compiled(
 
 def _fits(agent: Agent, to: Destination, path: Path) -> Iterator[FileFinding]:
     """Whether a result, a record, or what is selected fits into the user's schema."""
-    has = None if to.avro is None else ROOMS[to.format].fields(to.avro)
+    has = None if to.schema is None else ROOMS[to.format].fields(to.schema)
     made = {each.name for each in to.select} or _of_whole(agent)
     if has is None or made is None:
         return

@@ -214,7 +214,7 @@ def _reading(agent: run.Agent) -> Tree:
         start=Native(agent.start),
         dedupe=None if agent.dedupe is None else _dedupe(agent.dedupe),
     )
-    return {"from": sources} | keys | _schema(agent.avro)
+    return {"from": sources} | keys | _schema(agent.schema)
 
 
 def _dead_letters(agent: run.Agent) -> object:
@@ -241,10 +241,10 @@ def _to(agent: run.Agent) -> object:
 def _destination(agent: run.Agent, to: run.Destination) -> Tree:
     """Outputs that are forwarded unchanged have the agent's format; the default of `format` is JSON."""
     form = None if agent.forwards_unchanged(to) and to.format == "json" else to.format
-    tree = _given(topic=to.topic, format=form, where=to.where or None) | _schema(to.avro)
-    if to.avro is not None and to.avro.subject:
+    tree = _given(topic=to.topic, format=form, where=to.where or None) | _schema(to.schema)
+    if to.schema is not None and to.schema.subject:
         known = {text.replace("{topic}", to.topic): name for name, text in registry.SUBJECTS.items()}
-        tree |= {"subject": known.get(to.avro.subject, to.avro.subject), "register": to.avro.register}
+        tree |= {"subject": known.get(to.schema.subject, to.schema.subject), "register": to.schema.register}
     tree |= _given(envelope=envelopes.written(to.envelope))
     if to.select:
         names = [each.name for each in to.select]

@@ -97,7 +97,7 @@ class LookingForwarding(RecordProcessor):
         self._rule, self._with_rows, self._text = rule, rule, None
         if reads.name != "json":
             self._text, reads = as_json(reads), codec("json")
-            agent = replace(agent, format=reads.name, avro=None)
+            agent = replace(agent, format=reads.name, schema=None)
             self._with_rows = Rule(agent, reads)
         self._forwarding, self._keys = Forwarding(agent, self._with_rows, reads, most), RecordKeys(agent, reads)
         self._lookups, self._waits = lookups, WaitsForRows(clock)

@@ -9,7 +9,6 @@ belongs to an open group of a generation that finishes goes there; all others go
 from collections.abc import Callable, Iterator, Sequence
 from math import inf
 
-import msgspec
 from msgspec.structs import replace
 
 from sluicegate.streams import formats
@@ -30,6 +29,7 @@ from sluicegate.streams.ownership.rereading import lowest, read_again
 from sluicegate.streams.ownership.setting import AgentRuntime
 from sluicegate.streams.reading.dedupe import DuplicateFilter
 from sluicegate.streams.rules import rule_of as rule_digest
+from sluicegate.streams.rules.stored import agent_of
 from sluicegate.streams.rules.versions import with_rule
 from sluicegate.streams.windows.opening import groups_of
 
@@ -65,7 +65,7 @@ class Older:
 
 def ruled(known: Generation, file: Agent) -> Agent:
     """The agent of the file under the rule of this generation."""
-    return with_rule(file, msgspec.json.decode(known.agent, type=Agent))
+    return with_rule(file, agent_of(known.agent))
 
 
 def rule_of(known: Generation, agent: Agent) -> Rule:

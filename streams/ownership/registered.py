@@ -16,8 +16,8 @@ class RegisteredSchemas:
     """Of one agent. `table` is None if the agent uses no registry."""
 
     def __init__(self, agent: Agent) -> None:
-        written = [output.avro for output in agent.outputs if output.avro is not None and output.avro.registry]
-        names = {each.registry for each in (*written, *([agent.avro] if agent.avro else [])) if each.registry}
+        written = [output.schema for output in agent.outputs if output.schema is not None and output.schema.registry]
+        names = {each.registry for each in (*written, *([agent.schema] if agent.schema else [])) if each.registry}
         self.table = registry.table(names.pop()) if names else None
         self._written = [each for each in written if each.subject]
 

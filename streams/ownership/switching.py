@@ -7,7 +7,6 @@ partition (RuleBehind).
 
 from typing import NamedTuple
 
-import msgspec
 from msgspec.structs import replace
 
 from sluicegate.streams.agent import Agent
@@ -16,6 +15,7 @@ from sluicegate.streams.contracts.values import Generation, Partition, Source
 from sluicegate.streams.errors import ConfigurationError, RuleBehind
 from sluicegate.streams.keys import CONVERT, FINISH, REWIND
 from sluicegate.streams.ownership.setting import AgentRuntime
+from sluicegate.streams.rules.stored import agent_text
 from sluicegate.streams.rules.versions import REFUSE, policy_of
 
 
@@ -55,7 +55,7 @@ def judged(before: Source | None, setting: AgentRuntime, partition: Partition) -
     if same and (before.version in (0, deployed.number) or policy in (CONVERT, REFUSE)):
         return Switch(older, None, before.generation)
     agent = _agent(before, setting)
-    left = Generation(before.generation, before.version, policy, msgspec.json.encode(agent).decode(), before.idle)
+    left = Generation(before.generation, before.version, policy, agent_text(agent), before.idle)
     return Switch(older, left, before.generation + 1)
 
 

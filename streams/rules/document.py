@@ -64,7 +64,7 @@ def document(agent: Agent) -> AgentDocument:
         keys["dedupe"] = _dedupe(agent.dedupe)
     if on_error := _of_table(OnError, agent.on_error):
         keys["on_error"] = on_error
-    return keys | _options(agent.avro) | (_handler(agent.handler) if agent.handler else {})
+    return keys | _options(agent.schema) | (_handler(agent.handler) if agent.handler else {})
 
 
 def _source(topic: str, agent: Agent) -> object:
@@ -156,11 +156,11 @@ def _destination(to: Destination, agent: Agent) -> AgentDocument:
     if event := to.envelope:
         source = {"source": event.source} if event.source else {}
         keys["envelope"] = {"cloudevents": event.mode, "type": event.type, **source}
-    avro = _options(to.avro)
-    if to.avro is not None and to.avro.subject:
-        avro |= {} if to.avro.subject == f"{to.topic}-value" else {"subject": to.avro.subject}
-        avro |= {"register": True} if to.avro.register else {}
-    if to.avro is not None and to.avro.schema and to.avro.schema == _own_schema(agent, to):
+    avro = _options(to.schema)
+    if to.schema is not None and to.schema.subject:
+        avro |= {} if to.schema.subject == f"{to.topic}-value" else {"subject": to.schema.subject}
+        avro |= {"register": True} if to.schema.register else {}
+    if to.schema is not None and to.schema.schema and to.schema.schema == _own_schema(agent, to):
         del avro["schema"]
     return keys | avro
 

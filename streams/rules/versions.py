@@ -81,7 +81,7 @@ FIELDS = (
     "aggregation",
     "key",
     "format",
-    "avro",
+    "schema",
     "let",
     "to",
     "routes",
@@ -99,11 +99,11 @@ def with_rule(agent: Agent, ruled: Agent) -> Agent:
     """`agent`, which the file describes, under the rule of `ruled`. The schema registry and the folder of writer's
     schemas come from the file."""
     merged = _with_origins(replace(agent, **{name: getattr(ruled, name) for name in FIELDS}), agent)
-    asked = next((each.registry for each in _avros(agent) if each.registry), "")
-    writers = agent.avro.writers if agent.avro is not None else None
+    asked = next((each.registry for each in _schemas(agent) if each.registry), "")
+    writers = agent.schema.writers if agent.schema is not None else None
     return replace(
         merged,
-        avro=merged.avro and replace(_asking(merged.avro, asked), writers=writers),
+        schema=merged.schema and replace(_asking(merged.schema, asked), writers=writers),
         to=merged.to and _output(merged.to, asked),
         routes=tuple(_output(route, asked) for route in merged.routes),
     )
@@ -120,14 +120,14 @@ def _with_origins(merged: Agent, agent: Agent) -> Agent:
 def settled(agent: Agent, deployed: Deployed) -> Agent:
     """`agent` with the version that the deployment chose for `schema: SUBJECT:latest`, so that a restart keeps it."""
     ruled = deployed.agent(deployed.number)
-    own, known = agent.avro, None if ruled is None else ruled.avro
+    own, known = agent.schema, None if ruled is None else ruled.schema
     if own is None or known is None or not own.latest or not known.is_chosen or own.kind != known.kind:
         return agent
-    return agent if own.subject_read != known.subject_read else replace(agent, avro=replace(own, pinned=known.pinned))
+    return agent if own.subject_read != known.subject_read else replace(agent, schema=replace(own, pinned=known.pinned))
 
 
-def _avros(agent: Agent) -> list[Avro]:
-    return [each for each in (agent.avro, *(to.avro for to in agent.outputs)) if each is not None]
+def _schemas(agent: Agent) -> list[Avro]:
+    return [each for each in (agent.schema, *(to.schema for to in agent.outputs)) if each is not None]
 
 
 def _asking(avro: Avro, registry: str) -> Avro:
@@ -135,4 +135,4 @@ def _asking(avro: Avro, registry: str) -> Avro:
 
 
 def _output(to: Destination, registry: str) -> Destination:
-    return to if to.avro is None else replace(to, avro=_asking(to.avro, registry))
+    return to if to.schema is None else replace(to, schema=_asking(to.schema, registry))

@@ -6,7 +6,7 @@ whatever a file says.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 import lz4.frame
 import msgspec
@@ -16,6 +16,7 @@ from sluicegate.streams.aggregation.entry import CHECKED, framed
 from sluicegate.streams.contracts.stores import Reader, StateStore
 from sluicegate.streams.contracts.values import Changes, Partition
 from sluicegate.streams.errors import ChangelogIncomplete, Fenced
+from sluicegate.streams.rules import stored
 from sluicegate.streams.rules.versions import Deployed, RuleVersion
 
 RULES = b"\x05"
@@ -29,6 +30,13 @@ Catalogue = Mapping[str, Deployed]
 class _Document(msgspec.Struct):
     format: int
     agents: dict[str, tuple[RuleVersion, ...]]
+
+
+class _Known(msgspec.Struct):
+    """The document before its agents are read."""
+
+    format: int
+    agents: dict[str, list[dict[str, Any]]]
 
 
 class CatalogueStore(Reader, StateStore, Protocol):
@@ -65,8 +73,15 @@ def deploy(
 
 
 def _packed(catalogue: Catalogue) -> bytes:
-    document = _Document(FORMAT, {name: deployed.versions for name, deployed in catalogue.items()})
-    return framed(RULES + bytes(lz4.frame.compress(msgspec.json.encode(document))))
+    document = msgspec.to_builtins(_Document(FORMAT, {name: each.versions for name, each in catalogue.items()}))
+    return framed(RULES + bytes(lz4.frame.compress(msgspec.json.encode(_with_agents(document, stored.stored)))))
+
+
+def _with_agents(document: dict[str, Any], named: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+    """The document with the fields of each agent under other names."""
+    for version in [version for versions in document["agents"].values() for version in versions]:
+        version["agent"] = (agent := version.get("agent")) and named(agent)
+    return document
 
 
 def _unpacked(blob: bytes) -> Catalogue:
@@ -74,7 +89,8 @@ def _unpacked(blob: bytes) -> Catalogue:
     try:
         if blob[:1] != CHECKED or content[:1] != RULES or framed(content) != blob:
             raise ValueError("another entry, or a damaged one")
-        document = msgspec.json.decode(lz4.frame.decompress(content[1:]), type=_Document)
+        known = msgspec.json.decode(lz4.frame.decompress(content[1:]), type=_Known)
+        document = msgspec.convert(_with_agents(msgspec.to_builtins(known), stored.read), _Document)
         if document.format != FORMAT:
             raise ValueError(f"format {document.format}, this program knows {FORMAT}")
     except (msgspec.MsgspecError, RuntimeError, ValueError, MemoryError) as error:

@@ -65,7 +65,7 @@ def folding(name: str, rule: Aggregation) -> Callable[[], object]:
     avro = Avro(json.dumps(FLIGHT)) if name == "avro" else None
     form = codec(name, avro)
     records = [LogRecord("in", 0, n, b"k%d" % (n % 10), form.encode(flight)) for n, flight in enumerate(flights())]
-    groups = Groups(Rule(Agent("bench", ("in",), rule, Destination("out"), "dead", format=name, avro=avro), form))
+    groups = Groups(Rule(Agent("bench", ("in",), rule, Destination("out"), "dead", format=name, schema=avro), form))
 
     def fold() -> None:
         accept(groups, records, 1_700_000_000.0)

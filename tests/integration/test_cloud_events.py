@@ -100,7 +100,7 @@ def decoded(file: str, form: str) -> Callable[[Any], Any]:
     """Reads the data of a result."""
     app = load(Path(file), {}).app
     assert app is not None
-    avro = app.agents[0].outputs[0].avro
+    avro = app.agents[0].outputs[0].schema
     return (lambda data: data) if form == "json" else codec("avro", avro).decode
 
 

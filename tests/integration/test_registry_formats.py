@@ -115,7 +115,7 @@ class Scene:
         """The reader's schema in each version of the rule."""
         with closing(open_store("sqlite:///state.db", str(self.file.parent))) as store:
             found = catalogue.read(store, self.ns)["amounts"].versions
-        return [each.agent.avro.pinned for each in found if each.agent is not None and each.agent.avro is not None]
+        return [each.agent.schema.pinned for each in found if each.agent is not None and each.agent.schema is not None]
 
     def start(self) -> Run:
         return Run(sys.executable, "-c", "from sluicegate.streams.cli import main; main()", "run", str(self.file))
@@ -311,7 +311,7 @@ def test_the_newest_schema_of_the_first_start_is_kept_by_a_restart_while_the_reg
 def versioned(url: str, form: str, pinned: str, **keys: Any) -> App:
     options = SchemaOptions("", None, "confluent", registry=url, pinned=pinned, **keys)
     rule = Aggregation("by", count=2, compute=(Reducer("total", "sum", "amount"),))
-    made = Agent("sums", ("orders",), rule, Destination("out"), "dead", format=form, avro=options, where="flag")
+    made = Agent("sums", ("orders",), rule, Destination("out"), "dead", format=form, schema=options, where="flag")
     return App("a", "memory://", (made,), {}, registry=Registry((url,)))
 
 

@@ -40,7 +40,7 @@ GUARDS = (
     Guard(
         "a forwarder validates",
         "streams/agent.py",
-        "        return self.forwards and not (self.avro is not None and self.avro.refuses)",
+        "        return self.forwards and not (self.schema is not None and self.schema.refuses)",
         "        return self.forwards",
         ("tests/unit/config/test_idle.py",),
     ),

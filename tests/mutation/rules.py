@@ -120,7 +120,7 @@ GUARDS = (
     Guard(
         "a schema that the program makes changes no digest",
         "streams/rules/document.py",
-        "    if to.avro is not None and to.avro.schema and to.avro.schema == _own_schema(agent, to):",
+        "    if to.schema is not None and to.schema.schema and to.schema.schema == _own_schema(agent, to):",
         f"    {NEVER}",
         RULE_OF,
     ),

@@ -38,7 +38,7 @@ def types(agent: Agent) -> dict[str, Any]:
 
 
 def test_of_an_avro_input_simple_fields_keep_their_types() -> None:
-    assert types(an_agent(format="avro", avro=Avro(json.dumps(SHOP)))) == {
+    assert types(an_agent(format="avro", schema=Avro(json.dumps(SHOP)))) == {
         "n": "long",
         "total": ["null", "double"],
         "least": ["null", "long", "double"],
@@ -76,7 +76,7 @@ def test_a_path_leads_through_records_maps_and_optional_fields() -> None:
     wanted = {"b": "again.e", "c": "again.none", "d": "again"}
     compute = (Reducer("a", "max", "m.k.x"), *(Reducer(name, "first", path) for name, path in wanted.items()))
     found = types(
-        an_agent(compute, format="avro", avro=Avro(json.dumps({"type": "record", "name": "R", "fields": fields})))
+        an_agent(compute, format="avro", schema=Avro(json.dumps({"type": "record", "name": "R", "fields": fields})))
     )
     assert found == {"a": ["null", "long"], "b": ["null", "string"], "c": ["null", TEXT], "d": ["null", TEXT]}
 

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -19,6 +18,7 @@ from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.operations import deploying
 from sluicegate.streams.operations.deploying import DeployOptions
 from sluicegate.streams.rules import rule_of
+from sluicegate.streams.rules.stored import agent_text
 from sluicegate.streams.rules.versions import Deployed, with_rule
 from sluicegate.streams.versions import catalogue
 from tests.unit.cli.test_plan import FILE
@@ -178,7 +178,7 @@ def test_a_fourth_generation_is_refused(file: Path, store: Any, deploy: Deploy) 
 
 
 def catalogue_generation(number: int) -> Generation:
-    return Generation(number, 1, "finish", msgspec.json.encode(an_agent("a")).decode())
+    return Generation(number, 1, "finish", agent_text(an_agent("a")))
 
 
 def test_the_form_for_machines(file: Path, store: Any, deploy: Deploy) -> None:

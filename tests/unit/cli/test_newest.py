@@ -71,14 +71,14 @@ def started(file: Path, options: DeployOptions = wiring.AS_RUN) -> App:
 
 
 def pinned(app: App) -> str:
-    return app.agents[0].avro.pinned  # type: ignore[union-attr]
+    return app.agents[0].schema.pinned  # type: ignore[union-attr]
 
 
 def versions(file: Path) -> list[tuple[int, str]]:
     app = loaded(str(file))
     with newest.connected(app) as store:
         found = catalogue.read(store, "app")["a"].versions
-    return [(each.number, each.agent.avro.pinned) for each in found if each.agent and each.agent.avro]
+    return [(each.number, each.agent.schema.pinned) for each in found if each.agent and each.agent.schema]
 
 
 def invoked(file: Path, *command: str) -> Result:
@@ -127,8 +127,8 @@ def test_deploy_takes_the_newest_and_workers_go_on_with_it(file: Path, registry:
     with newest.connected(loaded(str(file))) as store:
         deployed = catalogue.read(store, "app")["a"]
     after = following.running(before, deployed)
-    assert after.avro is not None
-    assert (after.avro.pinned, rule_of(after).digest) == ("in-value:3", deployed.digest)
+    assert after.schema is not None
+    assert (after.schema.pinned, rule_of(after).digest) == ("in-value:3", deployed.digest)
     assert following.outdated(before, deployed) == ""
     assert pinned(started(file)) == "in-value:3"
 

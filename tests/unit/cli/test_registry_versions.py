@@ -50,7 +50,7 @@ def reader(kind: str, read: int, where: str | None = None) -> Agent:
     )
     rule = Aggregation("by", count=2, compute=(Reducer("total", "sum", "amount"),))
     name = {"PROTOBUF": "protobuf", "AVRO": "avro", "JSON": "json-schema"}[kind]
-    return Agent("sums", ("orders",), rule, Destination("out"), "dead", format=name, avro=options, where=where)
+    return Agent("sums", ("orders",), rule, Destination("out"), "dead", format=name, schema=options, where=where)
 
 
 def lacking(kind: str, *schemas: str, read: int, where: str | None = None) -> list[str]:

@@ -56,8 +56,8 @@ def test_schemas_are_read_from_the_folder_of_the_file(folder: Path) -> None:
     found = loaded(folder, text)
     assert found.problems == ()
     [made] = found.app.agents
-    assert made.avro == Avro(TEXT, OLD, "confluent")
-    assert made.to.avro == Avro(formats.result_schema(made), None, "confluent", 7)
+    assert made.schema == Avro(TEXT, OLD, "confluent")
+    assert made.to.schema == Avro(formats.result_schema(made), None, "confluent", 7)
 
 
 def test_the_folder_of_the_writers_schemas_lies_beside_the_file(folder: Path) -> None:
@@ -69,7 +69,7 @@ def test_the_folder_of_the_writers_schemas_lies_beside_the_file(folder: Path) ->
     found = loaded(folder, text)
     assert found.problems == ()
     [made] = found.app.agents
-    assert made.avro == Avro(TEXT, None, "confluent", 1, str(folder / "ids"))
+    assert made.schema == Avro(TEXT, None, "confluent", 1, str(folder / "ids"))
 
 
 def test_an_agent_reads_what_another_one_writes_by_its_schema(folder: Path) -> None:
@@ -94,9 +94,9 @@ def test_an_agent_reads_what_another_one_writes_by_its_schema(folder: Path) -> N
     found = loaded(folder, text)
     assert found.problems == ()
     third, second, first = found.app.agents
-    assert (third.avro, second.avro) == (second.to.avro, first.to.avro)
+    assert (third.schema, second.schema) == (second.to.schema, first.to.schema)
     types = [
-        {field["name"]: field["type"] for field in json.loads(each.to.avro.schema)["fields"]}
+        {field["name"]: field["type"] for field in json.loads(each.to.schema.schema)["fields"]}
         for each in (first, second, third)
     ]
     assert [types[0]["total"], types[1]["total"], types[2]["most"]] == [["null", "double"]] * 3
@@ -115,7 +115,7 @@ def test_repartition_reads_by_the_schema_of_its_input(folder: Path) -> None:
         folder, agent(f"{IN}\nschema: schemas/order.avsc\nkey: customer\nrepartition: by-customer\n{COUNT}\n{TO}")
     )
     assert found.problems == ()
-    assert [each.avro for each in found.app.agents] == [Avro(TEXT), Avro(TEXT)]
+    assert [each.schema for each in found.app.agents] == [Avro(TEXT), Avro(TEXT)]
     chained = f"""{HEAD}agents:
   first: {{from: orders, format: avro, schema: schemas/order.avsc, aggregate: {{count: 1}}, to: {{topic: firsts, \
 format: avro}}}}
@@ -125,12 +125,12 @@ seconds}}}}
     made = loaded(folder, chained)
     assert made.problems == ()
     first, rekey, second = made.app.agents
-    assert rekey.avro == second.avro == first.to.avro
+    assert rekey.schema == second.schema == first.to.schema
 
 
 def test_a_variable_may_name_the_schema(folder: Path) -> None:
     text = agent(f"{IN}\nschema: ${{S}}\n{COUNT}\n{TO}")
-    assert loaded(folder, text, {"S": "schemas/order.avsc"}).app.agents[0].avro == Avro(TEXT)
+    assert loaded(folder, text, {"S": "schemas/order.avsc"}).app.agents[0].schema == Avro(TEXT)
     assert loaded(folder, text, tolerant=True).problems == ()
     assert [str(each.key) for each in loaded(folder, text).problems] == ["agents.a.schema"]
 

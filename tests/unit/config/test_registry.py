@@ -38,9 +38,9 @@ def test_the_file_names_one_or_several_and_how_to_reach_them(folder: Path) -> No
     assert found.app.registry == Registry(("https://a:1", "https://b/x"), "me", "word", str(folder / "ca.pem"))
     [made] = found.app.agents
     name = "https://a:1,https://b/x"
-    assert made.avro == Avro(TEXT, None, "confluent", registry=name)
+    assert made.schema == Avro(TEXT, None, "confluent", registry=name)
     own = formats.result_schema(made)
-    assert made.to.avro == Avro(own, None, "confluent", registry=name, subject="totals-value")
+    assert made.to.schema == Avro(own, None, "confluent", registry=name, subject="totals-value")
     assert "word" not in repr(found.app)
 
 
@@ -54,19 +54,19 @@ def test_the_file_names_one_or_several_and_how_to_reach_them(folder: Path) -> No
 )
 def test_the_strategies_of_subjects(folder: Path, keys: str, subject: str, register: bool) -> None:
     [made] = loaded(folder, agent(f"{IN}{TO.format(keys)}") + ONE).app.agents
-    assert (made.to.avro.subject, made.to.avro.register) == (subject, register)
+    assert (made.to.schema.subject, made.to.schema.register) == (subject, register)
 
 
 def test_an_id_that_is_given_is_written_and_nobody_is_asked(folder: Path) -> None:
     [made] = loaded(folder, agent(f"{IN}{TO.format(', schema_id: 7')}") + ONE).app.agents
-    assert (made.to.avro.schema_id, made.to.avro.registry) == (7, "")
+    assert (made.to.schema.schema_id, made.to.schema.registry) == (7, "")
 
 
 def test_without_framing_no_registry_is_asked(folder: Path) -> None:
     [made] = loaded(
         folder, agent(IN.replace("framing: confluent\n", "") + "to: {topic: t, format: avro}") + ONE
     ).app.agents
-    assert (made.avro.registry, made.to.avro.registry) == ("", "")
+    assert (made.schema.registry, made.to.schema.registry) == ("", "")
 
 
 @pytest.mark.parametrize(

@@ -41,9 +41,13 @@ def test_the_file_names_a_set_of_descriptors_and_a_message(folder: Path) -> None
     found = loaded(folder, agent(f"{IN}framing: confluent\n{COUNT}{to}") + ONE)
     assert found.problems == ()
     [made] = found.app.agents
-    assert (made.avro.schema, made.avro.kind, made.avro.message) == (encoded(ORDER), "PROTOBUF", "shop.Order")
-    assert (made.avro.registry, made.avro.framing) == ("http://localhost:8081", "confluent")
-    assert (made.to.avro.schema, made.to.avro.subject, made.to.avro.register) == (encoded(RESULT), "{record}", True)
+    assert (made.schema.schema, made.schema.kind, made.schema.message) == (encoded(ORDER), "PROTOBUF", "shop.Order")
+    assert (made.schema.registry, made.schema.framing) == ("http://localhost:8081", "confluent")
+    assert (made.to.schema.schema, made.to.schema.subject, made.to.schema.register) == (
+        encoded(RESULT),
+        "{record}",
+        True,
+    )
 
 
 def test_json_schema_is_a_file_and_may_be_left_out_where_it_is_read(folder: Path) -> None:
@@ -51,8 +55,8 @@ def test_json_schema_is_a_file_and_may_be_left_out_where_it_is_read(folder: Path
     found = loaded(folder, agent(f"from: orders\nformat: json-schema\n{COUNT}{to}"))
     assert found.problems == ()
     [made] = found.app.agents
-    assert (made.avro.schema, made.avro.kind, made.avro.validate) == ("", "JSON", False)
-    assert (made.to.avro.schema, made.to.avro.validate) == (SCHEMA, True)
+    assert (made.schema.schema, made.schema.kind, made.schema.validate) == ("", "JSON", False)
+    assert (made.to.schema.schema, made.to.schema.validate) == (SCHEMA, True)
 
 
 NEW = "write the full name, with its package"
@@ -144,7 +148,7 @@ def test_a_schema_may_be_a_version_of_a_subject(folder: Path) -> None:
     found = loaded(folder, agent(f"{PINNED}where: amount > 1\n{COUNT}to: {{topic: t}}") + ONE)
     assert found.problems == ()
     [made] = found.app.agents
-    assert (made.avro.schema, made.avro.pinned) == ("", "orders-value:3")
+    assert (made.schema.schema, made.schema.pinned) == ("", "orders-value:3")
     assert rule_of(made).document["schema"] == "orders-value:3"
 
 
@@ -168,14 +172,14 @@ def test_a_schema_may_be_the_newest_of_a_subject(folder: Path, text: str, pinned
     found = loaded(folder, agent(f"{text}{COUNT}to: {{topic: t}}") + ONE)
     assert found.problems == ()
     [made] = found.app.agents
-    assert (made.avro.schema, made.avro.pinned, made.avro.latest) == ("", pinned, True)
+    assert (made.schema.schema, made.schema.pinned, made.schema.latest) == ("", pinned, True)
     check(found.app)
 
 
 def test_json_is_read_without_a_newest_schema(folder: Path) -> None:
     text = f"from: orders\nformat: json-schema\nframing: confluent\n{COUNT}to: {{topic: t}}"
     [made] = loaded(folder, agent(text) + ONE).app.agents
-    assert (made.avro.pinned, made.avro.latest) == ("", False)
+    assert (made.schema.pinned, made.schema.latest) == ("", False)
 
 
 def test_what_an_agent_of_the_file_writes_is_read_as_it_is_written(folder: Path) -> None:
@@ -184,15 +188,15 @@ def test_what_an_agent_of_the_file_writes_is_read_as_it_is_written(folder: Path)
     found = loaded(folder, agent(first) + second + ONE)
     assert found.problems == ()
     one, two = found.app.agents
-    assert two.avro.schema == one.to.avro.schema != ""
-    assert (two.avro.pinned, bool(two.avro.registry)) == ("", True)
+    assert two.schema.schema == one.to.schema.schema != ""
+    assert (two.schema.pinned, bool(two.schema.registry)) == ("", True)
 
 
 def test_both_agents_of_a_repartition_read_the_newest_of_the_input(folder: Path) -> None:
     text = "from: orders\nformat: avro\nframing: confluent\nkey: by\nrepartition: mine\n"
     found = loaded(folder, agent(f"{text}{COUNT}to: {{topic: t}}") + ONE)
     assert found.problems == ()
-    assert [each.avro.pinned for each in found.app.agents] == ["orders-value:latest"] * 2
+    assert [each.schema.pinned for each in found.app.agents] == ["orders-value:latest"] * 2
 
 
 @pytest.mark.parametrize(

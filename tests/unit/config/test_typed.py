@@ -548,7 +548,7 @@ def test_an_app_built_in_python_is_checked_by_the_same_rules() -> None:
         Destination("totals"),
         "shop.dead",
         format="avro",
-        avro=Avro(SCHEMA),
+        schema=Avro(SCHEMA),
         where="countri == 'DE' && risk > 1",
         let=(Let("t", "qty"),),
     )

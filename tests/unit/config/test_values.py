@@ -177,7 +177,7 @@ WRONG = {
         "agents.a.dedupe.id.heder: unknown key; did you mean header?",
     ),
     "schema": (
-        having(avro=Avro(SCHEMA)),
+        having(schema=Avro(SCHEMA)),
         "agents.a.schema: belongs to format: avro, but the format is json; write format: avro, or leave it out",
     ),
     "rekeys": (having(rekeys="b"), "agents.a.rekeys: names no agent; leave it out"),

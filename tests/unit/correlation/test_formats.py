@@ -72,7 +72,7 @@ def test_a_writer_schema_beside_a_registry_is_a_mistake_as_it_is_of_an_agent(tmp
 def test_its_agent_reads_avro_and_the_correlation_json(tmp_path: Path) -> None:
     app = loaded(written(tmp_path)).app
     assert app is not None
-    formats = {each.name: (each.format, each.avro is not None) for each in app.agents}
+    formats = {each.name: (each.format, each.schema is not None) for each in app.agents}
     assert formats["approve.card"] == ("avro", True)
     assert {formats["approve"], formats["approve.invoice"]} == {("json", False)}
     values.check(app)

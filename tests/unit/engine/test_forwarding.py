@@ -195,7 +195,7 @@ def test_avro_bytes_go_on_and_select_writes_json(log: Log, store: MemoryStore, c
         Destination("review", "raw", where="amount > 10", goes_on=True),
         Destination("rest", select=(Selected("amount"),)),
     )
-    run(forwarder(*routes, format="avro", avro=AVRO), store, log, clock)
+    run(forwarder(*routes, format="avro", schema=AVRO), store, log, clock)
     assert [m.v for m in distinct(log, "review")] == [values[1]]
     assert [m.v for m in distinct(log, "rest")] == [b'{"amount":1}', b'{"amount":20}']
     assert dead(log) == [("2", "undecodable")]
@@ -355,7 +355,7 @@ def test_a_message_with_its_new_key_is_within_the_limit_of_the_broker(
 def test_avro_records_are_re_keyed_byte_for_byte(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     values = [codec("avro", AVRO).encode({"amount": amount}) for amount in (1, 20)]
     give(log, *values, b"\x80")
-    run(forwarder(REST, key="amount", format="avro", avro=AVRO), store, log, clock)
+    run(forwarder(REST, key="amount", format="avro", schema=AVRO), store, log, clock)
     assert [(m.k, m.v) for m in distinct(log, "rest")] == [(b"1", values[0]), (b"20", values[1])]
     assert dead(log) == [("2", "undecodable")]
 

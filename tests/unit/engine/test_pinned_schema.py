@@ -26,7 +26,7 @@ WIDER = NEW.replace('"string"', '"string", "default": ""')
 def agent(**more: Any) -> Agent:
     options = SchemaOptions("", None, "confluent", registry="r", pinned=PINNED, **more)
     rule = Aggregation(count=1, compute=(Reducer("total", "sum", "amount"),))
-    return Agent("sums", ("in",), rule, Destination("out"), "dead", format="avro", avro=options, where="amount > 0")
+    return Agent("sums", ("in",), rule, Destination("out"), "dead", format="avro", schema=options, where="amount > 0")
 
 
 def test_records_are_read_with_it_and_a_worker_that_starts_while_the_registry_is_down_has_it(

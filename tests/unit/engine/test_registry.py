@@ -83,7 +83,7 @@ def store(clock: ManualClock) -> MemoryStore:
 
 def counting(rule: Aggregation | None = COUNT, to: Destination | None = None, **more: Any) -> Agent:
     avro = Avro(NEW.replace('"string"', '"string", "default": ""'), None, "confluent", registry=NAME)
-    return Agent("sums", ("in",), rule, to or Destination("out"), "dead", format="avro", avro=avro, **more)
+    return Agent("sums", ("in",), rule, to or Destination("out"), "dead", format="avro", schema=avro, **more)
 
 
 def handled() -> Agent:

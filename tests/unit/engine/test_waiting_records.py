@@ -263,7 +263,7 @@ def test_a_record_waits_for_the_file_of_its_writers_schema(
         log.append(
             "in", 0, b"k", codecs.codec("avro", Avro(schema, None, "confluent", id % 2)).encode({"amount": amount})
         )
-    agent = replace(counting(), format="avro", avro=Avro(newer, None, "confluent", 0, str(tmp_path)))
+    agent = replace(counting(), format="avro", schema=Avro(newer, None, "confluent", 0, str(tmp_path)))
     driver = passing(Driver(agent, store, log, clock).give(0), 10)
     assert (amounts(log), dead(log)) == ([1], [])
     assert "there is no 1.avsc" in str(driver.worker.describe(clock.now).partitions[0].detail)

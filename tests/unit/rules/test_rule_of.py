@@ -173,7 +173,7 @@ def test_any_other_field_changes_the_document_and_no_digest(name):
     [
         *((lambda each: replace(PLAIN, aggregation=each), name, value) for name, value in AGGREGATE.items()),
         *((lambda each: replace(PLAIN, to=each), name, value) for name, value in DESTINATION.items()),
-        *((lambda each: replace(PLAIN, avro=each), name, value) for name, value in AVRO.items()),
+        *((lambda each: replace(PLAIN, schema=each), name, value) for name, value in AVRO.items()),
         *((lambda each: replace(PLAIN, dedupe=each), name, value) for name, value in DEDUPE.items()),
     ],
 )
@@ -301,29 +301,29 @@ def test_what_becomes_of_an_unrouted_result_is_part_of_the_rule():
 
 def test_the_spaces_and_the_texts_of_a_schema_are_no_part_of_the_rule():
     spoken = SCHEMA.replace('"name": "R",', '"name": "R",  "doc": "What it is.",')
-    assert rule_of(replace(PLAIN, avro=Avro(spoken))) == rule_of(replace(PLAIN, avro=Avro(SCHEMA)))
+    assert rule_of(replace(PLAIN, schema=Avro(spoken))) == rule_of(replace(PLAIN, schema=Avro(SCHEMA)))
 
 
 def test_a_default_of_a_schema_is_part_of_the_rule_whatever_its_names_are():
     one, other = (SCHEMA.replace('"long"', f'"long", "default": {{"doc": {each}}}') for each in (1, 2))
-    assert rule_of(replace(PLAIN, avro=Avro(one))).digest != rule_of(replace(PLAIN, avro=Avro(other))).digest
+    assert rule_of(replace(PLAIN, schema=Avro(one))).digest != rule_of(replace(PLAIN, schema=Avro(other))).digest
 
 
 def test_a_schema_that_the_program_makes_of_the_computed_fields_is_no_part_of_the_rule():
     bare = replace(PLAIN, to=Destination("totals", "avro"))
-    made = replace(bare, to=replace(bare.to, avro=Avro(formats.result_schema(bare))))
+    made = replace(bare, to=replace(bare.to, schema=Avro(formats.result_schema(bare))))
     assert rule_of(made) == rule_of(bare)
 
 
 def test_the_folder_of_the_writers_schemas_is_no_part_of_the_rule():
-    one, other = (replace(PLAIN, avro=Avro(SCHEMA, writers=each)) for each in ("/one", "/other"))
+    one, other = (replace(PLAIN, schema=Avro(SCHEMA, writers=each)) for each in ("/one", "/other"))
     assert rule_of(one) == rule_of(other)
     assert document(one) != document(other)
 
 
 def test_the_registry_is_no_part_of_the_rule_and_the_subject_is():
     plain = Avro(SCHEMA, framing="confluent")
-    one, other = (replace(PLAIN, avro=replace(plain, registry=each)) for each in ("http://one", "http://other"))
+    one, other = (replace(PLAIN, schema=replace(plain, registry=each)) for each in ("http://one", "http://other"))
     assert rule_of(one) == rule_of(other)
     by = [replace(plain, registry="http://one", subject=each) for each in ("totals-value", "{record}")]
     by.append(replace(by[0], register=True))

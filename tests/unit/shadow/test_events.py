@@ -59,7 +59,7 @@ class Events(Scene):
 @pytest.mark.parametrize("seed", range(2))
 def test_events_with_data_in_avro_are_shadowed_and_rebuilt(seed: int, tmp_path: Path) -> None:
     agent = an_agent(tmp_path)
-    scene = Events(agent, codec(agent.format, agent.avro), seed)
+    scene = Events(agent, codec(agent.format, agent.schema), seed)
     scene.play(120, kill=0.2)
     found = scene.shadow()
     assert all_identical(found), found.document()
@@ -77,8 +77,8 @@ def test_events_with_data_in_avro_are_shadowed_and_rebuilt(seed: int, tmp_path: 
 
 def test_twin_that_reads_the_data_as_a_value_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = an_agent(tmp_path)
-    scene = Events(agent, codec(agent.format, agent.avro), 0)
+    scene = Events(agent, codec(agent.format, agent.schema), 0)
     scene.play(60)
     assert all_identical(scene.shadow())
-    monkeypatch.setattr(formats, "reads", lambda agent: codec(agent.format, agent.avro))
+    monkeypatch.setattr(formats, "reads", lambda agent: codec(agent.format, agent.schema))
     assert not all_identical(scene.shadow())

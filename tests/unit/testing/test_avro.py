@@ -82,7 +82,7 @@ def test_a_death_at_any_place_changes_nothing(tmp_path: Path) -> None:
 
 def sums(schema: Avro = ORDERS, to: Destination | None = None, **wanted: Any) -> App:
     asked = {"count": 2, "compute": (Reducer("total", "sum", "amount"),)} | wanted
-    agent = Agent("a", ("in",), Aggregation(**asked), to or Destination("out"), "dead", format="avro", avro=schema)
+    agent = Agent("a", ("in",), Aggregation(**asked), to or Destination("out"), "dead", format="avro", schema=schema)
     return App("app", "memory://", (agent,))
 
 
@@ -153,7 +153,11 @@ def handled(function: str, **how: Any) -> TestDriver:
     handler = Handler((f"tests.unit.testing.test_avro:{function}",), **how)
     seen.clear()
     return TestDriver(
-        App("app", "memory://", (Agent("a", ("in",), None, None, "dead", format="avro", avro=ORDERS, handler=handler),))
+        App(
+            "app",
+            "memory://",
+            (Agent("a", ("in",), None, None, "dead", format="avro", schema=ORDERS, handler=handler),),
+        )
     )
 
 

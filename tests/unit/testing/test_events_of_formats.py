@@ -194,8 +194,8 @@ def test_an_avro_schema_that_is_made_has_the_types_of_the_data(folder: Path) -> 
         ),
     )
     [to] = made.app.agents[0].outputs
-    assert to.avro is not None
-    types = {each["name"]: each["type"] for each in json.loads(to.avro.schema)["fields"]}
+    assert to.schema is not None
+    types = {each["name"]: each["type"] for each in json.loads(to.schema.schema)["fields"]}
     assert types["most"] == ["null", "double"]
     assert types["at"] == ["null", "long"]
     assert types["who"] == ["null", {"type": "string", "contentMediaType": "application/json"}]

@@ -48,11 +48,11 @@ def test_a_forwarded_value_is_read_in_the_format_of_the_agent(value: bytes | Non
 
 
 def test_a_forwarded_avro_value_is_decoded_and_one_of_select_is_json() -> None:
-    made = driver(Destination("out"), format="avro", avro=AVRO)
+    made = driver(Destination("out"), format="avro", schema=AVRO)
     made.send("in", {"n": 7})
     [output] = made.read("out")
     assert (output.value, output.raw) == ({"n": 7}, codec("avro", AVRO).encode({"n": 7}))
-    selected = driver(Destination("out", select=(Selected("n"),)), format="avro", avro=AVRO)
+    selected = driver(Destination("out", select=(Selected("n"),)), format="avro", schema=AVRO)
     selected.send("in", {"n": 7})
     assert [each.raw for each in selected.read("out")] == [b'{"n":7}']
 

@@ -54,7 +54,7 @@ def schema(folder: Path, head: str) -> dict[str, object]:
     (folder / "app.yaml").write_text(head.partition("tests:")[0].replace("${BROKER}", "embedded"))
     app = load(folder / "app.yaml", {}).app
     assert app is not None
-    [avro] = [to.avro for to in app.agents[0].outputs if to.avro]
+    [avro] = [to.schema for to in app.agents[0].outputs if to.schema]
     return {each["name"]: each["type"] for each in json.loads(avro.schema)["fields"]}
 
 
