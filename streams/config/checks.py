@@ -188,6 +188,8 @@ def _aggregate(rule: Aggregate, path: Path) -> Iterator[FileFinding]:
                 f"is not of 1 to {LONGEST_NAME} characters",
                 "give the computed field another name",
             )
+    if rule.window is not None:  # has no timeout: windows.findings
+        return
     if rule.on_timeout != "fire" and rule.timeout is None:
         needs = ((*path, "on_timeout"), (*path, "timeout"))
         yield FileFinding(needs[0], "has no timeout to act on", "add a timeout, or leave it out", needs)

@@ -3,13 +3,12 @@ nothing, which takes minutes. `git diff` then shows what a change permits or ref
 
 import sys
 
-from tests.pairs import idle, replays
-from tests.pairs.judge import LIST, refusals
+from tests.pairs import idle, judge, replays
 
 if __name__ == "__main__":
-    LIST.write_text("".join(f"{line}\n" for line in refusals()), encoding="utf-8")
+    judge.LIST.write_text("".join(f"{line}\n" for line in judge.table()), encoding="utf-8")
     replays.LIST.write_text("".join(f"{line}\n" for line in replays.table()), encoding="utf-8")
     if "idle" in sys.argv:
         lines = [line for kind in idle.PLAYED for line in idle.table(kind)]
         idle.LIST.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    print(f"{LIST.name}: {len(refusals())} refusals; {replays.LIST.name}: {len(replays.agents())} pairs")
+    print(f"{judge.LIST.name}: {len(judge.refusals())} refusals; {replays.LIST.name}: {len(replays.agents())} pairs")

@@ -169,11 +169,11 @@ FEATURES: Mapping[str, Feature] = {
     "delivery: transactional": Feature({"delivery": "transactional"}),
     "history": Feature({"history": "a.history", "having": "count > 1"}, GROUPS, {"having": "count > 1"}),
     "lookup in a table": lookup("customer", GROUPS, "key", table="customers", **ROWS),
-    "lookup in a topic": lookup("customer", GROUPS, "key", topic="customers", fields=["name"]),
+    "lookup in a topic": lookup("owner", GROUPS, "key", topic="owners", fields=["name"]),
     "lookup that refuses": lookup("customer", GROUPS, "key", table="customers", missing="dead-letter", **ROWS),
     "lookup that waits": lookup("customer", GROUPS, "key", table="customers", missing={"wait": "30s"}, **ROWS),
     "lookup in a table of records": lookup("customer", RECORDS, "id", table="customers", **ROWS),
-    "lookup in a topic of records": lookup("customer", RECORDS, "id", topic="customers", fields=["name"]),
+    "lookup in a topic of records": lookup("owner", RECORDS, "id", topic="owners", fields=["name"]),
     "lookup of records that waits": lookup(
         "customer", RECORDS, "id", table="customers", missing={"wait": "30s"}, **ROWS
     ),

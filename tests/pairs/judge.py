@@ -3,10 +3,10 @@
 import json
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sluicegate.streams.config import document, loading
 from sluicegate.streams.config.loading import Loaded
@@ -14,7 +14,7 @@ from tests.pairs import schemas
 from tests.pairs.features import KINDS, Tree, pairs, placed, singles
 
 LIST = Path(__file__).with_name("refused.txt")
-"""All refusals, one a line: the kind, its features, and what `check` says."""
+"""All refusals: each contradiction with what `check` says, and below it the features and the kinds of agents."""
 
 
 def file_of(agent: Tree, store: str = "sqlite:///state.db", kafka: str = "localhost:9092") -> Tree:
@@ -65,16 +65,33 @@ def shown(text: str) -> str:
     return re.sub(r"^agents\.a\.?", "", text)
 
 
+class Refusal(NamedTuple):
+    """`why` is what `check` says of the keys, without their names."""
+
+    why: str
+    features: str
+    kind: str
+
+
 @cache
-def refusals(kinds: tuple[str, ...] = tuple(KINDS)) -> tuple[str, ...]:
+def refusals(kinds: tuple[str, ...] = tuple(KINDS)) -> tuple[Refusal, ...]:
     """The refusals of these kinds. A pair counts only where each of the two alone is accepted."""
-    lines = [_line(kind, (name,)) for kind, name in singles() if kind in kinds]
-    lines += [
-        _line(kind, both) for kind, *both in pairs() if kind in kinds and not any(verdict(kind, name) for name in both)
-    ]
-    return tuple(line for line in lines if line)
+    every: list[tuple[str, ...]] = [(kind, name) for kind, name in singles() if kind in kinds]
+    every += [(kind, *both) for kind, *both in pairs() if kind in kinds and not any(verdict(kind, one) for one in both)]
+    return tuple(Refusal(why, " + ".join(names), kind) for kind, *names in every if (why := _why(kind, names)))
 
 
-def _line(kind: str, names: Sequence[str]) -> str:
-    problems = verdict(kind, *names)
-    return f"{kind}, {' + '.join(names)}: {' | '.join(problems)}" if problems else ""
+def _why(kind: str, names: Sequence[str]) -> str:
+    said = {problem.partition(": ")[2] for problem in verdict(kind, *names) or ()}
+    return " | ".join(sorted({re.sub(r"(?<=needs )the field \w+", "a field", each) for each in said}))
+
+
+def table() -> Iterator[str]:
+    """The lines of the list."""
+    reasons = dict[str, dict[str, list[str]]]()
+    for why, features, kind in refusals():
+        reasons.setdefault(why, {}).setdefault(features, []).append(kind)
+    yield f"{len(refusals())} pairs are refused, for {len(reasons)} reasons"
+    for why, pairs_of in sorted(reasons.items()):
+        yield f"{sum(map(len, pairs_of.values()))}: {why}"
+        yield from (f"    {features}: {', '.join(kinds)}" for features, kinds in pairs_of.items())

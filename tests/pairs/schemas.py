@@ -10,7 +10,7 @@ ORDER = {"id": "string", "amount": "double", "at": "long", "status": "string"}
 ANY = ["null", "boolean", "long", "double", "string"]
 TEXT = ["null", {"type": "string", "contentMediaType": "application/json"}]
 COMPUTED = ("spent", "newest", "amount", "id", "name", "sum", "number", "twice", "status", "at")
-NESTED = ("amounts", "rows", "folded", "order", "payment", "customer", "window", "different")
+NESTED = ("amounts", "rows", "folded", "order", "payment", "customer", "owner", "window", "different")
 PROTO = """
 syntax = "proto3";
 import "google/protobuf/struct.proto";
@@ -23,6 +23,7 @@ message Result {
   optional google.protobuf.Struct customer = 15; optional google.protobuf.Struct window = 16;
   optional double number = 17; optional double sum = 18; optional string id = 19; optional double amount = 20;
   optional string status = 21; optional double at = 22; optional double twice = 23;
+  optional google.protobuf.Struct owner = 24;
 }
 """
 

@@ -7,15 +7,38 @@ import pytest
 
 from tests.pairs import replays
 from tests.pairs.features import KINDS
-from tests.pairs.judge import LIST, refusals
+from tests.pairs.judge import LIST, Refusal, refusals
+
+
+def listed() -> list[Refusal]:
+    """The refusals of the list."""
+    found, why = list[Refusal](), ""
+    for line in LIST.read_text(encoding="utf-8").splitlines()[1:]:
+        if line.startswith(" "):
+            features, _, kinds = line.strip().rpartition(": ")
+            found += [Refusal(why, features, kind) for kind in kinds.split(", ")]
+        else:
+            why = line.partition(": ")[2]
+    return found
+
+
+MOST_REASONS = 50
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_check_refuses_stands_in_the_list(kind: str) -> None:
     """`python -m tests.pairs` writes the list; a refusal that is new needs a contradiction in its meaning."""
-    listed = [line for line in LIST.read_text(encoding="utf-8").splitlines() if line.startswith(f"{kind}, ")]
+    assert {*refusals((kind,))} == {each for each in listed() if each.kind == kind}
 
-    assert [*refusals((kind,))] == listed
+
+def test_the_list_begins_with_the_number_of_refusals() -> None:
+    """Nothing is hidden where one reason stands for several pairs."""
+    reasons = {each.why for each in listed()}
+
+    assert LIST.read_text(encoding="utf-8").startswith(
+        f"{len(listed())} pairs are refused, for {len(reasons)} reasons\n"
+    )
+    assert len(reasons) <= MOST_REASONS
 
 
 DYNAMIC = re.compile(r"(?<=the handler )\S+(?= has)|(?<=the handler )\S+(?=:? gets)|(?<=its results in )\S+(?= are)")

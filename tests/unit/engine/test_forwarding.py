@@ -206,7 +206,7 @@ NOTHING_READ: list[dict[str, Any]] = [
     {"where": 'message.key != "x"'},
     {"let": (Let("name", 'message.key + "/" + message.topic'), Let("unused", "amount * 2")), "where": 'name != "x"'},
     {"dedupe": Deduplication("header", "id")},
-    {"format": "avro", "avro": Avro('{"type": "record", "name": "P", "fields": []}'), "where": "message.offset >= 0"},
+    {"format": "avro", "schema": Avro('{"type": "record", "name": "P", "fields": []}'), "where": "message.offset >= 0"},
 ]
 
 

@@ -40,7 +40,7 @@ RULE_FIELDS = {
     "to": Destination("others"),
     "format": "raw",
     "dedupe": Deduplication("header", "id"),
-    "avro": Avro(SCHEMA),
+    "schema": Avro(SCHEMA),
     "scope": "shared",
     "where": "n > 1",
     "let": (Let("m", "n + 1"),),
@@ -102,7 +102,7 @@ WINDOW = {
 DESTINATION = {
     "topic": "others",
     "format": "raw",
-    "avro": Avro(SCHEMA),
+    "schema": Avro(SCHEMA),
     "select": (Selected("key"),),
     "where": "count > 5",
     "goes_on": True,
@@ -236,7 +236,7 @@ def test_how_long_a_record_waits_for_its_row_is_part_of_the_rule():
 
 def _fits(whole, kind):
     found = whole("here")
-    place = {"aggregation": Aggregation, "to": Destination, "avro": Avro, "dedupe": Deduplication}
+    place = {"aggregation": Aggregation, "to": Destination, "schema": Avro, "dedupe": Deduplication}
     return any(getattr(found, name) == "here" and each is kind for name, each in place.items())
 
 
