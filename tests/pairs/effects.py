@@ -24,7 +24,6 @@ from tests.simulation.run import silent
 
 NAMES_OF_RULES = frozenset((headers.ID, headers.SHARD, headers.NUMBER, headers.MAC, headers.RULE, headers.FIRE))
 """Headers whose values change with each rule."""
-TABLE = "customers"
 TABLES = ("create table entered (key text)", "create table customers (id text primary key, name text)")
 
 
@@ -114,9 +113,9 @@ class Play:
 def write_row(driver: TestDriver, key: str) -> None:
     for lookup in [lookup for agent in driver.app.agents for lookup in agent.lookups]:
         if lookup.kind == "topic":
-            driver.send(TABLE, {"name": key}, key)
+            driver.send(lookup.source, {"name": key}, key)
         else:
-            driver.put_row(TABLE, key, {"name": key})
+            driver.put_row(lookup.source, key, {"name": key})
 
 
 def encoded(app: App, sent: inputs.Sent) -> bytes | None:
