@@ -9,13 +9,11 @@ import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Deduplication, Window
-from sluicegate.streams.aggregation import taking
 from sluicegate.streams.engine.event_clock import EventClocks
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.operations import group_changes, open_groups
 from sluicegate.streams.ownership.intake import IntakePauses
 from sluicegate.streams.testing.log import LogInput
-from sluicegate.streams.windows import intake
 from sluicegate.streams.windows.clock import EventClock
 from sluicegate.streams.windows.groups import WindowGroups
 from tests.unit.engine.driver import Driver, Log, ManualClock, distinct, header
@@ -383,7 +381,7 @@ def test_groups_that_open_windows_hold_let_new_partitions_come(
 def test_left_out_records_that_are_forgotten_are_found(
     log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(intake, "divided", lambda groups, records: (taking.taken(groups, records), ()))
+    monkeypatch.setattr(WindowGroups, "pass_over", lambda self, record, now: None)
     put(log, ("a", 0, 1), ("b", 70, -1), ("a", 59, 2))
     a_driver(log, store, clock, windowed_agent(where="amount > 0")).turns()
     assert dead(log) == []
