@@ -11,6 +11,7 @@ SAME = (
 )
 KAFKA_STREAMS = (f"{SAME}[session]",)
 ENDS = ("tests/unit/kafka/test_ends.py",)
+FOLD = ("tests/unit/windows/test_fold.py",)
 ORIGINS = ("tests/unit/engine/test_origins.py",)
 
 GUARDS = (
@@ -97,35 +98,35 @@ GUARDS = (
         "streams/windows/placing.py",
         "    return 0 if windows.full or next_end <= windows.event.watermark else ",
         "    return 0 if windows.full else ",
-        ("tests/unit/windows/test_fold.py",),
+        FOLD,
     ),
     Guard(
         "windows: the compiled loop takes no record of an origin that may close a window",
         "streams/windows/merged.py",
         " and (time < bound or known > self.watermark)\n",
         "\n",
-        ("tests/unit/windows/test_fold.py",),
+        FOLD,
     ),
     Guard(
         "windows: the compiled loop knows when a window that it opens closes",
         "streams/windows/placing.py",
         '        opened="bound = min(bound, closes)",\n',
         "",
-        ("tests/unit/windows/test_fold.py",),
+        FOLD,
     ),
     Guard(
         "windows: the compiled loop takes no record whose origin cannot be read",
         "streams/windows/marks.py",
         "    if time < 0 or not offset.isdigit():\n",
         "    if time < 0:\n",
-        ("tests/unit/windows/test_fold.py",),
+        FOLD,
     ),
     Guard(
         "windows: the compiled loop takes no record of an origin while a closed window waits",
         "streams/windows/merged.py",
         "        return bound > 0 and ",
         "        return ",
-        ("tests/unit/windows/test_fold.py",),
+        FOLD,
     ),
     Guard(
         "windows: fractions of a millisecond do not end the owner",
@@ -230,7 +231,7 @@ GUARDS = (
         "streams/windows/placing.py",
         "if time > furthest or not event",
         "if not event",
-        ORIGINS,
+        FOLD,
     ),
     Guard(
         "hopping: a pane stays until its last window has fired",

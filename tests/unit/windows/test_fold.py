@@ -77,7 +77,7 @@ def stamped(chance: random.Random, record: LogRecord) -> LogRecord:
     """As a re-keying agent writes it, or nearly; or a time mark in its place."""
     topic = chance.choice(["phones", "phones", "phones", "gone"]) if chance.random() < 0.1 else "phones"
     number = chance.choice([0, 0, 0, 1, 2, 3])
-    at = max(0, record.offset() * 40 - 1_000 * number + chance.choice([0, 0, 0, -3_000, 200]))
+    at = max(0, record.offset() * 40 - 1_000 * number + chance.choice([0, 0, 0, 0, 0, 0, -3_000, 200, 5_000_000]))
     said = {"agent": b"re", "origin": b"%s/%d/%d" % (topic.encode(), number, record.offset()), "time": b"%d" % at}
     if chance.random() < 0.05:
         said |= chance.choice(
@@ -182,6 +182,16 @@ def test_a_window_over_a_repartitioned_topic_may_open_and_close_within_one_batch
     groups.merged.expect(["re/phones/0"], ["re/phones"])
     groups.placing = groups.placing if folds else None
     groups.accept([re_keyed(0, b"a", 0), re_keyed(1, b"b", 10_000), re_keyed(2, b"a", 500)], 10.0)
+    told = [(event.first, event.count) if isinstance(event, Fire) else event.reason for event in groups.drain()]
+    assert told == [(0, 1), "late"]
+
+
+@pytest.mark.parametrize("folds", [True, False])
+def test_a_window_may_open_and_close_within_one_batch(folds: bool) -> None:
+    groups = groups_of(Rule(an_agent(Window(2.0, idle=None, at_most=None)), codec("json")))
+    assert isinstance(groups, WindowGroups)
+    groups.placing = groups.placing if folds else None
+    groups.accept([record(0, b"a", 0), record(1, b"b", 10_000), record(2, b"a", 500)], 10.0)
     told = [(event.first, event.count) if isinstance(event, Fire) else event.reason for event in groups.drain()]
     assert told == [(0, 1), "late"]
 
