@@ -156,7 +156,7 @@ class GroupSettings:
             "The open groups of a partition that stay in memory. Those not touched for longest are rows of the store.",
             50_000,
         ),
-    ] = 200_000
+    ] = 1_000_000
     max_buffered_bytes: Annotated[
         int, FileKey("The most bytes of open groups of a partition.", "512MiB", END, "size")
     ] = 512 * 1024 * 1024

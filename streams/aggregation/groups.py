@@ -128,7 +128,7 @@ class Groups:
             return None
         if self.absent is not None and key not in self.absent and key not in self.touched:
             raise PersistenceError(
-                "nobody asked the store for a cold group of this key; the partition is claimed again"
+                "the store was not asked for a cold group of this key; the partition is claimed again"
             )
         if self.crowded() and not self.relieve(record, now, f"max_groups {self.rule.aggregation.max_groups}"):
             return None

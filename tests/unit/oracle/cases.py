@@ -129,7 +129,11 @@ def _readings(random: Random, agent: Tree) -> None:
 
 
 def _leave_out_idle(agent: Tree) -> None:
-    """Of on_error, what `check` refuses because nothing of the agent asks for it."""
+    """Leave out what `check` refuses because nothing of the agent asks for it."""
+    rule = agent.get("aggregate", {})
+    computed = any(isinstance(what, dict) for what in rule.get("compute", {}).values())
+    if not (computed or "window" in rule or "key" in agent or isinstance(rule.get("until"), dict)):
+        rule.pop("on_missing", None)
     policies, routes = agent.get("on_error", {}), agent["to"] if isinstance(agent["to"], list) else [agent["to"]]
     clauses = [agent.get(name) for name in ("where", "having")]
     clauses += [route.get("where") for route in routes if isinstance(route, dict)]
