@@ -2,8 +2,8 @@
 
 A field `name: Annotated[KIND, FileKey(...)] = DEFAULT` of a table is a key of the file. The model of the file, its JSON
 Schema, the keywords of Python, the page of keys, the document of the rule and the class of a change come from this
-entry (sluicegate.streams.config.entries, sluicegate.streams.rules). A key whose value in the file has another form than
-the value that runs is a field of the model itself.
+entry (sluicegate.streams.config.sections.entries, sluicegate.streams.rules). A key whose value in the file has another
+form than the value that runs is a field of the model itself.
 """
 
 from dataclasses import dataclass, fields

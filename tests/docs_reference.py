@@ -19,7 +19,8 @@ import typer
 import yaml
 
 from sluicegate.streams import errors
-from sluicegate.streams.cli import main, outcome
+from sluicegate.streams.cli import main
+from sluicegate.streams.cli.terminal import outcome
 from sluicegate.streams.config.reference import KeyReference, references
 from sluicegate.streams.contracts.headers import LETTER_HEADERS
 from sluicegate.streams.observe.collector import PREFIX

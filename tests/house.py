@@ -7,6 +7,7 @@ import io
 import os
 import re
 import tokenize
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from functools import cache
@@ -17,6 +18,7 @@ from pathlib import Path
 PRODUCT = "sluicegate"  # the one top-level package of an installation; it links to the folders below
 PACKAGES = ("streams", "connectors", "schemas")
 MAX_FUNCTION_LINES = 40
+MAX_FILES = 25  # of the product in one folder
 MAX_README_LINES = 125
 
 SKIPPED_FOLDERS = {"__pycache__", "build", "dist", "target"}
@@ -68,7 +70,7 @@ CIRCLES = [
     {f"schemas/{name}.py" for name in ("codecs", "frames", "pinned", "registry")},
     {f"streams/windows/{name}.py" for name in ("groups", "placing", "room")},
     {
-        f"streams/config/{name}.py"
+        f"streams/config/sections/{name}.py"
         for name in (
             *("cases", "correlating", "correlating_time", "declared", "envelopes", "late", "lookups", "models"),
             *("models_agent", "models_groups", "models_topics", "reading", "windows"),
@@ -162,8 +164,14 @@ def _functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunction
 
 
 def sizes(root: Path) -> list[str]:
-    """Functions that are too long, and a README that is. `tests/house_report.py` reports large files and classes."""
-    problems = []
+    """Functions that are too long, a README that is, and folders of the product with too many files.
+    `tests/house_report.py` reports large files and classes."""
+    folders = Counter(str(Path(path).parent) for path, _ in sources(root) if path.split("/")[0] in PACKAGES)
+    problems = [
+        f"{folder}: {count} files, at most {MAX_FILES}: sub-folders say what they are"
+        for folder, count in folders.items()
+        if count > MAX_FILES
+    ]
     for path, tree in sources(root):
         for node in _functions(tree):
             if (lines := (node.end_lineno or 0) - node.lineno + 1) > MAX_FUNCTION_LINES:
@@ -428,12 +436,12 @@ def circles(root: Path, known: Sequence[set[str]] = CIRCLES) -> list[str]:
 
 
 def _imported_files(root: Path, path: str, tree: ast.Module) -> set[str]:
-    """The files of its folder that the file imports."""
+    """The files of its room that the file imports."""
     module = path.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
     package = f"{PRODUCT}.{module if path.endswith('__init__.py') else module.rpartition('.')[0]}".rstrip(".")
     targets = (target for node, _ in _import_nodes(tree) for target in _targets(node, package, root))
     files = {f"{target.removeprefix(f'{PRODUCT}.').replace('.', '/')}.py" for target in targets} - {path}
-    return {file for file in files if Path(file).parent == Path(path).parent}
+    return {file for file in files if Path(file).parent.parts[:2] == Path(path).parent.parts[:2]}
 
 
 def _reached(path: str, imported: Mapping[str, Collection[str]]) -> set[str]:
@@ -558,7 +566,7 @@ def _refusal(root: Path, module: str, target: str, lazy: bool) -> str | None:
             lazy
             and (
                 (within(module, "streams.testing") and within(target, *FOR_TESTS))
-                or (module == "streams.config.transport" and target == "connectors")
+                or (module == "streams.config.checking.transport" and target == "connectors")
             )
         )
         return "only streams.cli joins the rooms" if within(target, "connectors") and not joins else None

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from sluicegate.streams import units
-from sluicegate.streams.config.fields import ERROR, FUNCTION
 from sluicegate.streams.config.schema import VARIABLE, schema
+from sluicegate.streams.config.sections.fields import ERROR, FUNCTION
 
 KEYS = Path(__file__).parents[1] / "streams" / "app" / "keys.py"
 HEAD = '''"""The keywords of `App` and `Agent`. Generated from the models of the file by `python -m tests.keywords`.

@@ -18,7 +18,7 @@ MOST = 10_000  # records of one poll
 
 
 class KafkaHistory:
-    """Satisfies sluicegate.streams.operations.rebuild_plan.History."""
+    """Satisfies sluicegate.streams.operations.rebuilding.rebuild_plan.History."""
 
     def __init__(self, kafka: settings.Settings, group: str) -> None:
         """Raises ConfigurationError for settings that librdkafka refuses."""

@@ -12,7 +12,7 @@ from sluicegate.streams.contracts.values import ColdGroup, Level
 from sluicegate.streams.errors import PersistenceError, SluicegateError, SystemNotReady, permanent
 
 if TYPE_CHECKING:
-    from sluicegate.connectors.sql.lending import Lender
+    from sluicegate.connectors.sql.leased.lending import Lender
 
 ATTEMPTS = 4
 COLD_ROWS = 250

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 
 from sluicegate.connectors.sql.database import Waiter
-from sluicegate.connectors.sql.outbox_rows import CHANNEL
+from sluicegate.connectors.sql.leased.outbox_rows import CHANNEL
 
 
 class Listener(Waiter):

@@ -17,7 +17,7 @@ from sqlalchemy.exc import ArgumentError
 from sluicegate.connectors import admission
 from sluicegate.connectors.sql import server
 from sluicegate.connectors.sql.database import Ask, Row, StoreSession
-from sluicegate.connectors.sql.lending import Lender
+from sluicegate.connectors.sql.leased.lending import Lender
 from sluicegate.streams.contracts.values import Level
 from sluicegate.streams.errors import ConfigurationError, NotAuthenticated
 from sluicegate.streams.urls import StoreAddress

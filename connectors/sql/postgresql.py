@@ -18,7 +18,7 @@ from psycopg.waiting import Ready, Wait
 from sluicegate.connectors import admission
 from sluicegate.connectors.sql import pooler, server
 from sluicegate.connectors.sql.database import Ask, Row, StoreSession, Waiter
-from sluicegate.connectors.sql.lending import Lender
+from sluicegate.connectors.sql.leased.lending import Lender
 from sluicegate.connectors.sql.listening import Listener
 from sluicegate.schemas.json import UNREADABLE, document
 from sluicegate.streams.contracts.values import Level

@@ -8,7 +8,7 @@ from sqlalchemy.exc import TimeoutError as NoneFree
 from sqlalchemy.pool import QueuePool
 
 from sluicegate.connectors.sql.database import Ask, ConnectionPool, Product, RolledBack
-from sluicegate.connectors.sql.lending import Lender
+from sluicegate.connectors.sql.leased.lending import Lender
 from sluicegate.streams.errors import PersistenceError
 
 CONNECT_SECONDS = 5

@@ -17,7 +17,7 @@ from sluicegate.streams.contracts.values import ColdGroup, Level
 from sluicegate.streams.errors import ConfigurationError, SluicegateError, SystemNotReady, permanent
 
 if TYPE_CHECKING:
-    from sluicegate.connectors.sql.lending import Lender
+    from sluicegate.connectors.sql.leased.lending import Lender
 
 BUSY_SECONDS = 20.0
 PAGE_BYTES = 16384
@@ -75,7 +75,7 @@ class Sqlite(Product):
     @cached_property
     def lender(self) -> "Lender":  # type: ignore[override]
         try:
-            from sluicegate.connectors.sql.lending import Lender
+            from sluicegate.connectors.sql.leased.lending import Lender
         except ImportError:
             raise ConfigurationError('this on SQLite needs SQLAlchemy: pip install "sluicegate[sqlite]"') from None
         return Lender("sqlite+pysqlite://")

@@ -12,8 +12,9 @@ import msgspec
 from sluicegate.connectors.apps import outbox_of, timeouts_of
 from sluicegate.connectors.commits import alone, check, following, remaining, runs
 from sluicegate.connectors.sessions import SqlSession, unchanged
-from sluicegate.connectors.sql import statements, steps, timeout_rows, units
+from sluicegate.connectors.sql import statements, steps, units
 from sluicegate.connectors.sql.database import COLD_ROWS, Database, Product, StoreSession, pages
+from sluicegate.connectors.sql.leased import timeout_rows
 from sluicegate.connectors.sql.lookups import SqlLookups
 from sluicegate.streams.agent import Lookup
 from sluicegate.streams.contracts.leased import OutboxStore, TimeoutStore
@@ -34,8 +35,8 @@ from sluicegate.streams.contracts.values import (
 from sluicegate.streams.errors import Fenced, PersistenceError, SluicegateError, SystemNotReady
 
 if TYPE_CHECKING:
-    from sluicegate.connectors.sql.buffer import SqlBuffer
-    from sluicegate.connectors.sql.transactions import TransactionRunner
+    from sluicegate.connectors.sql.leased.buffer import SqlBuffer
+    from sluicegate.connectors.sql.leased.transactions import TransactionRunner
 
 _PAGE = 16
 
@@ -75,28 +76,28 @@ class SqlStore:
     @cached_property
     def _transactions(self) -> "TransactionRunner":
         _ = self._product.lender
-        from sluicegate.connectors.sql.transactions import TransactionRunner
+        from sluicegate.connectors.sql.leased.transactions import TransactionRunner
 
         return TransactionRunner(self._database)
 
     @cached_property
     def buffer(self) -> "SqlBuffer":
         transactions = self._transactions
-        from sluicegate.connectors.sql.buffer import SqlBuffer
+        from sluicegate.connectors.sql.leased.buffer import SqlBuffer
 
         return SqlBuffer(transactions, self._options.types, self._options.app)
 
     @cached_property
     def timeouts(self) -> TimeoutStore:
         transactions, options = self._transactions, self._options
-        from sluicegate.connectors.sql.timeouts import SqlTimeouts
+        from sluicegate.connectors.sql.leased.timeouts import SqlTimeouts
 
         return timeouts_of(options.app, lambda app: SqlTimeouts(transactions, options.timeouts, app))
 
     @cached_property
     def outbox(self) -> OutboxStore:
         transactions, options, wait = self._transactions, self._options, self._waiter.wait
-        from sluicegate.connectors.sql.outbox import SqlOutbox
+        from sluicegate.connectors.sql.leased.outbox import SqlOutbox
 
         return outbox_of(options.app, lambda app: SqlOutbox(transactions, options.outbox, app, wait))
 

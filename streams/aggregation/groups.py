@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from sluicegate.streams.aggregation.entry import ClockState, ClosedState, OriginState
+from sluicegate.streams.aggregation.durable.entry import ClockState, ClosedState, OriginState
 from sluicegate.streams.aggregation.events import (
     COUNT_LOWERED,
     DROPPED,

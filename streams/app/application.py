@@ -169,7 +169,7 @@ class App:
         """
         if importing():
             return
-        from sluicegate.streams.cli.outcome import code
+        from sluicegate.streams.cli.terminal.outcome import code
 
         if ended := code(lambda: self._run(agents, workers, log_level, leave)):
             raise SystemExit(ended)
@@ -228,9 +228,9 @@ class App:
         return problems
 
     def _run(self, agents: Sequence[str], workers: int, log_level: str, leave: Sequence[str]) -> int:
-        from sluicegate.streams.cli.outcome import USAGE, complain
-        from sluicegate.streams.cli.run import start
-        from sluicegate.streams.config.secrets import rotated
+        from sluicegate.streams.cli.terminal.outcome import USAGE, complain
+        from sluicegate.streams.cli.workers.run import start
+        from sluicegate.streams.config.text.secrets import rotated
 
         judged = self._judged(tolerant=False)
         problems = [*judged.problems, *self._unimportable()]

@@ -9,10 +9,11 @@ import yaml
 from sluicegate.streams.app import text
 from sluicegate.streams.app.origins import CodePlace
 from sluicegate.streams.app.values import DocumentTree
-from sluicegate.streams.config import Loaded, document
-from sluicegate.streams.config.document import FileDocument, Unreadable
+from sluicegate.streams.config import Loaded
 from sluicegate.streams.config.loading import judge
-from sluicegate.streams.config.problems import Path, Problem, dotted
+from sluicegate.streams.config.text import document
+from sluicegate.streams.config.text.document import FileDocument, Unreadable
+from sluicegate.streams.config.text.problems import Path, Problem, dotted
 from sluicegate.streams.errors import ConfigurationError
 
 CodePlaces = Mapping[Path, CodePlace]

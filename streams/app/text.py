@@ -5,7 +5,7 @@ from typing import Any
 import yaml
 
 from sluicegate.streams.app.values import DocumentTree
-from sluicegate.streams.config import scalars
+from sluicegate.streams.config.text import scalars
 
 
 def as_yaml(tree: DocumentTree) -> str:

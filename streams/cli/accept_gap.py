@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from sluicegate.streams.agent import Agent, App
-from sluicegate.streams.cli.changing import AgentName, By, Why, Yes, confirm, opened, person
-from sluicegate.streams.cli.outcome import DONE, USAGE, complain
-from sluicegate.streams.cli.output import print_json
-from sluicegate.streams.cli.parameters import AsJson, FileArgument
+from sluicegate.streams.cli.opening.changing import AgentName, By, Why, Yes, confirm, opened, person
+from sluicegate.streams.cli.terminal.outcome import DONE, USAGE, complain
+from sluicegate.streams.cli.terminal.output import print_json
+from sluicegate.streams.cli.terminal.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
-from sluicegate.streams.cli.files import loaded
-from sluicegate.streams.cli.outcome import DONE
-from sluicegate.streams.cli.output import print_json
-from sluicegate.streams.cli.parameters import AsJson, FileArgument
+from sluicegate.streams.cli.opening.files import loaded
+from sluicegate.streams.cli.terminal.outcome import DONE
+from sluicegate.streams.cli.terminal.output import print_json
+from sluicegate.streams.cli.terminal.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError
 
 

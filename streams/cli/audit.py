@@ -5,10 +5,10 @@ from typing import Annotated
 import typer
 
 from sluicegate.streams.agent import Agent
-from sluicegate.streams.cli.changing import chosen
-from sluicegate.streams.cli.outcome import DONE, complain
-from sluicegate.streams.cli.output import print_list
-from sluicegate.streams.cli.parameters import AsJson, FileArgument
+from sluicegate.streams.cli.opening.changing import chosen
+from sluicegate.streams.cli.terminal.outcome import DONE, complain
+from sluicegate.streams.cli.terminal.output import print_list
+from sluicegate.streams.cli.terminal.parameters import AsJson, FileArgument
 
 COLUMNS = ("at", "agent", "topic", ">partition", "who", "what", "key", "why")
 

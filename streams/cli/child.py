@@ -13,7 +13,7 @@ from functools import cache, partial
 from sluicegate.connectors import open_store
 from sluicegate.streams.agent import Agent, App, Outbox, Timeouts
 from sluicegate.streams.calling.pool import Threads
-from sluicegate.streams.cli.running import member
+from sluicegate.streams.cli.watching.running import member
 from sluicegate.streams.contracts.options import LeasedOptions, OutboxOptions, TimeoutOptions
 from sluicegate.streams.contracts.stores import OutputTransactions, Store
 from sluicegate.streams.contracts.values import Partition
@@ -34,7 +34,7 @@ def spans(app: str) -> tracing.Spans | None:
 def store_of(app: App) -> Store:
     """A connection to the store, with the options of the file for the leased contracts."""
     if app.registry is not None:
-        from sluicegate.streams.cli import registry
+        from sluicegate.streams.cli.opening import registry
 
         registry.use(app)
     outbox, timeouts = app.outbox or Outbox(), app.timeouts or Timeouts()

@@ -9,19 +9,30 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from sluicegate.streams.agent import Agent, App
-from sluicegate.streams.cli.changing import AgentAndId, AgentName, By, Why, Yes, chosen, confirm, named, opened, person
-from sluicegate.streams.cli.commands import Commands
-from sluicegate.streams.cli.outcome import DONE, DONE_BEFORE, NOT_ACCEPTED, SYSTEM, complain
-from sluicegate.streams.cli.output import age, print_json, print_table
-from sluicegate.streams.cli.parameters import AsJson, FileArgument
+from sluicegate.streams.cli.opening.changing import (
+    AgentAndId,
+    AgentName,
+    By,
+    Why,
+    Yes,
+    chosen,
+    confirm,
+    named,
+    opened,
+    person,
+)
+from sluicegate.streams.cli.terminal.commands import Commands
+from sluicegate.streams.cli.terminal.outcome import DONE, DONE_BEFORE, NOT_ACCEPTED, SYSTEM, complain
+from sluicegate.streams.cli.terminal.output import age, print_json, print_table
+from sluicegate.streams.cli.terminal.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError, SystemNotReady
 from sluicegate.streams.wording import counted
 
 if TYPE_CHECKING:
     from sluicegate.streams.contracts.stores import Store
-    from sluicegate.streams.operations.dead_changes import DeadListing, OpenTopics
-    from sluicegate.streams.operations.dead_letters import Letter
-    from sluicegate.streams.operations.dead_rows import DeadOutput
+    from sluicegate.streams.operations.dead.dead_changes import DeadListing, OpenTopics
+    from sluicegate.streams.operations.dead.dead_letters import Letter
+    from sluicegate.streams.operations.dead.dead_rows import DeadOutput
 
 dead = Commands("dead", "Dead letters, and rows that the broker never took: list, show, retry, archive, drop.")
 Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="As `ls` shows them.")]
@@ -63,7 +74,7 @@ def ls(
     json: AsJson = False,
 ) -> int:
     """Oldest first; claims nothing. A letter's id is the place of its record, a row's id is its own."""
-    from sluicegate.streams.operations import dead_causes
+    from sluicegate.streams.operations.dead import dead_causes
 
     with chosen(file, agent) as (app, agents, store):
         seen = _look(app, agents, store, limit)
@@ -95,7 +106,7 @@ def show(
     json: AsJson = False,
 ) -> int:
     """Everything about one, with its headers. The id is as `ls` shows it."""
-    from sluicegate.streams.operations import dead_changes, dead_documents
+    from sluicegate.streams.operations.dead import dead_changes, dead_documents
 
     name, id = named(words)
     with chosen(file, name) as (app, agents, store):
@@ -140,7 +151,7 @@ def retry(
     Of the agents that read the topic only this one takes them again. Exit code 4: something cannot be retried. Exit
     code 5: something was retried before, and was not retried again.
     """
-    from sluicegate.streams.operations import dead_changes
+    from sluicegate.streams.operations.dead import dead_changes
 
     with opened(file, name) as (app, agent, store):
         seen = _look(app, [agent], store, limit)
@@ -169,8 +180,8 @@ def archive(
     limit: PerPartitionLimit = NEWEST,
 ) -> int:
     """Write them to a file, with key, value and headers in Base64, and drop them."""
-    from sluicegate.streams.operations import dead_changes
-    from sluicegate.streams.operations.dead_archive import written
+    from sluicegate.streams.operations.dead import dead_changes
+    from sluicegate.streams.operations.dead.dead_archive import written
 
     with opened(file, name) as (app, agent, store):
         seen = _look(app, [agent], store, limit)
@@ -195,7 +206,7 @@ def drop(
 ) -> int:
     """Rows are deleted: they are never sent. Letters stay in their topic; `ls`, `status` and the console leave them
     out for the 30 days for which changes are kept."""
-    from sluicegate.streams.operations import dead_changes
+    from sluicegate.streams.operations.dead import dead_changes
 
     with opened(file, name) as (app, agent, store):
         seen = _look(app, [agent], store, limit)
@@ -220,7 +231,7 @@ def _selected(
 ) -> "tuple[list[DeadOutput], list[Letter], set[str]]":
     """The rows, the letters, and the ids of rows that were retried before. Raises ConfigurationError and
     SystemNotReady."""
-    from sluicegate.streams.operations import dead_causes, dead_changes
+    from sluicegate.streams.operations.dead import dead_causes, dead_changes
 
     ids, all, cause, where = selection
     if [bool(ids), all, cause is not None or where is not None].count(True) != 1:
@@ -259,7 +270,7 @@ def _report(result: dict[str, Any], json: bool) -> int:
 
 
 def _look(app: App, agents: Sequence[Agent], store: "Store", limit: int) -> "DeadListing":
-    from sluicegate.streams.operations.dead_changes import listing
+    from sluicegate.streams.operations.dead.dead_changes import listing
 
     return listing(app, agents, store, _topics(app), limit)
 
@@ -276,7 +287,7 @@ class _Waiting:
     said = False
 
     def wait(self, seconds: float) -> None:
-        from sluicegate.streams.operations.dead_letters import LOOK_EVERY
+        from sluicegate.streams.operations.dead.dead_letters import LOOK_EVERY
 
         if seconds >= LOOK_EVERY and not self.said:
             complain(

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sluicegate.streams.cli.outcome import DONE
-from sluicegate.streams.cli.output import console, print_json, print_table
-from sluicegate.streams.cli.parameters import AsJson
+from sluicegate.streams.cli.terminal.outcome import DONE
+from sluicegate.streams.cli.terminal.output import console, print_json, print_table
+from sluicegate.streams.cli.terminal.parameters import AsJson
 from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sluicegate.streams.agent import Agent, App
-from sluicegate.streams.cli.changing import AgentName
-from sluicegate.streams.cli.files import agent_of, loaded
-from sluicegate.streams.cli.outcome import DONE
-from sluicegate.streams.cli.output import print_json
-from sluicegate.streams.cli.parameters import AsJson, FileArgument
+from sluicegate.streams.cli.opening.changing import AgentName
+from sluicegate.streams.cli.opening.files import agent_of, loaded
+from sluicegate.streams.cli.terminal.outcome import DONE
+from sluicegate.streams.cli.terminal.output import print_json
+from sluicegate.streams.cli.terminal.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def _json(option: str, text: str) -> Any:
 
 
 def _proof(app: App, agent: Agent, record: "Record") -> "HeaderProof":
-    from sluicegate.streams.cli.proofs import StoredProof
+    from sluicegate.streams.cli.opening.proofs import StoredProof
     from sluicegate.streams.contracts.values import Partition
 
     return StoredProof(app, Partition(app.name, agent.name, record.topic(), record.partition()))

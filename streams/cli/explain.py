@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from sluicegate.streams.agent import Agent, App
-from sluicegate.streams.cli.changing import AgentAndId, named
-from sluicegate.streams.cli.files import agent_of, loaded, shared_store
-from sluicegate.streams.cli.outcome import DONE, complain
-from sluicegate.streams.cli.output import print_json, print_table
-from sluicegate.streams.cli.parameters import AsJson, FileArgument
+from sluicegate.streams.cli.opening.changing import AgentAndId, named
+from sluicegate.streams.cli.opening.files import agent_of, loaded, shared_store
+from sluicegate.streams.cli.terminal.outcome import DONE, complain
+from sluicegate.streams.cli.terminal.output import print_json, print_table
+from sluicegate.streams.cli.terminal.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.wording import counted
 

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sluicegate.streams.agent import Agent, App
-from sluicegate.streams.cli.changing import AgentName, By, Why, Yes, confirm, opened, person
-from sluicegate.streams.cli.commands import Commands
-from sluicegate.streams.cli.outcome import DONE
-from sluicegate.streams.cli.output import age, due, print_json, print_list, print_table
-from sluicegate.streams.cli.parameters import AsJson, FileArgument
+from sluicegate.streams.cli.opening.changing import AgentName, By, Why, Yes, confirm, opened, person
+from sluicegate.streams.cli.terminal.commands import Commands
+from sluicegate.streams.cli.terminal.outcome import DONE
+from sluicegate.streams.cli.terminal.output import age, due, print_json, print_list, print_table
+from sluicegate.streams.cli.terminal.parameters import AsJson, FileArgument
 from sluicegate.streams.wording import counted
 
 if TYPE_CHECKING:
     from sluicegate.streams.contracts.stores import OutputFacts, Store
-    from sluicegate.streams.operations.open_groups import OpenGroup
+    from sluicegate.streams.operations.groups.open_groups import OpenGroup
 
 groups = Commands("groups", "The open groups of an agent: what they hold and wait for; fire or drop.")
 KeyArgument = Annotated[
@@ -35,7 +35,7 @@ COLUMNS = ("key", "topic", ">partition", ">count", ">age", ">fires in", ">bytes"
 @groups.command()
 def ls(file: FileArgument, name: AgentName, json: AsJson = False) -> int:
     """All of them, oldest first within a partition; claims nothing."""
-    from sluicegate.streams.operations import group_changes
+    from sluicegate.streams.operations.groups import group_changes
 
     with _opened(file, name) as (app, agent, store):
         listed = _found(app, agent, store)
@@ -52,7 +52,7 @@ def show(
 ) -> int:
     """What a group has computed so far: values of the application; claims nothing."""
     from sluicegate.streams.handlers.values import plain
-    from sluicegate.streams.operations import group_changes
+    from sluicegate.streams.operations.groups import group_changes
 
     with _opened(file, name) as (app, agent, store):
         shown = [(each, plain(each.values)) for each in _named(app, agent, store, key, window)]
@@ -71,7 +71,7 @@ def why(
     file: FileArgument, name: AgentName, key: KeyArgument, window: WindowOption = None, json: AsJson = False
 ) -> int:
     """What a group waits for, in words; claims nothing."""
-    from sluicegate.streams.operations import group_changes, open_groups
+    from sluicegate.streams.operations.groups import group_changes, open_groups
 
     with _opened(file, name) as (app, agent, store):
         reasons = [(each, open_groups.why(each, agent)) for each in _named(app, agent, store, key, window)]
@@ -95,7 +95,7 @@ def fire(
     json: AsJson = False,
 ) -> int:
     """Have its owner complete the group now, with reason `manual`; on a stopped agent, when it starts."""
-    from sluicegate.streams.operations import group_changes
+    from sluicegate.streams.operations.groups import group_changes
 
     with _opened(file, name) as (app, agent, store):
         group = _one(app, agent, store, key, partition, window)
@@ -119,7 +119,7 @@ def drop(
     json: AsJson = False,
 ) -> int:
     """Forget a group and its records: nothing of it is ever sent."""
-    from sluicegate.streams.operations import group_changes
+    from sluicegate.streams.operations.groups import group_changes
 
     with _opened(file, name) as (app, agent, store):
         group = _one(app, agent, store, key, partition, window)
@@ -136,7 +136,7 @@ def drop(
 @contextmanager
 def _opened(file: str, name: str) -> Iterator[tuple[App, Agent, "Store"]]:
     """As `opened`. Raises ConfigurationError for an agent that never has a group."""
-    from sluicegate.streams.operations.group_changes import require_groups
+    from sluicegate.streams.operations.groups.group_changes import require_groups
 
     with opened(file, name) as (app, agent, store):
         require_groups(agent)
@@ -146,7 +146,7 @@ def _opened(file: str, name: str) -> Iterator[tuple[App, Agent, "Store"]]:
 @contextmanager
 def history_outputs(app: App, agent: Agent) -> Iterator["OutputFacts | None"]:
     """What describes the topics of an agent with `history`; None where it is not needed, or no broker answers."""
-    from sluicegate.streams.config.kafka import EMBEDDED
+    from sluicegate.streams.config.sections.kafka import EMBEDDED
 
     if not agent.history or app.kafka["bootstrap.servers"] == EMBEDDED:
         yield None
@@ -158,19 +158,19 @@ def history_outputs(app: App, agent: Agent) -> Iterator["OutputFacts | None"]:
 
 
 def _found(app: App, agent: Agent, store: "Store") -> list["OpenGroup"]:
-    from sluicegate.streams.operations.group_changes import every
+    from sluicegate.streams.operations.groups.group_changes import every
 
     return every(app.name, agent, store, time.time())
 
 
 def _named(app: App, agent: Agent, store: "Store", key: str, window: str | None = None) -> list["OpenGroup"]:
-    from sluicegate.streams.operations.group_changes import named
+    from sluicegate.streams.operations.groups.group_changes import named
 
     return named(app.name, agent, store, time.time(), key, window)
 
 
 def _one(app: App, agent: Agent, store: "Store", key: str, place: str | None, window: str | None = None) -> "OpenGroup":
-    from sluicegate.streams.operations.group_changes import only
+    from sluicegate.streams.operations.groups.group_changes import only
 
     return only(_named(app, agent, store, key, window), key, place)
 
@@ -180,7 +180,7 @@ def _columns(agent: Agent) -> tuple[str, ...]:
 
 
 def _row(group: "OpenGroup") -> tuple[object, ...]:
-    from sluicegate.streams.operations import group_changes
+    from sluicegate.streams.operations.groups import group_changes
 
     fires = "-" if group.fires_in is None else due(group.fires_in)
     where = group.partition.topic, group.partition.number

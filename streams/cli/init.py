@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sluicegate.streams.cli.outcome import DONE
+from sluicegate.streams.cli.terminal.outcome import DONE
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.scaffold import NAME, STORES, project
 

@@ -1,4 +1,4 @@
-"""Dead letters and their topics, as sluicegate.streams.operations.dead_letters asks Kafka for them."""
+"""Dead letters and their topics, as sluicegate.streams.operations.dead.dead_letters asks Kafka for them."""
 
 import time
 from collections import Counter
@@ -11,19 +11,19 @@ from sluicegate.connectors.kafka.consumer import open_input
 from sluicegate.connectors.kafka.producer import open_producer
 from sluicegate.connectors.kafka.scan import scan
 from sluicegate.streams.agent import App
-from sluicegate.streams.cli.waiting import call_timeout
-from sluicegate.streams.config.kafka import EMBEDDED
+from sluicegate.streams.cli.opening.waiting import call_timeout
+from sluicegate.streams.config.sections.kafka import EMBEDDED
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.contracts.values import OutboxRow, TopicFacts
 from sluicegate.streams.errors import ConfigurationError, SystemNotReady
-from sluicegate.streams.operations.dead_changes import newest_letters
-from sluicegate.streams.operations.dead_letters import SENDING, Letter
+from sluicegate.streams.operations.dead.dead_changes import newest_letters
+from sluicegate.streams.operations.dead.dead_letters import SENDING, Letter
 
 
 class BrokerTopics:
     """The topics of an app, read without a consumer group. Satisfies
-    sluicegate.streams.operations.dead_changes.LetterTopics."""
+    sluicegate.streams.operations.dead.dead_changes.LetterTopics."""
 
     def __init__(self, app: App) -> None:
         """Raises ConfigurationError for the embedded broker."""

@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from sluicegate.streams.cli.files import connected, loaded
-from sluicegate.streams.cli.outcome import DONE
-from sluicegate.streams.cli.parameters import FileArgument
+from sluicegate.streams.cli.opening.files import connected, loaded
+from sluicegate.streams.cli.terminal.outcome import DONE
+from sluicegate.streams.cli.terminal.parameters import FileArgument
 
 
 def migrate(
@@ -14,7 +14,7 @@ def migrate(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
 ) -> int:
     """The store's schema: stepwise, idempotent; nothing to do is fine."""
-    from sluicegate.streams.cli.waiting import store_of, within
+    from sluicegate.streams.cli.opening.waiting import store_of, within
 
     app = loaded(file)
     with connected(app) as store:

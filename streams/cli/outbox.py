@@ -4,12 +4,12 @@ from typing import Annotated
 
 import typer
 
-from sluicegate.streams.cli.changing import By, Why, Yes, confirm, noted
-from sluicegate.streams.cli.commands import Commands
-from sluicegate.streams.cli.files import loaded, shared_store
-from sluicegate.streams.cli.outcome import DONE
-from sluicegate.streams.cli.output import print_json, print_list, print_table
-from sluicegate.streams.cli.parameters import AsJson, FileArgument
+from sluicegate.streams.cli.opening.changing import By, Why, Yes, confirm, noted
+from sluicegate.streams.cli.opening.files import loaded, shared_store
+from sluicegate.streams.cli.terminal.commands import Commands
+from sluicegate.streams.cli.terminal.outcome import DONE
+from sluicegate.streams.cli.terminal.output import print_json, print_list, print_table
+from sluicegate.streams.cli.terminal.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.wording import counted
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sluicegate.streams.cli.changing import AgentName, By, Why, opened, person
-from sluicegate.streams.cli.commands import Commands
-from sluicegate.streams.cli.outcome import DONE
-from sluicegate.streams.cli.output import print_list
-from sluicegate.streams.cli.parameters import AsJson, FileArgument
+from sluicegate.streams.cli.opening.changing import AgentName, By, Why, opened, person
+from sluicegate.streams.cli.terminal.commands import Commands
+from sluicegate.streams.cli.terminal.outcome import DONE
+from sluicegate.streams.cli.terminal.output import print_list
+from sluicegate.streams.cli.terminal.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """`sluicegate schema`: the JSON Schema of the file."""
 
-from sluicegate.streams.cli.outcome import DONE
+from sluicegate.streams.cli.terminal.outcome import DONE
 
 
 def schema() -> int:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sluicegate.streams.agent import App
-from sluicegate.streams.cli.files import app_of
-from sluicegate.streams.cli.outcome import DONE, UNEXPECTED, debugging
-from sluicegate.streams.cli.output import print_json
-from sluicegate.streams.cli.parameters import AsJson, FileArgument
+from sluicegate.streams.cli.opening.files import app_of
+from sluicegate.streams.cli.terminal.outcome import DONE, UNEXPECTED, debugging
+from sluicegate.streams.cli.terminal.output import print_json
+from sluicegate.streams.cli.terminal.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.wording import printable
 

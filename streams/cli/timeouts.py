@@ -6,12 +6,12 @@ from uuid import UUID, uuid4
 
 import typer
 
-from sluicegate.streams.cli.changing import By, Why, noted
-from sluicegate.streams.cli.commands import Commands
-from sluicegate.streams.cli.files import loaded, shared_store
-from sluicegate.streams.cli.outcome import DONE
-from sluicegate.streams.cli.output import print_json, print_list
-from sluicegate.streams.cli.parameters import AsJson, FileArgument
+from sluicegate.streams.cli.opening.changing import By, Why, noted
+from sluicegate.streams.cli.opening.files import loaded, shared_store
+from sluicegate.streams.cli.terminal.commands import Commands
+from sluicegate.streams.cli.terminal.outcome import DONE
+from sluicegate.streams.cli.terminal.output import print_json, print_list
+from sluicegate.streams.cli.terminal.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError
 
 timeouts = Commands("timeouts", "The scheduled table: list, cancel, reschedule, add.")

@@ -6,10 +6,10 @@ from typing import Annotated, NamedTuple
 import typer
 
 from sluicegate.streams.agent import Agent, App
-from sluicegate.streams.cli.files import loaded
-from sluicegate.streams.cli.outcome import DONE, SYSTEM
-from sluicegate.streams.cli.output import print_json, print_table
-from sluicegate.streams.cli.parameters import AsJson, FileArgument
+from sluicegate.streams.cli.opening.files import loaded
+from sluicegate.streams.cli.terminal.outcome import DONE, SYSTEM
+from sluicegate.streams.cli.terminal.output import print_json, print_table
+from sluicegate.streams.cli.terminal.parameters import AsJson, FileArgument
 from sluicegate.streams.hints import command
 
 Roles = tuple[tuple[str, str], ...]
@@ -83,7 +83,7 @@ def topics(
     json: AsJson = False,
 ) -> int:
     """Topics, partitions, co-partitioning: which are needed, and which exist."""
-    from sluicegate.streams.config.kafka import EMBEDDED
+    from sluicegate.streams.config.sections.kafka import EMBEDDED
 
     app = loaded(file)
     embedded = app.kafka["bootstrap.servers"] == EMBEDDED
@@ -99,7 +99,7 @@ def topics(
 def _look(app: App, create: bool, partitions: int) -> tuple[dict[str, int | None], list[str]]:
     """The partitions of each topic, and the topics that were created."""
     from sluicegate.connectors.kafka import admin
-    from sluicegate.streams.cli.waiting import call_timeout, kafka_of, within
+    from sluicegate.streams.cli.opening.waiting import call_timeout, kafka_of, within
 
     names = [need.topic for need in needed(app)]
     there = within(app.start_timeout, lambda: admin.existing(app.kafka, names, call_timeout(app)), system=kafka_of(app))

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from sluicegate.streams import release
-from sluicegate.streams.cli.outcome import DONE
+from sluicegate.streams.cli.terminal.outcome import DONE
 from sluicegate.streams.errors import ConfigurationError
 
 

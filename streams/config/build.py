@@ -6,26 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from sluicegate.streams import agent as run
-from sluicegate.streams.config import (
-    correlating,
-    entries,
-    envelopes,
-    forwarding,
-    kafka,
-    late,
-    lookups,
-    registry,
-    schemas,
-    windows,
-)
-from sluicegate.streams.config.checks import dead_letters, letters, rekeying
-from sluicegate.streams.config.dedupe import DeduplicationModel
-from sluicegate.streams.config.leased import OutboxModel
-from sluicegate.streams.config.models import FileModel
-from sluicegate.streams.config.models_agent import AgentModel
-from sluicegate.streams.config.models_groups import Aggregate, ReducerModel, UntilModel
-from sluicegate.streams.config.models_topics import DROP, DestinationModel
-from sluicegate.streams.config.scalars import Unknown
+from sluicegate.streams.config.checking import forwarding
+from sluicegate.streams.config.checking.checks import dead_letters, letters, rekeying
+from sluicegate.streams.config.formats import schemas
+from sluicegate.streams.config.sections import correlating, entries, envelopes, kafka, late, lookups, registry, windows
+from sluicegate.streams.config.sections.dedupe import DeduplicationModel
+from sluicegate.streams.config.sections.leased import OutboxModel
+from sluicegate.streams.config.sections.models import FileModel
+from sluicegate.streams.config.sections.models_agent import AgentModel
+from sluicegate.streams.config.sections.models_groups import Aggregate, ReducerModel, UntilModel
+from sluicegate.streams.config.sections.models_topics import DROP, DestinationModel
+from sluicegate.streams.config.text.scalars import Unknown
 
 DEFAULT_MAX_ITEMS = 100_000
 

@@ -11,29 +11,16 @@ from pydantic import ValidationError
 
 from sluicegate.streams.agent import App
 from sluicegate.streams.cases import Case
-from sluicegate.streams.config import (
-    build,
-    cases,
-    checks,
-    declared,
-    document,
-    expressions,
-    kafka,
-    lookups,
-    refusals,
-    registry,
-    rules,
-    schemas,
-    secrets,
-    transport,
-    typed,
-    words,
-)
-from sluicegate.streams.config.document import FileDocument, LineColumn, Unreadable
-from sluicegate.streams.config.models import FileModel
-from sluicegate.streams.config.problems import FileFinding, Path, Problem, dotted, sort
+from sluicegate.streams.config import build, words
+from sluicegate.streams.config.checking import checks, expressions, rules, transport, typed
+from sluicegate.streams.config.formats import schemas
 from sluicegate.streams.config.reference import references
-from sluicegate.streams.config.scalars import Unknown
+from sluicegate.streams.config.sections import cases, declared, kafka, lookups, registry
+from sluicegate.streams.config.sections.models import FileModel
+from sluicegate.streams.config.text import document, refusals, secrets
+from sluicegate.streams.config.text.document import FileDocument, LineColumn, Unreadable
+from sluicegate.streams.config.text.problems import FileFinding, Path, Problem, dotted, sort
+from sluicegate.streams.config.text.scalars import Unknown
 
 MOST_PASSES = 12
 

@@ -8,8 +8,8 @@ from functools import cache
 from typing import Any
 
 from sluicegate.streams import units
-from sluicegate.streams.config.fields import FIELD, FUNCTION, LONGEST_EXPRESSION, NAME, TOPIC
 from sluicegate.streams.config.schema import VARIABLE, schema
+from sluicegate.streams.config.sections.fields import FIELD, FUNCTION, LONGEST_EXPRESSION, NAME, TOPIC
 
 ANY = "*"
 """Stands in a path for a name that the file chooses."""

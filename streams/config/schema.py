@@ -7,11 +7,11 @@ from typing import Any
 from pydantic import BaseModel
 
 from sluicegate.streams import units
-from sluicegate.streams.config import kafka
-from sluicegate.streams.config.fields import TOPIC
-from sluicegate.streams.config.models import FileModel
-from sluicegate.streams.config.models_agent import AgentModel
-from sluicegate.streams.config.models_topics import DestinationModel
+from sluicegate.streams.config.sections import kafka
+from sluicegate.streams.config.sections.fields import TOPIC
+from sluicegate.streams.config.sections.models import FileModel
+from sluicegate.streams.config.sections.models_agent import AgentModel
+from sluicegate.streams.config.sections.models_topics import DestinationModel
 
 _ONE = {"$ref": "#/$defs/DestinationModel"}
 _NAME = {"type": "string", "pattern": TOPIC}

@@ -14,9 +14,10 @@ from sluicegate.streams.agent import (
     Threshold,
     Timeouts,
 )
-from sluicegate.streams.config import circles, correlating, windows
+from sluicegate.streams.config.checking import circles
 from sluicegate.streams.config.phrases import of_group, of_lookups, of_outputs, of_records, of_results, unanswered
-from sluicegate.streams.config.problems import FileFinding, Path
+from sluicegate.streams.config.sections import correlating, windows
+from sluicegate.streams.config.text.problems import FileFinding, Path
 from sluicegate.streams.reducers import kind_of
 from sluicegate.streams.units import spoken_duration
 

@@ -14,8 +14,9 @@ from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.journal.journal import note
 from sluicegate.streams.observe.http import CallFields
-from sluicegate.streams.operations import dead_changes, group_changes
-from sluicegate.streams.operations.open_groups import OpenGroup
+from sluicegate.streams.operations.dead import dead_changes
+from sluicegate.streams.operations.groups import group_changes
+from sluicegate.streams.operations.groups.open_groups import OpenGroup
 
 LONGEST_NAME = 200  # characters of a name
 

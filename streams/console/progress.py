@@ -4,8 +4,8 @@ from typing import Any
 
 from sluicegate.streams.agent import App
 from sluicegate.streams.contracts.stores import Store
-from sluicegate.streams.operations import replays
-from sluicegate.streams.operations.replays import Replay
+from sluicegate.streams.operations.replaying import replays
+from sluicegate.streams.operations.replaying.replays import Replay
 from sluicegate.streams.rules.identity import SHOWN
 from sluicegate.streams.rules.versions import RuleVersion
 from sluicegate.streams.versions import catalogue

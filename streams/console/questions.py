@@ -15,11 +15,12 @@ from sluicegate.streams.console.wording import PAGE, agent_of, number, optional,
 from sluicegate.streams.handlers.values import plain
 from sluicegate.streams.observe.board import Board
 from sluicegate.streams.observe.http import CallFields
-from sluicegate.streams.operations import auditing, dead_changes
-from sluicegate.streams.operations.dead_changes import DeadListing
-from sluicegate.streams.operations.dead_documents import of_letter, of_row, payload
-from sluicegate.streams.operations.group_changes import document, key_of, where
-from sluicegate.streams.operations.open_groups import OpenGroup, why
+from sluicegate.streams.operations import auditing
+from sluicegate.streams.operations.dead import dead_changes
+from sluicegate.streams.operations.dead.dead_changes import DeadListing
+from sluicegate.streams.operations.dead.dead_documents import of_letter, of_row, payload
+from sluicegate.streams.operations.groups.group_changes import document, key_of, where
+from sluicegate.streams.operations.groups.open_groups import OpenGroup, why
 from sluicegate.streams.operations.stored_messages import message_document, time_text, timeout_document
 
 LETTERS = 1000  # of each partition of dead letters, the newest so many

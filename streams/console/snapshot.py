@@ -10,11 +10,11 @@ from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.errors import ChangelogIncomplete, ConfigurationError
 from sluicegate.streams.operations import auditing
 from sluicegate.streams.operations.auditing import PlacedChange
-from sluicegate.streams.operations.cold_groups import parts
-from sluicegate.streams.operations.contents import PartitionContents, held
-from sluicegate.streams.operations.group_changes import where
-from sluicegate.streams.operations.open_groups import OpenGroup, groups_in
-from sluicegate.streams.operations.shared_groups import shared_groups
+from sluicegate.streams.operations.groups.cold_groups import parts
+from sluicegate.streams.operations.groups.contents import PartitionContents, held
+from sluicegate.streams.operations.groups.group_changes import where
+from sluicegate.streams.operations.groups.open_groups import OpenGroup, groups_in
+from sluicegate.streams.operations.groups.shared_groups import shared_groups
 from sluicegate.streams.windows.groups import WindowGroups
 
 MOST_GROUPS = 100_000

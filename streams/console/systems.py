@@ -8,7 +8,7 @@ from typing import Protocol
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.contracts.stores import OutputFacts, Store
 from sluicegate.streams.errors import PersistenceError, SystemNotReady
-from sluicegate.streams.operations.dead_changes import LetterTopics
+from sluicegate.streams.operations.dead.dead_changes import LetterTopics
 
 PATIENCE = 10.0  # seconds that a question waits for the store while others use it
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from math import inf
 
-from sluicegate.streams.aggregation.entry import Section
+from sluicegate.streams.aggregation.durable.entry import Section
 from sluicegate.streams.aggregation.events import Event, Fire, KeptItem
 from sluicegate.streams.contracts.ids import in_order
 from sluicegate.streams.contracts.record import KeptRecord

@@ -10,7 +10,7 @@ import structlog
 
 from sluicegate.streams import failpoints
 from sluicegate.streams.agent import Handler
-from sluicegate.streams.aggregation.entry import Section
+from sluicegate.streams.aggregation.durable.entry import Section
 from sluicegate.streams.aggregation.events import Decided, Event, Fire
 from sluicegate.streams.calling.pool import Pool
 from sluicegate.streams.contracts.ids import Identify

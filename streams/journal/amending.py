@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from sluicegate.streams.aggregation.entry import Amendment, ChangelogEntry, ColdState, packed
+from sluicegate.streams.aggregation.durable.entry import Amendment, ChangelogEntry, ColdState, packed
 from sluicegate.streams.contracts.stores import StateStore, Store
 from sluicegate.streams.contracts.values import NOBODY, Changes, Claim, OutboxRow, Partition, PartitionView
 from sluicegate.streams.errors import ConfigurationError

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from sluicegate.streams.aggregation.changelog import AMENDED
-from sluicegate.streams.aggregation.entry import Amendment, unpacked
+from sluicegate.streams.aggregation.durable.changelog import AMENDED
+from sluicegate.streams.aggregation.durable.entry import Amendment, unpacked
 from sluicegate.streams.contracts.stores import Reader, StateStore, Store
 from sluicegate.streams.contracts.values import Changes, Claim, Partition
 from sluicegate.streams.errors import Fenced

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from sluicegate.streams.agent import Agent, Aggregation
-from sluicegate.streams.aggregation.entry import Amendment, ColdState, Section
+from sluicegate.streams.aggregation.durable.entry import Amendment, ColdState, Section
 from sluicegate.streams.aggregation.layout import FIRST
 from sluicegate.streams.aggregation.rule import fingerprint
 from sluicegate.streams.contracts.ids import in_order
@@ -42,8 +42,8 @@ from sluicegate.streams.errors import (
 )
 from sluicegate.streams.journal import journal
 from sluicegate.streams.journal.amending import Person, appended
-from sluicegate.streams.operations.cold_groups import parts, remove_all, without
-from sluicegate.streams.operations.contents import held
+from sluicegate.streams.operations.groups.cold_groups import parts, remove_all, without
+from sluicegate.streams.operations.groups.contents import held
 from sluicegate.streams.ownership.checks import check_claim, check_partitions, told_era
 from sluicegate.streams.ownership.halted import ACCEPTED, note_key
 from sluicegate.streams.wording import counted

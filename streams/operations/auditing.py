@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 from msgspec.structs import replace
 
 from sluicegate.streams.agent import Agent, App
-from sluicegate.streams.aggregation.entry import Amendment
+from sluicegate.streams.aggregation.durable.entry import Amendment
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.errors import ChangelogIncomplete, ConfigurationError
 from sluicegate.streams.journal.journal import notes
-from sluicegate.streams.operations.contents import PartitionContents, partitions
+from sluicegate.streams.operations.groups.contents import PartitionContents, partitions
 from sluicegate.streams.ownership.halted import ACCEPTED
 
 ChangePlace = tuple[str | None, str | None, int | None]

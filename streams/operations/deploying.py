@@ -16,7 +16,7 @@ from sluicegate.streams.journal.journal import ATTEMPTS, back_off
 from sluicegate.streams.keys import CONVERT, DROP, FINISH, FLUSH, REWIND
 from sluicegate.streams.operations.left_behind import left_behind, texts
 from sluicegate.streams.operations.planning import planned
-from sluicegate.streams.operations.rewind_check import RewindCheck
+from sluicegate.streams.operations.replaying.rewind_check import RewindCheck
 from sluicegate.streams.rules import rule_of
 from sluicegate.streams.rules.versions import REFUSE, UNVERSIONED, Deployed, RuleVersion, settled
 from sluicegate.streams.versions import catalogue

@@ -7,9 +7,9 @@ from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Partition, PartitionView
 from sluicegate.streams.errors import ChangelogIncomplete, ConfigurationError
-from sluicegate.streams.operations.contents import held
+from sluicegate.streams.operations.groups.contents import held
+from sluicegate.streams.operations.groups.shared_groups import shared_groups
 from sluicegate.streams.operations.planning import Holding
-from sluicegate.streams.operations.shared_groups import shared_groups
 from sluicegate.streams.rules.versions import UNVERSIONED, Deployed
 from sluicegate.streams.versions import catalogue
 

@@ -4,13 +4,13 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from sluicegate.streams.agent import Agent
-from sluicegate.streams.aggregation.entry import Section
+from sluicegate.streams.aggregation.durable.entry import Section
 from sluicegate.streams.aggregation.events import Fire
 from sluicegate.streams.contracts.ids import in_order
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Claim, GroupNumber, Partition
 from sluicegate.streams.journal.amending import Person, amend
-from sluicegate.streams.operations.contents import partitions
+from sluicegate.streams.operations.groups.contents import partitions
 
 
 class Parked(NamedTuple):
@@ -30,7 +30,7 @@ class Parked(NamedTuple):
 
 
 def parked(store: Store, app: str, agent: Agent) -> list[Parked]:
-    """By topic, partition and offset. Raises as sluicegate.streams.operations.open_groups.partitions."""
+    """By topic, partition and offset. Raises as sluicegate.streams.operations.groups.open_groups.partitions."""
     return [
         Parked(
             within.partition,

@@ -12,9 +12,9 @@ from sluicegate.streams.aggregation.rule import Rule, fingerprint
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.keys import CONVERT, DROP, ELSEWHERE, FINISH, FLUSH, REWIND, TOPICS, ChangeClass
-from sluicegate.streams.operations.cold_groups import parts
-from sluicegate.streams.operations.contents import PartitionContents, held
-from sluicegate.streams.operations.shared_groups import shared_groups
+from sluicegate.streams.operations.groups.cold_groups import parts
+from sluicegate.streams.operations.groups.contents import PartitionContents, held
+from sluicegate.streams.operations.groups.shared_groups import shared_groups
 from sluicegate.streams.ownership.beginning import idle_since
 from sluicegate.streams.rules import AgentRule, rule_of
 from sluicegate.streams.rules.changes import Change, changes, kind_of, policies_of

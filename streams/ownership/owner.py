@@ -11,13 +11,13 @@ from msgspec.structs import replace
 
 from sluicegate.streams import failpoints
 from sluicegate.streams.aggregation.accept import accept
-from sluicegate.streams.aggregation.changelog import Changelog
-from sluicegate.streams.aggregation.entry import Section
+from sluicegate.streams.aggregation.durable.changelog import Changelog
+from sluicegate.streams.aggregation.durable.entry import Section
+from sluicegate.streams.aggregation.durable.paging import pageable
 from sluicegate.streams.aggregation.events import WINDOW, Event, Fire, KeptItem, Unhandled
 from sluicegate.streams.aggregation.events_read import as_read
 from sluicegate.streams.aggregation.group_faults import GroupFaults
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.paging import pageable
 from sluicegate.streams.aggregation.taking import fill, taken
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.values import Changes, Claim, CrashMark, OutboxRow, Partition, Source, TopicFacts

@@ -1,11 +1,11 @@
-"""What an owner asks the store about its cold groups (sluicegate.streams.aggregation.paging)."""
+"""What an owner asks the store about its cold groups (sluicegate.streams.aggregation.durable.paging)."""
 
 from collections.abc import Callable, Iterator, Sequence
 from math import inf
 
+from sluicegate.streams.aggregation.durable.paging import Paging, ends_of, unknown
 from sluicegate.streams.aggregation.events_read import one_as_read
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.paging import Paging, ends_of, unknown
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import ColdGroups

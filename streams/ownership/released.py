@@ -4,7 +4,7 @@ retried. The owner handles them when it claims, before the first record."""
 from collections.abc import Sequence
 
 from sluicegate.streams.agent import Handler
-from sluicegate.streams.aggregation.entry import Section
+from sluicegate.streams.aggregation.durable.entry import Section
 from sluicegate.streams.aggregation.events import Event, Fire, KeptItem, Unhandled
 from sluicegate.streams.aggregation.group_faults import DEATHS
 from sluicegate.streams.contracts.stores import TopicPartition

@@ -23,7 +23,7 @@ import structlog
 from sluicegate.schemas.native import kernel
 from sluicegate.streams.agent import App
 from sluicegate.streams.calling.backoff import Backoff
-from sluicegate.streams.config import values
+from sluicegate.streams.config.checking import values
 from sluicegate.streams.errors import ConfigurationError, SystemNotReady
 from sluicegate.streams.observe.board import Board, WorkerName
 from sluicegate.streams.observe.http import NO_CALLS, HttpCalls, serve

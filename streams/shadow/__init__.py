@@ -2,8 +2,8 @@
 
 `folded` and `corrected` are the doors. `rule` is judged against results that were published under `live`: the same
 rule for an audit, another one to see what a change would do. It claims nothing, writes nothing and joins no group. The
-caller reads the topics and the store (streams/operations/shadowing.py), and writes the corrections
-(streams/operations/rewinding.py).
+caller reads the topics and the store (streams/operations/replaying/shadowing.py), and writes the corrections
+(streams/operations/replaying/rewinding.py).
 
 It imports aggregation, contracts, outbox and reading.
 """

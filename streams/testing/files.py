@@ -5,7 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from sluicegate.streams.agent import App
-from sluicegate.streams.config import Loaded, load, values
+from sluicegate.streams.config import Loaded, load
+from sluicegate.streams.config.checking import values
 from sluicegate.streams.errors import ConfigurationError
 
 SYSTEMS = ("kafka", "store", "http")

@@ -7,14 +7,14 @@ from typing import Any
 from sluicegate.schemas import json
 from sluicegate.streams import formats
 from sluicegate.streams.agent import Agent
-from sluicegate.streams.aggregation.changelog import Changelog
+from sluicegate.streams.aggregation.durable.changelog import Changelog
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import COUNT, OPENED
 from sluicegate.streams.aggregation.results import rfc3339
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.stores import ColdGroups
 from sluicegate.streams.contracts.values import Claim, PartitionView
-from sluicegate.streams.operations.cold_groups import pages
+from sluicegate.streams.operations.groups.cold_groups import pages
 from sluicegate.streams.ownership.beginning import idle_since
 from sluicegate.streams.ownership.generations import Older
 from sluicegate.streams.reading.receive import ReceivedShards

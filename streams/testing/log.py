@@ -131,7 +131,7 @@ class Log:
 
 
 class LogHistory:
-    """Satisfies sluicegate.streams.operations.rewind_check.InputHistory over a Log."""
+    """Satisfies sluicegate.streams.operations.replaying.rewind_check.InputHistory over a Log."""
 
     def __init__(self, log: Log) -> None:
         self._log = log

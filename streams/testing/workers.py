@@ -19,7 +19,7 @@ from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.observe.metrics import Labels, Meter
 from sluicegate.streams.observe.report import WorkerReport
 from sluicegate.streams.operations.deploying import DeployOptions, deploy
-from sluicegate.streams.operations.rewind_check import RewindCheck
+from sluicegate.streams.operations.replaying.rewind_check import RewindCheck
 from sluicegate.streams.rules.versions import UNVERSIONED
 from sluicegate.streams.testing.deaths import Death, Deaths, MortalProducer, MortalStore
 from sluicegate.streams.testing.dispatch import Dispatch

@@ -12,7 +12,7 @@ import lz4.frame
 import msgspec
 
 from sluicegate.streams import failpoints
-from sluicegate.streams.aggregation.entry import CHECKED, framed
+from sluicegate.streams.aggregation.durable.entry import CHECKED, framed
 from sluicegate.streams.contracts.stores import Reader, StateStore
 from sluicegate.streams.contracts.values import Changes, Partition
 from sluicegate.streams.errors import ChangelogIncomplete, Fenced

@@ -16,7 +16,7 @@ from math import inf
 import msgspec
 from msgspec.structs import replace
 
-from sluicegate.streams.aggregation.entry import CHECKED, framed
+from sluicegate.streams.aggregation.durable.entry import CHECKED, framed
 from sluicegate.streams.contracts.leased import OutboxStore
 from sluicegate.streams.contracts.mac import Mac
 from sluicegate.streams.contracts.stores import Reader, Store

@@ -2,7 +2,7 @@
 
 from math import inf
 
-from sluicegate.streams.aggregation.entry import ClockState
+from sluicegate.streams.aggregation.durable.entry import ClockState
 
 NEVER = -1
 """The watermark of a partition from which no time was read. Times of records are 0 or greater."""

@@ -5,7 +5,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from sluicegate.streams.agent import AMEND
-from sluicegate.streams.aggregation.entry import ADDED
+from sluicegate.streams.aggregation.durable.entry import ADDED
 from sluicegate.streams.aggregation.layout import FIRST
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import Any
 from sluicegate.streams.agent import Window
 from sluicegate.streams.aggregation.accept import parsed, refuse
 from sluicegate.streams.aggregation.compiler import MadeFunction
-from sluicegate.streams.aggregation.entry import ClockState, OriginState
+from sluicegate.streams.aggregation.durable.entry import ClockState, OriginState
 from sluicegate.streams.aggregation.events import WINDOW, Closing, Fire
 from sluicegate.streams.aggregation.groups import LONGEST_KEY, SLICE_BYTES, STALE, Groups, fired
 from sluicegate.streams.aggregation.layout import BYTES, FIRST, OPENED, GroupState

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from math import inf
 
-from sluicegate.streams.aggregation.entry import OriginState
+from sluicegate.streams.aggregation.durable.entry import OriginState
 from sluicegate.streams.windows.clock import NEVER, EventClock
 from sluicegate.streams.windows.marks import BEHIND, Stamp
 

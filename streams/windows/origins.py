@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from math import inf
 
 from sluicegate.streams.agent import Window
-from sluicegate.streams.aggregation.entry import ClockState, OriginState
+from sluicegate.streams.aggregation.durable.entry import ClockState, OriginState
 from sluicegate.streams.aggregation.events import Decided, Fire, TimeMark
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.results import rfc3339

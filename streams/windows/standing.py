@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from math import inf
 from typing import NamedTuple
 
-from sluicegate.streams.aggregation.entry import ADDED
+from sluicegate.streams.aggregation.durable.entry import ADDED
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import GroupState
 from sluicegate.streams.windows.groups import WindowGroups

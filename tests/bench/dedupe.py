@@ -19,7 +19,7 @@ from confluent_kafka import Consumer
 from sluicegate.schemas import codec
 from sluicegate.streams.agent import Agent, Aggregation, Deduplication, Destination
 from sluicegate.streams.aggregation.accept import accept
-from sluicegate.streams.aggregation.changelog import Changelog
+from sluicegate.streams.aggregation.durable.changelog import Changelog
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.aggregation.seen import KnownIds

@@ -17,7 +17,7 @@ import redis
 from sqlalchemy import Connection
 
 from sluicegate.connectors import open_store
-from sluicegate.connectors.sql.transactions import TransactionRunner
+from sluicegate.connectors.sql.leased.transactions import TransactionRunner
 from sluicegate.streams.contracts.options import LeasedOptions, TimeoutOptions
 from sluicegate.streams.contracts.values import Changes, Partition
 from tests.contracts.buffer.given import entries, message, of

@@ -12,7 +12,7 @@ import pytest
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.connectors.mongodb import buffer, lanes, outbox, steps, timeouts
 from sluicegate.connectors.redis import connection
-from sluicegate.connectors.sql.transactions import TransactionRunner
+from sluicegate.connectors.sql.leased.transactions import TransactionRunner
 
 _LUA = "local now = time[1] * 1000000 + time[2]"
 

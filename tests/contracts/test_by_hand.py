@@ -7,8 +7,8 @@ from sluicegate.streams.contracts.values import Changes, DeadRow, Partition, Sou
 from sluicegate.streams.journal import journal
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.operations.accepting import accept, preview
-from sluicegate.streams.operations.contents import held
-from sluicegate.streams.operations.dead_rows import dead_rows, requeue
+from sluicegate.streams.operations.dead.dead_rows import dead_rows, requeue
+from sluicegate.streams.operations.groups.contents import held
 from tests.contracts.given import claimed, row, seen, tokens
 
 AGENT = Agent("agent", ("topic.x",), Aggregation(count=3), Destination("out"), "dead")

@@ -4,7 +4,8 @@ import sqlite3
 
 import pytest
 
-from sluicegate.connectors.sql import leased_tables, tables
+from sluicegate.connectors.sql import tables
+from sluicegate.connectors.sql.leased import leased_tables
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from sluicegate.connectors import open_store
-from sluicegate.connectors.sql import lending
+from sluicegate.connectors.sql.leased import lending
 from sluicegate.streams.contracts.values import Changes, Partition
 from sluicegate.streams.errors import PersistenceError
 from sluicegate.streams.observe import logs

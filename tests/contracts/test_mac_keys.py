@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from sluicegate.streams.aggregation.entry import framed
+from sluicegate.streams.aggregation.durable.entry import framed
 from sluicegate.streams.contracts.mac import Mac
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Changes, OutboxRow, Partition

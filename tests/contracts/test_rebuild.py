@@ -10,8 +10,8 @@ from sluicegate.streams.agent import Reducer
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Changes, Claim, Partition
 from sluicegate.streams.errors import ChangelogIncomplete, PersistenceError
-from sluicegate.streams.operations import rebuild_write
-from sluicegate.streams.operations.rebuild_write import lost
+from sluicegate.streams.operations.rebuilding import rebuild_write
+from sluicegate.streams.operations.rebuilding.rebuild_write import lost
 from tests.unit.engine.driver import Driver, ManualClock, memory
 from tests.unit.engine.rebuilding import feed_at, rebuild, state
 from tests.unit.engine.scene import a_log, an_agent

@@ -187,7 +187,7 @@ def an_ended_transaction_lands_nothing_of_ours(store: Store, partition: Partitio
 def test_sessions_on_sqlite_without_sqlalchemy_name_the_extra(
     store: Store, partition: Partition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "sluicegate.connectors.sql.lending", None)
+    monkeypatch.setitem(sys.modules, "sluicegate.connectors.sql.leased.lending", None)
     monkeypatch.delattr(sluicegate.connectors.sql, "lending")
     with pytest.raises(ConfigurationError, match=r"sluicegate\[sqlite\]"):
         store.commit_with(claimed(store, partition), doing())

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from sluicegate.streams import formats
-from sluicegate.streams.aggregation import entry as entries
 from sluicegate.streams.aggregation.accept import accept
-from sluicegate.streams.aggregation.changelog import Changelog
+from sluicegate.streams.aggregation.durable import entry as entries
+from sluicegate.streams.aggregation.durable.changelog import Changelog
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.aggregation.seen import KnownIds

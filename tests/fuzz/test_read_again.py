@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from sluicegate.connectors import open_store
 from sluicegate.streams.agent import Reducer
 from sluicegate.streams.cli import letters, main
-from sluicegate.streams.cli.files import loaded
+from sluicegate.streams.cli.opening.files import loaded
 from tests.fuzz import later
 from tests.fuzz.seeds import TIMES, drawn, replayable
 from tests.unit.cli.log_topics import LogTopics

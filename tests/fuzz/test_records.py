@@ -9,7 +9,7 @@ import pytest
 
 from sluicegate.streams import formats
 from sluicegate.streams.aggregation.accept import accept
-from sluicegate.streams.aggregation.changelog import ENTRY_LIMIT, Changelog
+from sluicegate.streams.aggregation.durable.changelog import ENTRY_LIMIT, Changelog
 from sluicegate.streams.aggregation.events import Fire, Refused, Unhandled
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import COUNT

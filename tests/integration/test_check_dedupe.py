@@ -12,8 +12,8 @@ from confluent_kafka import Producer
 from structlog.testing import capture_logs
 
 from sluicegate.streams.agent import Agent, Aggregation, Deduplication, Destination
-from sluicegate.streams.cli.duplicates import LATER_DUPLICATES, crowded, outlived
-from sluicegate.streams.cli.wiring import prepare
+from sluicegate.streams.cli.checking.duplicates import LATER_DUPLICATES, crowded, outlived
+from sluicegate.streams.cli.workers.wiring import prepare
 from sluicegate.streams.config import load
 
 FILE = """\

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from sluicegate.streams.cli import main
 from sluicegate.streams.contracts.mac import Mac
-from sluicegate.streams.operations import dead_records
+from sluicegate.streams.operations.dead import dead_records
 from tests.bench.load import create
 from tests.integration.supervised.run import Run
 from tests.integration.test_commands_live import SLUICEGATE, sluicegate

@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka import Message, Producer
 
 from sluicegate.connectors import open_store
-from sluicegate.streams.cli.files import loaded
+from sluicegate.streams.cli.opening.files import loaded
 from sluicegate.streams.operations import deploying
 from sluicegate.streams.rules import rule_of
 from sluicegate.streams.versions import catalogue

@@ -62,7 +62,7 @@ def test_it_listens_before_it_imports_anything_large(file: str) -> None:
         [sys.executable, "-X", "importtime", SLUICEGATE, "check", file], capture_output=True, text=True, timeout=60
     ).stderr
     names = [line.rpartition("|")[2].strip() for line in said.splitlines() if line.startswith("import time:")]
-    first = names.index("sluicegate.streams.cli.early")
+    first = names.index("sluicegate.streams.cli.workers.early")
     assert not {"typer", "pydantic", "structlog", "yaml"} & {*names[:first]}
     assert {"typer", "pydantic"} <= {*names[first:]}
 
@@ -71,7 +71,7 @@ def test_it_listens_before_it_imports_anything_large(file: str) -> None:
 def test_only_the_command_listens_and_without_it_the_signal_kills(command: str, code: int) -> None:
     """A program that imports our modules keeps its own handlers; it is also what a run without this protection does."""
     program = (
-        f"import os, signal, sys; sys.argv = ['/bin/{command}', 'run']; import sluicegate.streams.cli.early;"
+        f"import os, signal, sys; sys.argv = ['/bin/{command}', 'run']; import sluicegate.streams.cli.workers.early;"
         "os.kill(os.getpid(), signal.SIGTERM); signal.pause()"
     )
     assert subprocess.run([sys.executable, "-c", program], timeout=60, env=os.environ).returncode == code

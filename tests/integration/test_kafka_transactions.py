@@ -15,7 +15,7 @@ from sluicegate.connectors.kafka import settings, transactions
 from sluicegate.connectors.kafka.transactions import Cursors, KafkaTransactions, open_transactions
 from sluicegate.streams import failpoints
 from sluicegate.streams.agent import Agent, Aggregation, App, Destination
-from sluicegate.streams.cli.systems import inspect
+from sluicegate.streams.cli.checking.systems import inspect
 from sluicegate.streams.contracts.stores import Cursor
 from sluicegate.streams.contracts.values import OutboxRow, Partition
 from sluicegate.streams.errors import Fenced, SystemNotReady

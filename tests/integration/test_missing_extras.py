@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sluicegate.streams.cli.extras import EXTRAS
+from sluicegate.streams.cli.opening.extras import EXTRAS
 
 COMMAND = str(Path(sys.executable).with_name("sluicegate"))
 WITHOUT = """\

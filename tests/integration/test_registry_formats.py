@@ -22,7 +22,7 @@ from sluicegate.connectors import open_registry, open_store
 from sluicegate.schemas import SchemaOptions
 from sluicegate.schemas.protobuf_schema import files
 from sluicegate.streams.agent import Agent, Aggregation, App, Destination, Reducer, Registry
-from sluicegate.streams.cli.registry import findings
+from sluicegate.streams.cli.opening.registry import findings
 from sluicegate.streams.versions import catalogue
 from tests.bench.load import create
 from tests.bench.results import reader

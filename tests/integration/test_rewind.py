@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from msgspec import structs
 
 from sluicegate.connectors import open_store
-from sluicegate.streams.cli.files import loaded
+from sluicegate.streams.cli.opening.files import loaded
 from sluicegate.streams.contracts.values import PartitionView
 from tests.bench.load import create
 from tests.bench.results import reader

@@ -57,7 +57,7 @@ for words in json.loads(sys.argv[1]):
     with contextlib.suppress(SystemExit):
         main(words)
 """
-UNMASKED = "import sluicegate.streams.cli.systems as systems; systems.redacted = str\n" + EACH
+UNMASKED = "import sluicegate.streams.cli.checking.systems as systems; systems.redacted = str\n" + EACH
 
 
 class Scene:

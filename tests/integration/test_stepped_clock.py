@@ -71,7 +71,7 @@ from sluicegate.streams.aggregation.groups import Groups
 Groups.set_back = lambda self, now: None
 """
 SHARED_WAITS = """
-from sluicegate.connectors.sql import buffer_seals
+from sluicegate.connectors.sql.leased import buffer_seals
 buffer_seals.set_deadlines_back = lambda at, gate: None
 """
 

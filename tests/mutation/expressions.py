@@ -46,7 +46,7 @@ GUARDS = (
     ),
     Guard(
         "a value goes on as it came where no key of the output says otherwise",
-        "streams/config/forwarding.py",
+        "streams/config/checking/forwarding.py",
         '    if to.format in (agent.format, "raw"):',
         "    if False:",
         CONVERTED,
@@ -109,14 +109,14 @@ GUARDS = (
     ),
     Guard(
         "a schema has all names of its records",
-        "streams/config/record_types.py",
+        "streams/config/checking/record_types.py",
         "    return RecordType(type_.fields, file or f\"the schema {schema['name']}\") if",
         "    return RecordType(type_.fields, None) if",
         TYPED,
     ),
     Guard(
         "a warning of `check` is no problem",
-        "streams/config/typed.py",
+        "streams/config/checking/typed.py",
         "        return Judged(of_file, problem.is_warning)",
         "        return Judged(of_file, False)",
         TYPED,

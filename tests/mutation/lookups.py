@@ -201,7 +201,7 @@ GUARDS = (
     ),
     Guard(
         "lookup: nothing that is decided before the commit can name a row",
-        "streams/config/lookups.py",
+        "streams/config/sections/lookups.py",
         "            yield from _named_before(agent, path)\n",
         "",
         ("tests/unit/config/test_lookups.py",),

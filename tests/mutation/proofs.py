@@ -4,7 +4,7 @@ from tests.mutation.guard import Guard
 
 OFFLINE = ("tests/unit/engine/test_offline_proof.py",)
 ROTATED = ("tests/unit/engine/test_key_rotation.py",)
-KNOWN, PLAN = "streams/operations/rebuild_known.py", "streams/operations/rebuild_plan.py"
+KNOWN, PLAN = "streams/operations/rebuilding/rebuild_known.py", "streams/operations/rebuilding/rebuild_plan.py"
 EXPLAINING, FOLD = "streams/operations/explaining.py", "streams/shadow/fold.py"
 LIVE, KEYS = "streams/versions/live_keys.py", "streams/versions/mac_keys.py"
 
@@ -32,14 +32,14 @@ GUARDS = (
     ),
     Guard(
         "a shadow believes headers of the input as the worker did",
-        "streams/operations/shadowing.py",
+        "streams/operations/replaying/shadowing.py",
         "                self._proofs.input(partition),\n",
         "",
         OFFLINE,
     ),
     Guard(
         "a shadow leaves out results that the app did not sign",
-        "streams/operations/shadowing.py",
+        "streams/operations/replaying/shadowing.py",
         "                    if not proof.believes(record):",
         "                    if False:",
         OFFLINE,
@@ -95,14 +95,14 @@ GUARDS = (
     ),
     Guard(
         "replay --rewind counts no forged message as sent",
-        "streams/operations/rewinding.py",
+        "streams/operations/replaying/rewinding.py",
         "filter(self._mac.proves, records)",
         "records",
         OFFLINE,
     ),
     Guard(
         "dead retry counts no forged record as sent",
-        "streams/operations/dead_letters.py",
+        "streams/operations/dead/dead_letters.py",
         "filter(mac.proves, source.since(starts))",
         "source.since(starts)",
         OFFLINE,

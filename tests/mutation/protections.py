@@ -73,8 +73,8 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     ),
     "asked-end": (Edit("streams/engine/event_clock.py", "time - (now - self._asked.get(place, -inf))", "time"),),
     "closed-windows": (
-        Edit("streams/aggregation/changelog.py", "            closed=_closed(groups, states),\n", ""),
-        Edit("streams/aggregation/changelog.py", "            entry.closed |= _closed(groups, (key,))\n", ""),
+        Edit("streams/aggregation/durable/changelog.py", "            closed=_closed(groups, states),\n", ""),
+        Edit("streams/aggregation/durable/changelog.py", "            entry.closed |= _closed(groups, (key,))\n", ""),
     ),
     "window-end": (
         Edit(
@@ -100,7 +100,11 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "restore-groups": (
-        Edit("streams/aggregation/changelog.py", "                _apply(groups, entry)\n", "                pass\n"),
+        Edit(
+            "streams/aggregation/durable/changelog.py",
+            "                _apply(groups, entry)\n",
+            "                pass\n",
+        ),
     ),
     "keep-state": (
         Edit(
@@ -158,8 +162,12 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "restore-numbers": (
-        Edit("streams/aggregation/changelog.py", "            if entry.number != expected:", "            if False:"),
-        Edit("streams/aggregation/changelog.py", "        if expected != last + 1:", "        if False:"),
+        Edit(
+            "streams/aggregation/durable/changelog.py",
+            "            if entry.number != expected:",
+            "            if False:",
+        ),
+        Edit("streams/aggregation/durable/changelog.py", "        if expected != last + 1:", "        if False:"),
     ),
     "crash-marks": (
         Edit("streams/ownership/crash.py", "        if trying is None or trying.offset != offset:", "        if True:"),
@@ -303,14 +311,14 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     # -- what a person does --------------------------------------------------------------------------------------------
     "retried": (
         Edit(
-            "streams/operations/dead_letters.py",
+            "streams/operations/dead/dead_letters.py",
             "        history = by_letter(journal.notes(store, app))\n",
             "        history = {}\n",
         ),
     ),
     "retry-looked": (
         Edit(
-            "streams/operations/dead_letters.py",
+            "streams/operations/dead/dead_letters.py",
             "    if not ids:\n        return set()",
             "    if True:\n        return set()",
         ),
@@ -343,41 +351,45 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     ),
     "own-headers": (
         Edit(
-            "streams/operations/dead_letters.py",
+            "streams/operations/dead/dead_letters.py",
             "    before = takewhile(lambda header: not header[0].startswith(DEAD), letter.headers)\n",
             "    before = letter.headers\n",
         ),
     ),
-    "revived": (Edit("streams/operations/dead_rows.py", "    gone = [row.number for row in rows]", "    gone = []"),),
+    "revived": (
+        Edit("streams/operations/dead/dead_rows.py", "    gone = [row.number for row in rows]", "    gone = []"),
+    ),
     "rebuild-boundaries": (
         Edit(
-            "streams/operations/rebuild_plan.py",
+            "streams/operations/rebuilding/rebuild_plan.py",
             "                    for record in records:\n                        messages.take(record, proof)",
             "                    for record in ():\n                        messages.take(record, proof)",
         ),
     ),
     "rebuild-mark": (
         Edit(
-            "streams/operations/rebuild_write.py",
+            "streams/operations/rebuilding/rebuild_write.py",
             "    claim = _marked(store, claim)\n",
             "    claim = _marked(store, claim, built.offset)\n",
         ),
         Edit(
-            "streams/operations/rebuild_write.py", "Changes(-1, entries=blobs)", "Changes(built.offset, entries=blobs)"
+            "streams/operations/rebuilding/rebuild_write.py",
+            "Changes(-1, entries=blobs)",
+            "Changes(built.offset, entries=blobs)",
         ),
-        Edit("streams/operations/rebuild_write.py", "Changes(-1, outbox=", "Changes(built.offset, outbox="),
+        Edit("streams/operations/rebuilding/rebuild_write.py", "Changes(-1, outbox=", "Changes(built.offset, outbox="),
         Edit(
-            "streams/operations/rebuild_write.py",
+            "streams/operations/rebuilding/rebuild_write.py",
             "def _marked(store: Store, claim: Claim) -> Claim:",
             "def _marked(store: Store, claim: Claim, begun: int) -> Claim:",
         ),
         Edit(
-            "streams/operations/rebuild_write.py",
+            "streams/operations/rebuilding/rebuild_write.py",
             "    claim = store.commit(claim, Changes(-1, entries=[REBUILDING], keep_from=number))",
             "    blob = packed(ChangelogEntry(number, claim.store_time, {}, {}, {}, {}, {}), compress=False)\n"
             "    claim = store.commit(claim, Changes(begun, entries=[blob], keep_from=number))",
         ),
-        Edit("streams/operations/rebuild_write.py", "Changes(-1, dispatched=", "Changes(begun, dispatched="),
+        Edit("streams/operations/rebuilding/rebuild_write.py", "Changes(-1, dispatched=", "Changes(begun, dispatched="),
     ),
     "fresh-secrets": (
         Edit(
@@ -423,7 +435,9 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
             "            stands = 0",
         ),
     ),
-    "shared-retry-once": (Edit("streams/operations/dead_shared.py", "    if stands > number:\n", "    if False:\n"),),
+    "shared-retry-once": (
+        Edit("streams/operations/dead/dead_shared.py", "    if stands > number:\n", "    if False:\n"),
+    ),
     "shared-suspects": (
         Edit(
             "streams/shared/shared_fires.py",

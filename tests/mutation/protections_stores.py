@@ -41,7 +41,7 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
             'db.run(f"{insert} values {values}")',
             'db.run(f"{insert} values {values}".replace("insert into", "replace into"))',
         ),
-        Edit("connectors/sql/outbox_lanes.py", "if hold is None or hold.token != token:", "if hold is None:"),
+        Edit("connectors/sql/leased/outbox_lanes.py", "if hold is None or hold.token != token:", "if hold is None:"),
         Edit(
             "connectors/redis/scripts.py",
             "if held[1] ~= ARGV[1] or held[2] ~= ARGV[2] then return {'fenced'} end\nlocal kinds",
@@ -95,12 +95,14 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
             "        return stored.rows if stored else []",
         ),
         Edit(
-            "connectors/sql/buffer.py",
+            "connectors/sql/leased/buffer.py",
             "buffer_rows.drop(at, ours, _ROW.number.in_(page))",
             "buffer_rows.drop(at, _ROW.number.in_(page))",
         ),
         Edit(
-            "connectors/sql/buffer.py", "_HOLD.id == batch.id, ours).values(free)", "_HOLD.id == batch.id).values(free)"
+            "connectors/sql/leased/buffer.py",
+            "_HOLD.id == batch.id, ours).values(free)",
+            "_HOLD.id == batch.id).values(free)",
         ),
         Edit(
             "connectors/redis/scripts_packs.py",
@@ -126,12 +128,14 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
             "        return True",
         ),
         Edit(
-            "connectors/sql/timeouts.py",
+            "connectors/sql/leased/timeouts.py",
             "            if owner is None:\n                connection.execute(one)",
             "            if True:\n                connection.execute(one)",
         ),
         Edit(
-            "connectors/sql/timeouts.py", "sent = [each for each in batch if each.id.hex in kept]", "sent = list(batch)"
+            "connectors/sql/leased/timeouts.py",
+            "sent = [each for each in batch if each.id.hex in kept]",
+            "sent = list(batch)",
         ),
         Edit(
             "connectors/redis/scripts_timeouts.py",
@@ -152,18 +156,18 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     ),
     "timeout-set-back": (
         Edit("connectors/memory/timeouts.py", "            self._set_back(now)\n", ""),
-        Edit("connectors/sql/timeouts.py", "        self._set_back(connection, now)\n", ""),
+        Edit("connectors/sql/leased/timeouts.py", "        self._set_back(connection, now)\n", ""),
         Edit("connectors/redis/scripts_timeouts.py", "_SET_LOCKS_BACK, _SET_BACK, ", "_SET_LOCKS_BACK, "),
         Edit("connectors/mongodb/timeouts.py", "        self._set_back(micros(now), free, session)\n", ""),
     ),
     "timeout-lock-set-back": (
         Edit("connectors/memory/timeouts.py", "            self._set_locks_back(until)\n", ""),
-        Edit("connectors/sql/timeouts.py", "[row.id for row in due if row.locked_until > now]", "[]"),
+        Edit("connectors/sql/leased/timeouts.py", "[row.id for row in due if row.locked_until > now]", "[]"),
         Edit("connectors/redis/scripts_timeouts.py", "_SET_LOCKS_BACK, _SET_BACK", "_SET_BACK"),
         Edit("connectors/mongodb/timeouts.py", '{"$gt": now, "$lte": latest}', '{"$gt": now}'),
     ),
     "timeout-scheduled-lock-set-back": (
-        Edit("connectors/sql/timeouts.py", "        connection.execute(_AHEAD_LOCKED, times)\n", ""),
+        Edit("connectors/sql/leased/timeouts.py", "        connection.execute(_AHEAD_LOCKED, times)\n", ""),
         Edit("connectors/mongodb/timeouts.py", 'late | {"scheduled": {"$gt": micros(now)}}', 'late | {"_id": None}'),
     ),
     "buffer-set-back": (
@@ -171,10 +175,12 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
         Edit("connectors/memory/buffered.py", "            if lease.leased_at > now:", "            if False:"),
         Edit("connectors/memory/buffered.py", "row.at = min(row.at, now)", "row.at = row.at"),
         Edit(
-            "connectors/sql/buffer_rows.py", "values(kept_until=latest)", "values(kept_until=BUFFER_KEY.c.kept_until)"
+            "connectors/sql/leased/buffer_rows.py",
+            "values(kept_until=latest)",
+            "values(kept_until=BUFFER_KEY.c.kept_until)",
         ),
-        Edit("connectors/sql/buffer_rows.py", "at.holds(leased_at > at.now, ", "at.holds(leased_at < 0, "),
-        Edit("connectors/sql/buffer_seals.py", "_ROW.inserted_at > at.now\n", "_ROW.inserted_at < 0\n"),
+        Edit("connectors/sql/leased/buffer_rows.py", "at.holds(leased_at > at.now, ", "at.holds(leased_at < 0, "),
+        Edit("connectors/sql/leased/buffer_seals.py", "_ROW.inserted_at > at.now\n", "_ROW.inserted_at < 0\n"),
         Edit("connectors/redis/scripts_buffer.py", "  write('ZADD', key('gone'), written)\n", ""),
         Edit("connectors/redis/scripts_buffer.py", "    if ends then lend(", "    if false then lend("),
         Edit("connectors/redis/scripts_buffer.py", "      if time_of(stored) > now then", "      if false then"),
@@ -189,15 +195,15 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
         Edit("connectors/memory/messages.py", "    if row.held_at > now:", "    if False:"),
         Edit("connectors/memory/messages.py", "        if self.claimed_at > now:", "        if False:"),
         Edit("connectors/memory/messages.py", "again if again <= latest else 0.0", "again"),
-        Edit("connectors/sql/outbox_lanes.py", "row is not None and row.claimed_at > now", "False"),
+        Edit("connectors/sql/leased/outbox_lanes.py", "row is not None and row.claimed_at > now", "False"),
         Edit(
-            "connectors/sql/outbox_claims.py",
+            "connectors/sql/leased/outbox_claims.py",
             "where lane = :lane and held_at > :now",
             "where lane = :lane and held_at < 0",
         ),
-        Edit("connectors/sql/outbox_claims.py", "self.now < until <= self.latest", "self.now < until"),
+        Edit("connectors/sql/leased/outbox_claims.py", "self.now < until <= self.latest", "self.now < until"),
         Edit(
-            "connectors/sql/outbox_claims.py",
+            "connectors/sql/leased/outbox_claims.py",
             "or next_attempt_at > {latest!r})",
             "or next_attempt_at > 9 + 9 * {latest!r})",
         ),

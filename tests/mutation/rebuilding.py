@@ -2,8 +2,8 @@
 
 from tests.mutation.guard import Guard
 
-FOLD, KNOWN = "streams/windows/replayed.py", "streams/operations/rebuild_known.py"
-PLAN, WRITE = "streams/operations/rebuild_plan.py", "streams/operations/rebuild_write.py"
+FOLD, KNOWN = "streams/windows/replayed.py", "streams/operations/rebuilding/rebuild_known.py"
+PLAN, WRITE = "streams/operations/rebuilding/rebuild_plan.py", "streams/operations/rebuilding/rebuild_write.py"
 TOLD = ("tests/unit/engine/test_rebuild_windows_told.py",)
 ANY = ("tests/unit/engine/test_rebuild_windows.py",)
 
@@ -38,7 +38,7 @@ GUARDS = (
     ),
     Guard(
         "rebuild: a window that has a result is not sent again",
-        "streams/operations/rebuild_replayed.py",
+        "streams/operations/rebuilding/rebuild_replayed.py",
         "        live = self._open.pop(fire.number, None)\n",
         "        live = None\n",
         TOLD,

@@ -286,7 +286,7 @@ GUARDS = (
     ),
     Guard(
         "SQL: only leased rows are removed",
-        "connectors/sql/buffer.py",
+        "connectors/sql/leased/buffer.py",
         "buffer_rows.drop(at, ours, _ROW.number.in_(page))",
         "buffer_rows.drop(at, _ROW.number.in_(page))",
         BUFFER,
@@ -294,7 +294,7 @@ GUARDS = (
     ),
     Guard(
         "SQL: all rows of a snapshot, or nothing",
-        "connectors/sql/buffer.py",
+        "connectors/sql/leased/buffer.py",
         "                if dropped < len(snapshot.ids):",
         f"                {NEVER}",
         BUFFER,
@@ -342,7 +342,7 @@ GUARDS = (
     ),
     Guard(
         "SQL: a timeout is its owner's",
-        "connectors/sql/timeouts.py",
+        "connectors/sql/leased/timeouts.py",
         "            if owner is None:\n                connection.execute(one)",
         "            if True:\n                connection.execute(one)",
         TIMEOUTS,
@@ -398,7 +398,7 @@ GUARDS = (
     ),
     Guard(
         "SQL: a lane's lease of a clock that was ahead begins now",
-        "connectors/sql/outbox_lanes.py",
+        "connectors/sql/leased/outbox_lanes.py",
         "    if row is not None and row.claimed_at > now:",
         f"    {NEVER}",
         OUTBOX_CLOCK,
@@ -406,7 +406,7 @@ GUARDS = (
     ),
     Guard(
         "SQL: a row's claim of a clock that was ahead begins now",
-        "connectors/sql/outbox_claims.py",
+        "connectors/sql/leased/outbox_claims.py",
         "where lane = :lane and held_at > :now",
         "where lane = :lane and held_at < 0",
         OUTBOX_CLOCK,
@@ -414,7 +414,7 @@ GUARDS = (
     ),
     Guard(
         "SQL: no back-off waits for a clock that was ahead",
-        "connectors/sql/outbox_claims.py",
+        "connectors/sql/leased/outbox_claims.py",
         "self.now < until <= self.latest",
         "self.now < until",
         OUTBOX_CLOCK,
@@ -430,7 +430,7 @@ GUARDS = (
     ),
     Guard(
         "SQL: a lock of a clock that was ahead ends after its own time",
-        "connectors/sql/timeouts.py",
+        "connectors/sql/leased/timeouts.py",
         "[row.id for row in due if row.locked_until > now]",
         "[]",
         TIMEOUTS_CLOCK,
@@ -438,7 +438,7 @@ GUARDS = (
     ),
     Guard(
         "SQL: a lock of what was scheduled ahead ends after its own time",
-        "connectors/sql/timeouts.py",
+        "connectors/sql/leased/timeouts.py",
         "        connection.execute(_AHEAD_LOCKED, times)\n",
         "",
         TIMEOUTS_CLOCK,
@@ -470,7 +470,7 @@ GUARDS = (
     ),
     Guard(
         "SQL: a lease of a clock that was ahead begins now",
-        "connectors/sql/buffer_rows.py",
+        "connectors/sql/leased/buffer_rows.py",
         "at.holds(leased_at > at.now, ",
         "at.holds(leased_at < 0, ",
         BUFFER_CLOCK,
@@ -478,7 +478,7 @@ GUARDS = (
     ),
     Guard(
         "SQL: a row of a clock that was ahead counts as inserted now",
-        "connectors/sql/buffer_seals.py",
+        "connectors/sql/leased/buffer_seals.py",
         "_ROW.inserted_at > at.now\n",
         "_ROW.inserted_at < 0\n",
         BUFFER_CLOCK,
@@ -486,7 +486,7 @@ GUARDS = (
     ),
     Guard(
         "SQL: no key is kept for longer than asked",
-        "connectors/sql/buffer_rows.py",
+        "connectors/sql/leased/buffer_rows.py",
         "values(kept_until=latest)",
         "values(kept_until=BUFFER_KEY.c.kept_until)",
         BUFFER_CLOCK,
@@ -510,7 +510,7 @@ GUARDS = (
     ),
     Guard(
         "SQL: a lane's marks compare its token",
-        "connectors/sql/outbox_lanes.py",
+        "connectors/sql/leased/outbox_lanes.py",
         "hold is None or hold.token != token:",
         "hold is None:",
         OUTBOX,

@@ -24,7 +24,7 @@ GUARDS = (
     ),
     Guard(
         "windows: the compacted log holds the watermark",
-        "streams/aggregation/changelog.py",
+        "streams/aggregation/durable/changelog.py",
         "        entry.clock = self.groups.clock(whole=True)\n",
         "",
         PURE,
@@ -186,14 +186,14 @@ GUARDS = (
     ),
     Guard(
         "windows: the entry holds the origins that changed",
-        "streams/aggregation/changelog.py",
+        "streams/aggregation/durable/changelog.py",
         "            origins=groups.origins(whole=False),\n",
         "",
         ORIGINS,
     ),
     Guard(
         "windows: the compacted log holds the origins",
-        "streams/aggregation/changelog.py",
+        "streams/aggregation/durable/changelog.py",
         "        entry.origins = self.groups.origins(whole=True)\n",
         "",
         ORIGINS,

@@ -8,8 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sluicegate.streams.config import document, loading
+from sluicegate.streams.config import loading
 from sluicegate.streams.config.loading import Loaded
+from sluicegate.streams.config.text import document
 from tests.pairs import schemas
 from tests.pairs.features import KINDS, Tree, pairs, placed, singles
 

@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 
 from sluicegate.streams.agent import Agent
-from sluicegate.streams.operations.rebuild import unaccountable
-from sluicegate.streams.operations.rewinding import NO_TO
+from sluicegate.streams.operations.rebuilding.rebuild import unaccountable
+from sluicegate.streams.operations.replaying.rewinding import NO_TO
 from sluicegate.streams.shadow.refusals import unshadowable
 from tests.pairs.features import pairs
 from tests.pairs.judge import file_with, verdict

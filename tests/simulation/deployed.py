@@ -13,7 +13,7 @@ from typing import Any
 from sluicegate.streams.agent import Agent, Aggregation, Reducer
 from sluicegate.streams.keys import DROP, FLUSH, REWIND
 from sluicegate.streams.operations.deploying import MOST_OLDER
-from sluicegate.streams.operations.rewind_check import RewindCheck
+from sluicegate.streams.operations.replaying.rewind_check import RewindCheck
 from sluicegate.streams.rules import rule_of
 from sluicegate.streams.rules.changes import changes, policies_of
 from sluicegate.streams.rules.document import document

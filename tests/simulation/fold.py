@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from sluicegate.streams.agent import Agent
-from sluicegate.streams.aggregation.entry import unpacked_state
+from sluicegate.streams.aggregation.durable.entry import unpacked_state
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.testing.log import LogRecord
 from tests.chaos.record import Seen

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import pytest
 import structlog
 
-from sluicegate.streams.aggregation import changelog, groups
+from sluicegate.streams.aggregation import groups
+from sluicegate.streams.aggregation.durable import changelog
 from sluicegate.streams.engine import build_shared as shared
 from sluicegate.streams.engine import commits, worker
 from sluicegate.streams.outbox import relay

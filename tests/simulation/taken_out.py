@@ -9,7 +9,7 @@ import pytest
 
 from sluicegate.connectors.memory import state
 from sluicegate.connectors.memory.state import MemoryStore
-from sluicegate.streams.aggregation.changelog import Changelog
+from sluicegate.streams.aggregation.durable.changelog import Changelog
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.outbox import rows, sender
 from sluicegate.streams.ownership import checks

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from sluicegate.streams.aggregation import changelog
-from sluicegate.streams.aggregation.changelog import Changelog
-from sluicegate.streams.aggregation.entry import ColdState
-from sluicegate.streams.aggregation.paging import Paging
+from sluicegate.streams.aggregation.durable import changelog
+from sluicegate.streams.aggregation.durable.changelog import Changelog
+from sluicegate.streams.aggregation.durable.entry import ColdState
+from sluicegate.streams.aggregation.durable.paging import Paging
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.values import ColdGroup
 from sluicegate.streams.ownership.owner import Owner

@@ -94,7 +94,7 @@ def tree(tmp_path):
         ("streams/testing/driver.py", "from sluicegate.connectors.memory.state import MemoryStore"),
         ("streams/testing/driver.py", "def opened():\n    from sluicegate.connectors.sql.state import SqlStore"),
         ("streams/ownership/owner.py", "import confluent_kafka"),
-        ("streams/cli/demo.py", "from confluent_kafka import Producer"),
+        ("streams/cli/workers/demo.py", "from confluent_kafka import Producer"),
         ("connectors/redis/state.py", "from sluicegate.connectors.sql import state"),
         ("connectors/redis/state.py", "from ..sql import state"),
         ("connectors/redis/state.py", "import sqlite3"),
@@ -129,7 +129,7 @@ def test_an_import_in_the_wrong_direction_is_found(tree, path, text):
             "streams/ownership/owner.py",
             "from sluicegate.streams.aggregation import rule\nfrom ..contracts.values import Claim\nimport time",
         ),
-        ("streams/cli/run.py", "import sluicegate.connectors.kafka"),
+        ("streams/cli/workers/run.py", "import sluicegate.connectors.kafka"),
         ("streams/testing/driver.py", "def memory():\n    from sluicegate.connectors.memory.state import MemoryStore"),
         (
             "connectors/redis/state.py",
@@ -220,6 +220,14 @@ def test_a_file_a_function_and_a_readme_may_have_just_so_many_lines(tree):
     assert house.sizes(tree("streams/a.py", "")) == []
     assert house.sizes(tree("README.md", "line\n" * 125)) == []
     assert len(house.sizes(tree("README.md", "line\n" * 126))) == 1
+
+
+def test_a_folder_of_the_product_may_have_just_so_many_files(tree):
+    for number in range(25):
+        root = tree(f"streams/engine/part_{number}.py", "")
+    assert house.sizes(root) == []
+    assert house.sizes(tree("tests/more/test_more.py", "")) == []
+    assert len(house.sizes(tree("streams/engine/one_more.py", ""))) == 1
 
 
 def test_large_files_and_classes_are_reported_and_refuse_nothing(tree):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
-from sluicegate.connectors.sql.leased_tables import BUFFER_KEY
+from sluicegate.connectors.sql.leased.leased_tables import BUFFER_KEY
 from sluicegate.streams.contracts.leased_values import Entry, entry_key
 from sluicegate.streams.errors import ConcurrencyError
 from tests.contracts.buffer.given import HOUR, all_keys, at_once, entries, entry, keys, message, numbers, of

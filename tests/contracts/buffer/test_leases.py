@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate.connectors.sql import buffer_rows
+from sluicegate.connectors.sql.leased import buffer_rows
 from sluicegate.streams.contracts.leased_values import WatermarkMove
 from sluicegate.streams.errors import ConcurrencyError, WatermarkMoved
 from tests.contracts.buffer.given import HOUR, all_keys, at_once, entries, keys, message, numbers, of, sent

@@ -226,9 +226,9 @@ def test_078_any_sequence_of_operations_gives_what_the_memory_store_gives(store:
 @pytest.mark.parametrize(
     ("place", "wrong"),
     [
-        ("sluicegate.connectors.sql.buffer_seals.set_deadlines", lambda at, groups, gate: None),
-        ("sluicegate.connectors.sql.buffer._free", lambda at, token: 0),
-        ("sluicegate.connectors.sql.buffer_rows.resolvable", lambda types: ()),
+        ("sluicegate.connectors.sql.leased.buffer_seals.set_deadlines", lambda at, groups, gate: None),
+        ("sluicegate.connectors.sql.leased.buffer._free", lambda at, token: 0),
+        ("sluicegate.connectors.sql.leased.buffer_rows.resolvable", lambda types: ()),
     ],
 )
 def test_a_buffer_that_differs_in_one_step_is_found(

@@ -16,9 +16,9 @@ from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.engine.build_shared import gate_of
 from sluicegate.streams.errors import Fenced, PersistenceError
 from sluicegate.streams.journal.amending import Person
-from sluicegate.streams.operations import dead_shared
-from sluicegate.streams.operations.dead_groups import GroupLetter
-from sluicegate.streams.operations.dead_letters import Letter
+from sluicegate.streams.operations.dead import dead_shared
+from sluicegate.streams.operations.dead.dead_groups import GroupLetter
+from sluicegate.streams.operations.dead.dead_letters import Letter
 from sluicegate.streams.shared.shared_records import buffer_name
 from sluicegate.streams.shared.shared_retries import is_retried, unpacked
 from tests.contracts.buffer.given import HOUR, at_once, message, sent

@@ -9,8 +9,8 @@ from sqlalchemy import delete
 
 from sluicegate.connectors.memory import buffered
 from sluicegate.connectors.memory.buffer import MemoryBuffer
-from sluicegate.connectors.sql import buffer_rows
-from sluicegate.connectors.sql.leased_tables import BUFFER_ROW
+from sluicegate.connectors.sql.leased import buffer_rows
+from sluicegate.connectors.sql.leased.leased_tables import BUFFER_ROW
 from sluicegate.streams.contracts.leased_values import WatermarkMove
 from sluicegate.streams.errors import WatermarkMoved
 from tests.contracts.buffer.given import HOUR, all_keys, entries

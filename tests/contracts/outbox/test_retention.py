@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Connection
 
 from sluicegate.connectors.outboxes import Space
-from sluicegate.connectors.sql import outbox_reading
+from sluicegate.connectors.sql.leased import outbox_reading
 from sluicegate.streams.contracts.messages import Outcome
 from tests.contracts.outbox.given import Place, Store, added, claimed, counts, found, ids, marked
 from tests.waiting import wait_until

@@ -5,10 +5,10 @@ import pytest
 
 from sluicegate.schemas import codec
 from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer
-from sluicegate.streams.aggregation import changelog
 from sluicegate.streams.aggregation.accept import accept
-from sluicegate.streams.aggregation.changelog import Changelog
 from sluicegate.streams.aggregation.converting import Conversion
+from sluicegate.streams.aggregation.durable import changelog
+from sluicegate.streams.aggregation.durable.changelog import Changelog
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.errors import ConfigurationError

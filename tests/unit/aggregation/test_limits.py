@@ -6,9 +6,9 @@ from typing import Any, Literal
 import pytest
 
 from sluicegate.streams.agent import Aggregation, Reducer
-from sluicegate.streams.aggregation import changelog as log_module
 from sluicegate.streams.aggregation import groups as groups_module
 from sluicegate.streams.aggregation.accept import accept
+from sluicegate.streams.aggregation.durable import changelog as log_module
 from sluicegate.streams.aggregation.events import Refused
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.errors import BufferFull

@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from sluicegate.streams.agent import Aggregation, Reducer
-from sluicegate.streams.aggregation import entry
+from sluicegate.streams.aggregation.durable import entry
 from sluicegate.streams.config.loading import load
 from sluicegate.streams.reducers import unwritable
 from sluicegate.streams.testing.driver import TestDriver

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sluicegate.streams.agent import Aggregation
-from sluicegate.streams.aggregation import changelog as log_module
 from sluicegate.streams.aggregation import groups as groups_module
-from sluicegate.streams.aggregation.changelog import Changelog
+from sluicegate.streams.aggregation.durable import changelog as log_module
+from sluicegate.streams.aggregation.durable.changelog import Changelog
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import FIRST
 from sluicegate.streams.errors import ChangelogIncomplete

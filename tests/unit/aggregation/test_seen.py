@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluicegate.streams.agent import Agent, Aggregation, Deduplication, Destination
-from sluicegate.streams.aggregation import changelog, seen
+from sluicegate.streams.aggregation import seen
+from sluicegate.streams.aggregation.durable import changelog
 from sluicegate.streams.aggregation.seen import KnownIds
 from tests.mutation.twins import without
 from tests.unit.aggregation.turning import Turned, record

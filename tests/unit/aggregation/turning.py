@@ -9,7 +9,7 @@ import msgspec
 from sluicegate.schemas import codec
 from sluicegate.streams.agent import Agent, Aggregation, Destination
 from sluicegate.streams.aggregation.accept import accept
-from sluicegate.streams.aggregation.changelog import Changelog
+from sluicegate.streams.aggregation.durable.changelog import Changelog
 from sluicegate.streams.aggregation.events import Fire
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule

@@ -18,10 +18,10 @@ import yaml
 import sluicegate
 from sluicegate import App, ConfigurationError, Message, Send
 from sluicegate.streams.app import keys
-from sluicegate.streams.cli import early
-from sluicegate.streams.config.models import FileModel
-from sluicegate.streams.config.models_agent import AgentModel
-from sluicegate.streams.config.models_groups import Aggregate
+from sluicegate.streams.cli.workers import early
+from sluicegate.streams.config.sections.models import FileModel
+from sluicegate.streams.config.sections.models_agent import AgentModel
+from sluicegate.streams.config.sections.models_groups import Aggregate
 from tests import keywords
 from tests.house import DRIVERS
 

@@ -8,8 +8,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from sluicegate.connectors import open_store
-from sluicegate.streams.cli import changing, letters, main
-from sluicegate.streams.cli.files import loaded
+from sluicegate.streams.cli import letters, main
+from sluicegate.streams.cli.opening import changing
+from sluicegate.streams.cli.opening.files import loaded
 from tests.unit.cli.log_topics import LogTopics
 from tests.unit.engine.driver import Driver, Log, ManualClock, distinct
 from tests.unit.engine.scene import a_log, feed, shown

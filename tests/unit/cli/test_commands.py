@@ -303,6 +303,6 @@ def test_check_refuses_a_store_that_run_would_refuse_at_its_line(invoke, tmp_pat
 
 def test_the_stores_that_a_file_may_name_are_those_that_can_be_opened():
     from sluicegate import connectors
-    from sluicegate.streams.config.fields import STORES
+    from sluicegate.streams.config.sections.fields import STORES
 
     assert set(STORES) == set(connectors._OPENERS)

@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 
 from sluicegate.connectors import open_store
 from sluicegate.streams.cli import letters, main
-from sluicegate.streams.cli.files import loaded
+from sluicegate.streams.cli.opening.files import loaded
 from sluicegate.streams.errors import SystemNotReady
 from tests.unit.cli.log_topics import LogTopics
 from tests.unit.engine.driver import Driver, Log, ManualClock

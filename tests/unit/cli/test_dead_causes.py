@@ -11,8 +11,8 @@ from typer.testing import CliRunner, Result
 
 from sluicegate.connectors import open_store
 from sluicegate.streams.cli import letters, main
-from sluicegate.streams.cli.files import loaded
-from sluicegate.streams.operations import dead_causes, dead_letters
+from sluicegate.streams.cli.opening.files import loaded
+from sluicegate.streams.operations.dead import dead_causes, dead_letters
 from tests.unit.cli.log_topics import LogTopics
 from tests.unit.engine.driver import Driver, Log, ManualClock
 from tests.unit.engine.scene import a_log

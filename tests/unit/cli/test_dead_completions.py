@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from sluicegate.connectors.sql.state import SqlStore
-from sluicegate.streams.cli import letters, progress
+from sluicegate.streams.cli import letters
+from sluicegate.streams.cli.watching import progress
 from sluicegate.streams.errors import PersistenceError
 from sluicegate.streams.reducers import BEYOND
 from tests.unit.cli.dead_scene import Scene, without_tracebacks

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from sluicegate.streams.cli import letters, main, progress
+from sluicegate.streams.cli import letters, main
 from sluicegate.streams.cli.letters import Counts
-from sluicegate.streams.cli.output import print_table
+from sluicegate.streams.cli.terminal.output import print_table
+from sluicegate.streams.cli.watching import progress
 from sluicegate.streams.errors import PersistenceError
 from tests.unit.cli.dead_scene import Scene, without_tracebacks
 from tests.unit.cli.log_topics import LogTopics

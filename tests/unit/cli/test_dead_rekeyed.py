@@ -10,8 +10,8 @@ from typer.testing import CliRunner, Result
 
 from sluicegate.connectors import open_store
 from sluicegate.streams.cli import letters, main
-from sluicegate.streams.cli.files import loaded
 from sluicegate.streams.cli.letters import Counts
+from sluicegate.streams.cli.opening.files import loaded
 from tests.unit.cli.log_topics import LogTopics
 from tests.unit.engine.driver import Driver, ManualClock, distinct, header
 from tests.unit.engine.scene import a_log

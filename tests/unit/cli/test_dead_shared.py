@@ -11,9 +11,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from sluicegate.streams import failpoints
-from sluicegate.streams.cli import letters, main, progress
+from sluicegate.streams.cli import letters, main
+from sluicegate.streams.cli.watching import progress
 from sluicegate.streams.errors import PersistenceError
-from sluicegate.streams.operations import dead_shared
+from sluicegate.streams.operations.dead import dead_shared
 from sluicegate.streams.reducers import BEYOND
 from sluicegate.streams.shared.shared_records import buffer_name
 from sluicegate.streams.testing.deaths import Deaths

@@ -9,8 +9,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from sluicegate.connectors import open_store
-from sluicegate.streams.cli import main, wiring
-from sluicegate.streams.cli.files import loaded
+from sluicegate.streams.cli import main
+from sluicegate.streams.cli.opening.files import loaded
+from sluicegate.streams.cli.workers import wiring
 from sluicegate.streams.contracts.values import Changes, Generation, Partition, Source
 from sluicegate.streams.engine import following
 from sluicegate.streams.errors import ChangelogIncomplete, ConfigurationError, Fenced, RestartNeeded

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from sluicegate.connectors import open_store
 from sluicegate.streams.cli import letters, main
-from sluicegate.streams.cli.files import loaded
+from sluicegate.streams.cli.opening.files import loaded
 from sluicegate.streams.contracts.values import OutboxRow
 from sluicegate.streams.formats import record_value
 from sluicegate.streams.versions import mac_keys

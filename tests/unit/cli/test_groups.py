@@ -11,16 +11,17 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from sluicegate.connectors import open_store
-from sluicegate.streams.aggregation import changelog
+from sluicegate.streams.aggregation.durable import changelog
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.cli import changing, main
-from sluicegate.streams.cli.files import loaded
+from sluicegate.streams.cli import main
+from sluicegate.streams.cli.opening import changing
+from sluicegate.streams.cli.opening.files import loaded
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.engine.commits import Commits
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.journal import amending
 from sluicegate.streams.journal.amending import Person
-from sluicegate.streams.operations import open_groups
+from sluicegate.streams.operations.groups import open_groups
 from sluicegate.streams.rules import rule_of
 from sluicegate.streams.testing.log import LogProducer
 from tests.unit.engine.driver import Driver, Log, ManualClock, distinct, header

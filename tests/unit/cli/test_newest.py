@@ -9,8 +9,10 @@ from typer.testing import CliRunner, Result
 from sluicegate.connectors import open_store
 from sluicegate.schemas.codecs import Unavailable
 from sluicegate.streams.agent import App
-from sluicegate.streams.cli import main, newest, wiring
-from sluicegate.streams.cli.files import loaded
+from sluicegate.streams.cli import main
+from sluicegate.streams.cli.checking import newest
+from sluicegate.streams.cli.opening.files import loaded
+from sluicegate.streams.cli.workers import wiring
 from sluicegate.streams.engine import following
 from sluicegate.streams.errors import SystemNotReady
 from sluicegate.streams.operations.deploying import DeployOptions
@@ -50,7 +52,7 @@ class Registry:
 def registry(monkeypatch: pytest.MonkeyPatch) -> Registry:
     found = Registry()
     monkeypatch.setattr(newest, "open_registry", lambda settings: found)
-    monkeypatch.setattr("sluicegate.streams.cli.waiting._knock", lambda system: None)
+    monkeypatch.setattr("sluicegate.streams.cli.opening.waiting._knock", lambda system: None)
     return found
 
 

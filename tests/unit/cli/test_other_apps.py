@@ -4,7 +4,7 @@ import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import App
-from sluicegate.streams.cli import systems
+from sluicegate.streams.cli.checking import systems
 from sluicegate.streams.contracts.values import Partition
 
 

@@ -9,9 +9,9 @@ from typer.testing import CliRunner, Result
 
 from sluicegate.connectors import open_store
 from sluicegate.streams.cli import main
-from sluicegate.streams.cli.files import loaded
 from sluicegate.streams.cli.letters import Counts
-from sluicegate.streams.cli.progress import PartitionProgress, status
+from sluicegate.streams.cli.opening.files import loaded
+from sluicegate.streams.cli.watching.progress import PartitionProgress, status
 from tests.unit.engine import handlers
 from tests.unit.engine.driver import Driver, Log, ManualClock, distinct
 from tests.unit.engine.scene import a_log, feed

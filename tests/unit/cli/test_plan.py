@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from sluicegate.connectors import open_store
 from sluicegate.streams.cli import main
-from sluicegate.streams.cli.files import loaded
+from sluicegate.streams.cli.opening.files import loaded
 from sluicegate.streams.demo.file import text as flights
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.operations import deploying

@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 import sluicegate.connectors.kafka.history as kafka
 from sluicegate.streams.cli import main
-from sluicegate.streams.cli.files import loaded
+from sluicegate.streams.cli.opening.files import loaded
 from tests.unit.cli.test_plan import FILE, OTHER, migrated
 from tests.unit.engine.driver import Driver, Log, ManualClock
 from tests.unit.engine.rebuilding import LogHistory

@@ -10,8 +10,9 @@ from typer.testing import CliRunner, Result
 
 from sluicegate.connectors import open_store
 from sluicegate.streams import wording
-from sluicegate.streams.cli import letters, main, outcome, output
-from sluicegate.streams.cli.files import loaded
+from sluicegate.streams.cli import letters, main
+from sluicegate.streams.cli.opening.files import loaded
+from sluicegate.streams.cli.terminal import outcome, output
 from sluicegate.streams.wording import UNPRINTABLE, in_one_line, printable
 from tests.unit.cli.log_topics import LogTopics
 from tests.unit.engine.driver import Driver, ManualClock
@@ -89,7 +90,7 @@ def test_a_cell_is_one_line() -> None:
 
 
 def test_the_page_of_the_console_knows_the_same_characters() -> None:
-    page = (Path(outcome.__file__).parents[1] / "console" / "page" / "console.js").read_text("utf-8")
+    page = (Path(outcome.__file__).parents[2] / "console" / "page" / "console.js").read_text("utf-8")
     begin, end = page.index("const UNPRINTABLE"), page.index("const units")
     written = page[begin:end].replace('" +\n  "', "").split('"')[1]
     assert ranges(written) == ranges(UNPRINTABLE.pattern.encode("unicode_escape", "surrogatepass").decode())

@@ -8,8 +8,8 @@ from sluicegate.schemas import SchemaOptions, registry
 from sluicegate.schemas.codecs import Unavailable
 from sluicegate.schemas.registry import UnknownId
 from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer
-from sluicegate.streams.cli import versions
-from sluicegate.streams.cli.registry import refusals
+from sluicegate.streams.cli.checking import versions
+from sluicegate.streams.cli.opening.registry import refusals
 from tests.unit.schemas.protos import encoded
 
 

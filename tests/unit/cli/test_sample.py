@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from sluicegate.streams.cli import letters, main, systems
-from sluicegate.streams.cli.finding import SystemFinding
+from sluicegate.streams.cli import letters, main
+from sluicegate.streams.cli.checking import systems
+from sluicegate.streams.cli.terminal.finding import SystemFinding
 from sluicegate.streams.errors import SystemNotReady
 from sluicegate.streams.operations.sampling import newest
 from tests.unit.cli.log_topics import LogTopics

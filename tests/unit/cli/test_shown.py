@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 
 from sluicegate.connectors import open_store
 from sluicegate.streams.cli import main
-from sluicegate.streams.cli.files import loaded
-from sluicegate.streams.cli.output import age, due
+from sluicegate.streams.cli.opening.files import loaded
+from sluicegate.streams.cli.terminal.output import age, due
 from sluicegate.streams.wording import counted
 from tests.unit.cli.test_groups import FILE as GROUPS
 from tests.unit.cli.test_groups import driver, filled

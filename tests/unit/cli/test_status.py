@@ -12,9 +12,9 @@ from sluicegate.connectors.kafka.embedded import EmbeddedBroker
 from sluicegate.streams.agent import Agent, Aggregation, App, Destination, Http, Reducer, Window
 from sluicegate.streams.cli import main
 from sluicegate.streams.cli.letters import Counts
-from sluicegate.streams.cli.progress import Status
-from sluicegate.streams.cli.progress import status as read
-from sluicegate.streams.cli.running import member
+from sluicegate.streams.cli.watching.progress import Status
+from sluicegate.streams.cli.watching.progress import status as read
+from sluicegate.streams.cli.watching.running import member
 from sluicegate.streams.observe.board import Board
 from sluicegate.streams.observe.http import document, serve
 from sluicegate.streams.observe.metrics import Meter
@@ -271,11 +271,13 @@ def test_a_partition_that_is_read_to_its_last_record_has_no_lag(log, clock, monk
     store = memory(clock)
     feed(log, "ab")
     Driver(AGENT, store, log, clock).give(0).turns()
-    monkeypatch.setattr("sluicegate.streams.cli.progress._kafka", lambda *_: ({("in", 0): 6, ("in", 1): 3}, None, None))
+    monkeypatch.setattr(
+        "sluicegate.streams.cli.watching.progress._kafka", lambda *_: ({("in", 0): 6, ("in", 1): 3}, None, None)
+    )
     asked = []
     for ended, lags in (({("in", 0)}, [0, 3]), ({("in", 1)}, [4, 0]), (set(), [4, 3])):
         monkeypatch.setattr(
-            "sluicegate.streams.cli.progress.read_to_the_end",
+            "sluicegate.streams.cli.watching.progress.read_to_the_end",
             lambda kafka, offsets, timeout, ended=ended: asked.append(offsets) or ended,
         )
         assert [row.lag for row in status(APP, store, 1.0).partitions] == lags
@@ -285,8 +287,10 @@ def test_a_partition_that_is_read_to_its_last_record_has_no_lag(log, clock, monk
 def test_a_partition_that_nobody_owns_while_workers_run_is_named(log, clock, monkeypatch):
     store = memory(clock)
     feed(log, "ab")
-    monkeypatch.setattr("sluicegate.streams.cli.progress._kafka", lambda *_: ({("in", 0): 2, ("in", 1): 7}, None, None))
-    monkeypatch.setattr("sluicegate.streams.cli.progress.read_to_the_end", lambda *_: set())
+    monkeypatch.setattr(
+        "sluicegate.streams.cli.watching.progress._kafka", lambda *_: ({("in", 0): 2, ("in", 1): 7}, None, None)
+    )
+    monkeypatch.setattr("sluicegate.streams.cli.watching.progress.read_to_the_end", lambda *_: set())
     assert [row.note for row in status(APP, store, 1.0).partitions] == [None, None]
     Driver(AGENT, store, log, clock).give(0).turns()
     [owned, unowned] = status(APP, store, 1.0).partitions

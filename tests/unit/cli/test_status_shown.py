@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 from sluicegate.connectors import open_store
 from sluicegate.connectors.kafka.embedded import EmbeddedBroker
 from sluicegate.streams.cli import main
-from sluicegate.streams.cli.files import loaded
+from sluicegate.streams.cli.opening.files import loaded
 from tests.unit.engine.driver import Driver, Log, ManualClock
 from tests.unit.engine.scene import a_log, feed
 from tests.waiting import wait_until

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from sluicegate.streams.cli.unowned import unread
+from sluicegate.streams.cli.workers.unowned import unread
 from tests.unit.cli.test_status import AGENT
 
 PLACES = [("in", 0), ("in", 1), ("in", 2)]

@@ -5,8 +5,8 @@ import socket
 import pytest
 
 from sluicegate.streams.agent import App
-from sluicegate.streams.cli import waiting
-from sluicegate.streams.cli.waiting import System, kafka_of, store_of, within
+from sluicegate.streams.cli.opening import waiting
+from sluicegate.streams.cli.opening.waiting import System, kafka_of, store_of, within
 from sluicegate.streams.errors import NotAuthenticated, NotPermitted, PersistenceError, SystemNotReady, permanent
 from tests.waiting import wait_until
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from sluicegate.streams.agent import Agent, Aggregation, App, Destination
-from sluicegate.streams.cli.waiting import System, within
-from sluicegate.streams.cli.wiring import judge_store, judge_topics, topics_of
+from sluicegate.streams.cli.opening.waiting import System, within
+from sluicegate.streams.cli.workers.wiring import judge_store, judge_topics, topics_of
 from sluicegate.streams.contracts.values import Level
 from sluicegate.streams.errors import (
     ConfigurationError,

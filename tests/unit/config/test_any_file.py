@@ -5,7 +5,7 @@ import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from sluicegate.streams.config import values
+from sluicegate.streams.config.checking import values
 from tests.unit.config.files import GOOD, loaded
 from tests.unit.config.test_build import EVERYTHING
 

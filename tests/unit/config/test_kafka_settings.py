@@ -3,7 +3,7 @@
 import confluent_kafka
 import pytest
 
-from sluicegate.streams.config import kafka
+from sluicegate.streams.config.sections import kafka
 from tests.unit.config.files import GOOD, lines, loaded
 
 

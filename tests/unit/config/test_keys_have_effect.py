@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from sluicegate.streams.config import document, loading
+from sluicegate.streams.config import loading
+from sluicegate.streams.config.text import document
 from sluicegate.streams.testing.driver import TestDriver
 
 pytestmark = pytest.mark.timeout(60)

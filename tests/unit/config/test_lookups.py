@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from sluicegate.streams.agent import Agent, App, Destination, Lookup
-from sluicegate.streams.config import values
+from sluicegate.streams.config.checking import values
 from sluicegate.streams.config.words import meaning
 from sluicegate.streams.errors import ConfigurationError
 from tests.unit.config.files import HEAD, agent, lines, loaded

@@ -9,7 +9,7 @@ import pytest
 from sluicegate.schemas import Avro
 from sluicegate.streams import formats
 from sluicegate.streams.agent import OAuthClient, Registry
-from sluicegate.streams.config.secrets import rotated
+from sluicegate.streams.config.text.secrets import rotated
 from tests.unit.config.files import agent, lines, loaded
 from tests.unit.schemas.avros import SHOP
 

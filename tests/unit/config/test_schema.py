@@ -7,12 +7,12 @@ import jsonschema
 import pytest
 import yaml
 
-from sluicegate.streams.config import models
 from sluicegate.streams.config.schema import schema
+from sluicegate.streams.config.sections import models
 from tests.unit.config.files import GOOD
 from tests.unit.config.test_build import EVERYTHING
 
-COMMITTED = Path(models.__file__).parents[2] / "schemas" / "documents" / "sluicegate.schema.json"
+COMMITTED = Path(models.__file__).parents[3] / "schemas" / "documents" / "sluicegate.schema.json"
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sluicegate.streams.config.values import check
+from sluicegate.streams.config.checking.values import check
 from sluicegate.streams.rules.identity import rule_of
 from tests.unit.config.files import agent, lines, loaded
 from tests.unit.schemas.protos import ORDER, descriptors, encoded

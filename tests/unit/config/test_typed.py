@@ -11,7 +11,7 @@ import pytest
 
 from sluicegate.schemas import Avro
 from sluicegate.streams.agent import Agent, Aggregation, App, Destination, Let
-from sluicegate.streams.config.values import check
+from sluicegate.streams.config.checking.values import check
 from sluicegate.streams.errors import ConfigurationError
 from tests.unit.config.files import agent, lines, loaded
 

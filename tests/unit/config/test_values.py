@@ -21,8 +21,9 @@ from sluicegate.streams.agent import (
     Timeouts,
     Until,
 )
-from sluicegate.streams.config import build, loading, values
-from sluicegate.streams.config.document import FileDocument
+from sluicegate.streams.config import build, loading
+from sluicegate.streams.config.checking import values
+from sluicegate.streams.config.text.document import FileDocument
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.processes import supervisor
 from sluicegate.streams.testing.driver import TestDriver

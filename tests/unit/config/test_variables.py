@@ -2,7 +2,7 @@
 
 import pytest
 
-from sluicegate.streams.config.variables import NotAVariable, substitute
+from sluicegate.streams.config.text.variables import NotAVariable, substitute
 from tests.unit.config.files import GOOD, HEAD, agent, lines, loaded
 
 ENVIRON = {"N": "25", "EMPTY": "", "TEXT": "a: [b", "ZEROS": "0071234567890123", "FLAG": "true", "BACK": r"\1 ${N}"}

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from sluicegate.streams.agent import Agent, Window
-from sluicegate.streams.config import loading, values, words
+from sluicegate.streams.config import loading, words
+from sluicegate.streams.config.checking import values
 from sluicegate.streams.rules.changes import changes, policies_of
 from sluicegate.streams.rules.document import document
 from tests.unit.config.files import agent, lines, loaded

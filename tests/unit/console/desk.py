@@ -9,7 +9,7 @@ from typing import Any
 
 from sluicegate.connectors import open_store
 from sluicegate.streams.agent import Agent, App, Http
-from sluicegate.streams.cli.files import loaded
+from sluicegate.streams.cli.opening.files import loaded
 from sluicegate.streams.console.calls import calls
 from sluicegate.streams.contracts.stores import OutputFacts, Store
 from sluicegate.streams.observe.board import Board

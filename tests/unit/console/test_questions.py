@@ -73,8 +73,8 @@ def test_the_other_views_answer_for_an_app_that_has_none_of_it(tmp_path: Path) -
 
 
 def test_a_store_in_the_memory_of_the_worker_is_said(tmp_path: Path) -> None:
-    from sluicegate.streams.cli.console import RunSystems
-    from sluicegate.streams.cli.files import loaded
+    from sluicegate.streams.cli.opening.files import loaded
+    from sluicegate.streams.cli.workers.console import RunSystems
     from sluicegate.streams.errors import ConfigurationError
 
     (tmp_path / "app.yaml").write_text(FILE.replace("sqlite:///state.db", "memory://"))
@@ -99,8 +99,8 @@ def test_the_page_may_load_nothing_from_elsewhere_and_runs_no_text(tmp_path: Pat
 
 
 def test_without_console_there_is_no_page(tmp_path: Path) -> None:
-    from sluicegate.streams.cli.files import loaded
-    from sluicegate.streams.cli.run import _console
+    from sluicegate.streams.cli.opening.files import loaded
+    from sluicegate.streams.cli.workers.run import _console
 
     (tmp_path / "app.yaml").write_text(FILE.replace(", console: true", ""))
     app = loaded(str(tmp_path / "app.yaml"))

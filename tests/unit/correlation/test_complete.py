@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sluicegate import App
-from sluicegate.streams.operations.rebuild import unaccountable
+from sluicegate.streams.operations.rebuilding.rebuild import unaccountable
 from sluicegate.streams.testing.files import loaded
 
 FILE = """\

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sluicegate.streams.config import values
+from sluicegate.streams.config.checking import values
 from sluicegate.streams.config.loading import Loaded
 from sluicegate.streams.testing.files import loaded
 from sluicegate.streams.testing.play import Failure, play, play_with_crashes

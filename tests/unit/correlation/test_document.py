@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from sluicegate.streams.config import Loaded
-from sluicegate.streams.config.correlating import CorrelateModel, LegModel
-from sluicegate.streams.config.correlating_time import CorrelationTimeout
+from sluicegate.streams.config.sections.correlating import CorrelateModel, LegModel
+from sluicegate.streams.config.sections.correlating_time import CorrelationTimeout
 from sluicegate.streams.testing.files import loaded
 from sluicegate.streams.testing.play import play, play_with_crashes
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sluicegate.streams.config import values
+from sluicegate.streams.config.checking import values
 from sluicegate.streams.testing.files import loaded
 from sluicegate.streams.testing.play import play
 from tests.unit.config.files import lines

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from sluicegate import App
-from sluicegate.streams.config import values, words
+from sluicegate.streams.config import words
+from sluicegate.streams.config.checking import values
 from sluicegate.streams.config.loading import Loaded
 from sluicegate.streams.testing.files import loaded
 from sluicegate.streams.testing.play import play, play_with_crashes

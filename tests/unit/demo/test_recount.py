@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from sluicegate.streams.cli.demo import _report, moments
+from sluicegate.streams.cli.workers.demo import _report, moments
 from sluicegate.streams.demo.flights import Flight
 from sluicegate.streams.demo.recount import Account, Book, OutputRecord
 

@@ -12,7 +12,7 @@ from sluicegate.schemas import avro_logical, avro_sizes, json, protobuf_values
 from sluicegate.streams import reducers
 from sluicegate.streams.agent import Agent, Aggregation, Deduplication, Lookup, Window
 from sluicegate.streams.aggregation import group_faults, groups
-from sluicegate.streams.config import document
+from sluicegate.streams.config.text import document
 from sluicegate.streams.engine import worker
 from sluicegate.streams.expressions import lexer, parse, times, values
 from sluicegate.streams.observe import http

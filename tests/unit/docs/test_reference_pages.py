@@ -7,7 +7,8 @@ import pytest
 import typer
 
 from sluicegate.streams import errors
-from sluicegate.streams.cli import main, outcome
+from sluicegate.streams.cli import main
+from sluicegate.streams.cli.terminal import outcome
 from sluicegate.streams.config.reference import references
 from sluicegate.streams.observe.log_events import EVENTS
 from sluicegate.streams.observe.metrics import METRICS

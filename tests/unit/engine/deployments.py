@@ -12,7 +12,7 @@ from typing import Any
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer
 from sluicegate.streams.contracts.values import Changes, Claim
-from sluicegate.streams.operations.rewind_check import RewindCheck
+from sluicegate.streams.operations.replaying.rewind_check import RewindCheck
 from sluicegate.streams.rules import rule_of
 from sluicegate.streams.rules.changes import changes, policies_of
 from sluicegate.streams.rules.document import document

@@ -10,8 +10,8 @@ from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Partition, TopicFacts
 from sluicegate.streams.journal.amending import Person
-from sluicegate.streams.operations.contents import held
-from sluicegate.streams.operations.rebuild_plan import Planned, Plans, RebuildRange
+from sluicegate.streams.operations.groups.contents import held
+from sluicegate.streams.operations.rebuilding.rebuild_plan import Planned, Plans, RebuildRange
 from sluicegate.streams.testing.log import LogInput, LogProducer
 from tests.unit.engine.driver import Driver, Log, LogRecord, ManualClock, header
 
@@ -21,7 +21,7 @@ PLAIN = RebuildRange()
 
 
 class LogHistory:
-    """Satisfies sluicegate.streams.operations.rebuild_plan.History."""
+    """Satisfies sluicegate.streams.operations.rebuilding.rebuild_plan.History."""
 
     def __init__(self, log: Log, group: str) -> None:
         self.log, self._input = log, LogInput(log, group)

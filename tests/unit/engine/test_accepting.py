@@ -12,7 +12,7 @@ from sluicegate.streams.errors import ConfigurationError, Fenced
 from sluicegate.streams.journal import journal
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.operations.accepting import Gap, Reported, accept, preview
-from sluicegate.streams.operations.contents import held
+from sluicegate.streams.operations.groups.contents import held
 from tests.unit.engine.driver import Driver, ManualClock, header, memory
 from tests.unit.engine.scene import a_log, an_agent, feed, shown
 from tests.unit.engine.test_gaps import HARMS, PLACE, Harm, earlier, retention, rewind, swap, truncation, wipe

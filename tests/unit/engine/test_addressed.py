@@ -9,8 +9,9 @@ from sluicegate.streams.contracts.record import Headers
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.observe.metrics import METRICS
-from sluicegate.streams.operations import explaining, rebuild
-from sluicegate.streams.operations.dead_letters import Retried, letters, retry
+from sluicegate.streams.operations import explaining
+from sluicegate.streams.operations.dead.dead_letters import Retried, letters, retry
+from sluicegate.streams.operations.rebuilding import rebuild
 from sluicegate.streams.ownership import owner
 from sluicegate.streams.reading.addressed import addressee, for_us
 from tests.unit.engine.driver import Driver, Log, LogRecord, ManualClock, memory

@@ -23,7 +23,7 @@ from sluicegate.streams.agent import (
 from sluicegate.streams.contracts.record import Headers
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.operations.answering import becomes
-from sluicegate.streams.operations.dead_letters import letters, retry
+from sluicegate.streams.operations.dead.dead_letters import letters, retry
 from sluicegate.streams.reading.proof import HeaderProof
 from tests.mutation.twins import without
 from tests.unit.engine.deployments import deployed

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sluicegate.streams.config.envelopes import EnvelopeModel
+from sluicegate.streams.config.sections.envelopes import EnvelopeModel
 from sluicegate.streams.testing.files import loaded
 from sluicegate.streams.testing.play import play_with_crashes
 

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from sluicegate.streams.agent import Agent, Aggregation, Reducer
-from sluicegate.streams.aggregation import changelog
-from sluicegate.streams.aggregation.entry import CHECKED, GENERATION, PAGED, packed_state, unpacked_state
+from sluicegate.streams.aggregation.durable import changelog
+from sluicegate.streams.aggregation.durable.entry import CHECKED, GENERATION, PAGED, packed_state, unpacked_state
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.operations import planning
 from sluicegate.streams.operations.accepting import accept, preview
-from sluicegate.streams.operations.contents import held
-from sluicegate.streams.operations.open_groups import drop, fire, open_groups, why
+from sluicegate.streams.operations.groups.contents import held
+from sluicegate.streams.operations.groups.open_groups import drop, fire, open_groups, why
 from sluicegate.streams.ownership import paged
 from sluicegate.streams.testing.group import groups as shown_groups
 from tests.unit.engine.deployments import deployed

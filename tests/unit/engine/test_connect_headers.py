@@ -13,7 +13,7 @@ from sluicegate.streams.aggregation.events import timed_out
 from sluicegate.streams.contracts.record import Headers
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.journal.amending import Person
-from sluicegate.streams.operations.dead_letters import letters, retry
+from sluicegate.streams.operations.dead.dead_letters import letters, retry
 from sluicegate.streams.outbox.connect_headers import STAGES, connect_headers
 from sluicegate.streams.outbox.rows import Rows
 from tests.mutation.twins import without

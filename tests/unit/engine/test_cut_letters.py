@@ -7,7 +7,7 @@ import pytest
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import App
 from sluicegate.streams.contracts.record import Headers
-from sluicegate.streams.operations.dead_letters import letters, retry
+from sluicegate.streams.operations.dead.dead_letters import letters, retry
 from sluicegate.streams.outbox import sizes
 from tests.unit.engine.driver import Driver, Log, ManualClock, header
 from tests.unit.engine.scene import an_agent, dead, feed, totals

@@ -5,7 +5,7 @@ import pytest
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.journal.amending import Person
-from sluicegate.streams.operations import dead_rows
+from sluicegate.streams.operations.dead import dead_rows
 from sluicegate.streams.outbox import relay
 from tests.unit.engine.driver import Driver, Log, ManualClock, distinct
 from tests.unit.engine.scene import an_agent, shown

@@ -15,8 +15,8 @@ from sluicegate.streams.contracts.values import Claim, OutboxRow, Partition
 from sluicegate.streams.errors import SystemNotReady
 from sluicegate.streams.journal import journal
 from sluicegate.streams.journal.amending import Person
-from sluicegate.streams.operations import dead_letters
-from sluicegate.streams.operations.dead_letters import Letter, Retried, letters, retry
+from sluicegate.streams.operations.dead import dead_letters
+from sluicegate.streams.operations.dead.dead_letters import Letter, Retried, letters, retry
 from sluicegate.streams.versions import mac_keys
 from tests.mutation.twins import without
 from tests.unit.engine.driver import Driver, Log, ManualClock, header

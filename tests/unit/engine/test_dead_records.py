@@ -12,8 +12,8 @@ from sluicegate.streams.contracts.mac import Mac
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.contracts.values import OutboxRow
-from sluicegate.streams.operations import dead_records
-from sluicegate.streams.operations.dead_letters import Letter, letters
+from sluicegate.streams.operations.dead import dead_records
+from sluicegate.streams.operations.dead.dead_letters import Letter, letters
 from sluicegate.streams.outbox.sizes import digest
 from tests.unit.engine.driver import Log
 from tests.unit.engine.scene import an_agent

@@ -8,7 +8,7 @@ from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.errors import Fenced
 from sluicegate.streams.journal.amending import Person
-from sluicegate.streams.operations.dead_rows import dead_rows, requeue
+from sluicegate.streams.operations.dead.dead_rows import dead_rows, requeue
 from tests.mutation.twins import without
 from tests.unit.engine.driver import Driver, Log, ManualClock, header
 from tests.unit.engine.scene import an_agent, feed, hooked, totals

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
-from sluicegate.streams.aggregation import changelog, entry
+from sluicegate.streams.aggregation.durable import changelog, entry
 from sluicegate.streams.aggregation.seen import KnownIds
 from tests.unit.engine.driver import Driver, Log, ManualClock, memory
 from tests.unit.engine.producing import metrics, sums, write

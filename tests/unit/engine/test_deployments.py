@@ -9,8 +9,8 @@ import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Aggregation, Reducer
-from sluicegate.streams.aggregation import changelog
-from sluicegate.streams.aggregation.entry import CHECKED, GENERATION
+from sluicegate.streams.aggregation.durable import changelog
+from sluicegate.streams.aggregation.durable.entry import CHECKED, GENERATION
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record

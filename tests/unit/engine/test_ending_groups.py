@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Reducer
-from sluicegate.streams.aggregation.entry import unpacked
+from sluicegate.streams.aggregation.durable.entry import unpacked
 from sluicegate.streams.contracts.values import Changes, Claim
 from sluicegate.streams.ownership import beginning
 from sluicegate.streams.ownership.owner import Owner

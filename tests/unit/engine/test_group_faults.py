@@ -12,13 +12,13 @@ import structlog
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Agent, Handler, Window
 from sluicegate.streams.aggregation import group_faults
-from sluicegate.streams.aggregation.changelog import Changelog
+from sluicegate.streams.aggregation.durable.changelog import Changelog
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.journal.amending import Person
-from sluicegate.streams.operations import dead_groups
-from sluicegate.streams.operations.dead_letters import letters
+from sluicegate.streams.operations.dead import dead_groups
+from sluicegate.streams.operations.dead.dead_letters import letters
 from sluicegate.streams.outbox.rows import Rows
 from tests.mutation.twins import without
 from tests.unit.engine import handlers, scene

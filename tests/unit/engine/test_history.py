@@ -10,7 +10,7 @@ import pytest
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.journal.amending import Person
-from sluicegate.streams.operations.open_groups import drop, open_groups
+from sluicegate.streams.operations.groups.open_groups import drop, open_groups
 from sluicegate.streams.outbox import rows
 from sluicegate.streams.rules import rule_of
 from sluicegate.streams.testing.log import LogProducer

@@ -7,7 +7,7 @@ import pytest
 
 from sluicegate.streams.aggregation.events import GroupEnded
 from sluicegate.streams.errors import ConfigurationError
-from sluicegate.streams.operations.rebuild_plan import RebuildRange
+from sluicegate.streams.operations.rebuilding.rebuild_plan import RebuildRange
 from tests.unit.engine import handlers
 from tests.unit.engine.driver import memory
 from tests.unit.engine.histories import KINDS, Run, groups, problems

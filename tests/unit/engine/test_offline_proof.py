@@ -17,10 +17,10 @@ from sluicegate.streams.contracts.record import Header
 from sluicegate.streams.contracts.values import NOBODY, OutboxRow, Partition
 from sluicegate.streams.operations import explaining
 from sluicegate.streams.operations.answering import becomes, believed
-from sluicegate.streams.operations.dead_letters import Retried
+from sluicegate.streams.operations.dead.dead_letters import Retried
 from sluicegate.streams.operations.proofs import row_proof
+from sluicegate.streams.operations.replaying.shadowing import Shadowing
 from sluicegate.streams.operations.sampling import sampled
-from sluicegate.streams.operations.shadowing import Shadowing
 from sluicegate.streams.reading.proof import HeaderProof
 from sluicegate.streams.versions import mac_keys
 from tests.unit.engine.driver import Driver, Log, ManualClock, header, memory

@@ -12,11 +12,11 @@ import pytest
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.schemas import codec
 from sluicegate.streams.agent import Agent, Aggregation, Destination, Window
-from sluicegate.streams.aggregation import changelog
-from sluicegate.streams.aggregation.entry import unpacked
+from sluicegate.streams.aggregation.durable import changelog
+from sluicegate.streams.aggregation.durable.entry import unpacked
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.handlers import rekey
-from sluicegate.streams.operations.open_groups import open_groups, why
+from sluicegate.streams.operations.groups.open_groups import open_groups, why
 from sluicegate.streams.reading.receive import ReceivedShards
 from sluicegate.streams.testing.log import LogRecord
 from sluicegate.streams.windows import placing

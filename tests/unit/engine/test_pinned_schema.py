@@ -12,7 +12,7 @@ from sluicegate.schemas import SchemaOptions, codec
 from sluicegate.schemas import registry as schemas
 from sluicegate.schemas.codecs import Unavailable
 from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer
-from sluicegate.streams.cli.registry import recall
+from sluicegate.streams.cli.opening.registry import recall
 from sluicegate.streams.ownership.registered import RegisteredSchemas
 from tests.unit.engine.driver import Driver, Log, ManualClock
 from tests.unit.engine.scene import dead, shown

@@ -9,9 +9,9 @@ from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Reducer
 from sluicegate.streams.contracts.values import OutboxRow, Partition
 from sluicegate.streams.errors import PersistenceError
-from sluicegate.streams.operations import rebuild_write
-from sluicegate.streams.operations.contents import held
-from sluicegate.streams.operations.rebuild_plan import RebuildRange
+from sluicegate.streams.operations.groups.contents import held
+from sluicegate.streams.operations.rebuilding import rebuild_write
+from sluicegate.streams.operations.rebuilding.rebuild_plan import RebuildRange
 from tests.mutation.twins import without
 from tests.unit.engine.driver import Driver, Log, ManualClock, distinct, memory
 from tests.unit.engine.rebuilding import ANNE, amounts, emitted_twice, feed_at, rebuild, state, worked

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sluicegate.streams.agent import Agent, Reducer, Until
 from sluicegate.streams.errors import ConfigurationError
-from sluicegate.streams.operations.rebuild_plan import RebuildRange
+from sluicegate.streams.operations.rebuilding.rebuild_plan import RebuildRange
 from tests.unit.engine.driver import Driver, LogRecord, ManualClock, header, memory
 from tests.unit.engine.rebuilding import EPOCH, PLAIN, emitted_twice, feed_at, rebuild, state
 from tests.unit.engine.scene import a_log, an_agent

@@ -9,8 +9,8 @@ import pytest
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.errors import ConfigurationError
-from sluicegate.streams.operations import rebuild_plan
-from sluicegate.streams.operations.contents import held
+from sluicegate.streams.operations.groups.contents import held
+from sluicegate.streams.operations.rebuilding import rebuild_plan
 from sluicegate.streams.windows.opening import known_ids
 from sluicegate.streams.windows.replayed import ReplayedGroups
 from tests.unit.engine import test_correlate_by_time, test_origins

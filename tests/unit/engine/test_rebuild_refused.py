@@ -10,8 +10,8 @@ import pytest
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Agent, Aggregation, Destination, Handler, Reducer
 from sluicegate.streams.errors import ConfigurationError
-from sluicegate.streams.operations.open_groups import drop, open_groups
-from sluicegate.streams.operations.rebuild_plan import RebuildRange
+from sluicegate.streams.operations.groups.open_groups import drop, open_groups
+from sluicegate.streams.operations.rebuilding.rebuild_plan import RebuildRange
 from tests.unit.engine.driver import Driver, Log, LogRecord, ManualClock, memory
 from tests.unit.engine.rebuilding import ANNE, EPOCH, PLAIN, LogHistory, feed_at, plans, rebuild, state
 from tests.unit.engine.scene import an_agent, totals

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from sluicegate.streams.agent import Agent, Destination, Reducer, Selected, Window
 from sluicegate.streams.contracts.values import Partition
-from sluicegate.streams.operations.contents import held
-from sluicegate.streams.operations.rebuild_plan import RebuildRange
+from sluicegate.streams.operations.groups.contents import held
+from sluicegate.streams.operations.rebuilding.rebuild_plan import RebuildRange
 from sluicegate.streams.windows.groups import WindowGroups
 from tests.unit.engine.driver import header
 from tests.unit.engine.rebuilding import EPOCH, PLAIN, emitted_twice, feed_at, state

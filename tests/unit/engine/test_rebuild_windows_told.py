@@ -10,9 +10,9 @@ from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Agent, Window
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.errors import ConfigurationError
-from sluicegate.streams.operations.contents import held
-from sluicegate.streams.operations.open_groups import drop, open_groups
-from sluicegate.streams.operations.rebuild_plan import RebuildRange
+from sluicegate.streams.operations.groups.contents import held
+from sluicegate.streams.operations.groups.open_groups import drop, open_groups
+from sluicegate.streams.operations.rebuilding.rebuild_plan import RebuildRange
 from sluicegate.streams.windows import groups as groups_module
 from sluicegate.streams.windows.groups import WindowGroups
 from tests.unit.engine.driver import Driver, Log, ManualClock, header, memory

@@ -10,9 +10,10 @@ from sluicegate.streams.agent import Agent, App, Reducer
 from sluicegate.streams.contracts.values import Changes, Claim, Partition
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.journal.amending import Person
-from sluicegate.streams.operations import accepting, open_groups
+from sluicegate.streams.operations import accepting
 from sluicegate.streams.operations.deploying import DeployOptions, deploy
-from sluicegate.streams.operations.rewind_check import RewindCheck
+from sluicegate.streams.operations.groups import open_groups
+from sluicegate.streams.operations.replaying.rewind_check import RewindCheck
 from sluicegate.streams.rules import rule_of
 from sluicegate.streams.testing.log import LogHistory, LogInput
 from sluicegate.streams.versions import catalogue

@@ -11,7 +11,7 @@ import pytest
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams import failpoints
 from sluicegate.streams.agent import Agent, Aggregation, Destination, Handler, Reducer
-from sluicegate.streams.aggregation import changelog
+from sluicegate.streams.aggregation.durable import changelog
 from sluicegate.streams.calling.pool import InlinePool, Threads
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.errors import ConfigurationError, PersistenceError

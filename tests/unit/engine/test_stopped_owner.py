@@ -6,7 +6,7 @@ import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.journal.amending import Person
-from sluicegate.streams.operations import open_groups
+from sluicegate.streams.operations.groups import open_groups
 from sluicegate.streams.ownership.claims import Claims
 from tests.unit.engine.driver import Driver, memory
 from tests.unit.engine.scene import ManualClock, a_log, an_agent, feed

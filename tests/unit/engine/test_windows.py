@@ -11,7 +11,7 @@ from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Deduplication, Window
 from sluicegate.streams.engine.event_clock import EventClocks
 from sluicegate.streams.journal.amending import Person
-from sluicegate.streams.operations import group_changes, open_groups
+from sluicegate.streams.operations.groups import group_changes, open_groups
 from sluicegate.streams.ownership.intake import IntakePauses
 from sluicegate.streams.testing.log import LogInput
 from sluicegate.streams.windows.clock import EventClock

@@ -14,7 +14,7 @@ from sluicegate.connectors import open_store
 from sluicegate.schemas import codec
 from sluicegate.streams import failpoints
 from sluicegate.streams.agent import Window
-from sluicegate.streams.aggregation.changelog import Changelog
+from sluicegate.streams.aggregation.durable.changelog import Changelog
 from sluicegate.streams.aggregation.events import Fire, Refused
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.windows import intake

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sluicegate.streams.config.lookups import LookupModel
+from sluicegate.streams.config.sections.lookups import LookupModel
 from sluicegate.streams.testing.files import loaded
 from sluicegate.streams.testing.play import play_with_crashes
 

@@ -57,7 +57,8 @@ print(json.dumps([*values, *(rule_of(each).digest for each in agents)]))
 VALUES = """
 from dataclasses import replace
 
-from sluicegate.streams.config import load, values
+from sluicegate.streams.config import load
+from sluicegate.streams.config.checking import values
 
 app = load("shop.yaml", {}).app
 values.check(app)

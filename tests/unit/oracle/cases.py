@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from sluicegate.streams.config.checks import ENDS
+from sluicegate.streams.config.checking.checks import ENDS
 from tests.unit.oracle.correlations import COMPLETE
 from tests.unit.oracle.words import HAVING, LETS, NEEDS, UNTIL, WHERE
 

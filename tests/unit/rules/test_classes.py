@@ -10,8 +10,8 @@ from pydantic import BaseModel
 from sluicegate.schemas import codec
 from sluicegate.streams import formats
 from sluicegate.streams.aggregation.rule import Rule, fingerprint
-from sluicegate.streams.config.models import FileModel
-from sluicegate.streams.config.models_agent import AgentModel
+from sluicegate.streams.config.sections.models import FileModel
+from sluicegate.streams.config.sections.models_agent import AgentModel
 from sluicegate.streams.keys import (
     CLASSES,
     COMPUTED,

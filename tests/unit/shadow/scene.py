@@ -7,7 +7,7 @@ from typing import Any
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Agent, App
-from sluicegate.streams.operations.shadowing import Shadowing, ShadowRange
+from sluicegate.streams.operations.replaying.shadowing import Shadowing, ShadowRange
 from sluicegate.streams.shadow.verdicts import Shadowed
 from tests.unit.engine.driver import Driver, Log, ManualClock, memory
 from tests.unit.engine.rebuilding import LogHistory, feed_at
@@ -16,7 +16,7 @@ ALL = ShadowRange(since=0)
 
 
 class NoWatch:
-    """Satisfies sluicegate.streams.operations.shadowing.Watch, and counts."""
+    """Satisfies sluicegate.streams.operations.replaying.shadowing.Watch, and counts."""
 
     def __init__(self) -> None:
         self.expected = self.seen = 0

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sluicegate.streams.agent import Deduplication, Destination, Reducer, Selected
-from sluicegate.streams.operations.shadowing import ShadowRange
+from sluicegate.streams.operations.replaying.shadowing import ShadowRange
 from tests.unit.engine.scene import an_agent
 from tests.unit.shadow.scene import Scene, all_identical, figures
 
@@ -182,7 +182,7 @@ def test_state_that_is_not_the_fold_of_the_input_is_found() -> None:
     scene.settle()
     assert scene.shadow().open.counts["identical"] == 3
     row = next(iter(scene.store._rows.values()))
-    from sluicegate.streams.aggregation.entry import ChangelogEntry, packed
+    from sluicegate.streams.aggregation.durable.entry import ChangelogEntry, packed
 
     number = row.claim.last + 1
     entry = ChangelogEntry(number, 1.0, {b"a": None, b"b": [2, 2, 3, 1.0, None, None, 0, 7, 1, 1]}, {}, {}, {}, {})

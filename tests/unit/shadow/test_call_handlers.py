@@ -9,10 +9,10 @@ import pytest
 from sluicegate.streams.agent import Agent, Aggregation, App, Handler, Reducer
 from sluicegate.streams.errors import ConfigurationError, SystemNotReady
 from sluicegate.streams.journal.amending import Person
-from sluicegate.streams.operations import replays
-from sluicegate.streams.operations.open_groups import drop, open_groups
-from sluicegate.streams.operations.rewinding import Rewinding
-from sluicegate.streams.operations.shadowing import Shadowing
+from sluicegate.streams.operations.groups.open_groups import drop, open_groups
+from sluicegate.streams.operations.replaying import replays
+from sluicegate.streams.operations.replaying.rewinding import Rewinding
+from sluicegate.streams.operations.replaying.shadowing import Shadowing
 from sluicegate.streams.shadow.verdicts import Shadowed
 from sluicegate.streams.testing.log import LogProducer
 from tests.unit.engine import handlers

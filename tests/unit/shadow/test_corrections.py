@@ -12,14 +12,14 @@ import jsonschema
 import pytest
 
 from sluicegate.streams.agent import Agent, App, Reducer
-from sluicegate.streams.cli.rewind import told
+from sluicegate.streams.cli.replaying.rewind import told
 from sluicegate.streams.contracts.values import Changes, Claim, Partition
 from sluicegate.streams.errors import ConfigurationError, Fenced
 from sluicegate.streams.journal.amending import Person
-from sluicegate.streams.operations import replays
-from sluicegate.streams.operations.replays import Replay
-from sluicegate.streams.operations.rewinding import Rewinding, Writer
-from sluicegate.streams.operations.shadowing import ShadowRange
+from sluicegate.streams.operations.replaying import replays
+from sluicegate.streams.operations.replaying.replays import Replay
+from sluicegate.streams.operations.replaying.rewinding import Rewinding, Writer
+from sluicegate.streams.operations.replaying.shadowing import ShadowRange
 from sluicegate.streams.rules import rule_of
 from sluicegate.streams.rules.versions import Deployed, RuleVersion
 from sluicegate.streams.shadow.corrections import Corrections

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from sluicegate.streams.agent import Agent, App
-from sluicegate.streams.operations import shadowing
-from sluicegate.streams.operations.shadowing import Shadowing
+from sluicegate.streams.operations.replaying import shadowing
+from sluicegate.streams.operations.replaying.shadowing import Shadowing
 from sluicegate.streams.shadow.verdicts import Shadowed
 from tests.unit.engine import test_correlate, test_correlate_by_time, test_origins
 from tests.unit.engine.driver import Log, ManualClock, memory

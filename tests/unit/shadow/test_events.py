@@ -9,8 +9,8 @@ from sluicegate.schemas import Codec, codec
 from sluicegate.schemas.cloud_events import document
 from sluicegate.streams import formats
 from sluicegate.streams.agent import Agent
-from sluicegate.streams.config import document as documents
 from sluicegate.streams.config import loading
+from sluicegate.streams.config.text import document as documents
 from tests.pairs import schemas
 from tests.unit.engine.driver import memory
 from tests.unit.engine.rebuilding import EPOCH, rebuild, state

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from sluicegate.streams.agent import Agent, EventEnvelope
-from sluicegate.streams.config import document, loading
+from sluicegate.streams.config import loading
+from sluicegate.streams.config.text import document
 from sluicegate.streams.shadow import published
 from tests.pairs import schemas
 from tests.unit.engine.scene import an_agent

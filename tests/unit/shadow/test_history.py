@@ -8,8 +8,8 @@ import pytest
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.journal.amending import Person
-from sluicegate.streams.operations.open_groups import drop, open_groups
-from sluicegate.streams.operations.shadowing import ShadowRange
+from sluicegate.streams.operations.groups.open_groups import drop, open_groups
+from sluicegate.streams.operations.replaying.shadowing import ShadowRange
 from sluicegate.streams.testing.log import LogProducer
 from tests.unit.engine import handlers
 from tests.unit.engine.histories import KINDS

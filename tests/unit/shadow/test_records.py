@@ -7,8 +7,8 @@ import pytest
 
 from sluicegate.streams.agent import Agent, Aggregation, Destination, Selected
 from sluicegate.streams.errors import ConfigurationError
-from sluicegate.streams.operations.record_replay import RecordReplay
-from sluicegate.streams.operations.shadowing import ShadowRange
+from sluicegate.streams.operations.replaying.record_replay import RecordReplay
+from sluicegate.streams.operations.replaying.shadowing import ShadowRange
 from tests.unit.engine.scene import an_agent
 from tests.unit.shadow.scene import Scene, all_identical, figures
 from tests.unit.shadow.test_corrections import Corrector

@@ -9,7 +9,7 @@ import pytest
 
 from sluicegate.streams.agent import Agent, Destination, Reducer, Selected, Window
 from sluicegate.streams.errors import ConfigurationError
-from sluicegate.streams.operations.shadowing import ShadowRange
+from sluicegate.streams.operations.replaying.shadowing import ShadowRange
 from sluicegate.streams.shadow import fold
 from sluicegate.streams.windows.replayed import ReplayedGroups
 from tests.unit.engine.rebuilding import EPOCH

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sluicegate.streams.cli import main
-from sluicegate.streams.config.schemas import KEYS
+from sluicegate.streams.config.formats.schemas import KEYS
 from sluicegate.streams.testing.files import loaded
 from sluicegate.streams.testing.play import play, play_with_crashes
 from tests.unit.schemas.avros import by

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from sluicegate.streams.config.cases import KINDS
+from sluicegate.streams.config.sections.cases import KINDS
 from sluicegate.streams.testing.driver import TestDriver
 from sluicegate.streams.testing.files import loaded
 from sluicegate.streams.testing.play import play

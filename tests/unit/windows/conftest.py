@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sluicegate.streams.aggregation import changelog
+from sluicegate.streams.aggregation.durable import changelog
 from sluicegate.streams.windows import groups, sessions
 
 

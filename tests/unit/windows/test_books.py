@@ -8,7 +8,7 @@ import pytest
 from sluicegate.schemas import codec
 from sluicegate.streams.agent import Reducer, Window
 from sluicegate.streams.aggregation.accept import accept
-from sluicegate.streams.aggregation.changelog import Changelog
+from sluicegate.streams.aggregation.durable.changelog import Changelog
 from sluicegate.streams.aggregation.events import Fire
 from sluicegate.streams.aggregation.layout import COUNT, FIRST
 from sluicegate.streams.aggregation.rule import Rule

@@ -5,7 +5,7 @@ from sluicegate.streams.agent import Agent, Correlation, Reducer, Window
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.operations.answering import becomes
 from sluicegate.streams.operations.explaining import GroupHistory
-from sluicegate.streams.operations.rebuild import unaccountable
+from sluicegate.streams.operations.rebuilding.rebuild import unaccountable
 from sluicegate.streams.reading.proof import HeaderProof
 from sluicegate.streams.shadow.refusals import unshadowable
 from sluicegate.streams.testing.log import LogRecord

@@ -8,7 +8,7 @@ import pytest
 from sluicegate.streams.agent import Reducer, Window
 from sluicegate.streams.aggregation import groups as plain_groups
 from sluicegate.streams.aggregation.converting import Conversion
-from sluicegate.streams.aggregation.entry import ADDED, ChangelogEntry, halves
+from sluicegate.streams.aggregation.durable.entry import ADDED, ChangelogEntry, halves
 from sluicegate.streams.aggregation.events import Fire
 from sluicegate.streams.windows import groups as groups_module
 from sluicegate.streams.windows import late as late_module

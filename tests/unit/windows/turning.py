@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from sluicegate.schemas import codec
 from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer, Window
-from sluicegate.streams.aggregation.changelog import Changelog
+from sluicegate.streams.aggregation.durable.changelog import Changelog
 from sluicegate.streams.aggregation.events import Fire, Refused
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.ownership.windowed import known

@@ -1,0 +1,1 @@
+"""The leased contracts in SQL: aggregator buffers, scheduled timeouts and the outbox."""

@@ -1,0 +1,214 @@
+"""Sealed batches and deadlines of a buffer in SQL, while its name is locked."""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from sqlalchemy import bindparam, delete, exists, func, insert, select, update
+
+from sluicegate.connectors import buffers
+from sluicegate.connectors.outboxes import Space
+from sluicegate.connectors.sql.database import pages
+from sluicegate.connectors.sql.leased.buffer_rows import (
+    PAGE,
+    READ,
+    SNAPSHOT,
+    Condition,
+    Locked,
+    add_holds,
+    decoded,
+    drop,
+    one_of,
+    resolvable,
+)
+from sluicegate.connectors.sql.leased.leased_tables import BUFFER_DEADLINE, BUFFER_HOLD, BUFFER_ROW
+from sluicegate.connectors.sql.leased.outbox_rows import write_rows
+from sluicegate.connectors.times import length, moment
+from sluicegate.streams.contracts.leased_values import Gate, SealedBatch, Types, batch_id
+
+_ROW, _HOLD = BUFFER_ROW.c, BUFFER_HOLD.c
+_DUE = BUFFER_DEADLINE.c
+
+
+class Hold(NamedTuple):
+    """A sealed batch; `attempts` are those before it is handed out now."""
+
+    id: str
+    group: str
+    reason: str
+    attempts: int
+    rows: Sequence[Sequence[Any]]
+
+
+def _ready(at: Locked, types: Types | None) -> Sequence[Condition]:
+    """The rows that a gate counts."""
+    return at.rows(one_of(_ROW.holder, at.free), _ROW.broken == 0, *resolvable(types))
+
+
+def seal_full(at: Locked, touched: Sequence[str], gate: Gate, types: Types | None) -> list[Hold]:
+    """Seal the oldest `gate.count` rows of each group, as often as it has so many."""
+    holds = []
+    if (count := gate.count) is not None:
+        counted = select(_ROW.group_name).where(*_ready(at, types)).group_by(_ROW.group_name)
+        enough = counted.having(func.count() >= count)
+        full = [
+            group
+            for page in pages(touched, PAGE)
+            for group in at.connection.scalars(enough.where(_ROW.group_name.in_(page)))
+        ]
+        for group, rows in _rows_of(at, full, types):
+            for first in range(0, len(rows) - count + 1, count):
+                holds.append(_hold(at, group, "count", rows[first : first + count]))
+    _seal(at, holds, types)
+    set_deadlines(at, touched, gate)
+    return holds
+
+
+def _rows_of(at: Locked, groups: Sequence[str], types: Types | None) -> Iterator[tuple[str, Sequence[Sequence[Any]]]]:
+    """The ready rows of each group, oldest first."""
+    ready = select(*READ).where(*_ready(at, types)).order_by(_ROW.group_name, _ROW.number)
+    for page in pages(groups, PAGE):
+        members = at.connection.execute(ready.where(_ROW.group_name.in_(page)))
+        for group, rows in groupby(members, lambda row: str(row.group_name)):
+            yield group, list(rows)
+
+
+def _hold(at: Locked, group: str, reason: str, rows: Sequence[Sequence[Any]]) -> Hold:
+    return Hold(batch_id(at.name, group, str(rows[0][0])), group, reason, 0, rows)
+
+
+def _seal(at: Locked, holds: Sequence[Hold], types: Types | None) -> None:
+    if not holds:
+        return
+    oldest = update(BUFFER_ROW).where(
+        *_ready(at, types), _ROW.group_name == bindparam("of_group"), _ROW.number <= bindparam("last")
+    )
+    members = [{"id": hold.id, "of_group": hold.group, "last": hold.rows[-1][0]} for hold in holds]
+    at.connection.execute(oldest.values(holder=bindparam("id")), members)
+    add_holds(at, [(hold.id, hold.reason, hold.group, hold.rows[0][0], "", 0, 0, None) for hold in holds])
+
+
+def set_deadlines(at: Locked, groups: Sequence[str], gate: Gate) -> None:
+    """The deadlines of the open rows of these groups; a group without open rows has none."""
+    first, last = func.min(_ROW.inserted_at), func.max(_ROW.inserted_at)
+    spans = select(_ROW.group_name, first, last).where(*_open(at)).group_by(_ROW.group_name)
+    for page in pages(groups, PAGE):
+        at.connection.execute(delete(BUFFER_DEADLINE).where(_DUE.name == at.name, _DUE.group_name.in_(page)))
+        if gate.after_first is None and gate.after_last is None:
+            continue
+        rows = at.connection.execute(spans.where(_ROW.group_name.in_(page)))
+        deadlines = [
+            {"name": at.name, "group_name": group, "due_at": buffers.deadline(gate, first, last)}
+            for group, first, last in rows
+        ]
+        if deadlines:
+            at.connection.execute(insert(BUFFER_DEADLINE), deadlines)
+
+
+def set_deadlines_back(at: Locked, gate: Gate) -> None:
+    """A deadline that is later than any that the gate sets now was set while the clock was ahead: rows that were
+    inserted later than now count as inserted now."""
+    latest = buffers.deadline(gate, at.now, at.now)
+    if latest is None:
+        return
+    beyond = select(_DUE.group_name).where(_DUE.name == at.name, _DUE.due_at > latest).order_by(_DUE.due_at)
+    groups = at.connection.scalars(beyond.limit(buffers.SET_BACK)).all()
+    for page in pages(groups, PAGE):
+        ahead = *_open(at), _ROW.group_name.in_(page), _ROW.inserted_at > at.now
+        at.connection.execute(update(BUFFER_ROW).where(*ahead).values(inserted_at=at.now))
+    set_deadlines(at, groups, gate)
+
+
+def _open(at: Locked) -> Sequence[Condition]:
+    """The rows that are in no batch, and that no batch returned as undecodable."""
+    return at.rows(_ROW.holder.in_(at.open), _ROW.broken == 0)
+
+
+def clear_deadlines(at: Locked, groups: Sequence[str]) -> None:
+    """Delete the deadlines of the groups that have no open rows left."""
+    open_rows = exists(select(_ROW.number).where(*_open(at), _ROW.group_name == _DUE.group_name))
+    for page in pages(groups, PAGE):
+        at.connection.execute(
+            delete(BUFFER_DEADLINE).where(_DUE.name == at.name, _DUE.group_name.in_(page), ~open_rows)
+        )
+
+
+def seal_overdue(at: Locked, gate: Gate, types: Types | None, limit: int) -> list[Hold]:
+    """Seal up to `limit` groups whose deadline passed, the earliest first."""
+    ready = exists(select(_ROW.number).where(*_ready(at, types), _ROW.group_name == _DUE.group_name))
+    overdue = select(_DUE.group_name).where(_DUE.name == at.name, _DUE.due_at <= at.now, ready)
+    groups = at.connection.scalars(overdue.order_by(_DUE.due_at, _DUE.group_name).limit(limit)).all()
+    rows = dict(_rows_of(at, groups, types))
+    holds = [_hold(at, group, "timeout", rows[group][: gate.count]) for group in groups]
+    _seal(at, holds, types)
+    set_deadlines(at, groups, gate)
+    return holds
+
+
+def seal_group(at: Locked, group: str, gate: Gate, types: Types | None) -> list[Hold]:
+    """Seal the group by hand; [] when it has no ready rows."""
+    holds = [_hold(at, group, "manual", rows[: gate.count]) for _, rows in _rows_of(at, [group], types) if rows]
+    _seal(at, holds, types)
+    set_deadlines(at, [group], gate)
+    return holds
+
+
+def abandoned(at: Locked, limit: int) -> list[Hold]:
+    """Up to `limit` batches whose lease ended, the oldest first."""
+    free = at.holds(_HOLD.reason != SNAPSHOT, _HOLD.leased_until <= at.now)
+    oldest = select(_HOLD.id, _HOLD.group_name, _HOLD.reason, _HOLD.attempts).where(*free).order_by(_HOLD.first_row)
+    holds = at.connection.execute(oldest.limit(limit)).all()
+    rows: dict[str, list[Sequence[Any]]] = {}
+    for page in pages([id for id, *_ in holds], PAGE):
+        members = select(_ROW.holder, *READ).where(*at.rows(_ROW.holder.in_(page))).order_by(_ROW.number)
+        for holder, *row in at.connection.execute(members):
+            rows.setdefault(holder, []).append(row)
+    return [Hold(id, group, reason, attempts, rows[id]) for id, group, reason, attempts in holds]
+
+
+def handed_out(
+    at: Locked, holds: Sequence[Hold], gate: Gate, types: Types | None, new_token: Callable[[], str]
+) -> list[SealedBatch]:
+    """Lease each batch with a token of its own."""
+    until = at.now + length(gate.lease)
+    batches = []
+    for id, group, reason, attempts, rows in holds:
+        content = decoded(rows, types)
+        batches.append(SealedBatch(id, group, reason, *content, new_token(), moment(until), attempts + 1))
+    if batches:
+        lease = update(BUFFER_HOLD).where(*at.holds(_HOLD.id == bindparam("batch")))
+        values = {"token": bindparam("holder"), "attempts": bindparam("times"), "leased_at": at.now}
+        leased = [{"batch": batch.id, "holder": batch.token, "times": batch.attempts} for batch in batches]
+        at.connection.execute(lease.values(values | {"leased_until": until}), leased)
+    return batches
+
+
+def complete(at: Locked, ends: Sequence[buffers.End], space: Space) -> list[bool]:
+    """Complete the batches that the caller still holds; False for the others. Raises ConcurrencyError when one has not
+    the rows that it was sealed with: then nothing may be committed. Most statements are for all batches together: one
+    by one they took four each."""
+    ids = [batch.id for batch, _ in ends]
+    rows = at.connection.execute(select(_HOLD.id, _HOLD.token).where(*at.holds(one_of(_HOLD.id, ids))))
+    tokens = {row.id: row.token for row in rows}
+    done = buffers.ours(ends, tokens)
+    ours = [end for end, mine in zip(ends, done, strict=True) if mine]
+    mine = [batch.id for batch, _ in ours]
+    whole = [batch for batch, _ in ours if not batch.unresolved]
+    # A sealed batch gets no more rows, so the total tells whether each is whole.
+    if whole and drop(at, one_of(_ROW.holder, [batch.id for batch in whole])) != sum(len(batch.ids) for batch in whole):
+        raise buffers.taken(at.name, "batch")
+    for batch, _ in ours:
+        if batch.unresolved and _divide(at, batch) != (len(batch.ids), batch.unresolved):
+            raise buffers.taken(at.name, "batch")
+    at.connection.execute(delete(BUFFER_HOLD).where(*at.holds(one_of(_HOLD.id, mine))))
+    if outbox := [message for _, messages in ours for message in messages]:
+        write_rows(at.connection, outbox, at.now / 1_000_000, space)
+    return done
+
+
+def _divide(at: Locked, batch: SealedBatch) -> tuple[int, int]:
+    """Delete the rows that were decoded, mark the others as broken and free them. Returns how many of each."""
+    members: Condition = _ROW.holder == batch.id
+    dropped = sum(drop(at, members, _ROW.number.in_(page)) for page in pages(list(map(int, batch.ids)), PAGE))
+    rest = update(BUFFER_ROW).where(*at.rows(members)).values(holder="", broken=1)
+    return dropped, at.connection.execute(rest).rowcount

@@ -1,0 +1,1 @@
+"""The durable form of open groups: entries of the changelog, and rows of cold groups."""

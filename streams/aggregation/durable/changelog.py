@@ -1,0 +1,367 @@
+"""What a commit appends to the changelog of a partition, and how state comes back from it.
+
+Rolling compaction: the log is never replaced by one big snapshot. When it has grown past about three times the live
+state, a cycle begins at the next entry number; commits then carry, beside what changed, a slice of the groups that were
+open when it began, in full, and when all of them have passed, everything older is dropped. So no commit is large, the
+store needs no snapshot parts, and write amplification stays under 2. Replaying is the same as for what changed: a
+state replaces, `whole` replaces bags, `added` extends them.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Protocol
+
+import msgspec
+
+from sluicegate.streams.aggregation.durable.entry import (
+    Amendment,
+    ChangelogEntry,
+    ClosedState,
+    Section,
+    halves,
+    packed,
+    unpacked,
+)
+from sluicegate.streams.aggregation.durable.paging import Paging
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, GroupState, merges, sound
+from sluicegate.streams.aggregation.reducers import places
+from sluicegate.streams.aggregation.seen import KnownIds, weight
+from sluicegate.streams.errors import ChangelogIncomplete
+
+ENTRY_LIMIT = 4 * 1024 * 1024
+SLICE = 64 * 1024  # minimum bytes of old state in each commit of a cycle
+SLACK = 4 * 1024 * 1024  # no cycle begins while the log has fewer bytes
+GROWTH = 3  # a cycle begins when the log is so many times the live state
+AMENDED = 30 * 24 * 3600.0  # seconds for which amendments are kept
+
+
+class SealedItems(Protocol):
+    """The sealed items of slow handlers, as the changelog uses them."""
+
+    bytes: int
+
+    def changes(self) -> Section: ...
+    def whole(self) -> Section: ...
+    def replay(self, section: Section) -> None: ...
+
+
+class Changelog:
+    """The changelog of one partition in the memory of its owner. `kept` has the numbers and sizes of the entries in the
+    store."""
+
+    __slots__ = (
+        "_boundary",
+        "_ids",
+        "_live",
+        "_queue",
+        "_refreshed",
+        "_sealed",
+        "_seen",
+        "amended",
+        "generation",
+        "groups",
+        "kept",
+        "last",
+        "older",
+        "paging",
+        "size",
+    )
+
+    def __init__(
+        self,
+        groups: Groups,
+        first: int,
+        seen: KnownIds | None = None,
+        sealed: SealedItems | None = None,
+        generation: int = 0,
+        older: Mapping[int, Groups] = {},
+    ) -> None:
+        self.groups, self._seen, self._sealed = groups, seen, sealed
+        self.generation = generation
+        self.older = dict(older)
+        self.paging = Paging(groups)
+        self.kept: deque[tuple[int, int]] = deque()
+        self.amended: dict[Amendment, None] = {}  # in order, without repeats: compaction writes them again
+        self.last = first - 1
+        self.size = 0
+        self._live = self._boundary = 0
+        self._queue: deque[tuple[int, deque[bytes]]] | None = None
+        self._ids: deque[bytes] = deque()
+        self._refreshed = 0
+
+    def entries(self, senders: dict[str, list[int]], all_senders: Any, now: float) -> tuple[list[bytes], int | None]:
+        """The entries of this commit, each of at most ENTRY_LIMIT bytes, and the number below which the store may drop
+        entries.
+
+        `all_senders()` is called when a cycle ends. Takes the changes of `groups` since the last call.
+        """
+        groups = self.groups
+        states, groups.touched = groups.touched, {}
+        added, groups.added = groups.added, {}
+        parts = self._of_older(now) if self.older else {}
+        ids = self._seen.changes(now) if self._seen is not None else []
+        sealed = self._sealed.changes() if self._sealed is not None else Section()
+        clock = groups.clock(whole=False)
+        unchanged = sealed.empty and clock is None and not (states or senders or ids or parts or self.paging.changed)
+        if unchanged and self._queue is None:
+            return [], None
+        entry = parts[self.generation] = ChangelogEntry(
+            self.last + 1,
+            now,
+            states,
+            added,
+            {},
+            senders,
+            {},
+            ids,
+            self._seen.source if self._seen is not None else "",
+            sealed,
+            generation=self.generation,
+            clock=clock,
+            origins=groups.origins(whole=False),
+            closed=_closed(groups, states),
+            cold=self.paging.noted() if self.paging.changed else None,
+        )
+        if self._queue is None and self.size > GROWTH * self._live + SLACK:
+            self._begin_cycle()
+        done = self._queue is not None and self._refresh(parts, entry)
+        if done:
+            self._complete(entry, all_senders())
+        packed = [blob for part in parts.values() for blob in self._packed(part)]
+        return packed, self._forget(self._boundary) if done else None
+
+    def _begin_cycle(self) -> None:
+        self._queue = deque((number, deque(each.states)) for number, each in self.every().items())
+        self._boundary, self._refreshed = self.last + 1, 0
+        self._ids = self._seen.remembered() if self._seen is not None else deque()
+
+    def _complete(self, entry: ChangelogEntry, all_senders: Any) -> None:
+        """End the cycle: add what is not kept by group, so that older entries can be dropped."""
+        entry.all_senders, self._queue = all_senders, None
+        entry.amended = [each for each in self.amended if each.at > entry.at - AMENDED]
+        self.amended = dict.fromkeys(entry.amended)
+        entry.sealed = entry.sealed if self._sealed is None else _all(self._sealed, entry.sealed)
+        entry.clock = self.groups.clock(whole=True)
+        entry.origins = self.groups.origins(whole=True)
+        entry.cold = self.paging.noted() if self.paging.count else entry.cold
+
+    def every(self) -> dict[int, Groups]:
+        """The groups of all generations, by its number."""
+        return {**self.older, self.generation: self.groups}
+
+    def _of_older(self, now: float) -> dict[int, ChangelogEntry]:
+        """Entries with the changes of the older generations."""
+        parts: dict[int, ChangelogEntry] = {}
+        for number, groups in self.older.items():
+            if groups.touched or groups.added:
+                closed = _closed(groups, groups.touched)
+                parts[number] = ChangelogEntry(
+                    0, now, groups.touched, groups.added, {}, {}, {}, generation=number, closed=closed
+                )
+                groups.touched, groups.added = {}, {}
+        return parts
+
+    def _packed(self, entry: ChangelogEntry) -> list[bytes]:
+        blobs = self._split(entry)
+        for blob in blobs:
+            self.last += 1
+            self.kept.append((self.last, len(blob)))
+            self.size += len(blob)
+        return blobs
+
+    def _refresh(self, parts: dict[int, ChangelogEntry], entry: ChangelogEntry) -> bool:
+        """Add a slice of old state to the entries of this commit. True: no slice is left."""
+        queue = self._queue or deque()
+        grown = sum(len(key) + 48 for part in parts.values() for key in part.states)
+        grown += sum(len(i) for part in parts.values() for b in part.added.values() for i in b) * 64
+        budget = max(SLICE, grown + sum(weight(ids) for _, ids in entry.seen))
+        while queue and budget > 0:
+            number, keys = queue[0]
+            groups = self.every().get(number)
+            if groups is not None and keys:
+                part = parts.setdefault(number, ChangelogEntry(0, entry.at, {}, {}, {}, {}, {}, generation=number))
+                budget = self._refresh_groups(groups, keys, part, budget)
+            if groups is None or not keys:
+                queue.popleft()
+        self._refresh_ids(entry, budget)
+        if not queue and not self._ids:
+            self._live = self._refreshed + (self._sealed.bytes if self._sealed is not None else 0)
+        return not queue and not self._ids
+
+    def _refresh_groups(self, groups: Groups, keys: deque[bytes], entry: ChangelogEntry, budget: int) -> int:
+        """Add the states of these keys to the entry, until the budget is spent. Returns what is left of it."""
+        while keys and budget > 0:
+            key = keys.popleft()
+            state = groups.states.get(key)
+            if state is None:
+                continue
+            entry.states[key] = state
+            entry.closed |= _closed(groups, (key,))
+            bags = groups.bags.get(key)
+            if bags is not None:
+                entry.whole[key] = [list(bag) for bag in bags]
+                entry.added.pop(key, None)
+            spent = _weight(groups, key, state)
+            budget -= spent
+            self._refreshed += spent
+        return budget
+
+    def _refresh_ids(self, entry: ChangelogEntry, budget: int) -> None:
+        if self._seen is not None and self._ids:
+            old = self._seen.slice(self._ids, budget, entry.at)
+            self._refreshed += sum(weight(ids) for _, ids in old)
+            entry.seen = old + entry.seen
+
+    def _forget(self, boundary: int) -> int:
+        while self.kept and self.kept[0][0] < boundary:
+            self.size -= self.kept.popleft()[1]
+        return boundary
+
+    def _split(self, entry: ChangelogEntry, before: int = 0) -> list[bytes]:
+        """The entry as blobs of at most ENTRY_LIMIT bytes, numbered consecutively. So many blobs are `before` it."""
+        blobs: list[bytes] = []
+        waiting, entry.amended, amended = [entry], [], entry.amended
+        if amended:
+            waiting.append(ChangelogEntry(0, entry.at, {}, {}, {}, {}, {}, amended=amended))
+        while waiting:
+            part = waiting.pop()
+            part.number, part.generation = self.last + 1 + before + len(blobs), entry.generation
+            blob = packed(part, bool(part.added or part.whole))
+            if len(blob) <= ENTRY_LIMIT:
+                blobs.append(blob)
+            else:
+                parts = halves(part)
+                parts[-1].clock, parts[-1].origins, parts[-1].cold = part.clock, part.origins, part.cold
+                waiting += reversed(parts)
+        return blobs
+
+    def late(self, ids: list[bytes], sealed: Section, now: float) -> list[bytes]:
+        """The entries that follow from what the handlers did: they withdraw ids of this commit's other entries, and
+        keep items. They are kept once `settled` is called."""
+        blobs = self._split(ChangelogEntry(0, now, {}, {}, {}, {}, {}, withdrawn=ids)) if ids else []
+        if not sealed.empty:
+            blobs += self._split(ChangelogEntry(0, now, {}, {}, {}, {}, {}, sealed=sealed), len(blobs))
+        return blobs
+
+    def settled(self, blobs: Sequence[bytes], ids: list[bytes]) -> None:
+        """The entries of `late` were committed."""
+        for blob in blobs:
+            self.last += 1
+            self.kept.append((self.last, len(blob)))
+            self.size += len(blob)
+        if self._seen is not None:
+            self._seen.withdraw(ids)
+
+    def replay(self, blobs: Iterable[bytes], first: int, last: int, senders: Any) -> None:
+        """Restore groups (and `senders`) from the entries `first` to `last`.
+
+        Raises ChangelogIncomplete unless all are there and fit."""
+        try:
+            self._replay(blobs, first, last, senders)
+        except (TypeError, LookupError, ValueError, AttributeError, ArithmeticError) as error:
+            raise ChangelogIncomplete(
+                f"a changelog entry does not fit what was before it ({type(error).__name__})"
+            ) from error
+
+    def _replay(self, blobs: Iterable[bytes], first: int, last: int, senders: Any) -> None:
+        expected, at, every = first, 0.0, self.every()
+        for blob in blobs:
+            entry = unpacked(blob)
+            if entry.number != expected:
+                raise ChangelogIncomplete(f"changelog entry {expected} is missing, {entry.number} stands in its place")
+            expected += 1
+            if (groups := every.get(entry.generation)) is not None:  # else the generation has ended
+                _apply(groups, entry)
+                if entry.clock is not None:
+                    groups.restore_clock(entry.clock, entry.origins)
+            for groups in every.values():  # the offset of its first record names a group in any generation
+                groups.asked |= entry.asked
+            self.amended.update(dict.fromkeys(entry.amended))
+            if entry.cold is not None:
+                self.paging.restore(entry.cold)
+            senders.replay(entry.senders, entry.all_senders, entry.at)
+            if self._sealed is not None:
+                self._sealed.replay(entry.sealed)
+            if self._seen is not None:
+                self._seen.replay(entry.seen, entry.seen_source)
+                self._seen.withdraw(entry.withdrawn)
+                at = entry.at
+            self.kept.append((entry.number, len(blob)))
+            self.size += len(blob)
+        if expected != last + 1:
+            raise ChangelogIncomplete(f"changelog entries {expected} to {last} are missing")
+        self.last = last
+        self._live = 0
+        for groups in every.values():
+            _settle(groups)
+            self._live += sum(_weight(groups, key, state) for key, state in groups.states.items())
+        if self._seen is not None:
+            self._seen.settle(at)
+            self._live += self._seen.bytes
+
+
+def _closed(groups: Groups, keys: Iterable[bytes]) -> dict[bytes, ClosedState]:
+    return {key: groups.closed[key] for key in keys if key in groups.closed} if groups.closed else {}
+
+
+def _weight(groups: Groups, key: bytes, state: GroupState) -> int:
+    """About the bytes of a group in the log."""
+    return 64 + len(key) + int(state[BYTES]) + sum(len(state[fold.slot]) for fold in groups.rule.plan.folds)
+
+
+def _apply(groups: Groups, entry: ChangelogEntry) -> None:
+    states, bags, kinds = groups.states, groups.bags, groups.rule.plan.bags
+    for key, state in entry.states.items():
+        if state is None:
+            states.pop(key, None)
+            bags.pop(key, None)
+            groups.closed.pop(key, None)
+            continue
+        old = states.get(key)
+        if kinds and (old is None or old[FIRST] != state[FIRST]):
+            states.pop(key, None)
+            bags[key] = [{} if kind.unique else [] for kind in kinds]
+        states[key] = state
+        if key in entry.closed:
+            groups.closed[key] = entry.closed[key]
+        else:
+            groups.closed.pop(key, None)
+    for source, fresh in ((entry.whole, True), (entry.added, False)):
+        for key, new in source.items():
+            if key not in states or len(new) != len(kinds):  # filled under an earlier rule: it ends further on
+                continue
+            if fresh:
+                bags[key] = [{} if kind.unique else [] for kind in kinds]
+            for bag, items in zip(bags[key], new, strict=True):
+                with suppress(TypeError):  # arrays of an earlier rule: that group ends further on, too
+                    bag.update(dict.fromkeys(items)) if isinstance(bag, dict) else bag.extend(items)
+
+
+def _settle(groups: Groups) -> None:
+    """After the last entry: order by opening, sizes, deadlines; and that what was collected is as much as was
+    counted."""
+    if not all(sound(state, groups.width) for state in groups.states.values()):
+        raise ChangelogIncomplete(
+            "the state of a group does not have the fields of this rule: another program or another rule wrote it"
+        )
+    groups.states = dict(sorted(groups.states.items(), key=lambda item: item[1][FIRST]))
+    groups.bytes = sum(state[BYTES] for state in groups.states.values())
+    rule = groups.rule.aggregation
+    kept = [each for each in places(rule.compute, False, merges(rule)) if each.in_bag]
+    everything = [each.bag for each in kept if each.reducer.field is None]
+    for key, state in groups.states.items():
+        for index in everything:
+            if len(groups.bags[key][index]) != state[COUNT]:
+                raise ChangelogIncomplete(
+                    "a group holds fewer items than it counted: an entry before the first kept one was needed"
+                )
+    groups.rearm()
+
+
+def _all(sealed: SealedItems, fresh: Section) -> Section:
+    """Everything that is sealed, and what ended with this entry."""
+    whole = sealed.whole()
+    ended = {number: None for number, item in fresh.items.items() if item is None}
+    return msgspec.structs.replace(whole, items={**ended, **whole.items})

@@ -1,0 +1,1 @@
+"""`sluicegate check`, and the checks of the systems that a file names."""

@@ -1,0 +1,104 @@
+"""Which registered versions of an agent's schema lack a field that the agent uses."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from sluicegate.schemas import SchemaOptions
+from sluicegate.schemas.codecs import SCHEMA_FORMATS
+from sluicegate.schemas.registry import UnknownId
+from sluicegate.streams.agent import Agent, Until
+from sluicegate.streams.cli.terminal.finding import SystemFinding
+from sluicegate.streams.config.checking.typed import judged_agent
+from sluicegate.streams.config.formats.schemas import ROOMS
+from sluicegate.streams.config.text.problems import dotted
+from sluicegate.streams.contracts.registry import SchemaRegistry
+from sluicegate.streams.expressions.parse import parse
+from sluicegate.streams.expressions.scope import roots
+
+SPECIAL = ("message", "group")
+HINT = "give the field a default in the schema that is read with, or read that topic with another agent"
+
+
+def findings(agents: Sequence[Agent], client: SchemaRegistry) -> Iterator[SystemFinding]:
+    """Raises Unavailable."""
+    for agent in agents:
+        options = agent.schema
+        if options is None or not options.registry or agent.rekeys:
+            continue
+        try:
+            read = _read_with(options, client)
+        except UnknownId as error:
+            hint = "correct schema: SUBJECT:VERSION, or register what is missing"
+            yield SystemFinding("registry", False, f"agent {agent.name}: {error}", hint)
+            continue
+        yield from (SystemFinding("registry", False, text, hint) for text, hint in mistyped(agent, read))
+        wanted = used(agent).difference(_given(options, read))
+        for subject in _subjects(agent, options):
+            yield from _of_subject(agent, options, subject, wanted, client)
+
+
+def mistyped(agent: Agent, schema: str) -> Iterator[tuple[str, str]]:
+    """What the pinned schema types differently than the agent's expressions, as a text and a hint. Schema files are
+    judged with the file."""
+    if agent.schema is None or not agent.schema.pinned:
+        return
+    try:
+        problems = [*judged_agent(replace(agent, schema=replace(agent.schema, schema=schema)))]
+    except ValueError:
+        return  # no record can be read with it: the records wait
+    for problem in problems:
+        if not problem.is_warning:
+            yield f"{dotted(problem.finding.path)}: {problem.finding.message}", problem.finding.hint
+
+
+def _read_with(options: SchemaOptions, client: SchemaRegistry) -> str:
+    return client.schema(options.pinned, options.kind) if options.pinned else options.schema
+
+
+def _subjects(agent: Agent, options: SchemaOptions) -> list[str]:
+    """Under the usual strategy, and the one that the file names."""
+    named = [options.subject_read] if options.pinned else []
+    return list(dict.fromkeys((*named, *(f"{topic}-value" for topic in agent.topics))))
+
+
+def _of_subject(
+    agent: Agent, options: SchemaOptions, subject: str, wanted: set[str], client: SchemaRegistry
+) -> Iterator[SystemFinding]:
+    for version in client.versions(subject):
+        try:
+            has = _fields(options, client.schema(f"{subject}:{version}", options.kind))
+        except UnknownId:
+            continue  # of another format: its records are undecodable
+        if has is not None and (lacks := sorted(wanted.difference(has))):
+            what = f"subject {subject} version {version} lacks {', '.join(lacks)}, which agent {agent.name} uses"
+            yield SystemFinding("registry", False, what, HINT)
+
+
+def _given(options: SchemaOptions, schema: str) -> set[str]:
+    """The fields of the schema that is read with which a record may lack, whatever wrote it: those with a default in
+    Avro, and those that are not required in Protobuf, where an older record is like one that leaves the field out."""
+    free = options.kind in ("AVRO", "PROTOBUF")
+    return {name for name, default in (_fields(options, schema) or {}).items() if default and free}
+
+
+def _fields(options: SchemaOptions, schema: str) -> dict[str, bool] | None:
+    name = next(name for name, each in SCHEMA_FORMATS.items() if each.kind == options.kind)
+    return ROOMS[name].fields(replace(options, schema=schema, pinned=""))
+
+
+def used(agent: Agent) -> set[str]:
+    """The top-level fields of a record that key, compute, until, dedupe, let and where name."""
+    rule = agent.aggregation
+    paths = [] if rule is None else [rule.key, *(reducer.field for reducer in rule.compute)]
+    texts = [agent.where, *(let.expression for let in agent.let)]
+    until = None if rule is None else rule.until
+    if isinstance(until, Until):
+        paths.append(until.field)
+    elif until is not None:
+        texts.append(until)
+    if agent.dedupe is not None and agent.dedupe.by == "field":
+        paths.append(agent.dedupe.name)
+    names = {path.partition(".")[0] for path in paths if path}
+    for text in texts:
+        names |= set(roots(parse(text))) if text else set()
+    return names.difference(SPECIAL, (let.name for let in agent.let))

@@ -1,0 +1,1 @@
+"""Changed files: what they would do, and which rules run."""

@@ -1,0 +1,243 @@
+"""`sluicegate plan`: what a changed file would do, before it runs."""
+
+import json as compact
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sluicegate.streams.agent import App
+from sluicegate.streams.cli.deploying.plan_replay import ReplayOptions, Replays, lines, replayed
+from sluicegate.streams.cli.opening.files import connected, loaded, shared_store
+from sluicegate.streams.cli.terminal.outcome import DONE, NOT_ACCEPTED, complain
+from sluicegate.streams.cli.terminal.output import print_json
+from sluicegate.streams.cli.terminal.parameters import AsJson, OpenPolicy
+from sluicegate.streams.errors import ConfigurationError, SystemNotReady
+from sluicegate.streams.wording import counted
+
+if TYPE_CHECKING:
+    from sluicegate.streams.contracts.stores import Store
+    from sluicegate.streams.operations.planning import AgentPlan, PolicyOutcome
+
+VERDICTS = ("changed", "missing", "extra", "dead", "uncertain")
+"""What only a replay of the input can find."""
+REFUSED = "refused"
+DEFAULT = "dead,refused"
+LONGEST = 80  # characters of a value
+AgentOption = Annotated[
+    list[str] | None, typer.Option("--agent", metavar="A", help="Only this agent; may be repeated.")
+]
+
+
+def plan(
+    file: Annotated[str, typer.Argument(metavar="NEW", help="The changed file (YAML).")],
+    against: Annotated[
+        str | None, typer.Option(metavar="OLD", help="Compare with this file, not the deployed rules.")
+    ] = None,
+    agent: AgentOption = None,
+    policy: Annotated[OpenPolicy | None, typer.Option("--open", help="What becomes of open groups.")] = None,
+    no_replay: Annotated[bool, typer.Option("--no-replay", help="Compare the files and ask the store only.")] = False,
+    last: Annotated[str | None, typer.Option(metavar="DURATION", help="Replay the newest records, as 1h.")] = None,
+    since: Annotated[
+        str | None, typer.Option("--from", metavar="OFFSET|TIME|earliest", help="The first record of the replay.")
+    ] = None,
+    until: Annotated[str | None, typer.Option("--to", metavar="OFFSET|TIME", help="The end of the replay.")] = None,
+    key: Annotated[str | None, typer.Option(help="Replay: judge only this key.")] = None,
+    rate: Annotated[int | None, typer.Option(min=1, help="Replay: at most this many records a second.")] = None,
+    fail_on: Annotated[
+        str | None, typer.Option(metavar="LIST", help=f"End with 4 when one of these is there, such as {DEFAULT}.")
+    ] = None,
+    json: AsJson = False,
+) -> int:
+    """What a changed file means for each agent, its results and its open groups; claims nothing."""
+    from sluicegate.streams.operations.planning import of_the_file
+
+    options = ReplayOptions(last, since, until, key, rate)
+    judged = _judged(fail_on, no_replay, options)
+    new = _with_newest(loaded(file))
+    old = _against(against, new)
+    with _asked(old, new) as (store, unknown):
+        plans = _planned(old, new, agent, policy, store)
+        replays = {} if no_replay else replayed(old, new, plans, store, unknown, options)
+    beside = of_the_file(old, new)
+    if json:
+        print_json(_document(plans, beside, policy, unknown, replays))
+    else:
+        _print(plans, beside, policy, unknown, replays)
+    refused = REFUSED in judged and any(each.refused for each in plans)
+    differs = any(replay.has(judged - {REFUSED}) for replay in replays.values())
+    return NOT_ACCEPTED if refused or differs else DONE
+
+
+def _with_newest(app: App) -> App:
+    """The app as a deployment would choose the versions of `schema: SUBJECT:latest` now."""
+    from sluicegate.streams.cli.checking import newest
+
+    try:
+        return newest.chosen(app, [agent.name for agent in app.agents])
+    except SystemNotReady as error:
+        complain(f"sluicegate: the newest version of a schema is not known: {error}")
+        return app
+
+
+def _against(file: str | None, new: App) -> App:
+    """The old file, or the new one with the agents and rules that are deployed."""
+    if file is not None:
+        return _with_newest(loaded(file))
+    from sluicegate.streams.operations.deploying import deployed_app
+    from sluicegate.streams.versions import catalogue
+
+    with shared_store(new) as store:
+        deployed = catalogue.read(store, new.name)
+    if not deployed:
+        raise ConfigurationError("no rule of this app was deployed yet: add --against OLD.yaml, the file that runs")
+    return deployed_app(new, deployed)
+
+
+def _planned(
+    old: App, new: App, chosen: Sequence[str] | None, policy: OpenPolicy | None, store: "Store | None"
+) -> Sequence["AgentPlan"]:
+    from sluicegate.streams.operations.planning import planned
+
+    return planned(old, new, _names(old, new, chosen), None if policy is None else policy.value, store)
+
+
+def _judged(listed: str | None, no_replay: bool, options: ReplayOptions) -> set[str]:
+    """What ends the command with 4. Raises ConfigurationError for what the command does not find out."""
+    if no_replay and options.any:
+        raise ConfigurationError("--last, --from, --to, --key and --rate are of the replay: leave out --no-replay")
+    if listed is None:
+        return {*DEFAULT.split(",")}
+    names = {each.strip() for each in listed.split(",") if each.strip()}
+    if unknown := names - {*VERDICTS, REFUSED}:
+        known = ", ".join((*VERDICTS, REFUSED))
+        raise ConfigurationError(f"--fail-on {', '.join(sorted(unknown))}: known are {known}")
+    if no_replay and (unseen := names & {*VERDICTS}):
+        raise ConfigurationError(f"--fail-on {', '.join(sorted(unseen))} needs the replay: leave out --no-replay")
+    return names
+
+
+def _names(old: App, new: App, chosen: Sequence[str] | None) -> list[str]:
+    """Raises ConfigurationError for an agent that is in neither file."""
+    known = [agent.name for app in (new, old) for agent in app.agents]
+    for name in chosen or ():
+        if name not in known:
+            raise ConfigurationError(f"there is no agent {name!r}; the files have {', '.join(dict.fromkeys(known))}")
+    return list(chosen or known)
+
+
+@contextmanager
+def _asked(old: App, new: App) -> Iterator[tuple["Store | None", str]]:
+    """The store of the old file, or why it is not asked."""
+    from sluicegate.streams.cli.checking.systems import LONGEST_WAIT
+    from sluicegate.streams.cli.opening.waiting import store_of, within
+
+    app = replace(old, folder=new.folder) if old.store == new.store else old  # the old file may lie anywhere
+    if app.store.startswith("memory:"):
+        yield None, "the state is in the memory of `sluicegate run`"
+        return
+    with connected(app) as store:
+        try:
+            system = store_of(app)
+            steps = within(min(app.start_timeout, LONGEST_WAIT), lambda: store.migrate(dry_run=True), system=system)
+            why = f"the store is not migrated ({', '.join(steps)})" if steps else ""
+        except SystemNotReady as error:
+            why = str(error)
+        yield (None if why else store), why
+
+
+def _print(
+    plans: Sequence["AgentPlan"], beside: Sequence[str], policy: OpenPolicy | None, unknown: str, replays: Replays
+) -> None:
+    for each in plans:
+        if each.kind is not None:
+            _print_agent(each, policy)
+        if each.name in replays:
+            print("\n".join(lines(replays[each.name])))
+    if unchanged := [each.name for each in plans if each.kind is None]:
+        print(f"unchanged: {', '.join(unchanged)}")
+    if beside:
+        print(f"the file: {', '.join(beside)} changed, which holds from the restart on")
+    if unknown:
+        print(f"open groups are not known: {unknown}")
+
+
+def _print_agent(each: "AgentPlan", policy: OpenPolicy | None) -> None:
+    print(f"{each.name}: {_heading(each):<40} class: {each.kind.text if each.kind else ''}")
+    for change in each.changes:
+        print(f"  change        {change.path} {_shown(change.old)} -> {_shown(change.new)}")
+    if each.now is not None and each.outcomes:
+        where = counted(each.now.partitions, "partition")
+        print(f"  open now      {counted(each.now.groups, 'group')} in {where}{_fates(each, policy)}")
+    if each.now is not None and each.now.rows:
+        print(f"  unsent        {counted(each.now.rows, 'row')}")
+    for text in each.refused:
+        print(f"  refused       {text}")
+
+
+def _heading(each: "AgentPlan") -> str:
+    if each.old is None or each.new is None:
+        return "added" if each.old is None else "removed"
+    if each.old.digest == each.new.digest:
+        return f"rule {each.new.short}, unchanged"
+    return f"rule {each.old.short} -> {each.new.short}"
+
+
+def _fates(each: "AgentPlan", policy: OpenPolicy | None) -> str:
+    fates = [
+        f"; --open {name}: {_fate(name, outcome)}"
+        for name, outcome in each.outcomes.items()
+        if not outcome.refused and policy in (None, name)
+    ]
+    return "".join(fates) if each.now is not None and each.now.groups else ""
+
+
+def _fate(policy: str, outcome: "PolicyOutcome") -> str:
+    if policy == "drop":
+        return "all are forgotten"
+    if policy == "finish":
+        return "all end under the rule that runs now"
+    if policy == "rewind":
+        return "the records of all are read again"
+    if outcome.fire is None:
+        return "all go on"
+    return f"{outcome.fire} of them {'fires' if outcome.fire == 1 else 'fire'} at once"
+
+
+def _shown(value: object) -> str:
+    """As JSON, in one short piece."""
+    if value is None:
+        return "not set"
+    text = value if isinstance(value, str) else compact.dumps(value, ensure_ascii=False)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+
+
+def _document(
+    plans: Sequence["AgentPlan"], beside: Sequence[str], policy: OpenPolicy | None, unknown: str, replays: Replays
+) -> dict[str, Any]:
+    shown = {name: each.document() for name, each in replays.items()}
+    return {
+        "format": 1,
+        "agents": [{**_agent(each, policy), "replay": shown.get(each.name)} for each in plans],
+        "file": list(beside),
+        "refused": [f"{each.name}: {text}" for each in plans for text in each.refused],
+        "unknown": unknown or None,
+    }
+
+
+def _agent(each: "AgentPlan", policy: OpenPolicy | None) -> dict[str, Any]:
+    changes = [
+        {"path": change.path, "from": change.old, "to": change.new, "class": change.kind.text}
+        for change in each.changes
+    ]
+    document: dict[str, Any] = {"name": each.name}
+    document |= {"from": each.old and each.old.short, "to": each.new and each.new.short}
+    document |= {"class": each.kind and each.kind.text, "changes": changes}
+    chosen = {name: outcome for name, outcome in each.outcomes.items() if policy in (None, name)}
+    document["open"] = {name: outcome._asdict() for name, outcome in chosen.items()}
+    return document | {
+        name: None if holding is None else {"groups": holding.groups, "items": holding.items, "rows": holding.rows}
+        for name, holding in (("now", each.now), ("left", each.left))
+    }

@@ -1,0 +1,34 @@
+"""Which records the worker of a partition believes, for commands that seldom need the store to know it."""
+
+from contextlib import suppress
+
+from sluicegate.streams.agent import App
+from sluicegate.streams.cli.opening.files import shared_store
+from sluicegate.streams.contracts.mac import MacHeaders
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.contracts.values import Partition
+from sluicegate.streams.errors import SystemNotReady
+from sluicegate.streams.reading.proof import HeaderProof
+
+
+class StoredProof(HeaderProof):
+    """Reads the keys and the row of the partition from the store when the first record needs them. Without a store, or
+    with one in the memory of `run`, nothing can prove: then all is believed."""
+
+    __slots__ = ("_app", "_asked", "_partition")
+
+    def __init__(self, app: App, partition: Partition) -> None:
+        super().__init__()
+        self._app, self._partition, self._asked = app, partition, app.store.startswith("memory:")
+
+    def believes(self, record: Record, values: MacHeaders | None = None) -> bool:
+        """Raises what a store raises."""
+        from sluicegate.streams.operations.proofs import row_proof
+        from sluicegate.streams.versions import mac_keys
+
+        if not self._asked:
+            self._asked = True
+            with suppress(SystemNotReady), shared_store(self._app) as store:
+                stored = row_proof(store, mac_keys.read(store, self._app.name), self._partition)
+                self.mac, self.since = stored.mac, stored.since
+        return super().believes(record, values)

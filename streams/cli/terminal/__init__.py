@@ -1,0 +1,1 @@
+"""How a command is called, what it prints, and its exit code."""

@@ -1,0 +1,1 @@
+"""`sluicegate status`: the progress of each partition."""

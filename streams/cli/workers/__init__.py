@@ -1,0 +1,1 @@
+"""`sluicegate run`: its checks, its embedded broker and its console."""

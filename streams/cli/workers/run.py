@@ -1,0 +1,110 @@
+"""`sluicegate run`: the workers of a file under a supervisor."""
+
+import os
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sluicegate.streams.cli.opening import extras
+from sluicegate.streams.cli.opening.files import loaded, read_again
+from sluicegate.streams.cli.terminal.outcome import DEBUG
+from sluicegate.streams.cli.terminal.parameters import FileArgument, OpenPolicy
+from sluicegate.streams.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from sluicegate.streams.agent import App
+    from sluicegate.streams.operations.deploying import DeployOptions
+    from sluicegate.streams.processes.child import RuleChange
+    from sluicegate.streams.processes.supervisor import MakeCalls
+
+
+LogLevel = StrEnum("LogLevel", ["debug", "info", "warning", "error"])
+
+
+def run(
+    file: FileArgument,
+    agent: Annotated[list[str] | None, typer.Option(metavar="A", help="Only this agent; may be repeated.")] = None,
+    workers: Annotated[int, typer.Option(min=1, max=256, help="Processes per agent.")] = 1,
+    flush: Annotated[
+        bool, typer.Option("--flush", help="Fire open groups whose key, compute or format the file changed.")
+    ] = False,
+    drop: Annotated[
+        bool, typer.Option("--drop", help="Drop open groups whose key, compute or format the file changed.")
+    ] = False,
+    deploy: Annotated[
+        bool, typer.Option("--deploy", help="Deploy the file first, also when it is an earlier version.")
+    ] = False,
+    policy: Annotated[
+        OpenPolicy | None, typer.Option("--open", help="With --deploy: what becomes of open groups.")
+    ] = None,
+    leave: Annotated[
+        list[str] | None,
+        typer.Option(metavar="A", help="Leave the groups of this agent, which the file lacks; may be repeated."),
+    ] = None,
+    log_level: Annotated[
+        LogLevel, typer.Option("--log-level", envvar=DEBUG, help="What is logged on stderr.")
+    ] = LogLevel.info,
+) -> int:
+    """Run the agents until SIGTERM; a clean end is 0."""
+    if flush and drop:
+        raise ConfigurationError("--flush and --drop exclude each other; give one of them")
+    app = loaded(file)
+    change: RuleChange = "flush" if flush else "drop" if drop else "refuse"
+    options = _options(change, deploy, policy)
+    return start(app, agent or (), workers, log_level.value, partial(read_again, file), change, options, leave or ())
+
+
+def start(
+    app: "App",
+    agents: Sequence[str],
+    workers: int,
+    log_level: str,
+    fresh: "Callable[[App], App]",
+    change: "RuleChange" = "refuse",
+    options: "DeployOptions | None" = None,
+    leave: Sequence[str] = (),
+) -> int:
+    """Run the agents (all without names) until a signal, and return the exit code. `fresh` gives a process that is
+    started again the secrets as they are then. `leave`: agents that the file lacks, whose groups stay in the store.
+    Raises ConfigurationError."""
+    from sluicegate.streams.cli.workers.unowned import watched
+    from sluicegate.streams.cli.workers.wiring import AS_RUN, prepare
+    from sluicegate.streams.observe import tracing
+    from sluicegate.streams.processes import supervisor
+
+    extras.require(app)
+    tracing.asked(os.environ)  # its errors are reported here, once, and not by each worker
+    ready = partial(prepare, options=options or AS_RUN, leave=leave)
+    return supervisor.run(
+        app,
+        agents,
+        workers,
+        change,
+        prepare=ready,
+        log_level=log_level,
+        fresh=fresh,
+        console=_console(app, fresh),
+        watch=watched,
+    )
+
+
+def _console(app: "App", fresh: "Callable[[App], App]") -> "MakeCalls | None":
+    """None where the file does not ask for it: its modules are not imported then."""
+    if app.http is None or not app.http.console:
+        return None
+    from sluicegate.streams.cli.workers import console
+
+    return partial(console.made, app, fresh)
+
+
+def _options(change: "RuleChange", again: bool, policy: OpenPolicy | None) -> "DeployOptions":
+    """Raises ConfigurationError."""
+    from sluicegate.streams.operations.deploying import DeployOptions
+
+    if policy is not None and not again:
+        raise ConfigurationError("--open is part of a deployment: add --deploy")
+    wanted, ends = None if policy is None else policy.value, None if change == "refuse" else change
+    return DeployOptions(wanted, ends, again, leave=True)

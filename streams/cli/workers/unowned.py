@@ -1,0 +1,71 @@
+"""Partitions that are assigned to no worker of any run, for `/readyz`. The brokers know the assignments of a consumer
+group; a worker knows its own only."""
+
+import threading
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+
+from sluicegate.connectors.kafka import admin
+from sluicegate.connectors.kafka.admin import GroupAssignments
+from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.cli.opening.waiting import call_timeout
+from sluicegate.streams.config.sections.kafka import EMBEDDED
+from sluicegate.streams.contracts.stores import TopicPartition
+from sluicegate.streams.errors import SystemNotReady
+from sluicegate.streams.observe.board import Board
+
+LOOK = 20.0
+"""Seconds between two looks. A partition is told of at the second one: workers learn of added partitions within 10 s,
+and a rebalance hands partitions over."""
+
+
+@contextmanager
+def watched(app: App, agents: Sequence[str], board: Board) -> Iterator[None]:
+    """Meanwhile the board learns of such partitions of these agents."""
+    if app.kafka["bootstrap.servers"] == EMBEDDED:  # nobody else can read them
+        yield
+        return
+    stop = threading.Event()
+    chosen = [agent for agent in app.agents if agent.name in agents]
+    threading.Thread(target=_watch, args=(app, chosen, board, stop), name="unowned", daemon=True).start()
+    try:
+        yield
+    finally:
+        stop.set()
+
+
+def _watch(app: App, agents: Sequence[Agent], board: Board, stop: threading.Event) -> None:
+    before: dict[str, set[TopicPartition]] = {}
+    while not stop.wait(LOOK):
+        for agent in agents:
+            try:
+                now = _look(app, agent)
+            except SystemNotReady:
+                continue  # workers tell of brokers that do not answer
+            lasting = {place: why for place, why in now.items() if place in before.get(agent.name, ())}
+            board.unowned(agent.name, [f"{topic}/{number}: {why}" for (topic, number), why in sorted(lasting.items())])
+            before[agent.name] = set(now)
+
+
+def _look(app: App, agent: Agent) -> dict[TopicPartition, str]:
+    """Raises SystemNotReady."""
+    timeout = call_timeout(app)
+    counts = admin.existing(app.kafka, agent.topics, timeout)
+    places = [(topic, number) for topic, count in counts.items() for number in range(count or 0)]
+    return unread(agent, places, admin.assignments(app.kafka, f"{app.name}.{agent.name}", timeout))
+
+
+def unread(
+    agent: Agent, places: Collection[TopicPartition], assigned: GroupAssignments | None
+) -> dict[TopicPartition, str]:
+    """Why no worker reads these partitions. None: the group is in a rebalance, and nothing is known."""
+    if assigned is None:
+        return {}
+    readers = {place: client for client, of in assigned for place in of}
+    reasons = dict.fromkeys(
+        set(places) - set(readers), "no worker is assigned; start one, or look at the log of its run"
+    )
+    for place, client in readers.items():
+        if place in places and not client.startswith(f"{agent.name}-"):
+            reasons[place] = f"is assigned to {client}, which is no worker of this agent; end that consumer"
+    return reasons

@@ -1,0 +1,219 @@
+"""The checks of `run` before it starts, and the embedded broker."""
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
+from typing import TypeVar
+
+import structlog
+
+from sluicegate.connectors.kafka import admin
+from sluicegate.connectors.kafka.embedded import EmbeddedBroker
+from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.cli.checking import duplicates, newest
+from sluicegate.streams.cli.checking.systems import SAFER, accepted, fragile, in_words, migrates, remedy
+from sluicegate.streams.cli.deploying.rewinds import rewinds
+from sluicegate.streams.cli.opening import registry
+from sluicegate.streams.cli.opening.changing import person
+from sluicegate.streams.cli.opening.files import connected
+from sluicegate.streams.cli.opening.waiting import System, call_timeout, kafka_of, registry_of, store_of, within
+from sluicegate.streams.cli.topics import written
+from sluicegate.streams.config.sections.kafka import EMBEDDED
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import Level
+from sluicegate.streams.errors import ConfigurationError, NotPermitted, SystemNotReady
+from sluicegate.streams.hints import command
+from sluicegate.streams.operations.deploying import DeployOptions, deploy
+from sluicegate.streams.operations.left_behind import LeftBehind, left_behind, texts
+from sluicegate.streams.processes.supervisor import Pause
+
+EMBEDDED_PARTITIONS = 4
+AS_RUN = DeployOptions(again=False, leave=True)  # another file may have other agents of the same app
+
+T = TypeVar("T")
+
+
+@contextmanager
+def prepare(
+    app: App, agents: Sequence[str], pause: Pause, options: DeployOptions = AS_RUN, leave: Collection[str] = ()
+) -> Iterator[App]:
+    """Waits up to `start_timeout` for each system and checks it, and records the rules that were never deployed. The
+    embedded broker runs while the block does. `leave`: agents whose groups may stay in the store without a worker.
+    Raises ConfigurationError and SystemNotReady."""
+    log = structlog.get_logger()
+
+    def asked(system: System, attempt: Callable[[], T]) -> T:
+        return within(app.start_timeout, attempt, pause, system=system, tell=_waiting)
+
+    to_do, level = asked(store_of(app), lambda: _store_facts(app))
+    judge_store(app, to_do, level)
+    log.info("store.ready", durability=level.name, reasons=list(level.reasons))
+    app = _with_versions(app, agents, options, pause)
+    chosen = [agent for agent in app.agents if agent.name in agents]
+    topics = topics_of(chosen)
+    with _with_broker(app, topics) as ready:
+        kafka = kafka_of(ready)
+        timeout = call_timeout(app)
+        judge_registry(chosen)
+        judge_topics(asked(kafka, lambda: _with_own(ready, chosen, admin.existing(ready.kafka, topics, timeout))))
+        if orphans := asked(store_of(app), lambda: _left_behind(app)):
+            if ready is app:  # no other run shares a broker that is inside this one
+                orphans = asked(kafka, lambda: _without_workers(app, orphans, timeout))
+            judge_left(app, orphans, leave)
+        asked(store_of(app), lambda: record(app, agents, options))
+        if ready is app:
+            if weak := asked(kafka, lambda: _fragile(app, chosen)):
+                log.warning("topics.fragile", topics=weak, text=SAFER)
+            for short in asked(kafka, lambda: _forgetful(app, chosen)):
+                log.warning("dedupe.short", text=short)
+        yield ready
+
+
+def _with_versions(app: App, agents: Sequence[str], options: DeployOptions, pause: Pause) -> App:
+    """The app with a version for each `schema: SUBJECT:latest`: the one that the deployment chose; the newest one
+    without a deployment, and for a new one. While the registry is away, a new one keeps the version."""
+
+    def asked(system: System, attempt: Callable[[], App]) -> App:
+        return within(app.start_timeout, attempt, pause, system=system, tell=_waiting)
+
+    kept = asked(store_of(app), lambda: newest.deployed(app, agents))
+    wanted = app if options.again else kept
+    if not newest.is_open(wanted, agents):
+        return kept
+    try:
+        return asked(registry_of(app), lambda: newest.chosen(wanted, agents))
+    except SystemNotReady as error:
+        if newest.is_open(kept, agents):
+            raise
+        structlog.get_logger().warning("schema.kept", error=str(error))
+        return kept
+
+
+def _waiting(system: System, remaining: float, why: str) -> None:
+    log = structlog.get_logger()
+    log.warning(
+        "start.waiting", system=system.name, address=", ".join(system.places), left=f"{remaining:.0f} s", error=why
+    )
+
+
+def judge_store(app: App, to_do: Sequence[str], level: Level) -> None:
+    """Raises SystemNotReady for a schema that waits for `migrate`, and for a level below the accepted one."""
+    if to_do:
+        raise SystemNotReady(
+            f"the store's schema is not up to date ({', '.join(to_do)}): run {command('migrate FILE')}"
+        )
+    if not accepted(app, level):
+        raise SystemNotReady(f"the store is {in_words(level)}: {remedy(level)}")
+
+
+def _left_behind(app: App) -> list[LeftBehind]:
+    if app.store.startswith("memory:"):
+        return []
+    with connected(app) as store:
+        return left_behind(store, app)
+
+
+def _without_workers(app: App, orphans: Sequence[LeftBehind], timeout: float) -> list[LeftBehind]:
+    """What no run of another file goes on with. An agent whose group may not be described counts as without one."""
+    working = set()
+    for name in {orphan.partition.agent for orphan in orphans}:
+        with suppress(NotPermitted):
+            group = f"{app.name}.{name}"
+            working |= {name} if admin.members(app.kafka, [group], timeout)[group] else set()
+    return [orphan for orphan in orphans if orphan.partition.agent not in working]
+
+
+def judge_left(app: App, orphans: Sequence[LeftBehind], leave: Collection[str]) -> None:
+    """Raises ConfigurationError for what is left without a worker, unless the agent is in `leave`."""
+    by_agent = texts(app, orphans)
+    if refused := [f"{text}, or add --leave {name}" for name, text in by_agent.items() if name not in leave]:
+        raise ConfigurationError("; ".join(refused))
+    for text in by_agent.values():
+        structlog.get_logger().warning("groups.left_behind", text=text)
+
+
+def record(app: App, agents: Sequence[str], options: DeployOptions) -> None:
+    """Makes the rules of these agents versions of the store, as `options` say. Raises ConfigurationError, and what a
+    store raises. A store in memory has no versions: its state ends with the run."""
+    if app.store.startswith("memory:"):
+        return
+    with connected(app) as store, rewinds(app, store, options.policy) as check:
+        steps, _ = deploy(store, app, agents, replace(options, rewinds=check), person("sluicegate run"))
+    for step in steps:
+        if step.before != step.after:
+            structlog.get_logger().info("rule.deployed", agent=step.name, version=step.after, policy=step.policy)
+
+
+def judge_registry(agents: Sequence[Agent]) -> None:
+    """Raises SystemNotReady if the schema registry refuses a schema that the agents write. A registry that is away is
+    asked again by the workers, which may know from the store what they need."""
+    if refused := list(registry.refusals(agents)):
+        raise SystemNotReady("; ".join(refused))
+
+
+def topics_of(agents: Sequence[Agent]) -> list[str]:
+    """Every topic that these agents read, look up or write, sorted."""
+    return sorted(written(agents).union(*((*agent.topics, *agent.tables) for agent in agents)))
+
+
+def judge_topics(counts: Mapping[str, int | None]) -> None:
+    """Raises SystemNotReady with every topic that does not exist."""
+    missing = [name for name, partitions in sorted(counts.items()) if partitions is None]
+    if missing:
+        raise SystemNotReady(
+            f"no such topic: {', '.join(missing)}; make what is missing with {command('topics FILE --create')}"
+        )
+
+
+def _with_own(app: App, agents: Sequence[Agent], counts: Mapping[str, int | None]) -> Mapping[str, int | None]:
+    """`counts` with the topics of `repartition:`, which are created when their inputs exist: with as many partitions as
+    the largest input has."""
+    own: dict[str, list[str]] = {}
+    for agent in agents:
+        if agent.rekeys and agent.to is not None:
+            own.setdefault(agent.to.topic, []).extend(agent.topics)
+    missing = {
+        topic: max(counts[each] or 0 for each in inputs) for topic, inputs in own.items() if counts[topic] is None
+    }
+    if not missing or not all(missing.values()):
+        return counts
+    structlog.get_logger().info("topics.made", topics=admin.create(app.kafka, missing))
+    return {**counts, **missing}
+
+
+def _fragile(app: App, agents: Sequence[Agent]) -> list[str]:
+    """Output topics that can lose acknowledged records."""
+    durability = admin.durability(app.kafka, sorted(written(agents)), call_timeout(app))
+    return [topic for topic, (replicas, insync) in durability.items() if fragile(replicas, insync)]
+
+
+def _forgetful(app: App, agents: Sequence[Agent]) -> list[str]:
+    """Why `dedupe` remembers ids for a shorter time than its topics keep records."""
+    topics = sorted({topic for agent in agents if agent.dedupe for topic in agent.topics})
+    timeout = call_timeout(app)
+    there = admin.existing(app.kafka, topics, timeout) if topics else {}
+    findings = duplicates.findings(app, agents, there, time.time(), timeout)
+    return [f"{finding.text}; {finding.hint}" for finding in findings if finding.hint]
+
+
+def _store_facts(app: App) -> tuple[Sequence[str], Level]:
+    with connected(app) as store:
+        return store_facts(app, store)
+
+
+def store_facts(app: App, store: Store) -> tuple[Sequence[str], Level]:
+    """The steps that `sluicegate migrate` must still take, and the level. Migrates the store where `run` may."""
+    may = migrates(app)
+    steps = store.migrate(dry_run=not may)
+    return () if may else steps, store.level()
+
+
+@contextmanager
+def _with_broker(app: App, topics: Sequence[str]) -> Iterator[App]:
+    if app.kafka.get("bootstrap.servers") != EMBEDDED:
+        yield app
+        return
+    with closing(EmbeddedBroker(dict.fromkeys(topics, EMBEDDED_PARTITIONS))) as broker:
+        structlog.get_logger().info("broker.embedded", bootstrap=broker.bootstrap, topics=list(topics))
+        yield replace(app, kafka={**app.kafka, "bootstrap.servers": broker.bootstrap})

@@ -1,0 +1,1 @@
+"""What is wrong with a file or with values built in Python."""

@@ -1,0 +1,66 @@
+"""Agents that read through others what they write: a warning, and a problem where no record ever leaves."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.config.text.problems import FileFinding, Path
+
+Writes = Callable[[Agent], set[str]]
+
+
+def endless(app: App) -> Iterator[FileFinding]:
+    """Circles of agents that forward every record: each record would come again for ever, and faster and faster."""
+    for agent, through in _circles(app, _always):
+        path = _place(agent)
+        what = f"comes back to this agent {_told(through)}, and no agent leaves a record out: each would come for ever"
+        yield FileFinding(path, what, "write to another topic, or end the circle with a where", (path,))
+
+
+def warnings(app: App) -> Iterator[FileFinding]:
+    for agent, through in _circles(app, _may):
+        path = _place(agent)
+        yield FileFinding(path, f"comes back to this agent {_told(through)}", "make sure that the circle ends", (path,))
+
+
+def _may(agent: Agent) -> set[str]:
+    """The topics that the agent may write results to."""
+    return {output.topic for output in agent.outputs}
+
+
+def _always(agent: Agent) -> set[str]:
+    """The topics that get every record of the agent."""
+    if not agent.forwards or agent.where or agent.lookups:
+        return set()
+    topics = set[str]()
+    for output in agent.outputs:
+        if not output.where:
+            topics.add(output.topic)
+        if not output.goes_on:
+            break
+    return topics
+
+
+def _circles(app: App, writes: Writes) -> Iterator[tuple[Agent, Sequence[Agent]]]:
+    """The agents in a circle, each with the others of its shortest one."""
+    nexts = {one.name: [other for other in app.agents if writes(one) & {*other.topics}] for one in app.agents}
+    for agent in app.agents:
+        ways: list[list[Agent]] = [[each] for each in nexts[agent.name]]
+        seen = {way[0].name for way in ways}
+        for way in ways:  # it grows
+            if way[-1].name == agent.name:
+                yield agent, way[:-1]
+                break
+            for each in nexts[way[-1].name]:
+                if each.name not in seen:
+                    seen.add(each.name)
+                    ways.append([*way, each])
+
+
+def _told(through: Sequence[Agent]) -> str:
+    return f"through {', '.join(each.name for each in through)}" if through else "directly"
+
+
+def _place(agent: Agent) -> Path:
+    if agent.rekeys:
+        return ("agents", agent.rekeys)
+    return ("agents", agent.name, "to") if agent.routes else ("agents", agent.name, "to", "topic")

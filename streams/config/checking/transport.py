@@ -1,0 +1,84 @@
+"""Whether a connection to another machine uses TLS. Without TLS it is refused unless the file says `allow_plaintext:
+true`; `check` warns of it. The driver of the store says which hosts its URL leads to: two readers of one URL differ."""
+
+from collections.abc import Iterator
+
+from sluicegate.streams.config.sections.kafka import EMBEDDED
+from sluicegate.streams.config.sections.models import FileModel
+from sluicegate.streams.config.text.problems import FileFinding, Path
+from sluicegate.streams.config.text.scalars import Unknown
+from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.urls import hosts_of, loopback
+
+# How a URL of each scheme asks for TLS.
+WRITE = {
+    "redis": "rediss:// in place of redis://",
+    "postgresql": "?sslmode=verify-full&sslrootcert=FILE",
+    "mysql": "?ssl_ca=FILE",
+    "mariadb": "?ssl_ca=FILE",
+    "mongodb": "?tls=true&tlsCAFile=FILE",
+}
+WHAT = "is on another machine and would be reached without TLS"
+HIDDEN = (
+    "leads to another machine by its host, hostaddr or service, or by the environment's PG variables, and would be "
+    "reached without TLS"
+)
+HINT = "or allow_plaintext: true where no other user is on the network"
+ALLOW: Path = ("allow_plaintext",)
+
+
+def findings(file: FileModel) -> Iterator[FileFinding]:
+    """Brokers, schema registry and store."""
+    if file.allow_plaintext:
+        return
+    servers, protocol = (
+        file.kafka.get("bootstrap.servers"),
+        str(file.kafka.get("security.protocol", "plaintext")).lower(),
+    )
+    known = isinstance(servers, str) and not isinstance(servers, Unknown) and servers != EMBEDDED
+    if known and protocol in ("plaintext", "sasl_plaintext") and _elsewhere(str(servers)):
+        at: Path = ("kafka", "bootstrap.servers")
+        yield FileFinding(
+            at, WHAT, f"write security.protocol: SSL or SASL_SSL, {HINT}", (at, ("kafka", "security.protocol"), ALLOW)
+        )
+    for place, url in _of_registry(file):
+        if not isinstance(url, Unknown) and url.startswith("http://") and _elsewhere(url.split("/")[2]):
+            yield FileFinding(place, WHAT, f"write https:// in place of http://, {HINT}", (place, ALLOW))
+    yield from _of_store(file)
+
+
+def _of_registry(file: FileModel) -> Iterator[tuple[Path, str]]:
+    """The URLs of the schema registry, and where its tokens are asked for."""
+    registry = file.schema_registry
+    if registry is None:
+        return
+    yield from ((("schema_registry", "url"), url) for url in registry.url)
+    if registry.auth is not None and registry.auth.token_url is not None:
+        yield ("schema_registry", "auth", "token_url"), registry.auth.token_url
+
+
+def _of_store(file: FileModel) -> Iterator[FileFinding]:
+    """A URL that its connector refuses, and one whose driver is not installed, lead nowhere: `open_store` has the
+    error."""
+    from sluicegate.connectors import reach
+
+    if isinstance(file.store, Unknown):
+        return
+    try:
+        servers, tls = reach(file.store)
+    except ConfigurationError:
+        return
+    if not tls and any(not loopback(host) for host, _ in servers):
+        what = WHAT if _elsewhere(hosts_of(file.store)) else HIDDEN
+        how = WRITE[file.store.partition("://")[0].partition("+")[0]]
+        yield FileFinding(("store",), what, f"write {how}, {HINT}", (("store",), ALLOW))
+
+
+def _elsewhere(hosts: str) -> bool:
+    """Whether one of these comma-separated places, each with or without a port, is not this machine."""
+    return any(not loopback(_host(place)) for place in hosts.split(",") if place.strip())
+
+
+def _host(place: str) -> str:
+    name = place.strip().rpartition("://")[2]
+    return name[1:].partition("]")[0] if name.startswith("[") else name.partition(":")[0]

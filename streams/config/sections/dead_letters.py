@@ -1,0 +1,51 @@
+"""`dead_letters` of the file and of an agent: a topic, or `{topic, headers}`."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+
+from sluicegate.streams.config.sections.described import described
+from sluicegate.streams.config.sections.fields import TOPIC, TopicField, unless_unknown
+
+HEADERS = ("sluicegate", "connect")
+LetterHeaders = Annotated[Literal["sluicegate", "connect"], unless_unknown("sluicegate")]
+
+
+class DeadLettersModel(BaseModel):
+    """`headers: connect` adds the headers of Kafka Connect's dead letters to Sluicegate's own headers."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    topic: TopicField | None = Field(
+        default=None, description="The topic that dead letters are written to.", examples=["shop.dead"]
+    )
+    headers: LetterHeaders | None = Field(
+        default=None,
+        description="`connect` adds the headers of Kafka Connect's dead letters to Sluicegate's own headers.",
+        examples=["connect"],
+    )
+
+    def besides(self, usual: "DeadLettersModel | None") -> "DeadLettersModel":
+        """These settings. Where one is not set, the setting of the whole file holds."""
+        if usual is None:
+            return self
+        return DeadLettersModel.model_construct(topic=self.topic or usual.topic, headers=self.headers or usual.headers)
+
+
+def _as_model(value: object) -> object:
+    return value if value is None or isinstance(value, dict | DeadLettersModel) else {"topic": value}
+
+
+_TOPIC_SCHEMA = {"type": "string", "pattern": TOPIC}
+_SCHEMA = {
+    "anyOf": [
+        _TOPIC_SCHEMA,
+        {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": described(DeadLettersModel, {"topic": _TOPIC_SCHEMA, "headers": {"enum": [*HEADERS]}}),
+        },
+        {"type": "null"},
+    ],
+    "default": None,
+}
+DeadLettersField = Annotated[DeadLettersModel | None, BeforeValidator(_as_model), WithJsonSchema(_SCHEMA)]

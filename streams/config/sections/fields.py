@@ -1,0 +1,401 @@
+"""The kinds of values in the file. Each takes `Unknown` in place of a value, so that one mistake hides no other.
+
+A refusal is a PydanticCustomError of type `refused` whose context holds `what` and `hint`.
+"""
+
+import math
+import re
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, BeforeValidator, Field, ValidatorFunctionWrapHandler, WithJsonSchema, WrapValidator
+from pydantic_core import PydanticCustomError
+
+from sluicegate.streams import units, urls
+from sluicegate.streams.agent import Scalar
+from sluicegate.streams.config.text.scalars import Decimal, Integer, Native, Unknown, as_written
+from sluicegate.streams.hints import did_you_mean
+
+NAME = r"^[A-Za-z0-9._-]+$"
+TOPIC = r"^[A-Za-z0-9._-]{1,249}$"
+FIELD = r"^[^.\"\\\x00-\x1f]+(\.[^.\"\\\x00-\x1f]+)*$"
+ERROR = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$"
+FUNCTION = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$"
+REDIS = ("redis", "rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster")
+SERVERS = (*REDIS, "postgresql", "mysql", "mariadb", "mongodb", "mongodb+srv")
+STORES = ("memory", "sqlite", *SERVERS)
+_SQLITE_PATHS = "write sqlite:///file.db, or sqlite:////folder/file.db for an absolute path"
+_OTHER_SQLITE = ("sqlite3", "file")
+_OTHER_STORES = {
+    "postgres": "postgresql",
+    "pg": "postgresql",
+    "psql": "postgresql",
+    "mongo": "mongodb",
+    "valkey": "redis",
+    "maria": "mariadb",
+}
+"""Words that users write for the scheme of a store."""
+FORMATS = ("json", "avro", "protobuf", "json-schema", "raw")
+HOST_ELSEWHERE = re.compile(r"(?<=[?&])(host|hostaddr|service|unix_socket)=[^&#]")
+"""The options of PostgreSQL's and MySQL's URLs that name a host or a socket where the URL itself has none."""
+VARIABLES = "a ${NAME} that stands for one of them is encoded for you"
+LONGEST_NAME = 100
+LONGEST_EXPRESSION = 4096
+LONGEST_DURATION = 3650 * 86400.0
+
+
+def refused(what: str, hint: str) -> PydanticCustomError:
+    return PydanticCustomError("refused", "{what}; {hint}", {"what": what, "hint": hint})
+
+
+def unless_unknown(placeholder: Any) -> WrapValidator:
+    """`placeholder` (called when it is a class or function) replaces a value that is not known."""
+
+    def validate(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+        if isinstance(value, Unknown):
+            return placeholder() if callable(placeholder) else placeholder
+        return handler(value)
+
+    return WrapValidator(validate)
+
+
+def _known_text(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+    return str(value) if isinstance(value, Unknown) else handler(as_written(value))
+
+
+Text = Annotated[str, WrapValidator(_known_text)]
+
+
+def _matching(pattern: str, what: str, hint: str, longest: int) -> AfterValidator:
+    def validate(value: str) -> str:
+        if len(value) > longest or not re.fullmatch(pattern, value):
+            raise refused(what, hint)
+        return value
+
+    return AfterValidator(validate)
+
+
+def _topic(value: str) -> str:
+    if value in (".", ".."):
+        raise refused("is no topic name", "give it another name")
+    return value
+
+
+def _field_path(value: str) -> str:
+    """The characters that it refuses are those of expressions, or such as no decoder can ask for."""
+    if len(value) > 1000 or not re.fullmatch(FIELD, value):
+        hint = "write field names joined by dots, such as customer.id"
+        computed = "write let: {NAME: EXPRESSION} for a computed value, and its NAME here"
+        raise refused("is no field path", computed if '"' in value else hint)
+    return value
+
+
+def _no_object(value: object) -> object:
+    """Only text can name a function in other processes."""
+    if callable(value):
+        path = f"{getattr(value, '__module__', '')}:{getattr(value, '__qualname__', '')}"
+        usable = re.fullmatch(FUNCTION, path) and not path.startswith("__main__:")
+        hint = f"write {path!r}" if usable else "put the function into a module of its own and write 'module:function'"
+        raise refused("is a function itself, but worker processes import functions by their names", hint)
+    return value
+
+
+NameField = Annotated[
+    str,
+    _matching(NAME, "is not a name", f"use only letters, digits and . _ - (at most {LONGEST_NAME})", LONGEST_NAME),
+    WithJsonSchema({"type": "string", "pattern": NAME}),
+    WrapValidator(_known_text),
+]
+TopicField = Annotated[
+    str,
+    _matching(TOPIC, "is no topic name", "use only letters, digits and . _ - (at most 249)", 249),
+    AfterValidator(_topic),
+    WithJsonSchema({"type": "string", "pattern": TOPIC}),
+    WrapValidator(_known_text),
+]
+FieldPath = Annotated[
+    str, AfterValidator(_field_path), WithJsonSchema({"type": "string", "pattern": FIELD}), WrapValidator(_known_text)
+]
+Function = Annotated[
+    str,
+    _matching(FUNCTION, "is no import path", "write module:function", 1000),
+    WithJsonSchema({"type": "string", "pattern": FUNCTION}),
+    WrapValidator(_known_text),
+    BeforeValidator(_no_object),
+]
+
+ErrorNames = Annotated[
+    list[
+        Annotated[
+            str,
+            _matching(ERROR, "is no class of errors", "write package.Name, such as httpx.TransportError", 1000),
+            WithJsonSchema({"type": "string", "pattern": ERROR}),
+            WrapValidator(_known_text),
+        ]
+    ],
+    WithJsonSchema({"type": "array", "items": {"type": "string", "pattern": ERROR}}),
+]
+
+
+def _expression(value: object) -> object:
+    """`true` and `3` are expressions, too."""
+    if isinstance(value, list | dict):
+        kind = "list" if isinstance(value, list) else "mapping"
+        raise refused(f"must be text, and YAML takes this for a {kind}", "quote the expression")
+    if value is None:
+        hint = "write an expression; if this is the rest of one that YAML ended at a comma, quote the expression"
+        raise refused("is empty", hint)
+    return ("true" if value else "false") if isinstance(value, bool) else value
+
+
+Expression = Annotated[
+    str,
+    Field(min_length=1, max_length=LONGEST_EXPRESSION),
+    WrapValidator(_known_text),
+    BeforeValidator(_expression),
+    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": LONGEST_EXPRESSION}),
+]
+
+
+def _written(value: object) -> object:
+    if value is None:
+        raise refused("is empty", "write an expression, such as amount > 100, or leave it out")
+    return value
+
+
+ClauseField = Annotated[Expression | None, BeforeValidator(_written)]
+
+T = TypeVar("T")
+
+
+def _parsed(
+    parse: Callable[[str], T | None],
+    known: Callable[[object], T | None],
+    what: str,
+    hint: str,
+    native_hint: str,
+    bounded: Callable[[T], None] = lambda value: None,
+) -> BeforeValidator:
+    """Text of the file by `parse`, a value built in Python by `known`; both must be `bounded`, which raises."""
+
+    def validate(value: object) -> object:
+        if isinstance(value, Unknown):
+            return value
+        native = isinstance(value, Native)
+        result = known(value.value) if isinstance(value, Native) else parse(value) if isinstance(value, str) else None
+        if result is None:
+            raise refused(what, native_hint if native else hint)
+        bounded(result)
+        return result
+
+    return BeforeValidator(validate)
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _two(value: object) -> tuple[float, float] | None:
+    first, most = map(_number, value) if isinstance(value, tuple) else (None, None)
+    return (first, most) if first is not None and most is not None and 0 < first <= most < math.inf else None
+
+
+def _a_time(seconds: float) -> None:
+    if not 0 < seconds <= LONGEST_DURATION:
+        raise refused("is out of range", "write more than 0 and at most 3650d")
+
+
+def _an_amount(amount: int) -> None:
+    if not 0 < amount <= 1 << 50:
+        raise refused("is out of range", "write at least 1B and at most 1048576GiB")
+
+
+Duration = Annotated[
+    float,
+    unless_unknown(1.0),
+    _parsed(
+        units.duration,
+        _number,
+        "is not a duration",
+        "write a number and ms, s, m, h or d, such as 30s",
+        "write the number of seconds, such as 30.0",
+        _a_time,
+    ),
+    WithJsonSchema({"type": "string", "pattern": units.DURATION}),
+]
+
+
+def _a_time_or_zero(seconds: float) -> None:
+    if seconds:
+        _a_time(seconds)
+
+
+def _a_time_or_never(seconds: float) -> None:
+    if seconds != math.inf:
+        _a_time(seconds)
+
+
+DurationOrZero = Annotated[
+    float,
+    unless_unknown(0.0),
+    _parsed(
+        units.duration,
+        _number,
+        "is not a duration",
+        "write a number and ms, s, m, h or d, such as 30s",
+        "write the number of seconds, such as 30.0",
+        _a_time_or_zero,
+    ),
+    WithJsonSchema({"type": "string", "pattern": units.DURATION}),
+]
+DurationOrNever = Annotated[
+    float,
+    unless_unknown(1.0),
+    _parsed(
+        lambda text: math.inf if text == "never" else units.duration(text),
+        _number,
+        "is not a duration",
+        "write a number and ms, s, m, h or d, such as 30s, or never",
+        "write the number of seconds, such as 30.0, or None for never",
+        _a_time_or_never,
+    ),
+    WithJsonSchema({"type": "string", "pattern": f"{units.DURATION}|^never$"}),
+]
+SpanField = Annotated[
+    tuple[float, float],
+    unless_unknown((1.0, 60.0)),
+    _parsed(
+        units.span,
+        _two,
+        "is no span of durations",
+        "write the shortest and the longest, such as 1s..60s",
+        "write the shortest and the longest as numbers of seconds, such as 1.0 and 60.0",
+    ),
+    WithJsonSchema({"type": "string", "pattern": units.SPAN}),
+]
+SizeField = Annotated[
+    int,
+    unless_unknown(1 << 20),
+    _parsed(
+        units.size,
+        _whole,
+        "is not a size",
+        "write a number and B, kB, KiB, MB, MiB or GiB, such as 4MiB",
+        "write the whole number of bytes, such as 4_194_304",
+        _an_amount,
+    ),
+    WithJsonSchema({"type": "string", "pattern": units.SIZE}),
+]
+Count = Annotated[int, Field(ge=1, le=1_000_000_000), unless_unknown(1)]
+Concurrency = Annotated[int, Field(ge=0, le=1000), unless_unknown(0)]
+PortField = Annotated[int, Field(ge=0, le=65535), unless_unknown(0)]
+SchemaId = Annotated[int, Field(ge=0, le=2**32 - 1), unless_unknown(0)]
+FlagField = Annotated[bool, unless_unknown(True)]
+
+
+def _start(value: object) -> object:
+    if isinstance(value, Unknown) or value in ("earliest", "latest"):
+        return "earliest" if isinstance(value, Unknown) else value
+    if isinstance(value, Native):
+        return _native_start(value.value)
+    when = units.moment(value) if isinstance(value, str) else None
+    if when is None:
+        raise refused("is no start", "write earliest, latest or a time such as 2026-01-31T00:00:00Z")
+    return when
+
+
+def _native_start(value: object) -> object:
+    when = value if value in ("earliest", "latest") else _number(value)
+    if when is None or (isinstance(when, float) and not math.isfinite(when)):
+        raise refused("is no start", "write 'earliest', 'latest' or the seconds since 1970 as a number")
+    return when
+
+
+Start = Annotated[
+    str | float,
+    BeforeValidator(_start),
+    WithJsonSchema({"anyOf": [{"enum": ["earliest", "latest"]}, {"type": "string", "pattern": units.TIME}]}),
+]
+
+
+def _codec(value: str) -> str:
+    if value not in FORMATS and not re.fullmatch(FUNCTION, value):
+        raise refused("is no format", "write json, avro, protobuf, json-schema, raw or module:codec")
+    return value
+
+
+Format = Annotated[
+    str,
+    AfterValidator(_codec),
+    WithJsonSchema({"anyOf": [{"enum": [*FORMATS]}, {"type": "string", "pattern": FUNCTION}]}),
+    WrapValidator(_known_text),
+]
+
+
+def _store(value: str) -> str:
+    scheme, separator, rest = value.partition("://")
+    if not separator or scheme not in STORES:
+        raise refused("is no store that is known", _near_store(scheme.partition(":")[0]))
+    if scheme == "sqlite" and (not rest.startswith("/") or rest == "/" or "?" in rest or rest.endswith(":memory:")):
+        raise refused("names no SQLite file", _SQLITE_PATHS)
+    if scheme in SERVERS:
+        _server(value)
+    return value
+
+
+def _server(url: str) -> None:
+    """Raises for a URL that names no host, an invalid port, or a user and password whose end is not certain."""
+    if urls.uncertain(url):
+        raise refused("has an @ that does not end user and password", f"{urls.ENCODE}; {VARIABLES}")
+    scheme, hosts = url.partition("://")[0], urls.hosts_of(url)
+    if not (_hosts(hosts) if hosts else HOST_ELSEWHERE.search(url)):
+        example = "redis://host:6379/0" if scheme in REDIS else f"{scheme}://host/database"
+        raise refused(
+            "names no server, or an invalid port",
+            f"write a host, or host:port with a port of 1 to 65535, as in {example}",
+        )
+
+
+def _near_store(scheme: str) -> str:
+    """The hint for a URL with a scheme that no store has."""
+    if scheme in ("sqlite", *_OTHER_SQLITE):
+        return f"did you mean sqlite:///? {_SQLITE_PATHS}"
+    near = did_you_mean(scheme.partition("+")[0], STORES, _OTHER_STORES)
+    if near.startswith("did you mean "):
+        return f"{near.removesuffix('?')}://?"
+    return f"write a URL that begins with {', '.join(name + '://' for name in STORES)}"
+
+
+def _hosts(hosts: str) -> bool:
+    """Whether these are one or more hosts, each with a valid port or none."""
+    places = [
+        re.fullmatch(r"(?:\[[0-9A-Fa-f:.]+\]|[^:\[\]\s]+)(?::(?P<port>[0-9]{1,5}))?", host) for host in hosts.split(",")
+    ]
+    return all(place is not None and 0 < int(place["port"] or 1) < 65536 for place in places)
+
+
+StoreUrl = Annotated[
+    str,
+    AfterValidator(_store),
+    WithJsonSchema({"type": "string", "pattern": f"^({'|'.join(map(re.escape, STORES))})://"}),
+    WrapValidator(_known_text),
+]
+
+
+def _scalar(value: object) -> object:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise refused("is not a finite number", "write a number that JSON has")
+    if isinstance(value, dict | list):
+        raise refused("must be one value", "write text, a number, true, false or null")
+    if isinstance(value, Decimal):
+        return float(value)
+    return int(value) if isinstance(value, Integer) else value
+
+
+ValueField = Annotated[
+    Scalar, BeforeValidator(_scalar), WithJsonSchema({"type": ["string", "number", "boolean", "null"]})
+]

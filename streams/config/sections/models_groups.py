@@ -1,0 +1,156 @@
+"""`aggregate` as the file writes it."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
+
+from sluicegate.streams import units
+from sluicegate.streams.agent import GroupSettings
+from sluicegate.streams.config.sections.entries import FilePart
+from sluicegate.streams.config.sections.fields import (
+    FIELD,
+    FUNCTION,
+    LONGEST_EXPRESSION,
+    Count,
+    Duration,
+    Expression,
+    FieldPath,
+    Function,
+    ValueField,
+    refused,
+    unless_unknown,
+)
+from sluicegate.streams.config.sections.windows import WindowField
+from sluicegate.streams.config.text.scalars import Unknown
+from sluicegate.streams.hints import did_you_mean
+from sluicegate.streams.reducers import ENTRIES, REDUCERS
+
+_EXPRESSION_SCHEMA = {"type": "string", "minLength": 1, "maxLength": LONGEST_EXPRESSION}
+RESERVED = ("key", "key_base64", "count", "reason", "opened_at", "closed_at")
+_ALONE = [each.name for each in ENTRIES if each.alone]
+_ARGUMENTS = {"number": "field", "field": "field", "function": "function"}
+
+Since = Annotated[Literal["first", "last"], unless_unknown("first")]
+
+
+class TimeoutModel(FilePart, frozen=True):
+    """`{after, since}`, or `{first, last}` with either or both."""
+
+    after: Duration | None = Field(
+        default=None, description="The time after which the group is complete.", examples=["30s"]
+    )
+    since: Since | None = Field(
+        default=None,
+        description="Whether `after` counts from the first or from the last record of the group.",
+        examples=["last"],
+    )
+    first: Duration | None = Field(default=None, description="The time since the first record.", examples=["30s"])
+    last: Duration | None = Field(default=None, description="The time since the last record.", examples=["5s"])
+
+    @model_validator(mode="after")
+    def _one_form(self) -> Self:
+        both = self.first is not None or self.last is not None
+        if (self.after is None) != both or (both and self.since is not None):
+            raise refused("mixes the forms of a timeout", "write {after: 30s, since: first}, or {first: 30s, last: 5s}")
+        return self
+
+
+def _as_timeout(value: object) -> object:
+    """The short form is the time since the first record."""
+    return value if isinstance(value, dict) else {"after": value}
+
+
+_TIMEOUT_SCHEMA = {"anyOf": [{"type": "string", "pattern": units.DURATION}, TimeoutModel.model_json_schema()]}
+GroupTimeoutField = Annotated[
+    TimeoutModel,
+    BeforeValidator(_as_timeout),
+    unless_unknown(lambda: TimeoutModel.model_construct(after=1.0)),
+    WithJsonSchema(_TIMEOUT_SCHEMA),
+]
+
+
+class UntilModel(FilePart, frozen=True):
+    field: FieldPath = Field(description="The field that is compared.", examples=["status"])
+    equals: ValueField = Field(description="The value of the field that completes the group.", examples=["closed"])
+
+
+_UNTIL_FORM = "{field, equals}"
+UntilField = Annotated[
+    Annotated[UntilModel, Tag(_UNTIL_FORM)] | Annotated[Expression, Tag("expression")],
+    Discriminator(lambda value: _UNTIL_FORM if isinstance(value, dict | UntilModel) else "expression"),
+    unless_unknown(lambda: UntilModel.model_construct(field="unknown", equals=None)),
+    WithJsonSchema({"anyOf": [_EXPRESSION_SCHEMA, UntilModel.model_json_schema()]}),
+]
+
+
+class ReducerModel(FilePart, frozen=True):
+    """One computed field: `kind` is the name of an entry in streams/reducers.py."""
+
+    kind: str
+    field: FieldPath | None = None
+    function: Function | None = None
+
+
+def _as_reducer(value: object) -> object:
+    if isinstance(value, Unknown) or value in _ALONE:
+        return {"kind": "count" if isinstance(value, Unknown) else value}
+    if isinstance(value, dict) and len(value) == 1:
+        [(kind, argument)] = value.items()
+        if (entry := REDUCERS.get(kind)) is None:
+            raise refused("is no reducer", _nearest(str(kind)))
+        if entry.takes == "nothing":
+            raise refused("takes no field", f"write {kind}")
+        return {"kind": kind, _ARGUMENTS[entry.takes]: argument if argument is not None else ""}
+    if isinstance(value, str):
+        of_a_field = value in REDUCERS and _ARGUMENTS[REDUCERS[value].takes] == "field"
+        raise refused("is no reducer", f"write {{{value}: FIELD}}" if of_a_field else _nearest(value))
+    raise refused("is no reducer", "write count, collect, or {sum: FIELD} and the like")
+
+
+def _nearest(word: str) -> str:
+    return did_you_mean(word, [*REDUCERS], {other: each.name for each in ENTRIES for other in each.others})
+
+
+_PATTERNS = {"field": FIELD, "function": FUNCTION}
+_REDUCER_SCHEMA = {
+    "anyOf": [
+        {"enum": _ALONE},
+        {
+            "type": "object",
+            "minProperties": 1,
+            "maxProperties": 1,
+            "additionalProperties": False,
+            "properties": {
+                each.name: {"type": "string", "pattern": _PATTERNS[_ARGUMENTS[each.takes]], "description": each.meaning}
+                for each in ENTRIES
+                if each.takes != "nothing"
+            },
+        },
+    ]
+}
+ReducerSpec = Annotated[ReducerModel, BeforeValidator(_as_reducer), WithJsonSchema(_REDUCER_SCHEMA)]
+
+
+class Aggregate(FilePart, GroupSettings, frozen=True):
+    timeout: GroupTimeoutField | None = Field(
+        default=None,
+        description="The age at which a group is complete: one time since its first record, `{after, since}`, or "
+        "`{first, last}`.",
+        examples=["30s", {"after": "30s", "since": "last"}],
+    )
+    until: UntilField | None = Field(
+        default=None,
+        description="An expression, or `{field, equals}`. The record for which it is true completes the group.",
+        examples=["group.weight >= 500"],
+    )
+    compute: Annotated[dict[str, ReducerSpec], unless_unknown(dict)] = Field(
+        default_factory=dict,
+        description="The fields of the result by name, each with a reducer.",
+        examples=[{"spent": {"sum": "amount"}, "orders": "count"}],
+    )
+    max_items: Count | None = Field(default=None, description="The most records of a group.", examples=[1000])
+    window: WindowField | None = Field(
+        default=None,
+        description="Windows of event time. Each key has one group for each window.",
+        examples=[{"tumbling": "5m", "grace": "30s"}],
+    )

@@ -1,0 +1,169 @@
+"""Groups dead letters and dead rows by their cause, and chooses some of them by a cause or by an expression.
+
+The cause is a fingerprint of what failed: the agent, the stage, the reason, the clause of the file, the line of your
+own code, and the error without what differs from record to record (texts in quotes, numbers, ids).
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import msgspec
+
+from sluicegate.schemas.json import document
+from sluicegate.streams.contracts.headers import DEAD_CLAUSE, DEAD_WHERE, by_name
+from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.expressions.check import check_condition
+from sluicegate.streams.expressions.exact import exact
+from sluicegate.streams.expressions.faults import EvaluationError, ExpressionError
+from sluicegate.streams.expressions.parse import parse
+from sluicegate.streams.expressions.types import DOUBLE, INTEGER, TEXT, UNKNOWN, ValueType, map_of, nullable
+from sluicegate.streams.operations.dead.dead_changes import DeadListing
+from sluicegate.streams.operations.dead.dead_documents import of_letter, of_row
+from sluicegate.streams.operations.dead.dead_letters import Letter
+from sluicegate.streams.operations.dead.dead_rows import DeadOutput
+
+LONGEST = 200  # characters of an error that tell causes apart
+DIFFERING = re.compile(
+    r"""(?P<id>\b[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}\b|\b0x[0-9a-fA-F]+\b|\b(?=[0-9a-f]*\d)[0-9a-f]{12,}\b)"""
+    r"""|(?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?P<number>[-+]?\d+(?:\.\d+)?)"""
+)
+MARKS = {"id": "ID", "text": "'...'", "number": "N"}
+NAMES: Mapping[str, ValueType] = {
+    **dict.fromkeys(("cause", "kind", "agent", "stage", "reason", "error", "topic"), TEXT),
+    **dict.fromkeys(("partition", "offset", "attempts"), nullable(INTEGER)),
+    "age": nullable(DOUBLE),
+    "key": nullable(TEXT),
+    "value": UNKNOWN,
+    "headers": map_of(nullable(TEXT)),
+}
+"""What an expression over dead letters may name: `age` in seconds, `value` as decoded JSON, or else null."""
+
+
+class DeadItem(NamedTuple):
+    """A dead row or a dead letter, with its document and the fingerprint of its cause: 8 hexadecimal digits."""
+
+    dead: DeadOutput | Letter
+    shown: Mapping[str, Any]
+    cause: str
+
+
+class DeadCause(NamedTuple):
+    """The dead rows and letters of one cause. `id` names one of them, `oldest` and `newest` are ages in seconds (None:
+    of rows, whose age is not known)."""
+
+    cause: str
+    size: int
+    agent: str
+    stage: str
+    reason: str
+    oldest: float | None
+    newest: float | None
+    id: str
+    error: str
+
+
+def pattern(error: str) -> str:
+    """The first line of an error, with a mark in place of each text in quotes, number and id."""
+    first = error.partition("\n")[0][: 4 * LONGEST]
+    return DIFFERING.sub(lambda match: MARKS[str(match.lastgroup)], first)[:LONGEST]
+
+
+def items(rows: Iterable[DeadOutput], letters: Iterable[Letter], retried: frozenset[str]) -> list[DeadItem]:
+    """Each with its cause, in their order."""
+    pairs: list[tuple[DeadOutput | Letter, dict[str, Any]]] = [(row, of_row(row)) for row in rows]
+    pairs += [(letter, of_letter(letter, retried)) for letter in letters]
+    return [DeadItem(dead, shown, _fingerprint(dead, shown)) for dead, shown in pairs]
+
+
+def _fingerprint(dead: DeadOutput | Letter, shown: Mapping[str, Any]) -> str:
+    headers = by_name(dead.headers) if isinstance(dead, Letter) else by_name(())
+    facts = [shown["agent"], shown["stage"], shown["reason"], pattern(shown["error"])]
+    facts += [headers.text(DEAD_CLAUSE), headers.text(DEAD_WHERE)]
+    return blake2b("\0".join(facts).encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
+
+
+def causes(dead: Iterable[DeadItem]) -> list[DeadCause]:
+    """One for each cause, the most frequent first."""
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for item in dead:
+        groups.setdefault(item.cause, []).append(item.shown)
+    summaries = [_summary(cause, documents) for cause, documents in groups.items()]
+    return sorted(summaries, key=lambda summary: (-summary.size, summary.cause))
+
+
+def _summary(cause: str, documents: Sequence[Mapping[str, Any]]) -> DeadCause:
+    first = documents[0]
+    ages = [document["age"] for document in documents if document["age"] is not None]
+    return DeadCause(
+        cause,
+        len(documents),
+        first["agent"],
+        first["stage"],
+        first["reason"],
+        max(ages, default=None),
+        min(ages, default=None),
+        first["id"],
+        pattern(first["error"]),
+    )
+
+
+def chosen(seen: DeadListing, cause: str | None, where: str | None) -> tuple[list[DeadOutput], list[Letter], int]:
+    """The rows and letters of this cause for which the expression is true (None: all), and the number of those for
+    which it has no answer. Raises ConfigurationError for an expression that is wrong, and for a cause that none has."""
+    dead = items(seen.rows, seen.kept, seen.retried)
+    if cause is not None:
+        dead = [item for item in dead if item.cause == cause]
+        if not dead:
+            raise ConfigurationError(f"nothing dead has the cause {cause}; `sluicegate dead ls --by cause` lists them")
+    unanswered = 0
+    if where is not None:
+        dead, unanswered = _matching(dead, where)
+    rows = [item.dead for item in dead if isinstance(item.dead, DeadOutput)]
+    return rows, [item.dead for item in dead if isinstance(item.dead, Letter)], unanswered
+
+
+def _matching(dead: Sequence[DeadItem], where: str) -> tuple[list[DeadItem], int]:
+    try:
+        node = parse(where)
+        evaluate = exact(node, lambda name: lambda names: names.get(name))
+    except ExpressionError as error:
+        raise ConfigurationError(f"--where: column {error.column}: {error.problem}") from error
+    problems = [finding for finding in check_condition(node, NAMES, "a dead letter") if not finding.is_warning]
+    if problems:
+        raise ConfigurationError(f"--where: column {problems[0].column}: {problems[0].problem}")
+    matching, unanswered = [], 0
+    for item in dead:
+        try:
+            answer = evaluate(_named(item))
+        except EvaluationError:
+            answer = None
+        unanswered += answer is not True and answer is not False
+        if answer is True:
+            matching.append(item)
+    return matching, unanswered
+
+
+def _named(item: DeadItem) -> dict[str, Any]:
+    record = item.dead if isinstance(item.dead, Letter) else item.dead.row
+    attempts = item.shown["attempts"]
+    return {
+        **{name: item.shown[name] for name in NAMES if name in item.shown},
+        "cause": item.cause,
+        "attempts": int(attempts) if attempts.isdecimal() else None,
+        "key": _text(record.key),
+        "value": _json(record.value),
+        "headers": {name: _text(value) for name, value in record.headers},
+    }
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode(errors="replace")
+
+
+def _json(value: bytes | None) -> Any:
+    try:
+        return document(value or b"null")
+    except (msgspec.DecodeError, RecursionError):
+        return None

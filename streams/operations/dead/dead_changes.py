@@ -1,0 +1,197 @@
+"""What commands and the console do with dead rows and dead letters: they list them, name some, and retry those."""
+
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.contracts.mac import Mac
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.contracts.stores import Store, TopicPartition
+from sluicegate.streams.errors import ConfigurationError, SystemNotReady
+from sluicegate.streams.journal import journal
+from sluicegate.streams.journal.amending import Person
+from sluicegate.streams.operations.dead import dead_groups, dead_letters, dead_records, dead_rows, dead_shared
+from sluicegate.streams.operations.dead.dead_letters import Letter, RetryTopics
+from sluicegate.streams.operations.dead.dead_rows import DeadOutput
+from sluicegate.streams.operations.groups.contents import partitions
+from sluicegate.streams.ownership.checks import maker_of
+from sluicegate.streams.versions import mac_keys
+from sluicegate.streams.wording import counted
+
+PAGE = 1000
+
+
+class LetterTopics(RetryTopics, Protocol):
+    """The dead-letter topics of an app, and the topics that records go back to."""
+
+    def newest(self, topics: Iterable[str], limit: int) -> tuple[Iterable[Record], int]:
+        """The newest `limit` records of each partition, and how many older ones are left out. Raises SystemNotReady."""
+
+    def read(self, parts: Mapping[TopicPartition, tuple[int, int]]) -> Iterable[Record]:
+        """The records of each partition from the first offset up to the second. Raises SystemNotReady."""
+
+    def readers(self, topics: Iterable[str]) -> dict[str, str]:
+        """The consumer groups that read one of the topics, with the metadata of a commit. Raises SystemNotReady."""
+
+
+OpenTopics = Callable[[], LetterTopics]
+"""Raises ConfigurationError where no topic can be read."""
+
+
+class DeadListing(NamedTuple):
+    """Dead rows and dead letters. `missing` says why there are no letters, `older` counts the older records of the
+    dead-letter topics, which were not read. `retried` are the ids of the letters that were retried, `dropped` is as
+    in dead_letters.dropped."""
+
+    rows: list[DeadOutput]
+    letters: list[Letter]
+    missing: str
+    older: int
+    retried: frozenset[str] = frozenset()
+    dropped: frozenset[tuple[str, bool]] = frozenset()
+
+    @property
+    def kept(self) -> list[Letter]:
+        """The letters that were not dropped."""
+        return [letter for letter in self.letters if (letter.id, letter.proven) not in self.dropped]
+
+    @property
+    def ids(self) -> set[str]:
+        """What an operator may write to name one of them."""
+        return {output.row.id for output in self.rows} | {
+            name for letter in self.letters for name in (letter.place, letter.id)
+        }
+
+
+def listing(app: App, agents: Sequence[Agent], store: Store, topics: OpenTopics, limit: int) -> DeadListing:
+    """The dead rows and letters of these agents: at most `limit` rows of each partition, and those among the newest
+    `limit` records of each partition of the dead-letter topics."""
+    names = [agent.name for agent in agents]
+    rows = list(dead_rows.dead_rows(store, app.name, names, limit))
+    try:
+        letters, older = newest_letters(app, topics(), names, limit, mac_keys.read(store, app.name))
+    except (ConfigurationError, SystemNotReady) as error:
+        return DeadListing(rows, [], str(error), 0)
+    notes = journal.notes(store, app.name)
+    return DeadListing(rows, letters, "", older, dead_letters.retried(notes), dead_letters.dropped(notes))
+
+
+def settled(store: Store, app: str) -> frozenset[str]:
+    """The ids of the dead letters that were retried or dropped. Raises PersistenceError."""
+    notes = journal.notes(store, app)
+    return dead_letters.retried(notes) | {id for id, proven in dead_letters.dropped(notes) if proven}
+
+
+def newest_letters(
+    app: App, topics: LetterTopics, agents: Sequence[str], limit: int, mac: Mac | None = None
+) -> tuple[list[Letter], int]:
+    """The dead letters of these agents among the newest `limit` records of each partition, and the number of older
+    records."""
+    wanted = {agent.dead_letters for agent in app.agents if agent.name in agents}
+    records, older = topics.newest(wanted, limit)
+    return list(dead_letters.letters(records, app.name, agents, mac)), older
+
+
+def named(seen: DeadListing, ids: Sequence[str], done: Container[str] = ()) -> tuple[list[DeadOutput], list[Letter]]:
+    """The rows and letters of these ids. Raises ConfigurationError for an id that is not there and not in `done`."""
+    for id in ids:
+        if id not in seen.ids and id not in done:
+            missing = f"dead letters cannot be read: {seen.missing}"
+            hint = missing if seen.missing else "`sluicegate dead ls` lists what is there"
+            raise ConfigurationError(f"nothing dead has the id {id}; {hint}")
+    rows = [output for output in seen.rows if output.row.id in ids]
+    return rows, [letter for letter in seen.letters if letter.place in ids or letter.id in ids]
+
+
+def chosen(
+    app: App, agent: Agent, store: Store, seen: DeadListing, ids: Sequence[str]
+) -> tuple[list[DeadOutput], list[Letter], set[str]]:
+    """The rows and letters of these ids (none: all that were not dropped), and the ids of rows that were retried
+    before: a command that was killed may be run again as it was. Raises as `named`, and SystemNotReady for letters that
+    cannot be read."""
+    done = _requeued_before(app, agent, store) if set(ids) - seen.ids else set[str]()
+    rows, letters = named(seen, ids, done) if ids else (seen.rows, seen.kept)
+    if seen.missing and (not ids or letters):
+        raise SystemNotReady(f"dead letters cannot be read: {seen.missing}")
+    return rows, letters, done
+
+
+def _requeued_before(app: App, agent: Agent, store: Store) -> set[str]:
+    changes = (change for contents in partitions(store, app.name, agent) for change in contents.amended)
+    return {change.key for change in changes if change.what == dead_rows.RETRIED}
+
+
+def question(topics: LetterTopics, letters: Sequence[Letter]) -> str | None:
+    """What an operator must agree to before these records go to topics that other consumer groups read: only agents of
+    Sluicegate pass over a record that is retried for another agent. None: nothing."""
+    letters = [letter for letter in letters if not letter.whole]
+    if not letters:
+        return None
+    names = sorted({letter.topic for letter in letters})
+    listed = ", ".join(names)
+    try:
+        readers = topics.readers(names)
+    except SystemNotReady as error:
+        return f"whether consumer groups that are no agents of Sluicegate read {listed} cannot be told ({error})"
+    groups = [group for group, metadata in readers.items() if maker_of(metadata) is None]
+    if not groups:
+        return None
+    again = counted(len(letters), "record")
+    return f"{listed} is also read by {', '.join(groups)}, no agent of Sluicegate: it sees {again} again"
+
+
+def retry(
+    app: App,
+    agent: Agent,
+    store: Store,
+    topics: OpenTopics,
+    rows: Sequence[DeadOutput],
+    letters: Sequence[Letter],
+    who: Callable[[], Person],
+    again: bool,
+    wait: Callable[[], Callable[[float], object]],
+    unproven: bool = False,
+) -> dict[str, Any]:
+    """Put the rows into their outbox again, send the records of the letters back, and let the owners decide again about
+    completed groups. `who` gives the operator with a new token, `wait` what sleeps between two looks at another
+    retry. `unproven` is as in dead_records.judged. Raises what dead_rows.requeue, dead_letters.retry and
+    dead_groups.retry raise."""
+    count = 0
+    for partition in sorted({each.partition for each in rows}):
+        ids = {each.row.id for each in rows if each.partition == partition}
+        count += dead_rows.requeue(store, partition, lambda row, ids=ids: row.id in ids, who())  # type: ignore[misc]
+    judged = dead_records.judged(app, letters, topics, unproven)
+    whole = [letter for letter in judged.letters if letter.whole]
+    made, rest = dead_groups.groups(app.name, agent, whole, lambda parts: topics().read(parts))
+    rest = [*judged.left_out, *rest]
+    keep = dead_shared.retry if agent.scope == "shared" else dead_groups.retry
+    groups, refused = keep(store, app.name, agent, made, who, again)
+    records = [letter for letter in judged.letters if not letter.whole]
+    sent, arrivals = 0, 0
+    for at in range(0, len(records), PAGE):
+        page = records[at : at + PAGE]
+        did = dead_letters.retry(store, app.name, topics(), page, who(), again, wait())
+        sent, arrivals, refused, rest = (
+            sent + did.sent,
+            arrivals + did.found,
+            refused + did.refused,
+            [*rest, *did.left_out],
+        )
+    more = [each._asdict() for each in rest]
+    return {"rows": count, "sent": sent, "groups": groups, "found": arrivals, "refused": refused, "left_out": more}
+
+
+def drop(
+    app: App, store: Store, rows: Sequence[DeadOutput], letters: Sequence[Letter], who: Callable[[], Person]
+) -> dict[str, int]:
+    """Take the rows from the store, and note that the letters are dropped: they stay in their topic and are shown no
+    more. Raises Fenced and PersistenceError: the same call finishes the drop."""
+    for at in range(0, len(letters), PAGE):
+        person = who()
+        notes = [dead_letters.drop_note(letter, person) for letter in letters[at : at + PAGE]]
+        journal.written(store, app.name, person, notes)
+    dropped = 0
+    for partition in sorted({output.partition for output in rows}):
+        ids = {output.row.id for output in rows if output.partition == partition}
+        dropped += dead_rows.drop(store, partition, lambda row, ids=ids: row.id in ids, who())  # type: ignore[misc]
+    return {"rows": dropped, "letters": len(letters)}

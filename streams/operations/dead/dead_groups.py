@@ -1,0 +1,100 @@
+"""Retries completed groups that became dead letters: the store keeps the group, and its owner decides what becomes of
+it.
+
+The group goes into the changelog of its partition, in one commit with a note that names the letter: a second retry
+finds the note. The claim of the command fences the owner, which claims again. Under the clauses of the file it makes
+the outputs of the group or calls its handler, and removes the group in the commit of the outputs.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from sluicegate.streams import failpoints
+from sluicegate.streams.agent import Agent
+from sluicegate.streams.aggregation.durable.entry import Amendment, Section
+from sluicegate.streams.aggregation.events import Fire
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import NOBODY, Changes, GroupNumber, Partition
+from sluicegate.streams.handlers.packing import pack
+from sluicegate.streams.journal import journal
+from sluicegate.streams.journal.amending import Person, appended
+from sluicegate.streams.operations.dead.dead_letters import ASKED, SENT, LeftOut, Letter, Unrepairable, noted
+from sluicegate.streams.operations.dead.group_letters import group
+from sluicegate.streams.operations.dead.group_members import ReadRange
+from sluicegate.streams.operations.groups.contents import PartitionContents, held
+
+PAGE = 20  # groups of one commit
+
+
+class GroupLetter(NamedTuple):
+    """A dead letter, and the completed group that it is about."""
+
+    letter: Letter
+    fire: Fire
+
+
+def groups(
+    app: str, agent: Agent, letters: Sequence[Letter], read: ReadRange
+) -> tuple[list[GroupLetter], list[LeftOut]]:
+    """The groups of these letters, and the letters that cannot be retried. Raises SystemNotReady."""
+    made, rest = list[GroupLetter](), list[LeftOut]()
+    for letter in letters:
+        try:
+            made.append(GroupLetter(letter, group(app, agent, letter, read)))
+        except Unrepairable as why:
+            rest.append(LeftOut(letter.place, f"it is a completed group: {why}"))
+    return made, rest
+
+
+def retry(
+    store: Store, app: str, agent: Agent, letters: Sequence[GroupLetter], who: Callable[[], Person], again: bool
+) -> tuple[int, list[str]]:
+    """Let the owner decide again about these groups, each unless it was retried before (`again`: once more).
+    Returns how many the store keeps now, and the letters that were retried before. The same call finishes a call that
+    was killed. Raises Fenced when another process claimed in between, and PersistenceError."""
+    refused: list[str] = []
+    for place in sorted({(letter.letter.topic, letter.letter.partition) for letter in letters}):
+        of_place = [letter for letter in letters if (letter.letter.topic, letter.letter.partition) == place]
+        for at in range(0, len(of_place), PAGE):
+            page, person = of_place[at : at + PAGE], who()
+            journal.written(store, app, person, [noted(each.letter, ASKED, person) for each in page])
+            if failpoints.armed:
+                failpoints.hit("group-asked")
+            refused += _kept(store, Partition(app, agent.name, *place), agent, page, person, again)
+            if failpoints.armed:
+                failpoints.hit("group-kept")
+            done = [noted(each.letter, SENT, person) for each in page]
+            journal.written(store, app, person._replace(token=f"{person.token}-kept"), done)
+    return len(letters) - len(refused), refused
+
+
+def _kept(
+    store: Store, partition: Partition, agent: Agent, letters: Sequence[GroupLetter], person: Person, again: bool
+) -> list[str]:
+    """Put the groups into the state of the partition. Returns the letters that were retried before."""
+    claim = store.claim(partition, person.token, NOBODY)
+    view = store.read(partition)
+    contents = held(agent, partition, view) if view is not None else None
+    refused, chosen = list[str](), dict[GroupNumber, GroupLetter]()
+    for each in letters:
+        if each.fire.number in chosen or (contents is not None and _is_kept(contents, each, again)):
+            refused.append(each.letter.place)
+        else:
+            chosen[each.fire.number] = each
+    if chosen:
+        entries: list[dict[str, Any]] = [
+            {
+                "sealed": Section({number: pack(fire)}),
+                "amended": [Amendment(claim.store_time, person.who, ASKED, letter.place, person.why, letter.id)],
+            }
+            for number, (letter, fire) in chosen.items()
+        ]
+        also = Changes(claim.offset, claim.epoch, trying=claim.trying)
+        appended(store, claim, also, entries[1:], **entries[0])
+    return refused
+
+
+def _is_kept(contents: PartitionContents, each: GroupLetter, again: bool) -> bool:
+    """Whether the group was retried before, or waits for its owner now."""
+    before = any(done.what == ASKED and done.detail == each.letter.id for done in contents.amended)
+    return each.fire.number in contents.sealed.held or (before and not again)

@@ -1,0 +1,131 @@
+"""Compares dead letters with the records that they name, before `dead retry` sends those records.
+
+Whoever may write to a dead-letter topic can write a letter with any bytes for any topic. A retry would carry them into
+a topic that the writer may not write to. So a letter must name an input of its agent, and have the bytes of the record
+that stands there. The retry then sends that record, as it is in its topic. What has no record to compare with needs a
+MAC of the app.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from sluicegate.streams.agent import App
+from sluicegate.streams.contracts.headers import DEAD_CUT, DEAD_DIGEST, by_name, renamed
+from sluicegate.streams.contracts.record import Record, headers
+from sluicegate.streams.contracts.stores import TopicPartition
+from sluicegate.streams.operations.dead.dead_letters import LeftOut, Letter, RetryTopics
+from sluicegate.streams.outbox.sizes import digest
+
+GAP = 1_000  # records that are read on the way to the next letter; behind more of them reading begins anew
+UNPROVEN = (
+    "it has no MAC of the app, and no record to compare it with: another program wrote it, or an earlier release; look "
+    "at it, and retry it with `sluicegate dead retry --unproven`"
+)
+RecordPlace = tuple[str, int, int]
+
+
+class LettersToRetry(NamedTuple):
+    """The letters with the records of their topics, and why others cannot be retried, by the place of the letter."""
+
+    letters: list[Letter]
+    left_out: list[LeftOut]
+
+
+def judged(
+    app: App, letters: Sequence[Letter], source: Callable[[], RetryTopics], unproven: bool = False
+) -> LettersToRetry:
+    """Letters of groups, and of items of groups, hold no record of a topic, and a record that retention has removed
+    cannot be compared: `unproven` takes them without a MAC. Raises SystemNotReady."""
+    letters = [letter._replace(proven=True) for letter in letters] if unproven else letters
+    whys = [stray(app, letter) or (None if letter.proven or _is_record(letter) else UNPROVEN) for letter in letters]
+    left_out = [LeftOut(each.place, why) for each, why in zip(letters, whys, strict=True) if why is not None]
+    good = [each for each, why in zip(letters, whys, strict=True) if why is None]
+    records = [each for each in good if _is_record(each)]
+    if not records:
+        return LettersToRetry(_once(good), left_out)
+    topics = source()
+    there = topics.places({record.topic for record in records})
+    ends = topics.ends(there)
+    kept = read(topics, [record for record in records if (record.topic, record.partition) in ends])
+    compared = [_compared(each, ends, kept) if _is_record(each) else each for each in good]
+    left_out += [LeftOut(each.place, why) for each, why in zip(good, compared, strict=True) if isinstance(why, str)]
+    return LettersToRetry(_once(each for each in compared if not isinstance(each, str)), left_out)
+
+
+def _once(letters: Iterable[Letter]) -> list[Letter]:
+    """One of the letters with the same id about the same place; if one has a MAC, that one."""
+    kept: dict[tuple[str, str], Letter] = {}
+    for letter in letters:
+        name = letter.id, letter.place
+        if name not in kept or not kept[name].proven:
+            kept[name] = letter
+    return list(kept.values())
+
+
+def _is_record(letter: Letter) -> bool:
+    return not letter.whole and letter.item is None
+
+
+def _compared(letter: Letter, ends: Mapping[TopicPartition, int], kept: Mapping[RecordPlace, Record]) -> Letter | str:
+    """The letter with the record of its topic, or why it cannot be retried."""
+    if not 0 <= letter.offset < ends.get((letter.topic, letter.partition), 0):
+        return f"{letter.topic} has no such record: no agent wrote this letter"
+    record = kept.get(place(letter))
+    if record is None:
+        return letter if letter.proven else UNPROVEN
+    return whole(letter, record) if same(letter, record) else "the record in its topic has other bytes"
+
+
+def stray(app: App, letter: Letter) -> str | None:
+    """Why the letter names no input of its agent. None: it does."""
+    if letter.rekeyed_by and not letter.rekeyed_by.startswith(f"{letter.agent}."):
+        return f"{letter.rekeyed_by} re-keys nothing for agent {letter.agent}: no agent wrote this letter"
+    reader = letter.rekeyed_by or letter.agent
+    if any(agent.name == reader and letter.topic in agent.topics for agent in app.agents):
+        return None
+    return f"{letter.topic} is no input of agent {reader} in the file"
+
+
+def place(letter: Letter) -> RecordPlace:
+    return letter.topic, letter.partition, letter.offset
+
+
+def read(source: RetryTopics, letters: Sequence[Letter]) -> Mapping[RecordPlace, Record]:
+    """The records that these letters name, as far as they are in their topics."""
+    wanted: dict[TopicPartition, set[int]] = {}
+    for letter in letters:
+        wanted.setdefault((letter.topic, letter.partition), set()).add(letter.offset)
+    return {
+        (*where, record.offset()): record
+        for where, offsets in wanted.items()
+        for record in _of_partition(source, where, deque(sorted(offsets)))
+    }
+
+
+def _of_partition(source: RetryTopics, where: TopicPartition, offsets: deque[int]) -> Iterator[Record]:
+    while offsets:
+        first = offsets[0]
+        for record in source.since({where: first}):
+            while offsets and offsets[0] < record.offset():
+                offsets.popleft()
+            if offsets and offsets[0] == record.offset():
+                offsets.popleft()
+                yield record
+            if not offsets or offsets[0] > record.offset() + GAP:
+                break
+        if offsets and offsets[0] == first:
+            return
+
+
+def same(letter: Letter, record: Record) -> bool:
+    """Whether the letter is about this record. A letter that was cut holds its digest."""
+    named = by_name(letter.headers)
+    if DEAD_CUT in named:
+        return digest(record.value()) == named.get(DEAD_DIGEST)
+    return (letter.key, letter.value) == (record.key(), record.value())
+
+
+def whole(letter: Letter, record: Record) -> Letter:
+    """The letter with key, value and headers of the record."""
+    return letter._replace(key=record.key(), value=record.value(), headers=renamed(headers(record)))

@@ -1,0 +1,61 @@
+"""Dead rows, which are outputs that the broker rejected: listed, put into their outbox again, or dropped."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from sluicegate.streams.aggregation.durable.entry import Amendment
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import NOBODY, Changes, Claim, OutboxRow, Partition
+from sluicegate.streams.journal.amending import Person, appended
+from sluicegate.streams.outbox.rows import renumbered
+
+PAGE = 1000
+RETRIED, DROPPED = "dead retry", "dead drop"
+
+
+class DeadOutput(NamedTuple):
+    """`row` of `partition`, with the broker's reason and how often it was tried."""
+
+    partition: Partition
+    row: OutboxRow
+    reason: str
+    attempts: int
+
+
+def dead_rows(store: Store, app: str, agents: Sequence[str], limit: int) -> Iterator[DeadOutput]:
+    """Up to `limit` of each partition, by partition and number. Raises PersistenceError."""
+    for partition in store.partitions(app):
+        if partition.agent in agents:
+            for row, dead in store.dead(partition, limit):
+                yield DeadOutput(partition, row, dead.reason, dead.attempts)
+
+
+def requeue(store: Store, partition: Partition, wanted: Callable[[OutboxRow], bool], person: Person) -> int:
+    """Move these dead rows of the partition back into its outbox, each with a new number and its old id: once, whatever
+    crashes. The owner claims again and sends them. Returns how many. Raises Fenced when another process claimed in
+    between, and PersistenceError (it is unknown whether the page was moved); earlier pages of PAGE rows are then
+    moved."""
+    return _taken(store, partition, wanted, person, RETRIED)
+
+
+def drop(store: Store, partition: Partition, wanted: Callable[[OutboxRow], bool], person: Person) -> int:
+    """Take these dead rows out of the store: they are never sent. Returns and raises as `requeue`."""
+    return _taken(store, partition, wanted, person, DROPPED)
+
+
+def _taken(store: Store, partition: Partition, wanted: Callable[[OutboxRow], bool], person: Person, what: str) -> int:
+    claim = store.claim(partition, person.token, NOBODY)
+    rows = [row for row, _ in store.dead(partition, 1_000_000) if wanted(row)]
+    for at in range(0, len(rows), PAGE):
+        claim = _page(store, claim, rows[at : at + PAGE], person, what)
+    return len(rows)
+
+
+def _page(store: Store, claim: Claim, rows: Sequence[OutboxRow], person: Person, what: str) -> Claim:
+    """One commit: the rows are dead no more, and with RETRIED they are in the outbox."""
+    again = rows if what == RETRIED else ()
+    new = [renumbered(row, claim.partition, number, claim.token) for number, row in enumerate(again, claim.number + 1)]
+    gone = [row.number for row in rows]
+    notes = [Amendment(claim.store_time, person.who, what, row.id, person.why) for row in rows]
+    changes = Changes(claim.offset, claim.epoch, outbox=new, revived=gone, trying=claim.trying)
+    return appended(store, claim, changes, amended=notes)

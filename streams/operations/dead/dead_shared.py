@@ -1,0 +1,106 @@
+"""Retries completed groups of `scope: shared` that became dead letters: each goes into the shared buffer as a batch of
+its own, and a worker fires it.
+
+A watermark of the buffer counts the retries of a letter. The insert compares and moves it. So a retry puts its group
+there once, however often the command is killed and repeated, and however many commands do the same.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+from sluicegate.streams import failpoints
+from sluicegate.streams.agent import Agent
+from sluicegate.streams.contracts.headers import DEAD_MEMBERS, LAST
+from sluicegate.streams.contracts.ids import retry_id
+from sluicegate.streams.contracts.leased_values import Gate, WatermarkMove
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.engine.build_shared import source_of
+from sluicegate.streams.errors import WatermarkMoved
+from sluicegate.streams.journal import journal
+from sluicegate.streams.journal.amending import Person
+from sluicegate.streams.operations.dead.dead_groups import PAGE, GroupLetter
+from sluicegate.streams.operations.dead.dead_letters import ASKED, SENT, Letter, by_letter, noted, tries
+from sluicegate.streams.shared.shared_records import RecordOrigin, buffer_name
+from sluicegate.streams.shared.shared_retries import GROUP, RetriedGroup, packed
+
+GATE = Gate(count=1, lease=timedelta(seconds=1))
+"""It seals the group with its insert. The command releases the batch; when it is killed, the lease ends."""
+
+
+def retry(
+    store: Store, app: str, agent: Agent, letters: Sequence[GroupLetter], who: Callable[[], Person], again: bool
+) -> tuple[int, list[str]]:
+    """As sluicegate.streams.operations.dead.dead_groups.retry."""
+    refused: list[str] = []
+    for at in range(0, len(letters), PAGE):
+        page, person = letters[at : at + PAGE], who()
+        earlier = {each.letter.place for each in letters[:at]}
+        plan, others = _planned(store, app, agent, page, earlier, again)
+        notes = [noted(each.letter, ASKED, person, number) for each, number in plan]
+        journal.written(store, app, person, notes)
+        if failpoints.armed:
+            failpoints.hit("group-asked")
+        done = [each.letter.place for each, number in plan if not _kept(store, app, agent, each, number)]
+        if failpoints.armed:
+            failpoints.hit("group-kept")
+        notes = [noted(each.letter, SENT, person, number) for each, number in plan]
+        journal.written(store, app, person._replace(token=f"{person.token}-kept"), notes)
+        refused += [*others, *done]
+    return len(letters) - len(refused), refused
+
+
+def _planned(
+    store: Store, app: str, agent: Agent, page: Sequence[GroupLetter], earlier: set[str], again: bool
+) -> tuple[list[tuple[GroupLetter, int]], list[str]]:
+    """The groups with the numbers of their retries, and the letters that are not retried: those that were, and other
+    letters of a group that is. The journal forgets after a while. Then the watermark tells the number."""
+    notes = by_letter(journal.notes(store, app))
+    plan: list[tuple[GroupLetter, int]] = []
+    refused, chosen = list[str](), set(earlier)
+    for each in page:
+        tried = tries(each.letter, notes)
+        number = tried.number if tried.open or again or not tried.number else None
+        if again and not tried.known:
+            number = _stands(store, app, agent, each.letter)
+        if number is None or each.letter.place in chosen:
+            refused.append(each.letter.place)
+        else:
+            chosen.add(each.letter.place)
+            plan.append((each, number))
+    return plan, refused
+
+
+def _stands(store: Store, app: str, agent: Agent, letter: Letter) -> int:
+    """How often the letter was retried."""
+    return store.buffer.watermark(buffer_name(app, agent.name), _counter(letter), 0)
+
+
+def _counter(letter: Letter) -> str:
+    """The topic id of the watermark. The id of a letter may be any text."""
+    return GROUP + retry_id(letter.id, 0)
+
+
+def _kept(store: Store, app: str, agent: Agent, each: GroupLetter, number: int) -> bool:
+    """Put the group into the buffer, unless this retry of its letter did so before."""
+    name, stands = buffer_name(app, agent.name), _stands(store, app, agent, each.letter)
+    if stands > number:
+        return False
+    moves = WatermarkMove(_counter(each.letter), 0, stands, number + 1)
+    try:
+        batches = store.buffer.insert_packs(name, [packed(_group(store, app, agent, each, number))], GATE, moves)
+    except WatermarkMoved:
+        return False
+    if failpoints.armed:
+        failpoints.hit("group-inserted")
+    for batch in batches:
+        store.buffer.release(name, batch, 0)
+    return True
+
+
+def _group(store: Store, app: str, agent: Agent, each: GroupLetter, number: int) -> RetriedGroup:
+    letter, headers = each.letter, dict(each.letter.headers)
+    topic, partition, offset = (headers[LAST] or b"").decode().rsplit("/", 2)
+    place = letter.topic, letter.partition
+    first = RecordOrigin(letter.topic, source_of(store, app, agent, place), letter.partition, letter.offset)
+    last = RecordOrigin(topic, "", int(partition), int(offset))
+    return RetriedGroup(retry_id(letter.id, number), first, last, headers.get(DEAD_MEMBERS), each.fire)

@@ -1,0 +1,175 @@
+"""Makes the completed group again that a dead letter is about: from the letter's result document, or from its topic.
+
+The letter of a group is its result document. So it holds all that the file's clauses and the handler get, and the
+messages that the group collected. A result that no message holds has a letter without a document; and the document of a
+result with a number that no double holds lacks this number. Then the messages are read again from their topic. They
+must be as many as the group had, from its first to its last one.
+"""
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from sluicegate.schemas.codecs import as_json
+from sluicegate.streams import formats
+from sluicegate.streams.agent import Agent, Aggregation
+from sluicegate.streams.aggregation.accept import accept
+from sluicegate.streams.aggregation.events import WHOLE, Closing, Fire
+from sluicegate.streams.aggregation.events_read import as_read
+from sluicegate.streams.aggregation.results import WINDOWED
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.contracts.headers import (
+    COUNT,
+    DEAD_CUT,
+    DEAD_RETRIES,
+    DEAD_TIMESTAMP,
+    FIRE,
+    FIRST,
+    LAST,
+    REASON,
+    REVISION,
+    WINDOW,
+    MessageHeaders,
+    UnreadableHeader,
+    by_name,
+)
+from sluicegate.streams.contracts.ids import output_id, retry_id
+from sluicegate.streams.contracts.values import Partition
+from sluicegate.streams.handlers.packing import pack
+from sluicegate.streams.operations.dead.dead_letters import Letter, Unrepairable
+from sluicegate.streams.operations.dead.group_members import ReadRange, computed, shared_fields
+from sluicegate.streams.operations.explaining import GroupHistory
+from sluicegate.streams.operations.rebuilding.rebuild import UnendingGroups, unending
+from sluicegate.streams.outbox.rows import letters_codec
+from sluicegate.streams.outbox.sizes import LARGEST
+
+REPLAY = "`sluicegate replay` computes its result from its topic"
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+def group(app: str, agent: Agent, letter: Letter, read: ReadRange) -> Fire:
+    """The completed group, with what a retry has to decide about it. Raises Unrepairable and SystemNotReady."""
+    fire = _made(app, agent, letter, read)
+    if agent.scope == "shared" and (size := len(pack(fire))) > LARGEST:
+        raise Unrepairable(f"it has {size} bytes, more than the store keeps of one group; {REPLAY}")
+    return fire
+
+
+def _made(app: str, agent: Agent, letter: Letter, read: ReadRange) -> Fire:
+    again = _again(agent, letter)
+    headers = by_name(letter.headers)
+    try:
+        fire = _without_values(agent, letter, headers, again)
+        if letter.value is None or letter.reason == "overflow" or DEAD_CUT in headers:
+            return msgspec.structs.replace(fire, values=_counted(app, agent, letter, fire, read))
+        known = _of_document(agent, letter.value)
+        if letter.stage == "crash" and not known["values"].keys() >= _computed(agent):
+            known["values"] = _counted(app, agent, letter, fire, read)
+        return msgspec.structs.replace(fire, **known)
+    except (msgspec.MsgspecError, LookupError, ValueError, TypeError, UnreadableHeader) as error:
+        raise Unrepairable(f"its letter does not hold the group ({type(error).__name__}); {REPLAY}") from error
+
+
+def _again(agent: Agent, letter: Letter) -> int | None:
+    """As `Fire.again`. Raises Unrepairable."""
+    if agent.handler is not None:
+        return None if letter.stage == "handler" else WHOLE  # the file's clauses let it pass
+    if letter.stage == "handler":
+        raise Unrepairable(f"its handler failed, and agent {agent.name} has no handler any more; {REPLAY}")
+    if letter.reason == "no-destination" and agent.to is None:
+        raise Unrepairable(f"agent {agent.name} has no `to`: there is no topic for its result")
+    return _index(agent, letter) if letter.stage == "produce" and letter.reason != "no-destination" else WHOLE
+
+
+def _index(agent: Agent, letter: Letter) -> int:
+    """The index of the output that could not be written: the others of the group were sent. Raises Unrepairable."""
+    headers = by_name(letter.headers)
+    fire, retries = headers.text(FIRE), _retries(headers)
+    for index in range(max(1, len(agent.outputs))):
+        identity = output_id(fire, index)
+        if letter.id == (retry_id(identity, retries) if retries else identity):
+            return index
+    raise Unrepairable("it is about a message of the history, or about an output that the file lacks now")
+
+
+def _retries(headers: MessageHeaders) -> int:
+    return headers.integer(DEAD_RETRIES) if DEAD_RETRIES in headers else 0
+
+
+def _without_values(agent: Agent, letter: Letter, headers: MessageHeaders, again: int | None) -> Fire:
+    opened = _seconds(headers.text(DEAD_TIMESTAMP))
+    return Fire(
+        letter.key or b"",
+        headers.integer(COUNT),
+        headers.text(REASON),
+        headers.offset(FIRST),
+        headers.offset(LAST),
+        opened,
+        max(opened, letter.at),
+        headers.text("traceparent") or None,
+        {},
+        headers.removed(),
+        window=_window(agent, headers),
+        retries=_retries(headers) + 1,
+        again=again,
+    )
+
+
+def _of_document(agent: Agent, value: bytes) -> dict[str, Any]:
+    """The times and the computed fields of the result document."""
+    codec = letters_codec(agent, formats.writes(agent))
+    document = _fields(as_json(codec)(value))
+    opened, closed = (_seconds(msgspec.json.decode(document[name], type=str)) for name in ("opened_at", "closed_at"))
+    values = {name: value for name, value in document.items() if name not in WINDOWED}
+    return {"opened": opened, "closed": closed, "values": values}
+
+
+def _computed(agent: Agent) -> set[str]:
+    return {reducer.name for reducer in (agent.aggregation.compute if agent.aggregation is not None else ())}
+
+
+def _window(agent: Agent, headers: MessageHeaders) -> Closing | None:
+    if WINDOW not in headers:
+        return None
+    start, end = headers.window()
+    by, rests = headers.closed()
+    following, watermark = (*rests, *(-1, 0)[len(rests) :])
+    window = agent.aggregation.window if agent.aggregation is not None else None
+    shared = window is not None and window.overlaps
+    return Closing(start, end, by, watermark, headers.integer(REVISION), following, shared)
+
+
+def _seconds(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
+def _counted(app: str, agent: Agent, letter: Letter, fire: Fire, read: ReadRange) -> dict[str, Any]:
+    """The computed fields of the group, from its messages in the topic. Raises Unrepairable and SystemNotReady."""
+    if fire.removed:
+        raise Unrepairable(f"its letter holds no document, and its handler had taken messages out; {REPLAY}")
+    if agent.scope == "shared":
+        return shared_fields(agent, letter, fire, read)
+    rule = _ending_never(agent)
+    place, window = (letter.topic, letter.partition), fire.window
+    span = None if window is None else (window.start, window.end)
+    history = GroupHistory(Partition(app, agent.name, *place), agent, fire.first, fire.key, span)
+    groups = UnendingGroups(Rule(rule, formats.reads(agent)))
+    seen = [record for record in read({place: (fire.first, fire.last + 1)}) if history.takes(record)]
+    accept(groups, as_read(groups, seen), fire.opened)
+    if len(seen) != fire.count or seen[-1].offset() != fire.last or list(groups.states) != [fire.key]:
+        span_of = f"{letter.topic}/{letter.partition} from {fire.first} to {fire.last}"
+        raise Unrepairable(
+            f"its letter holds no document, and {span_of} has {len(seen)} of its {fire.count} messages under the rule "
+            "of the file"
+        )
+    return computed(groups, fire.key)
+
+
+def _ending_never(agent: Agent) -> Agent:
+    """The agent with a rule whose only group takes all messages that it is given. Raises Unrepairable."""
+    rule = unending(agent).aggregation or Aggregation()
+    if rule.window is not None and rule.window.kind != "tumbling":
+        raise Unrepairable(f"its letter holds no document, and only its worker computes such a window; {REPLAY}")
+    return replace(agent, aggregation=replace(rule, window=None))

@@ -1,0 +1,1 @@
+"""Open groups: listed, fired and dropped."""

@@ -1,0 +1,75 @@
+"""The cold groups of a partition, for operators: read in pages, and removed where a state is forgotten as a whole.
+
+A reader without a claim reads the pages after the changelog. A group that its owner evicts or uses in between is seen
+once, or, if it became hot, not at all. Under a claim nothing changes in between.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from sluicegate.streams.aggregation.durable.entry import ColdState
+from sluicegate.streams.aggregation.durable.paging import Paging
+from sluicegate.streams.aggregation.layout import FIRST
+from sluicegate.streams.contracts.stores import ColdGroups, Store
+from sluicegate.streams.contracts.values import Changes, Claim, ColdGroup, Partition
+from sluicegate.streams.operations.groups.contents import PartitionContents
+from sluicegate.streams.windows.opening import groups_of
+
+PAGE = 5_000
+
+
+def pages(store: ColdGroups, partition: Partition) -> Iterator[Sequence[ColdGroup]]:
+    after: bytes | None = None
+    while rows := store.keys(partition, after, PAGE):
+        after = rows[-1].key
+        yield rows
+
+
+def parts(contents: PartitionContents, store: ColdGroups) -> Iterator[PartitionContents]:
+    """The contents without the cold groups, and then each page of these, oldest first within a page, with nothing
+    else. Raises PersistenceError and ChangelogIncomplete."""
+    yield contents
+    if contents.groups.cold:
+        for rows in pages(store, contents.partition):
+            yield _with(contents, rows)
+
+
+def with_key(contents: PartitionContents, store: ColdGroups, key: bytes) -> Iterator[PartitionContents]:
+    """As `parts`, where only the group of this key is asked for."""
+    yield contents
+    if contents.groups.cold:
+        yield _with(contents, store.cold(contents.partition, [key]))
+
+
+def whole(contents: PartitionContents, store: ColdGroups) -> PartitionContents:
+    """The contents with all cold groups in memory, oldest first."""
+    groups = contents.groups
+    for part in parts(contents, store):
+        groups.states |= part.groups.states
+    groups.cold = 0
+    groups.states = dict(sorted(groups.states.items(), key=lambda item: item[1][FIRST]))
+    return contents
+
+
+def without(contents: PartitionContents, keys: Sequence[bytes]) -> ColdState:
+    """What the changelog says when these cold groups are gone."""
+    paging = contents.paging
+    return ColdState(paging.count - len(keys), paging.ends, paging.at)
+
+
+def remove_all(store: Store, claim: Claim) -> Claim:
+    """Remove all cold groups of the partition. Returns the claim after the last commit. Raises Fenced and
+    PersistenceError."""
+    for rows in pages(store, claim.partition):
+        drop = [row.key for row in rows]
+        claim = store.commit(claim, Changes(claim.offset, claim.epoch, trying=claim.trying, drop_cold=drop))
+    return claim
+
+
+def _with(contents: PartitionContents, rows: Sequence[ColdGroup]) -> PartitionContents:
+    """These groups alone, without those that are hot by now."""
+    groups, hot = groups_of(contents.rule), contents.groups
+    groups.idle = hot.idle
+    Paging(groups).warm((row for row in rows if row.key not in hot.states), groups)
+    groups.cold, groups.touched = 0, {}
+    groups.states = dict(sorted(groups.states.items(), key=lambda item: item[1][FIRST]))
+    return contents._replace(groups=groups, older=())

@@ -1,0 +1,128 @@
+"""What commands and the console do with open groups, whatever the scope of their agent: they name one, show it, fire it
+and drop it."""
+
+import base64
+from collections.abc import Sequence
+
+from sluicegate.streams.agent import Agent
+from sluicegate.streams.aggregation.results import rfc3339
+from sluicegate.streams.contracts.leased_values import SealedBatch
+from sluicegate.streams.contracts.stores import OutputFacts, Store
+from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.journal.amending import Person
+from sluicegate.streams.journal.journal import note
+from sluicegate.streams.operations.groups import open_groups, shared_groups
+from sluicegate.streams.operations.groups.open_groups import OpenGroup
+from sluicegate.streams.units import moment
+
+
+def require_groups(agent: Agent) -> None:
+    """Raises ConfigurationError for an agent that never has a group."""
+    if not agent.grouped:
+        does = "forwards each record" if agent.forwards else "hands each record to its handler"
+        does = "copies each record under another key" if agent.rekeys else does
+        raise ConfigurationError(
+            f"agent {agent.name} has no groups: it {does}; only an agent with `aggregate` has groups"
+        )
+
+
+def every(app: str, agent: Agent, store: Store, now: float, key: bytes | None = None) -> list[OpenGroup]:
+    """The open groups of this key, or all. `now` is the reader's time in seconds since 1970."""
+    if agent.scope == "shared":
+        return shared_groups.shared_groups(store.buffer, app, agent, now, key)
+    return open_groups.open_groups(store, app, agent, key)
+
+
+def key_of(text: str) -> bytes:
+    """The key that an operator writes: text, or `base64:...`. Raises ConfigurationError."""
+    encoded = text.removeprefix("base64:")
+    try:
+        return text.encode() if encoded == text else base64.b64decode(encoded, validate=True)
+    except ValueError:
+        raise ConfigurationError(f"{text} is no base64") from None
+
+
+def named(app: str, agent: Agent, store: Store, now: float, key: str, window: str | None = None) -> list[OpenGroup]:
+    """The groups of this key, of one window or of all. Raises ConfigurationError when there is none."""
+    matches = every(app, agent, store, now, key_of(key))
+    if window is not None:
+        matches = [match for match in matches if match.window is not None and match.window.start == _begin(window)]
+    if not matches:
+        raise ConfigurationError(
+            f"agent {agent.name} has no open group {key}; `sluicegate groups ls` lists what is open"
+        )
+    return matches
+
+
+def _begin(window: str) -> int:
+    """In milliseconds since 1970. Raises ConfigurationError."""
+    seconds = moment(window)
+    if seconds is None:
+        raise ConfigurationError(f"--window {window} is no time; write one such as 2026-01-31T08:05:00Z")
+    return round(1000 * seconds)
+
+
+def only(matches: Sequence[OpenGroup], key: str, place: str | None) -> OpenGroup:
+    """The one group of these in this partition (None: in any). Raises ConfigurationError for none and for several."""
+    within = [match for match in matches if place in (None, where(match))]
+    if len(within) == 1:
+        return within[0]
+    if not within:
+        raise ConfigurationError(f"there is no open group {key} in {place}")
+    if len({group.partition for group in within}) == 1:
+        if overlap(within[0]):
+            return within[0]
+        starts = ", ".join(str(document(each)["window"]) for each in within)
+        raise ConfigurationError(f"{key} is open in the windows {starts}: choose one with --window")
+    raise ConfigurationError(f"{key} is open in {', '.join(map(where, within))}: choose one with --partition")
+
+
+def overlap(group: OpenGroup) -> bool:
+    """Whether the group shares records with other windows of its key, so that all of them fire or are dropped."""
+    return group.window is not None and bool(group.window.panes)
+
+
+def where(group: OpenGroup) -> str:
+    """The partition of the group as TOPIC/NUMBER."""
+    return f"{group.partition.topic}/{group.partition.number}"
+
+
+def document(group: OpenGroup) -> dict[str, object]:
+    """The group as JSON, without its values."""
+    try:
+        made: dict[str, object] = {"key": group.key.decode()}
+    except UnicodeDecodeError:
+        made = {"key_base64": base64.b64encode(group.key).decode()}
+    made |= {"topic": group.partition.topic, "partition": group.partition.number, "owner": group.owner or None}
+    made["count"] = group.records
+    if group.window is not None:
+        made["window"] = rfc3339(group.window.start / 1000)
+    return made | {name: getattr(group, name) for name in ("first", "last", "bytes", "age", "fires_in")}
+
+
+def fire(store: Store, agent: Agent, group: OpenGroup, key: str, person: Person) -> None:
+    """Have the group complete now. `key` names it in the journal. Raises as open_groups.fire."""
+    if agent.scope == "shared":
+        batch = _sealed(store, agent, group, "groups fire", key, person)
+        shared_groups.fire(store.buffer, group.partition.app, agent, batch)
+    else:
+        open_groups.fire(store, group, person)
+
+
+def drop(
+    store: Store, agent: Agent, group: OpenGroup, key: str, person: Person, outputs: OutputFacts | None = None
+) -> None:
+    """Forget the group and its records. `key` names it in the journal. Raises as open_groups.drop."""
+    if agent.scope == "shared":
+        batch = _sealed(store, agent, group, "groups drop", key, person)
+        shared_groups.drop(store.buffer, group.partition.app, agent, batch)
+    else:
+        open_groups.drop(store, group, agent, person, outputs)
+
+
+def _sealed(store: Store, agent: Agent, group: OpenGroup, what: str, key: str, person: Person) -> SealedBatch:
+    """The group's batch of the shared buffer, no longer open. A note in the journal says what is done to it."""
+    app = group.partition.app
+    batch = shared_groups.sealed(store.buffer, app, agent, group.key)
+    note(store, app, person, what, f"{agent.name} {key}")
+    return batch

@@ -1,0 +1,291 @@
+"""The open groups of an agent: listed without a claim; fired and dropped under a claim (see journal/amending.py)."""
+
+from collections.abc import Iterator, Sequence
+from math import inf
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from sluicegate.streams import formats
+from sluicegate.streams.agent import Agent, Aggregation, Until
+from sluicegate.streams.aggregation.ending import over_legs, waiting
+from sluicegate.streams.aggregation.events import GroupEnded
+from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, LAST, OPENED, Bags, GroupState
+from sluicegate.streams.aggregation.results import rfc3339
+from sluicegate.streams.aggregation.rule import fingerprint
+from sluicegate.streams.contracts.stores import OutputFacts, Store
+from sluicegate.streams.contracts.values import Claim, OutboxRow, Partition, PartitionView
+from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.journal.amending import Leaving, Person, amend
+from sluicegate.streams.keys import REWIND
+from sluicegate.streams.operations.groups.cold_groups import parts, with_key, without
+from sluicegate.streams.operations.groups.contents import GenerationContents, PartitionContents, held, partitions
+from sluicegate.streams.outbox.rows import Rows
+from sluicegate.streams.outbox.sizes import MESSAGE_BYTES
+from sluicegate.streams.ownership.rereading import unread
+from sluicegate.streams.rules.identity import SHOWN
+from sluicegate.streams.versions import catalogue
+from sluicegate.streams.windows.merged import UNKNOWN
+from sluicegate.streams.windows.standing import After, OpenWindow, Origin, open_window, plain_key
+from sluicegate.streams.wording import counted
+
+Key = bytes
+SHOWN_ORIGINS = 3
+
+
+class OpenGroup(NamedTuple):
+    """`first` and `last` are offsets, `age` and `fires_in` seconds by the store's clock (None: no deadline; negative:
+    overdue). `generation` is the number of the changelog entries that hold it. `under` is the aggregation of an older
+    generation, whose rule decides when the group ends. `unread` records of it are still to be read again under the
+    newest rule; None: it is no such group. `begin` tells it from later groups of the same `name`."""
+
+    partition: Partition
+    owner: str
+    key: bytes
+    records: int
+    first: int
+    last: int
+    bytes: int
+    age: float
+    fires_in: float | None
+    values: dict[str, Any]
+    generation: int = 0
+    under: Aggregation | None = None
+    unread: int | None = None
+    window: OpenWindow | None = None
+    begin: int = -1
+
+    @property
+    def name(self) -> Key:
+        """The name of the group in the changelog."""
+        return self.key if self.window is None else self.window.name
+
+    @property
+    def names(self) -> tuple[Key, ...]:
+        """The names of the groups that are dropped with it, its own among them."""
+        return (self.window.panes if self.window is not None else ()) or (self.name,)
+
+
+def open_groups(store: Store, app: str, agent: Agent, key: bytes | None = None) -> list[OpenGroup]:
+    """The open groups of this key, or all: of each partition the hot ones, oldest first, then the cold ones."""
+    return [
+        group
+        for each in partitions(store, app, agent)
+        for part in (parts(each, store) if key is None else with_key(each, store, key))
+        for group in groups_in(part, key)
+    ]
+
+
+def groups_in(contents: PartitionContents, key: bytes | None = None) -> list[OpenGroup]:
+    """The open groups of this key, or all, of one partition, without those that are cold."""
+    return [
+        _seen(contents, within, name, state, bags)
+        for within in contents.every
+        for name, state, bags in within.groups.listed()
+        if key is None or plain_key(within.groups, name) == key
+    ]
+
+
+def _seen(
+    contents: PartitionContents, within: GenerationContents, name: bytes, state: GroupState, bags: Bags
+) -> OpenGroup:
+    again, window = _is_rewound(contents, within), open_window(within.groups, name, state)
+    now, due = contents.claim.store_time, inf if again else within.groups.due(state)
+    if window is not None:
+        due = min(window.silent, window.latest)
+    return OpenGroup(
+        contents.partition,
+        contents.claim.owner,
+        plain_key(within.groups, name),
+        state[COUNT],
+        state[FIRST],
+        state[LAST],
+        state[BYTES],
+        max(0.0, now - state[OPENED]),
+        None if due == inf else due - now,
+        within.rule.shown(state, bags),
+        within.generation,
+        None if within.groups is contents.groups else within.rule.aggregation,
+        unread(state) if again else None,
+        window,
+        within.groups.states[name][FIRST],
+    )
+
+
+def _is_rewound(contents: PartitionContents, within: GenerationContents) -> bool:
+    source = contents.claim.source
+    older = source.older if source is not None else ()
+    return any(each.number == within.generation and each.policy == REWIND for each in older)
+
+
+def why(group: OpenGroup, agent: Agent) -> str:
+    """A sentence about what the group waits for."""
+    owner = f"owner {group.owner}" if group.owner else "no owner"
+    if group.unread is not None:
+        return f"{group.unread} of its {group.records} records are read again under the newest rule, {owner}"
+    rule = group.under or agent.aggregation
+    if rule is not None and rule.correlation is not None:
+        return ", ".join([_legs(group, rule), *_ending(group), owner])
+    parts = [
+        f"{group.records} of {rule.count}"
+        if rule is not None and rule.count
+        else f"{group.records} so far, no count ends it"
+    ]
+    until = rule.until if rule is not None else None
+    if isinstance(until, Until):
+        parts.append(f"waits for a record whose {until.field} ends it")
+    elif until is not None:
+        parts.append(waiting(until, {**group.values, "count": group.records}))
+    parts += _ending(group)
+    if agent.scope == "shared":
+        return ", ".join([*parts, "any worker fires it"])
+    return ", ".join([*parts, owner])
+
+
+def _legs(group: OpenGroup, rule: Aggregation) -> str:
+    """`has order, no payment, ends at has(group.order) && has(group.payment)`"""
+    names = [each.name for each in rule.compute]
+    there = [name for name in names if group.values.get(name) not in (None, [])]
+    missing = [name for name in names if name not in there]
+    parts = [f"has {' and '.join(there)}"] if there else []
+    return ", ".join([*parts, *(f"no {each}" for each in missing), f"ends at {over_legs(str(rule.until))}"])
+
+
+def _ending(group: OpenGroup) -> Iterator[str]:
+    """When the group ends if no record completes it."""
+    yield f"oldest {group.age:.0f} s"
+    yield from _why_open(group.window) if group.window is not None else [_deadline(group.fires_in)]
+    if group.under is not None:
+        yield "finishes under an earlier version of the rule"
+
+
+def _deadline(fires_in: float | None) -> str:
+    if fires_in is None:
+        return "no timeout"
+    if fires_in >= 0:
+        return f"fires in {fires_in:.0f} s"
+    return f"due since {-fires_in:.0f} s: its owner fires it as soon as it runs"
+
+
+def _why_open(window: OpenWindow) -> Iterator[str]:
+    """What each of the three ways to close the window waits for; or what a closed window does with late records."""
+    if window.after is not None:
+        yield from _why_after(window.after)
+        return
+    yield f"closes at watermark {_time(window.closes)}"
+    cause = _held_back(window.held_back_by)
+    if window.watermark < 0:
+        yield f"no record has moved the watermark yet{cause}"
+    elif window.watermark >= window.closes:
+        yield "the watermark has passed it: its owner closes it as soon as it runs"
+    else:
+        yield f"the watermark is {_time(window.watermark)}{cause or ', the highest time of a record of this partition'}"
+    if window.silent < inf:
+        yield f"if no record follows at {_time(1000 * window.silent)}"
+    if window.latest < inf:
+        yield f"at the latest {_time(1000 * window.latest)}"
+
+
+def _why_after(after: After) -> Iterator[str]:
+    due = "no late record waits" if after.due == inf else f"its next result is due at {_time(1000 * after.due)}"
+    if after.results is None:
+        yield f"its window has closed, late records of it make a further result, {due}"
+        return
+    yield f"its window has closed, {counted(after.results, 'result')} sent, {due}"
+    yield f"takes late records while the watermark is before {_time(after.ends)}"
+
+
+def _held_back(origins: Sequence[Origin]) -> str:
+    """Which input partitions have the least time, the first three of them."""
+    texts = [
+        f"{each.partition} ({each.agent} has written no mark of it)"
+        if not each.said and each.state == UNKNOWN
+        else f"{each.partition} ({each.agent} said at {_time(each.said)} that it is {each.state})"
+        for each in origins[:SHOWN_ORIGINS]
+    ]
+    more = [f"{len(origins) - SHOWN_ORIGINS} more"] if len(origins) > SHOWN_ORIGINS else []
+    return f", held back by {' and '.join([*texts, *more])}" if texts else ""
+
+
+def _time(milliseconds: float) -> str:
+    return rfc3339(milliseconds / 1000)
+
+
+def fire(store: Store, group: OpenGroup, person: Person) -> Claim:
+    """Have the owner of the partition fire the group with reason `manual`: once, whatever crashes, and not at all if
+    the group ended meanwhile. Raises as `amend`, and ConfigurationError for a group whose records are read again."""
+    if group.unread is not None:
+        raise ConfigurationError(
+            f"the records of group {_text(group)!r} are read again under the newest rule: fire it when they were, or "
+            "give up what was not read again with `sluicegate groups drop`"
+        )
+    return amend(store, group.partition, person, "groups fire", _text(group), asked={group.name: group.begin})
+
+
+def drop(store: Store, group: OpenGroup, agent: Agent, person: Person, outputs: OutputFacts | None = None) -> Claim:
+    """Drop the records of the group without a result, also those that were added since `group` was read. `outputs`
+    describes the topics of an agent with `history`. Raises as `amend`."""
+    if agent.history and outputs is None:
+        raise ConfigurationError(
+            f"agent {agent.name}: a dropped group has a message in {agent.history}, and only the broker tells how many "
+            "partitions this topic has"
+        )
+
+    def still(view: PartitionView) -> bool:
+        return _within(store, view, group, agent) is not None
+
+    def ended(claim: Claim, view: PartitionView) -> list[OutboxRow]:
+        within = _within(store, view, group, agent)
+        if outputs is None or within is None:
+            return []
+        within.groups.notes = True
+        within.groups.forget(group.name, claim.store_time)
+        rows = Rows(group.partition, agent, formats.writes(agent), outputs, MESSAGE_BYTES)
+        rows.begin(claim.token, claim.number, claim.source.name if claim.source else "")
+        rule = _digest(store, agent, group.partition.app, within)
+        return rows.make([replace(each, rule=rule) for each in within.groups.drain() if isinstance(each, GroupEnded)])
+
+    target = {"generation": group.generation, "states": dict.fromkeys(group.names)}
+    return amend(
+        store,
+        group.partition,
+        person,
+        "groups drop",
+        _text(group),
+        still,
+        rows=ended if agent.history else None,
+        cold=lambda view: _row_of(store, view, group, agent),
+        **target,
+    )
+
+
+def _within(store: Store, view: PartitionView, group: OpenGroup, agent: Agent) -> GenerationContents | None:
+    """The generation that still holds the group."""
+    for part in with_key(held(agent, group.partition, view), store, group.name):
+        for generation in part.every:
+            state = generation.groups.states.get(group.name) if generation.generation == group.generation else None
+            if state is not None and state[FIRST] == group.begin:
+                return generation
+    return None
+
+
+def _row_of(store: Store, view: PartitionView, group: OpenGroup, agent: Agent) -> Leaving | None:
+    """The row that goes with the group, and what the changelog says then; None if the group is hot."""
+    contents = held(agent, group.partition, view)
+    if not contents.groups.cold or not store.cold(group.partition, [group.name]):
+        return None
+    return [group.name], without(contents, [group.name])
+
+
+def _digest(store: Store, agent: Agent, app: str, within: GenerationContents) -> str | None:
+    """The digest of the rule that filled these groups, as in GroupEnded."""
+    known = catalogue.read(store, app).get(agent.name)
+    for each in known.versions if known is not None else ():
+        if each.number == within.version:
+            return each.digest[:SHOWN]
+    return None if within.rule.fingerprint == fingerprint(agent) else ""
+
+
+def _text(group: OpenGroup) -> str:
+    window = "" if group.window is None else f" of {_time(group.window.start)}"
+    return group.key.decode(errors="replace") + window

@@ -1,0 +1,82 @@
+"""The open groups of `scope: shared`: read from the buffer without a lease, and ended by hand."""
+
+from collections.abc import Iterator
+from math import inf
+
+from sluicegate.streams import formats
+from sluicegate.streams.agent import Agent
+from sluicegate.streams.aggregation.accept import accept
+from sluicegate.streams.aggregation.completion import completion
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.layout import BYTES, OPENED, SEEN
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.contracts.leased import BufferBatches, BufferReading, BufferSealing
+from sluicegate.streams.contracts.leased_values import Entry, SealedBatch
+from sluicegate.streams.contracts.values import Partition
+from sluicegate.streams.engine.build_shared import gate_of
+from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.operations.groups.open_groups import OpenGroup
+from sluicegate.streams.shared.shared_firing import aggregation_of, endless
+from sluicegate.streams.shared.shared_records import SharedRecord, buffer_name, group_of, unpacked
+from sluicegate.streams.shared.shared_retries import is_retried
+
+
+def shared_groups(
+    buffer: BufferReading, app: str, agent: Agent, now: float, key: bytes | None = None
+) -> list[OpenGroup]:
+    """The groups of this key, or all, oldest first, with batches that are being fired, but without groups that an
+    operator retried. `now` is the reader's own time in seconds since 1970, so ages are only as exact as that. Reads the
+    whole buffer. Raises PersistenceError."""
+    rule = Rule(endless(agent), formats.reads(agent))
+    members: dict[str, list[Entry]] = {}
+    for entry in buffer.get_data(buffer_name(app, agent.name)):
+        if not is_retried(entry.group):
+            members.setdefault(entry.group, []).append(entry)
+    return [
+        group
+        for entries in members.values()
+        for group in _seen(rule, app, agent, unpacked(entries), now)
+        if key in (None, group.key)
+    ]
+
+
+def _seen(rule: Rule, app: str, agent: Agent, records: list[SharedRecord], now: float) -> Iterator[OpenGroup]:
+    groups, first, last = Groups(rule), records[0], records[-1]
+    accept(groups, records, first.taken_at)
+    origin = first.origin
+    where = Partition(app, agent.name, origin.topic, origin.partition)
+    for key, state in groups.states.items():
+        state[OPENED], state[SEEN] = first.taken_at, last.taken_at
+        due = completion(aggregation_of(agent)).due(state)
+        yield OpenGroup(
+            where,
+            "",
+            key,
+            len(records),
+            origin.offset,
+            last.origin.offset,
+            state[BYTES],
+            max(0.0, now - first.taken_at),
+            None if due == inf else due - now,
+            rule.shown(state, groups.bags.get(key, [])),
+        )
+
+
+def sealed(buffer: BufferSealing, app: str, agent: Agent, key: bytes) -> SealedBatch:
+    """Seal the group as it is now, with reason `manual`. Raises ConfigurationError when it is not open."""
+    batch = buffer.seal(buffer_name(app, agent.name), group_of(key), gate_of(agent))
+    if batch is None:
+        raise ConfigurationError(
+            f"agent {agent.name}: nothing of this group is open any more: it is being fired, or was"
+        )
+    return batch
+
+
+def fire(buffer: BufferBatches, app: str, agent: Agent, batch: SealedBatch) -> None:
+    """Let the next worker fire the batch, once. Later records are another group."""
+    buffer.release(buffer_name(app, agent.name), batch)
+
+
+def drop(buffer: BufferBatches, app: str, agent: Agent, batch: SealedBatch) -> None:
+    """Delete the records of the batch, without a result."""
+    buffer.complete(buffer_name(app, agent.name), batch)

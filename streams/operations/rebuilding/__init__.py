@@ -1,0 +1,1 @@
+"""The rebuild of the state of an agent whose store was lost."""

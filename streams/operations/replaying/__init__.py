@@ -1,0 +1,1 @@
+"""Replays of what an agent published: its shadow, and its rewind."""

@@ -1,0 +1,174 @@
+"""The replays of an agent that correct its results, as they are kept in the store.
+
+The list of an agent's replays is one entry of a partition that no agent can have. Replay N of an input partition has a
+partition of its own: a claim, an outbox, and entries with the groups that were open when the replay began. So no row of
+the live agent is ever claimed. Everything that decides a correction is written down when the replay begins, and the
+same corrections are computed again after a crash.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import inf
+from typing import Literal, TypeVar
+
+import lz4.frame
+import msgspec
+
+from sluicegate.streams.agent import Agent
+from sluicegate.streams.aggregation.durable.entry import CHECKED, framed
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import NOBODY, Changes, Claim, Partition
+from sluicegate.streams.errors import ChangelogIncomplete, Fenced
+from sluicegate.streams.shadow.witness import LiveGroup, Witness
+
+CONTENT = b"\x06"
+"""Begins the content of these entries."""
+GROUPS = 10_000  # in one entry
+
+State = Literal["running", "sent", "done", "abandoned"]
+T = TypeVar("T")
+
+
+class ReplaySource(msgspec.Struct, frozen=True):
+    """One input partition as it was when the replay began; the fields are those of Witness. `number` is the newest
+    outbox row of the live agent. The moments are None for infinity."""
+
+    topic: str
+    partition: int
+    topic_id: str
+    begin: int
+    end: int
+    offset: int
+    number: int
+    now: float
+    latest: float | None
+    whole: bool
+    letters_from: float | None
+    origins: tuple[str, ...] = ()
+
+
+class Corrected(msgspec.Struct, frozen=True):
+    """What was done in one input partition. `corrections` counts the messages in the output topic, `groups` the groups
+    that have one, `removed` the published results of which nothing is left, `refused` the records that the rule
+    refuses."""
+
+    topic: str
+    partition: int
+    begin: int
+    end: int
+    records: int
+    groups: int
+    removed: int
+    refused: int
+    corrections: int
+
+
+class Replay(msgspec.Struct, frozen=True):
+    """`digest` is the digest of the rule which corrects, `live` the agent under the rule that made the results.
+    `wanted` is the range as the command named it. `at` is the store's time in seconds since 1970. `state` is `sent`
+    when all corrections are in the topic, and what the replay holds in the store is not yet deleted; `corrected` then
+    tells what was done."""
+
+    number: int
+    digest: str
+    live: Agent
+    into: str
+    wanted: tuple[int | float | None, ...]
+    at: float
+    who: str
+    why: str
+    sources: tuple[ReplaySource, ...]
+    state: State = "running"
+    corrected: tuple[Corrected, ...] = ()
+
+
+class _Group(msgspec.Struct, frozen=True, array_like=True):
+    key: bytes
+    first: int
+    last: int
+    records: int
+    opened: float
+
+
+def place(app: str, agent: str) -> Partition:
+    """Where the list is."""
+    return Partition(app, "~", f"replays.{agent}", 0)
+
+
+def private(app: str, agent: str, number: int, source: ReplaySource) -> Partition:
+    """The partition of a replay. No agent has a name with `~`."""
+    return Partition(app, f"{agent}~{number}", source.topic, source.partition)
+
+
+def read(store: Store, app: str, agent: str) -> Sequence[Replay]:
+    """All replays of the agent, by number. Raises PersistenceError and ChangelogIncomplete."""
+    view = store.read(place(app, agent))
+    return [] if view is None or not view.entries else _unpacked(view.entries[-1], list[Replay])
+
+
+def claimed(store: Store, app: str, agent: str, token: str) -> tuple[Claim, Sequence[Replay]]:
+    """Claim the list. Raises Fenced when another command claims it at the same time, and as `read`."""
+    claim = store.claim(place(app, agent), token, NOBODY)
+    view = store.read(claim.partition)
+    if view is None or view.claim.token != token:
+        raise Fenced("another command changes the replays of this agent")
+    return claim, [] if not view.entries else _unpacked(view.entries[-1], list[Replay])
+
+
+def write(store: Store, claim: Claim, replays: Sequence[Replay]) -> None:
+    """Replace the list. Raises Fenced and PersistenceError."""
+    store.commit(claim, Changes(0, entries=[_packed(replays)], keep_from=claim.last + 1))
+
+
+def source_of(partition: Partition, witness: Witness) -> ReplaySource:
+    letters = witness.letters_from
+    return ReplaySource(
+        partition.topic,
+        partition.number,
+        witness.topic_id,
+        witness.begin,
+        witness.end,
+        witness.offset,
+        witness.published.number,
+        witness.now,
+        witness.latest,
+        witness.whole,
+        None if letters == -inf else letters,
+        tuple(witness.origins),
+    )
+
+
+def open_groups(witness: Witness) -> list[bytes]:
+    """The entries that keep the groups of the store which were open when the replay began."""
+    groups = (_Group(key, each.first, each.last, each.records, each.opened) for key, each in witness.open.items())
+    return [_packed(part) for part in _parts(groups)]
+
+
+def _parts(groups: Iterator[_Group]) -> Iterator[tuple[_Group, ...]]:
+    part: list[_Group] = []
+    for group in groups:
+        part.append(group)
+        if len(part) == GROUPS:
+            yield tuple(part)
+            part = []
+    if part:
+        yield tuple(part)
+
+
+def kept_groups(entries: Sequence[bytes]) -> Mapping[bytes, LiveGroup]:
+    """What `open_groups` wrote. Raises ChangelogIncomplete."""
+    groups = (group for entry in entries for group in _unpacked(entry, list[_Group]))
+    return {group.key: LiveGroup(group.first, group.last, group.records, group.opened, {}) for group in groups}
+
+
+def _packed(content: object) -> bytes:
+    return framed(CONTENT + bytes(lz4.frame.compress(msgspec.msgpack.encode(content))))
+
+
+def _unpacked(blob: bytes, type_: type[T]) -> T:
+    content = blob[5:]
+    try:
+        if blob[:1] != CHECKED or content[:1] != CONTENT or framed(content) != blob:
+            raise ValueError("another entry, or a damaged one")
+        return msgspec.msgpack.decode(lz4.frame.decompress(content[1:]), type=type_)
+    except (msgspec.MsgspecError, RuntimeError, ValueError, MemoryError) as error:
+        raise ChangelogIncomplete(f"a replay cannot be read: {error}") from error

@@ -1,0 +1,319 @@
+"""Reads what a shadow compares: the store, the agent's outputs and its input. Claims nothing, writes nothing."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import inf
+from typing import NamedTuple, Protocol
+
+from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.aggregation.durable.entry import unpacked
+from sluicegate.streams.aggregation.layout import COUNT, FIRST, LAST, OPENED
+from sluicegate.streams.contracts.headers import SHARD, by_name
+from sluicegate.streams.contracts.record import Record, headers
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import Partition, PartitionView, TopicFacts
+from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.operations.groups.cold_groups import parts
+from sluicegate.streams.operations.groups.contents import held
+from sluicegate.streams.operations.proofs import TopicProofs
+from sluicegate.streams.operations.replaying.handler_calls import group_handler
+from sluicegate.streams.operations.replaying.record_replay import compared
+from sluicegate.streams.outbox.history import telling
+from sluicegate.streams.outbox.sizes import longest
+from sluicegate.streams.ownership.registered import RegisteredSchemas
+from sluicegate.streams.shadow import folded
+from sluicegate.streams.shadow.judge import GroupHandler
+from sluicegate.streams.shadow.published import Published
+from sluicegate.streams.shadow.refusals import timed_topics, unshadowable
+from sluicegate.streams.shadow.verdicts import Shadowed
+from sluicegate.streams.shadow.witness import LiveGroup, Witness
+from sluicegate.streams.windows.replayed import origins_of
+from sluicegate.streams.wording import counted
+
+NEWEST = 1_000_000  # records of a partition that are read unless the range names a start
+RUN_UP = 20_000  # records before the range, for the repeats of our senders
+ROWS = 500  # of the outbox, in one read
+DEAD = 100_000
+
+
+class ShadowHistory(Protocol):
+    """Kafka, as a shadow needs it, without joining a group: as
+    sluicegate.streams.operations.rebuilding.rebuild_plan.History."""
+
+    def facts(self, topic: str, number: int) -> TopicFacts: ...
+    def offset_at(self, topic: str, number: int, start: float) -> int: ...
+    def read(self, topic: str, number: int, first: int, end: int) -> Iterator[Sequence[Record]]: ...
+    def spans(self, topic: str) -> Sequence[tuple[int, int]]: ...
+    def compacted(self, topics: Sequence[str]) -> list[str]: ...
+
+
+class ShadowRange(NamedTuple):
+    """Of the input records: from the offset `since`, or from the time `since_time`, up to `until` or `until_time`,
+    seconds since 1970. Without a start the newest NEWEST records of each partition, without an end all that the agent
+    has processed."""
+
+    since: int | None = None
+    since_time: float | None = None
+    until: int | None = None
+    until_time: float | None = None
+
+
+class Watch(Protocol):
+    """What happens while records are read."""
+
+    def expect(self, records: int) -> None:
+        """So many more will be read."""
+
+    def read(self, records: int) -> None:
+        """So many were read."""
+
+
+class _Source(NamedTuple):
+    """One partition that the agent has processed up to `offset`."""
+
+    partition: Partition
+    view: PartitionView
+    facts: TopicFacts
+    begin: int
+    end: int
+    whole: bool
+    published: Published
+
+
+class Shadowing:
+    """`live` is the agent whose results are there, under the rule that made them. `calls`: its handler is called, and
+    what it sent is read."""
+
+    def __init__(
+        self,
+        app: App,
+        live: Agent,
+        store: Store,
+        history: ShadowHistory,
+        wanted: ShadowRange,
+        watch: Watch,
+        calls: bool = False,
+    ) -> None:
+        self._app, self._live, self._store, self._history = app, live, store, history
+        self._calls = calls
+        sent = {to.topic for to in live.outputs} if calls else ()
+        self._telling = list(dict.fromkeys([*telling(live), *sent]))
+        self._wanted, self._watch = wanted, watch
+        self._most = longest(app)
+        self._proofs = TopicProofs(store, app.name, history.offset_at)
+        self._unproven = 0  # messages that only seem to be of the agent
+
+    def compare(self, rule: Agent, only: bytes | None = None) -> Shadowed:
+        """The sum of the verdicts on all partitions, under `rule`. Raises ConfigurationError for what cannot be judged,
+        SystemNotReady and PersistenceError."""
+        rule = replace(rule, history=self._live.history)  # no part of the rule: it tells how groups ended
+        self._judge(rule)
+        sources = [source for topic in self._live.topics for source in self._sources(topic)]
+        for source in sources:
+            self._watch.expect(source.end - source.begin)
+        cut = self._read_outputs([source.published for source in sources])
+        total, handle = Shadowed(), group_handler(self._app, rule) if self._calls else None
+        for source in sources:
+            total.add(self._compare(source, rule, only, cut, handle))
+        if rule.handler is not None and handle is None:
+            functions = ", ".join(rule.handler.functions)
+            total.note(f"the handler {functions} is not called: what it sends is not compared")
+        if self._unproven:
+            total.note(f"{counted(self._unproven, 'message')} of the agent's name without proof of the app: left out")
+        return total
+
+    def _judge(self, rule: Agent) -> None:
+        for agent in (self._live, rule):
+            if why := unshadowable(agent, self._calls):
+                raise ConfigurationError(f"agent {agent.name} has no shadow: {why}")
+            RegisteredSchemas(agent).begin(None)  # no result may lack its id
+        if self._live.grouped != rule.grouped:
+            raise ConfigurationError(
+                f"agent {rule.name} has no shadow: only one of the two rules has groups, so nothing has a counterpart"
+            )
+        topics = sorted({*self._live.topics, *self._telling})
+        if compacted := self._history.compacted(topics):
+            raise ConfigurationError(
+                f"agent {self._live.name} has no shadow: records of {', '.join(compacted)} are deleted by their key "
+                "(cleanup.policy), so some may be missing"
+            )
+
+    def _sources(self, topic: str) -> Iterator[_Source]:
+        for number in range(self._history.facts(topic, 0).partitions):
+            partition = Partition(self._app.name, self._live.name, topic, number)
+            view, facts = self._store.read(partition), self._history.facts(topic, number)
+            if view is None or view.claim.offset < 0 or view.claim.source is None:
+                continue
+            if view.claim.source.era:
+                raise ConfigurationError(
+                    f"agent {self._live.name} has no shadow: a person accepted a gap of {topic}/{number}, and which "
+                    "results were decided before it is not known"
+                )
+            begin, end, whole = self._range(partition, facts, view.claim.offset)
+            claim = view.claim
+            published = Published(
+                partition,
+                claim.source.name if claim.source else "",
+                claim.offset,
+                claim.number,
+                timed_topics(self._live),
+                self._live.handler is not None or not self._live.grouped,
+                self._proofs.input(partition),
+            )
+            self._read_rows(partition, published, claim.number)
+            yield _Source(partition, view, facts, begin, max(begin, end), whole, published)
+
+    def _range(self, partition: Partition, facts: TopicFacts, offset: int) -> tuple[int, int, bool]:
+        """First offset, end, and whether the agent began there."""
+        place, wanted, start = (partition.topic, partition.number), self._wanted, self._live.start
+        end = min(offset, facts.high)
+        if wanted.until is not None:
+            end = min(end, wanted.until)
+        elif wanted.until_time is not None:
+            end = min(end, self._history.offset_at(*place, wanted.until_time))
+        if wanted.since is not None:
+            begin = wanted.since
+        elif wanted.since_time is not None:
+            begin = self._history.offset_at(*place, wanted.since_time)
+        else:
+            begin = 0 if _begins_at_once(self._live) else end - NEWEST
+        began = 0 if start == "earliest" else self._history.offset_at(*place, start) if start != "latest" else -1
+        begin = max(begin, began, facts.low)
+        return begin, end, begin == began
+
+    def _read_rows(self, partition: Partition, published: Published, number: int) -> None:
+        """What was decided and not sent: the rows of the outbox, and those that the broker refused."""
+        after = 0
+        while rows := self._store.pending(partition, after, ROWS):
+            for row in rows:
+                published.row(row)
+            after = rows[-1].number
+            if after >= number:
+                break
+        for row, _ in self._store.dead(partition, DEAD):
+            published.row(row)
+
+    def _read_outputs(self, published: Sequence[Published]) -> set[tuple[str, int]]:
+        """Pass each message to the partition that it is about. Returns the output partitions whose first messages
+        retention took."""
+        spans = [(topic, number, span) for topic in self._telling for number, span in enumerate(self._spans(topic))]
+        self._watch.expect(sum(high - low for _, _, (low, high) in spans))
+        known = {"{}/{}/{}/{}".format(*each.partition).encode(): each for each in published}
+        outputs = {*self._telling} - ({self._live.dead_letters} - {to.topic for to in self._live.outputs})
+        for topic, number, (low, high) in spans:
+            proof = self._proofs.output(topic, number)
+            for records in self._history.read(topic, number, low, high):
+                for record in records:
+                    named = by_name(headers(record))
+                    shard = named.raw(SHARD)
+                    if not proof.believes(record):
+                        self._unproven += shard.rpartition(b">")[0] in known
+                        continue
+                    place = f"{topic}/{number}/{record.offset()}"
+                    if not shard and topic in outputs:
+                        raise ConfigurationError(
+                            f"{place}: the message has no header {SHARD}: another program writes to the "
+                            "topic, so what the agent published cannot be compared"
+                        )
+                    if about := known.get(shard.rpartition(b">")[0]):
+                        about.take(topic, number, place, record.key(), record.value(), named)
+                self._watch.read(len(records))
+        return {(topic, number) for topic, number, (low, _) in spans if low > 0}
+
+    def _spans(self, topic: str) -> Sequence[tuple[int, int]]:
+        return self._history.spans(topic)
+
+    def witnesses(self, rule: Agent) -> Iterator[tuple[Partition, Witness]]:
+        """What is known of each partition now. Raises as `compare`."""
+        self._judge(rule)
+        sources = [source for topic in self._live.topics for source in self._sources(topic)]
+        cut = self._read_outputs([source.published for source in sources])
+        for source in sources:
+            yield source.partition, self._witness(source, cut)[0]
+
+    def read_published(self, published: Sequence[Published]) -> None:
+        """Read the outputs that these partitions take."""
+        for each in published:
+            self._read_rows(each.partition, each, each.number)
+        self._read_outputs(published)
+
+    def _witness(self, source: _Source, cut: set[tuple[str, int]]) -> tuple[Witness, list[str]]:
+        published = source.published
+        begin, notes = self._moved(source, cut)
+        letters = [published.oldest_letter.get(each, inf) for each in cut if each[0] == self._live.dead_letters]
+        witness = Witness(
+            published,
+            source.view.claim.source.name if source.view.claim.source else "",
+            begin,
+            source.end,
+            source.view.claim.offset,
+            self._open(source),
+            _latest(source.view),
+            source.view.claim.store_time,
+            source.whole and begin == source.begin,
+            max(letters, default=-inf),
+            origins_of(self._live, self._history.facts),
+        )
+        return witness, notes
+
+    def _compare(
+        self, source: _Source, rule: Agent, only: bytes | None, cut: set[tuple[str, int]], handle: GroupHandler | None
+    ) -> Shadowed:
+        witness, notes = self._witness(source, cut)
+        begin, place = witness.begin, (source.partition.topic, source.partition.number)
+        before = self._history.read(*place, max(source.facts.low, begin - RUN_UP), begin) if rule.receive else ()
+        records = self._watched(*place, begin, source.end)
+        if rule.grouped:
+            found = folded(rule, self._live, witness, records, only, self._most, before, handle)
+        else:
+            found = compared(rule, witness, records, only, self._most, before, bool(cut))
+        found.notes += notes
+        return found
+
+    def _watched(self, topic: str, number: int, begin: int, end: int) -> Iterator[Sequence[Record]]:
+        for records in self._history.read(topic, number, begin, end):
+            yield records
+            self._watch.read(len(records))
+
+    def _moved(self, source: _Source, cut: set[tuple[str, int]]) -> tuple[int, list[str]]:
+        """The range begins where no result can be missing because retention took it. Earlier results were sent, and so
+        decided, before those that are there."""
+        place, oldest = f"{source.partition.topic}/{source.partition.number}", source.published.oldest
+        results = sorted(each for each in cut if each[0] != self._live.dead_letters)
+        begin = min(source.end, max([source.begin, *(oldest[each] for each in results if each in oldest)]))
+        notes = []
+        if source.begin == source.facts.low > 0 or begin > source.begin:
+            notes.append(f"{place}: retention took what was before, the shadow begins at offset {begin}")
+        if unknown := [f"{topic}/{number}" for topic, number in results if (topic, number) not in oldest]:
+            notes.append(
+                f"{place}: retention took the first messages of {', '.join(unknown)}, results may be missing there"
+            )
+        return begin, notes
+
+    def _open(self, source: _Source) -> dict[bytes, LiveGroup]:
+        contents = held(self._live, source.partition, source.view)
+        return {
+            key: LiveGroup(
+                state[FIRST],
+                state[LAST],
+                state[COUNT],
+                state[OPENED],
+                within.rule.values(state, within.groups.bags.get(key, [])),
+            )
+            for within in parts(contents, self._store)
+            for key, state in within.groups.states.items()
+        }
+
+
+def _begins_at_once(agent: Agent) -> bool:
+    """Whether a replay needs what the agent read from its beginning (`witness.judge_start`)."""
+    return agent.dedupe is not None or agent.windowed or agent.correlates
+
+
+def _latest(view: PartitionView) -> float | None:
+    """The owner's time at its last commit that changed a group."""
+    for blob in reversed(view.entries):
+        entry = unpacked(blob)
+        if entry.states and not entry.amended:
+            return entry.at
+    return None
