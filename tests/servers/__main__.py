@@ -18,7 +18,7 @@ def fetch() -> int:
         jars.postgres()
         jars.apicurio()
         jars.kafka_streams()
-        jars.schema()
+        jars.avro()
     except Unavailable as error:
         print(error, file=sys.stderr)
         return 3

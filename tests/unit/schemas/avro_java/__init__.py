@@ -260,7 +260,7 @@ def asked(pairs: list[Pair]) -> list[str]:
     java = shutil.which("java")
     if java is None:
         raise Unavailable("Avro for Java needs java on the PATH: install a Java 17 runtime")
-    folder = jars.schema()
+    folder = jars.avro()
     command = [java, "-Xmx512m", "-cp", f"{folder}/*", str(HERE / "Resolved.java")]
     text = "".join(each.line() + "\n" for each in pairs)
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=True, timeout=300)
