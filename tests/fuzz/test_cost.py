@@ -63,7 +63,7 @@ def test_the_cost_of_an_avro_record_grows_no_faster_than_the_record(
     if kernel == "native" and native.kernel().module is None:
         pytest.skip("the native reader is not installed: make native")
     monkeypatch.setenv(native.SWITCH, "require" if kernel == "native" else "off")
-    judged(f"avro {kernel}", [*binary.schema()], fuzzed)
+    judged(f"avro {kernel}", [*binary.avro()], fuzzed)
 
 
 @pytest.mark.timeout(3600 if TIMES > 1 else 240)
