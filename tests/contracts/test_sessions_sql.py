@@ -9,7 +9,7 @@ import sqlalchemy
 from sqlalchemy import select, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
-import sluicegate.connectors.sql
+import sluicegate.connectors.sql.leased
 from sluicegate.connectors.sessions import SqlSession
 from sluicegate.connectors.sql import statements
 from sluicegate.streams.contracts.stores import Store
@@ -188,7 +188,7 @@ def test_sessions_on_sqlite_without_sqlalchemy_name_the_extra(
     store: Store, partition: Partition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "sluicegate.connectors.sql.leased.lending", None)
-    monkeypatch.delattr(sluicegate.connectors.sql, "lending")
+    monkeypatch.delattr(sluicegate.connectors.sql.leased, "lending")
     with pytest.raises(ConfigurationError, match=r"sluicegate\[sqlite\]"):
         store.commit_with(claimed(store, partition), doing())
     assert store.commit(claimed(store, partition), Changes(1)).offset == 1

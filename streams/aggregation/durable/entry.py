@@ -152,7 +152,7 @@ def unpacked_state(blob: bytes) -> GroupState:
     """Raises ChangelogIncomplete."""
     try:
         return _state(_unframed(blob))
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise ChangelogIncomplete(f"the row of a cold group cannot be read: {type(error).__name__}") from error
 
 

@@ -165,5 +165,5 @@ def _text(value: bytes | None) -> str | None:
 def _json(value: bytes | None) -> Any:
     try:
         return document(value or b"null")
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None

@@ -131,6 +131,12 @@ def test_an_expression_chooses(driver: Driver, dead: Dead, where: str, ids: set[
     assert chosen == ids
 
 
+def test_a_value_of_any_bytes_is_null(driver: Driver, dead: Dead, log: Log) -> None:
+    log.append("in", 0, b"k", b'{"a": "\xff"}')
+    driver.later(5).turns(6)
+    assert listed(dead, "--where", "value == null && offset > 4").keys() == {"in/0/6"}
+
+
 def test_those_without_an_answer_are_left_out_and_counted(driver: Driver, dead: Dead) -> None:
     result = dead("ls", "--where", "value.order == 1")
     assert "in/0/1" in result.stdout

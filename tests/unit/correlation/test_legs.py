@@ -266,12 +266,6 @@ def test_twin_a_leg_that_does_not_say_so_reads_no_event(tmp_path: Path) -> None:
     assert play(result.app, result.cases[0]) is not None
 
 
-def test_events_in_avro_are_refused_in_the_leg(tmp_path: Path) -> None:
-    payment = "{from: {topic: payments, envelope: cloudevents}, format: avro, schema: a.avsc}"
-    result = written(tmp_path, payment=payment)
-    assert any("legs.payment.from: has an envelope" in line for line in lines(result.problems, tmp_path))
-
-
 def test_what_another_app_sends_to_a_leg_twice_is_dropped(tmp_path: Path) -> None:
     result = written(tmp_path, payment="{from: [{topic: payments, dedupe: sluicegate}, more]}")
     assert result.app is not None

@@ -90,5 +90,5 @@ def test_whoever_looks_at_the_store_sees_the_same_deadline(log: Log, store: Memo
     added(log, store, clock).later(4)
     view = store.read(store.partitions("app")[0])
     assert view is not None
-    [group] = as_tests_see(an_agent(**IDLE), view)
+    [group] = as_tests_see(an_agent(**IDLE), view, store)
     assert group.due_in == pytest.approx(6.0)
