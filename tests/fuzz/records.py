@@ -139,11 +139,11 @@ RULES: dict[str, tuple[list[bytes], dict[str, Any], dict[str, Any]]] = {
         {"format": "tests.unit.aggregation.formats:backwards"},
         {"count": 30, "compute": (SUM, ALL)},
     ),
-    "avro": (AVROS, {"format": "avro", "avro": AVRO}, {"count": 30, "compute": (SUM, MAX)}),
-    "avro by a field": (AVROS, {"format": "avro", "avro": AVRO}, {"key": "user", "count": 30, "compute": (ANY, ALL)}),
+    "avro": (AVROS, {"format": "avro", "schema": AVRO}, {"count": 30, "compute": (SUM, MAX)}),
+    "avro by a field": (AVROS, {"format": "avro", "schema": AVRO}, {"key": "user", "count": 30, "compute": (ANY, ALL)}),
     "avro with a frame": (
         FRAMED,
-        {"format": "avro", "avro": Avro(AVRO.schema, framing="confluent", schema_id=7)},
+        {"format": "avro", "schema": Avro(AVRO.schema, framing="confluent", schema_id=7)},
         {"count": 30, "compute": (SUM, ALL)},
     ),
 }

@@ -24,7 +24,8 @@ def nested(levels: int, name: str = "tags") -> bytes:
 
 
 def an_agent(count: int = 2, compute: Any = VALUES, handler: str = "", **about: Any) -> Agent:
-    rule = Aggregation(count=count, compute=compute, on_missing="ignore") if count else None
+    policy: Any = "ignore" if any(reducer.field or reducer.function for reducer in compute) else "dead-letter"
+    rule = Aggregation(count=count, compute=compute, on_missing=policy) if count else None
     functions = Handler((f"tests.fuzz.handlers:{handler}",), attempts=1) if handler else None
     return Agent("a", ("in",), rule, Destination("out"), "dead", handler=functions, **about)
 
