@@ -26,7 +26,7 @@ def take(
     watermark in its place in the log. A record that is refused, and a duplicate, do not move it. Over a re-keyed topic
     a refused record has moved the clock of its origin: of the records at the offsets `timed` only that counts. Raises
     Halt."""
-    rule, alone = windows.rule, dedupe is None and windows.merged is None and not windows.full
+    rule, alone = windows.rule, dedupe is None and windows.merged is None
     if rule.where is not None and alone and (loop := loop_of(rule, True, judged, windows.placing)) is not None:
         windows.accept(as_read(windows, records), now, by=loop)
         return

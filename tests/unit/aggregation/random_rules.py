@@ -172,8 +172,7 @@ class Both:
         """Returns whether the partition goes on: what a batch that halts did is never committed."""
         by_loop = self._with(lambda: self._quickly(batch, now))
         with_care = self._with(lambda: self._carefully(batch, now))
-        looped = self.rule.loops.get(True, self) is not None and not isinstance(self.quick, WindowGroups)
-        in_order = not self.asks or self.rule.where is None or looped
+        in_order = not self.asks or self.rule.where is None or self.rule.loops.get(True, self) is not None
         assert by_loop == with_care or (by_loop and with_care and not in_order)
         if by_loop:
             return False
@@ -215,8 +214,8 @@ class Both:
 
 
 def seen(groups: Groups, in_order: bool) -> list[str]:
-    """All that the groups hold and say. Without a loop, and of windows that are full, `where` is asked about a whole
-    batch first, so its dead letters come before others: then not `in_order`."""
+    """All that the groups hold and say. Without a loop `where` is asked about a whole batch first, so its dead letters
+    come before others: then not `in_order`."""
     added = sorted((key, bags) for key, bags in groups.added.items() if any(bags))
     outcomes = {clause: count for clause, count in groups.outcomes.items() if count}
     parts = (groups.states, groups.bags, groups.touched, added, sorted(outcomes.items()), groups.counts)

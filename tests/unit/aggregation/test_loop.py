@@ -25,6 +25,11 @@ def test_the_loop_gives_what_the_careful_way_gives() -> None:
     assert loops > SEEDS * 0.7
 
 
+@pytest.mark.parametrize("seed", [8745, 8901, 8988])
+def test_dead_letters_and_results_are_in_the_order_of_their_records_while_a_window_is_full(seed: int) -> None:
+    assert compare(seed)
+
+
 def differs() -> bool:
     for seed in range(OF_A_MUTANT):
         try:
