@@ -13,7 +13,7 @@ from confluent_kafka.admin import OffsetSpec
 
 from sluicegate.connectors.kafka import problems
 from sluicegate.connectors.kafka.admin import TIMEOUT, described
-from sluicegate.connectors.kafka.ends import offsets
+from sluicegate.connectors.kafka.ends import EARLIEST, LATEST, offsets
 from sluicegate.streams.contracts.values import TopicFacts
 from sluicegate.streams.errors import SystemNotReady
 
@@ -32,8 +32,8 @@ def facts(admin: Any, consumer: Any, topic: str, number: int) -> TopicFacts:
 
 def span(admin: Any, topic: str, number: int) -> tuple[int, int]:
     """The first offset, and the one behind the last record that a reader of ended transactions may read."""
-    first, last = (_offset(admin, topic, number, spec) for spec in (OffsetSpec.earliest(), OffsetSpec.latest()))
-    return first, last
+    low, high = _offsets(admin, topic, number, EARLIEST, LATEST)
+    return low, high
 
 
 def committed(consumer: Any, topic: str, number: int) -> tuple[int, str]:
@@ -45,12 +45,13 @@ def committed(consumer: Any, topic: str, number: int) -> tuple[int, str]:
 
 def offset_at(admin: Any, topic: str, number: int, start: float) -> int:
     """The offset of the first record at or after `start` (seconds since 1970); without one, the next offset."""
-    first = _offset(admin, topic, number, OffsetSpec.for_timestamp(int(start * 1000)))
-    return first if first >= 0 else _offset(admin, topic, number, OffsetSpec.latest())
+    first, end = _offsets(admin, topic, number, OffsetSpec.for_timestamp(int(start * 1000)), LATEST)
+    return first if first >= 0 else end
 
 
-def _offset(admin: Any, topic: str, number: int, spec: OffsetSpec) -> int:
-    return offsets(admin, [(topic, number)], spec, TIMEOUT, IsolationLevel.READ_COMMITTED)[topic, number]
+def _offsets(admin: Any, topic: str, number: int, *specs: OffsetSpec) -> list[int]:
+    answers = offsets(admin, [(topic, number)], specs, TIMEOUT, IsolationLevel.READ_COMMITTED)
+    return [answer[topic, number] for answer in answers]
 
 
 def asked(ask: Callable[[], T], doing: str) -> T:

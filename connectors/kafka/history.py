@@ -84,7 +84,7 @@ class KafkaHistory:
         if description is None:
             raise SystemNotReady(f"Kafka: there is no topic {topic}")
         places = [(topic, number) for number in range(description.partitions)]
-        return list(bounds(self._kafka, places).values())  # to the end, also behind an open transaction
+        return list(bounds(self._admin, places).values())
 
     def compacted(self, topics: Sequence[str]) -> list[str]:
         return [topic for topic in topics if "compact" in self._policy(topic)]

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import closing
 
 from sluicegate.connectors.kafka import ends, readers
-from sluicegate.connectors.kafka.admin import existing
+from sluicegate.connectors.kafka.admin import existing, open_admin
 from sluicegate.connectors.kafka.consumer import open_input
 from sluicegate.connectors.kafka.producer import open_producer
 from sluicegate.connectors.kafka.scan import scan
@@ -37,7 +37,7 @@ class BrokerTopics:
         return [(topic, number) for topic, count in counts.items() for number in range(count or 0)]
 
     def bounds(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
-        return ends.bounds(self._kafka, places, self._timeout)
+        return ends.bounds(open_admin(self._kafka), places, self._timeout)
 
     def ends(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         return {place: high for place, (_, high) in self.bounds(places).items()}
