@@ -1,7 +1,7 @@
 """`sluicegate dead`: outbox rows that the broker refused for good, and dead letters in Kafka."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -80,8 +80,7 @@ def ls(
         seen = _look(app, agents, store, limit)
     if dropped:
         seen = seen._replace(dropped=frozenset())
-    rows, letters, unanswered = dead_causes.chosen(seen, cause, where)
-    items = dead_causes.items(rows, letters, seen.retried)
+    items, unanswered = dead_causes.chosen(seen, cause, where)
     rest = {"unreachable": seen.missing or None, "older": seen.older}
     if by == ListedBy.cause:
         causes = [summary._asdict() for summary in dead_causes.causes(items)]
@@ -92,7 +91,8 @@ def ls(
     elif json:
         print_json({"dead": [{**item.shown, "cause": item.cause} for item in items], **rest})
     else:
-        print_table(COLUMNS, [[_cells(dict(item.shown))[name] for name in FIELDS] for item in items])
+        cells = [_cells(item.shown) for item in items]
+        print_table(COLUMNS, [[row[name] for name in FIELDS] for row in cells])
     _hint(seen, unanswered)
     return SYSTEM if seen.missing else DONE
 
@@ -240,9 +240,9 @@ def _selected(
         return dead_changes.chosen(app, agent, store, seen, ids)
     if seen.missing:
         raise SystemNotReady(f"dead letters cannot be read: {seen.missing}")
-    rows, letters, unanswered = dead_causes.chosen(seen, cause, where)
+    items, unanswered = dead_causes.chosen(seen, cause, where)
     _hint(seen, unanswered)
-    return rows, letters, set()
+    return *dead_causes.divided(items), set()
 
 
 def _report_drop(result: dict[str, int], what: str) -> int:
@@ -297,7 +297,7 @@ class _Waiting:
         time.sleep(seconds)
 
 
-def _cells(document: dict[str, Any]) -> dict[str, Any]:
+def _cells(document: Mapping[str, Any]) -> dict[str, Any]:
     """The cells for a reader: the age with its unit, `yes` for a letter that was retried."""
     shown = {**document, "retried": "yes" if document["retried"] else None}
     return shown if document["age"] is None else {**shown, "age": age(document["age"])}

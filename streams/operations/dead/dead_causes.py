@@ -12,12 +12,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from sluicegate.schemas.json import document
+from sluicegate.streams.aggregation.clauses import answered, answering, clause
 from sluicegate.streams.contracts.headers import DEAD_CLAUSE, DEAD_WHERE, by_name
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.expressions.check import check_condition
-from sluicegate.streams.expressions.exact import exact
-from sluicegate.streams.expressions.faults import EvaluationError, ExpressionError
-from sluicegate.streams.expressions.parse import parse
+from sluicegate.streams.expressions.faults import EvaluationError
 from sluicegate.streams.expressions.types import DOUBLE, INTEGER, TEXT, UNKNOWN, ValueType, map_of, nullable
 from sluicegate.streams.operations.dead.dead_changes import DeadListing
 from sluicegate.streams.operations.dead.dead_documents import of_letter, of_row
@@ -70,10 +69,9 @@ def pattern(error: str) -> str:
     return DIFFERING.sub(lambda match: MARKS[str(match.lastgroup)], first)[:LONGEST]
 
 
-def items(rows: Iterable[DeadOutput], letters: Iterable[Letter], retried: frozenset[str]) -> list[DeadItem]:
-    """Each with its cause, in their order."""
-    pairs: list[tuple[DeadOutput | Letter, dict[str, Any]]] = [(row, of_row(row)) for row in rows]
-    pairs += [(letter, of_letter(letter, retried)) for letter in letters]
+def _items(seen: DeadListing) -> list[DeadItem]:
+    pairs: list[tuple[DeadOutput | Letter, dict[str, Any]]] = [(row, of_row(row)) for row in seen.rows]
+    pairs += [(letter, of_letter(letter, seen.retried)) for letter in seen.kept]
     return [DeadItem(dead, shown, _fingerprint(dead, shown)) for dead, shown in pairs]
 
 
@@ -109,39 +107,39 @@ def _summary(cause: str, documents: Sequence[Mapping[str, Any]]) -> DeadCause:
     )
 
 
-def chosen(seen: DeadListing, cause: str | None, where: str | None) -> tuple[list[DeadOutput], list[Letter], int]:
-    """The rows and letters of this cause for which the expression is true (None: all), and the number of those for
-    which it has no answer. Raises ConfigurationError for an expression that is wrong, and for a cause that none has."""
-    dead = items(seen.rows, seen.kept, seen.retried)
+def chosen(seen: DeadListing, cause: str | None, where: str | None) -> tuple[list[DeadItem], int]:
+    """The rows, and then the letters that were not dropped, of this cause, for which the expression is true (None:
+    all), and the number of those for which it has no answer. Raises ConfigurationError for an expression that is wrong,
+    and for a cause that none has."""
+    dead = _items(seen)
     if cause is not None:
         dead = [item for item in dead if item.cause == cause]
         if not dead:
             raise ConfigurationError(f"nothing dead has the cause {cause}; `sluicegate dead ls --by cause` lists them")
-    unanswered = 0
-    if where is not None:
-        dead, unanswered = _matching(dead, where)
-    rows = [item.dead for item in dead if isinstance(item.dead, DeadOutput)]
-    return rows, [item.dead for item in dead if isinstance(item.dead, Letter)], unanswered
+    return (dead, 0) if where is None else _matching(dead, where)
+
+
+def divided(items: Sequence[DeadItem]) -> tuple[list[DeadOutput], list[Letter]]:
+    """The rows and the letters."""
+    rows = [item.dead for item in items if isinstance(item.dead, DeadOutput)]
+    return rows, [item.dead for item in items if isinstance(item.dead, Letter)]
 
 
 def _matching(dead: Sequence[DeadItem], where: str) -> tuple[list[DeadItem], int]:
-    try:
-        node = parse(where)
-        evaluate = exact(node, lambda name: lambda names: names.get(name))
-    except ExpressionError as error:
-        raise ConfigurationError(f"--where: column {error.column}: {error.problem}") from error
-    problems = [finding for finding in check_condition(node, NAMES, "a dead letter") if not finding.is_warning]
+    condition = clause("--where", where)
+    problems = [
+        finding for finding in check_condition(condition.node, NAMES, "a dead letter") if not finding.is_warning
+    ]
     if problems:
         raise ConfigurationError(f"--where: column {problems[0].column}: {problems[0].problem}")
+    answer = answering(condition, lambda name: lambda names: names.get(name))
     matching, unanswered = [], 0
     for item in dead:
         try:
-            answer = evaluate(_named(item))
+            if answered("--where", answer(_named(item))):
+                matching.append(item)
         except EvaluationError:
-            answer = None
-        unanswered += answer is not True and answer is not False
-        if answer is True:
-            matching.append(item)
+            unanswered += 1
     return matching, unanswered
 
 
