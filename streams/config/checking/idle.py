@@ -1,4 +1,4 @@
-"""Keys that have no effect beside the other keys of their agent: a warning, because their author expects an effect."""
+"""Keys that have no effect beside the other keys of their agent: a problem, because their author expects an effect."""
 
 from collections.abc import Iterator
 
