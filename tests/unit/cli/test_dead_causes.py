@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from sluicegate.connectors import open_store
 from sluicegate.streams.cli import letters, main
-from sluicegate.streams.cli.opening.files import loaded
 from sluicegate.streams.operations.dead import dead_causes, dead_letters
+from tests.unit.cli.dead_scene import Scene
 from tests.unit.cli.log_topics import LogTopics
-from tests.unit.engine.driver import Driver, Log, ManualClock
+from tests.unit.engine.driver import Log
 from tests.unit.engine.scene import a_log
 
 FILE = """\
@@ -34,12 +33,6 @@ Dead = Callable[..., Result]
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> str:
-    (tmp_path / "app.yaml").write_text(FILE)
-    return str(tmp_path / "app.yaml")
-
-
-@pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> Log:
     topics = a_log("in", "out", "app.dead")
     monkeypatch.setattr(LogTopics, "log", topics)
@@ -48,25 +41,22 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Log:
 
 
 @pytest.fixture
-def dead(file: str) -> Dead:
-    return lambda what, *more: CliRunner().invoke(main, ["dead", what, file, *more])
-
-
-@pytest.fixture
-def driver(file: str, log: Log) -> Driver:
+def scene(tmp_path: Path, log: Log) -> Scene:
     """Offsets 0 to 2 lack the field, 3 and 4 are no JSON, 5 is a result that the broker refuses."""
-    app = loaded(file)
-    store = open_store(app.store, app.folder)
-    store.migrate()
-    driver = Driver(app.agents[0], store, log, ManualClock()).give(0)
-    driver.producer.fate = lambda row: "rejected" if row.key == b"huge" else "delivered"
+    scene = Scene(tmp_path, FILE)
+    scene.driver.producer.fate = lambda row: "rejected" if row.key == b"huge" else "delivered"
     for number in range(3):
         log.append("in", 0, b"k%d" % number, json.dumps({"order": number}).encode())
     for value in (b"{bad", b"{worse"):
         log.append("in", 0, b"k", value, [("h", b"\xff")])
     log.append("in", 0, b"huge", b'{"amount": 1}')
-    driver.turns(6).later(5).turns(4)
-    return driver
+    scene.driver.turns(6).later(5).turns(4)
+    return scene
+
+
+@pytest.fixture
+def dead(scene: Scene) -> Dead:
+    return scene.dead
 
 
 def listed(dead: Dead, *more: str) -> dict[str, str]:
@@ -78,7 +68,7 @@ def causes(dead: Dead) -> list[dict[str, Any]]:
     return list(json.loads(dead("ls", "--by", "cause", "--json").stdout)["causes"])
 
 
-def test_what_failed_alike_is_one_cause_with_its_number_and_an_example(driver: Driver, dead: Dead) -> None:
+def test_what_failed_alike_is_one_cause_with_its_number_and_an_example(dead: Dead) -> None:
     assert [
         (summary["size"], summary["stage"], summary["reason"], summary["id"][:4]) for summary in causes(dead)[:2]
     ] == [(3, "expression", "expression-failed", "in/0"), (2, "decode", "undecodable", "in/0")]
@@ -108,7 +98,7 @@ def test_an_error_of_any_size_takes_little_time() -> None:
     assert len(dead_causes.pattern("'\\" * 1_000_000 + "1" * 1_000_000)) <= dead_causes.LONGEST
 
 
-def test_a_cause_is_retried_and_the_others_stay(driver: Driver, dead: Dead, log: Log) -> None:
+def test_a_cause_is_retried_and_the_others_stay(dead: Dead, log: Log) -> None:
     undecodable = next(summary["cause"] for summary in causes(dead) if summary["reason"] == "undecodable")
     done = json.loads(dead("retry", "a", "--cause", undecodable, "--json").stdout)
     assert (done["sent"], done["rows"]) == (2, 0)
@@ -126,18 +116,18 @@ def test_a_cause_is_retried_and_the_others_stay(driver: Driver, dead: Dead, log:
         ('kind == "row" && attempts == 1', {"row"}),
     ],
 )
-def test_an_expression_chooses(driver: Driver, dead: Dead, where: str, ids: set[str]) -> None:
+def test_an_expression_chooses(dead: Dead, where: str, ids: set[str]) -> None:
     chosen = {id if id.startswith("in/") else "row" for id in listed(dead, "--where", where)}
     assert chosen == ids
 
 
-def test_a_value_of_any_bytes_is_null(driver: Driver, dead: Dead, log: Log) -> None:
+def test_a_value_of_any_bytes_is_null(scene: Scene, dead: Dead, log: Log) -> None:
     log.append("in", 0, b"k", b'{"a": "\xff"}')
-    driver.later(5).turns(6)
+    scene.driver.later(5).turns(6)
     assert listed(dead, "--where", "value == null && offset > 4").keys() == {"in/0/6"}
 
 
-def test_those_without_an_answer_are_left_out_and_counted(driver: Driver, dead: Dead) -> None:
+def test_those_without_an_answer_are_left_out_and_counted(dead: Dead) -> None:
     result = dead("ls", "--where", "value.order == 1")
     assert "in/0/1" in result.stdout
     assert "the expression has no answer for them: 3" in result.stderr
@@ -147,18 +137,18 @@ def test_those_without_an_answer_are_left_out_and_counted(driver: Driver, dead: 
     ("where", "problem"),
     [("reason ==", "column"), ("reasom == 'x'", "did you mean reason?"), ("offset", "must be boolean")],
 )
-def test_a_wrong_expression_is_a_usage_error(driver: Driver, dead: Dead, where: str, problem: str) -> None:
+def test_a_wrong_expression_is_a_usage_error(dead: Dead, where: str, problem: str) -> None:
     result = dead("drop", "a", "--where", where, "--yes")
     assert (result.exit_code, problem in result.stderr) == (2, True), result.stderr
     assert len(listed(dead)) == 6
 
 
-def test_a_cause_that_nothing_has_is_a_usage_error(driver: Driver, dead: Dead) -> None:
+def test_a_cause_that_nothing_has_is_a_usage_error(dead: Dead) -> None:
     result = dead("retry", "a", "--cause", "00000000")
     assert (result.exit_code, "nothing dead has the cause 00000000" in result.stderr) == (2, True)
 
 
-def test_what_is_dropped_is_listed_no_more_and_noted(driver: Driver, dead: Dead, file: str) -> None:
+def test_what_is_dropped_is_listed_no_more_and_noted(dead: Dead, log: Log, tmp_path: Path) -> None:
     before = listed(dead)
     asked = dead("drop", "a", "--all")
     assert (asked.exit_code, "1 row and 5 letters of a will be dropped" in asked.stderr) == (2, True)
@@ -169,17 +159,14 @@ def test_what_is_dropped_is_listed_no_more_and_noted(driver: Driver, dead: Dead,
     assert listed(dead, "--dropped") == before
     assert dead("drop", "a", "--all", "--yes").stdout == "1 row and 4 letters dropped\n"
     assert listed(dead) == {}
-    assert [message.v for message in driver.log.topics["out"][0]] == []
-    [change] = [
-        change
-        for change in json.loads(CliRunner().invoke(main, ["audit", file, "--json"]).stdout)["changes"]
-        if change["who"] == "ann"
-    ]
+    assert [message.v for message in log.topics["out"][0]] == []
+    audit = CliRunner().invoke(main, ["audit", str(tmp_path / "app.yaml"), "--json"]).stdout
+    [change] = [change for change in json.loads(audit)["changes"] if change["who"] == "ann"]
     assert (change["what"], change["key"], change["why"], change["agent"]) == ("dead drop", "in/0/0", "a test", "a")
 
 
 def test_a_letter_with_a_forged_id_that_is_dropped_does_not_hide_the_genuine_one(
-    driver: Driver, dead: Dead, monkeypatch: pytest.MonkeyPatch
+    dead: Dead, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read = dead_letters.letters
 
@@ -193,7 +180,7 @@ def test_a_letter_with_a_forged_id_that_is_dropped_does_not_hide_the_genuine_one
     assert {"in/0/99", "in/0/0"} & listed(dead).keys() == {"in/0/0"}
 
 
-def test_the_archive_has_all_of_it_and_what_is_in_it_is_dropped(driver: Driver, dead: Dead, tmp_path: Path) -> None:
+def test_the_archive_has_all_of_it_and_what_is_in_it_is_dropped(dead: Dead, tmp_path: Path) -> None:
     path = tmp_path / "archive.jsonl"
     done = dead("archive", "a", "--to", str(path), "--all")
     assert (done.exit_code, listed(dead)) == (0, {}), done.stderr
@@ -208,8 +195,6 @@ def test_the_archive_has_all_of_it_and_what_is_in_it_is_dropped(driver: Driver, 
 
 
 @pytest.mark.parametrize("name", ["app.yaml", "no-folder/archive.jsonl"])
-def test_nothing_is_dropped_where_the_archive_cannot_be_written(
-    driver: Driver, dead: Dead, tmp_path: Path, name: str
-) -> None:
+def test_nothing_is_dropped_where_the_archive_cannot_be_written(dead: Dead, tmp_path: Path, name: str) -> None:
     result = dead("archive", "a", "--to", str(tmp_path / name), "--all")
     assert (result.exit_code, len(listed(dead)), (tmp_path / "app.yaml").read_text()) == (2, 6, FILE), result.stderr
