@@ -153,7 +153,7 @@ class GroupSettings:
     hot_groups: Annotated[
         int,
         FileKey(
-            "The open groups of a partition that stay in memory. Those not touched for longest are rows of the store.",
+            "The most open groups of a partition in memory. Beyond it, the least recently used are rows of the store.",
             50_000,
         ),
     ] = 1_000_000

@@ -34,8 +34,8 @@ class AggregateKeys(TypedDict, total=False):
     - `max_items` (int | None): The most records of a group.
     - `max_bytes` (str; '900kB' by default): The largest group.
     - `max_groups` (int; 1000000 by default): The most open groups of a partition.
-    - `hot_groups` (int; 1000000 by default): The open groups of a partition that stay in memory. Those not touched for
-      longest are rows of the store.
+    - `hot_groups` (int; 1000000 by default): The most open groups of a partition in memory. Beyond it, the least
+      recently used are rows of the store.
     - `max_buffered_bytes` (str; '512MiB' by default): The most bytes of open groups of a partition.
     - `window` (FileKeys | None): Windows of event time. Each key has one group for each window.
     """
