@@ -64,17 +64,18 @@ def faults(case: Case, lines_of: int, time_of: int) -> list[str]:
 
 def _slow(case: Case, values: Sequence[Any], size: int) -> list[str]:
     """A size that takes far too long ends it: the next one would take as long as the test has."""
-    taken: list[float] = []
+    taken = [1e9] * len(values)
     for step, value in enumerate(values):
-        taken.append(_seconds(case.run, value))
+        taken[step] = _seconds(case.run, value)
         most = LEAST_TIME + A_BYTE_TIME * (size << step)
-        if taken[-1] > most and taken[-1] > most * limit() / 0.1:
-            return [f"{case.name}: {taken[-1]:.3f} s for {size << step:,} bytes"]
-    if taken[-1] < LEAST_TIME or taken[-1] < TIME * taken[0]:
+        if taken[step] > most and min(taken[step], _seconds(case.run, value)) > most * limit() / 0.1:
+            return [f"{case.name}: {taken[step]:.3f} s for {size << step:,} bytes"]
+    if taken[-1] < LEAST_TIME or taken[-1] < TIME / 2 * taken[0]:
         return []
-    again = [min(first, _seconds(case.run, value)) for first, value in zip(taken, values, strict=True)]
-    slow = again[-1] > LEAST_TIME and again[-1] > TIME * again[0]
-    return [f"{case.name}: {again} s for {size:,} bytes, twice and four times as many"] if slow else []
+    for _ in range(TURNS):  # all sizes in turn: a neighbour of the processor that comes and goes slows each of them
+        taken = [min(best, _seconds(case.run, value)) for best, value in zip(taken, values, strict=True)]
+    slow = taken[-1] > LEAST_TIME and taken[-1] > TIME * taken[0]
+    return [f"{case.name}: {taken} s for {size:,} bytes, twice and four times as many"] if slow else []
 
 
 def _called(run: Callable[[Any], object], value: Any) -> None:
@@ -87,20 +88,11 @@ def _seconds(run: Callable[[Any], object], value: Any) -> float:
     gc.collect()
     gc.disable()
     try:
-        return _least(run, value)
-    finally:
-        gc.enable()
-
-
-def _least(run: Callable[[Any], object], value: Any) -> float:
-    best = 1e9
-    for _ in range(TURNS):
         began = time.thread_time()
         _called(run, value)
-        best = min(best, time.thread_time() - began)
-        if best > 0.1:
-            break
-    return best
+        return time.thread_time() - began
+    finally:
+        gc.enable()
 
 
 def memory(run: Callable[[Any], object], value: Any) -> int:
