@@ -28,7 +28,7 @@ demo: setup
 test: setup setup-servers
 	$(RUN) -m tests.stages core
 
-# A seventh of all other tests, another seventh each day.
+# A part of all other tests, another part each day: each test once in two weeks.
 test-rest: setup setup-servers
 	$(RUN) -m tests.stages rest
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -81,9 +82,9 @@ def test_a_batch_that_nobody_tried_is_given_back_with_the_count_that_it_had(buff
 
 
 def test_a_renewed_batch_counts_from_now_on_what_the_caller_says(buffer: Any, ns: str, clock: Clock) -> None:
-    gate = of(2, lease=SHORT)
+    gate = of(2)
     [batch] = buffer.insert_and_seal(ns, entries(1, 2), gate).batches
-    buffer.renew(ns, batch.token, SHORT, 40)
+    buffer.renew(ns, batch.token, timedelta(minutes=1), 40)
     buffer.renew(ns, batch.token, SHORT)
     clock.passed(SHORT)
     [batch] = buffer.due(ns, gate)

@@ -226,11 +226,11 @@ def test_without_these_rules_the_library_takes_seconds(again: int) -> None:
         ({"uniqueItems": True}, [[{"a": n} for n in range(m)] for m in (200, 400)]),
     ]
     schema, values = cases[again]
-    taken = []
-    for value in values:
+    taken = [1e9, 1e9]
+    for turn in range(6):
         begin = time.thread_time()
-        list(Draft202012Validator(schema).iter_errors(value))
-        taken.append(time.thread_time() - begin)
+        list(Draft202012Validator(schema).iter_errors(values[turn % 2]))
+        taken[turn % 2] = min(taken[turn % 2], time.thread_time() - begin)
     assert taken[1] > taken[0] * 2.5
 
 
