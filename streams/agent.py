@@ -13,14 +13,9 @@ from typing import Annotated, Literal
 
 from sluicegate.schemas.options import SchemaOptions
 from sluicegate.streams.keys import DUPLICATES, END, INPUT, OUTPUT, REVISION, TAKEN, FileKey
+from sluicegate.streams.windowers import WINDOWERS, Windower
 
 Scalar = str | int | float | bool | None
-CORRELATION: Literal["correlation"] = "correlation"
-"""The kind of the window of a correlation."""
-OVERLAPPING: Literal["overlapping"] = "overlapping"
-"""The kind of hopping windows that are kept one by one."""
-AMEND: Literal["amend"] = "amend"
-"""The `late` of a window whose results are revised."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +64,8 @@ class Window:
 
     `origins` are the agents that re-key for the windows, and the topics that they read, as AGENT/TOPIC.
 
-    Hopping windows are kept in panes, the parts that they have in common, or with the kind `overlapping` one by one.
+    `kind` is the name of an entry in streams/windowers.py. Hopping windows are kept in panes, the parts that they have
+    in common, or with the kind `overlapping` one by one.
 
     The window of a correlation is the time within which its legs must come: `size` since the leg that
     `Correlation.since` names.
@@ -85,20 +81,15 @@ class Window:
     late: Literal["dead-letter", "skip", "new", "amend"] = "dead-letter"
     max_ahead: float = 3600.0
     origins: tuple[str, ...] = ()
-    kind: Literal["tumbling", "hopping", "overlapping", "session", "correlation"] = "tumbling"
+    kind: str = "tumbling"
     every: float = 0.0
     gather: float = 0.0
     keep: float = 0.0
 
     @property
-    def overlaps(self) -> bool:
-        """Whether a record is in several windows."""
-        return self.kind in ("hopping", OVERLAPPING)
-
-    @property
-    def word(self) -> str:
-        """The key of the file with the size."""
-        return "hopping" if self.overlaps else self.kind
+    def windower(self) -> Windower:
+        """The entry of its kind. The entry of an unknown kind has no keys, and a check refuses its name."""
+        return WINDOWERS.get(self.kind) or Windower(self.kind, "")
 
 
 @dataclass(frozen=True, slots=True)

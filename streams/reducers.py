@@ -18,6 +18,7 @@ from sluicegate.streams.agent import Reducer
 from sluicegate.streams.causes import Cause, cause
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.importing import imported, waits, yields
+from sluicegate.streams.windowers import Windower
 
 StateSlots = list[Any]
 Getter = Callable[[Any], Any]
@@ -429,12 +430,13 @@ def kind_of(reducer: Reducer) -> ReducerKind:
     return REDUCERS[reducer.kind]
 
 
-def in_panes(kinds: Iterable[str], ends: bool, revised: bool) -> bool:
-    """Whether hopping windows with reducers of these kinds can be kept in panes: none of them `ends` early, none has a
-    further or `revised` result, and a window is the sum of its panes. In panes a record is added once, else once for
-    each window."""
+def kept_as(windower: Windower, kinds: Iterable[str], ends: bool, revised: bool) -> str:
+    """The kind of windows with reducers of these kinds. Windows are kept in parts that they share if none of them
+    `ends` early, none has a further or `revised` result, and each is the sum of its parts. Then a record is added once,
+    else once for each window."""
     slots = [REDUCERS[kind].slots for kind in kinds if kind in REDUCERS]
-    return not (ends or revised) and all(parts is None or parts.merge is not None for parts in slots)
+    shares = not (ends or revised) and all(parts is None or parts.merge is not None for parts in slots)
+    return windower.name if shares or not windower.apart else windower.apart
 
 
 def parts_of(reducer: Reducer, merged: bool) -> ReducerKind:

@@ -1,7 +1,7 @@
 """The columns of an open group's state: a flat list, which the changelog stores as it is.
 
-Reducers own the slots from `COLUMNS` on. Parts that grow with the group (collected items, distinct values) are in bags
-beside the state, so that a changelog entry holds only new items.
+Reducers own the slots from `COLUMNS` on, windows those behind them. Parts that grow with the group (collected items,
+distinct values) are in bags beside the state, so that a changelog entry holds only new items.
 """
 
 from math import isfinite
@@ -20,15 +20,11 @@ SEEN = 4  # owner's time of the newest record, kept only for timeouts since the 
 TRACE = 5  # traceparent of the first record, or None
 BYTES = 6  # bytes in the bags
 COLUMNS = 7
-SLOTS = {"tumbling": 0, "hopping": 1, "overlapping": 0, "session": 2, "correlation": 2}
-"""How many slots each kind of windows keeps behind the slots of the reducers."""
-MERGED = ("hopping", "session")
-"""The kinds of windows whose groups are merged (merging.py)."""
 
 
 def merges(aggregation: Aggregation) -> bool:
-    """Whether groups of this rule are merged."""
-    return aggregation.window is not None and aggregation.window.kind in MERGED
+    """Whether groups of this rule are merged (merging.py)."""
+    return aggregation.window is not None and aggregation.window.windower.merged
 
 
 def sound(state: GroupState, width: int) -> bool:

@@ -19,17 +19,18 @@ from sluicegate.schemas.json import (
     wanted,
     well_formed,
 )
-from sluicegate.streams.agent import AMEND, CORRELATION, Agent, Aggregation, Let, Reducer, Until, Window
+from sluicegate.streams.agent import Agent, Aggregation, Let, Reducer, Until, Window
 from sluicegate.streams.aggregation.clauses import Lets, Where, computed, needed
 from sluicegate.streams.aggregation.completion import Completion, completion
 from sluicegate.streams.aggregation.ending import Ending
-from sluicegate.streams.aggregation.layout import SLOTS, Bags, GroupState, merges
+from sluicegate.streams.aggregation.layout import Bags, GroupState, merges
 from sluicegate.streams.aggregation.reducers import Plan, places, plan, together
 from sluicegate.streams.aggregation.results import results
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.expressions.words import normal
 from sluicegate.streams.reducers import ENTRIES, NUMBERS, Place, kind_of, reads_messages, unwritable
+from sluicegate.streams.windowers import AMEND, CORRELATION
 
 
 class Rule:
@@ -101,7 +102,7 @@ class Rule:
         self.getters = getters = dict(zip((field.path for field in fields), want.getters, strict=True))
         self.chains = dict(zip(getters, want.chains, strict=True))
         made: Plan = plan(aggregation.compute, getters, lenient, codec.shown, _kept(codec, want), self.merged)
-        self.plan = made if window is None else made._replace(blank=(*made.blank, *[0] * SLOTS[window.kind]))
+        self.plan = made if window is None else made._replace(blank=(*made.blank, *[0] * window.windower.slots))
         if self.plan.inline and want.attributes[0] != "f0":
             self.plan = self.plan._replace(inline=0, also=together(self.plan.adders))
         self.key_of = _key_of(getters[aggregation.key]) if aggregation.key else None
@@ -194,12 +195,12 @@ def fingerprint(agent: Agent) -> str:
 
 def _shape(window: Window) -> dict[str, object]:
     """What makes the groups of these windows other groups than those of another window."""
-    if window.kind == CORRELATION:
+    if not window.windower.keys:
         return {"kind": window.kind}
     shape: dict[str, object] = {"size": window.size, "offset": window.offset}
     shape |= {"time": window.time, "unit": window.unit}
     shape |= {} if window.kind == "tumbling" else {"kind": window.kind}
-    return {**shape, "every": window.every} if window.overlaps else shape
+    return shape | {key.name: getattr(window, key.name) for key in window.windower.keys[1:]}
 
 
 def _window(known: Window | None, shape: Mapping[str, Any] | None) -> Window | None:

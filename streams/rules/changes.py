@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 from sluicegate.streams.expressions.parse import parse
 from sluicegate.streams.expressions.scope import roots
 from sluicegate.streams.keys import COMPUTED, CONVERT, DROP, ENDS, FILE, INPUT, KEPT, POLICIES, TOPICS, ChangeClass
-from sluicegate.streams.reducers import REDUCERS, in_panes
+from sluicegate.streams.reducers import REDUCERS, kept_as
 from sluicegate.streams.rules.classes import OF_AN_AGENT, severity
 from sluicegate.streams.rules.document import AgentDocument
+from sluicegate.streams.windowers import WRITTEN
 
 
 class Change(NamedTuple):
@@ -184,8 +185,7 @@ def _policies(change: Change, old: AgentDocument, new: AgentDocument) -> Change:
     if change.path == "revision" and not (has_functions(old) or has_functions(new)):
         change = change._replace(policies=POLICIES)
     if _goes_by_log(old) or _goes_by_log(new):
-        moved = _hops(old) and _hops(new) and _in_panes(old) != _in_panes(new)
-        return change._replace(policies=_of_windows(change, moved))
+        return change._replace(policies=_of_windows(change, _moved(old, new)))
     return change
 
 
@@ -194,20 +194,24 @@ def _goes_by_log(document: AgentDocument) -> bool:
     return "window" in document.get("aggregate", {}) or "correlate" in document
 
 
-def _hops(document: AgentDocument) -> bool:
-    return "hopping" in document.get("aggregate", {}).get("window", {})
+def _moved(old: AgentDocument, new: AgentDocument) -> bool:
+    """Whether windows of one kind in the file are kept as groups of another kind."""
+    before, after = _kept_as(old), _kept_as(new)
+    return any(after.get(word, kept) != kept for word, kept in before.items())
 
 
-def _in_panes(document: AgentDocument) -> bool:
-    """Whether hopping windows are kept in panes, not one by one."""
+def _kept_as(document: AgentDocument) -> dict[str, str]:
+    """The kind of the groups of windows, by the key with their size."""
     rule = document.get("aggregate", {})
-    kinds = (_reducer(each)[0] for each in _named(rule.get("compute")).values())
-    return in_panes(kinds, "count" in rule or "until" in rule, isinstance(rule.get("window", {}).get("late"), dict))
+    window = rule.get("window", {})
+    kinds = [_reducer(each)[0] for each in _named(rule.get("compute")).values()]
+    ends, revised = "count" in rule or "until" in rule, isinstance(window.get("late"), dict)
+    return {entry.word: kept_as(entry, kinds, ends, revised) for entry in WRITTEN if entry.word in window}
 
 
 def _of_windows(change: Change, moved: bool) -> tuple[str, ...]:
-    """Open windows and correlations go on only with the same contents, and hopping windows only if they are kept in the
-    same way (`moved`: they are not). They cannot finish beside a changed rule, which would need the same watermark, or
+    """Open windows and correlations go on only with the same contents, and only if windows are kept in the same way
+    (`moved`: they are not). They cannot finish beside a changed rule, which would need the same watermark, or
     the same remembered keys."""
     goes_on = () if moved or change.kind in (KEPT, COMPUTED) else (CONVERT,)
     return tuple(policy for policy in change.policies if policy in (*goes_on, *ENDS))

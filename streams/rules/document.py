@@ -11,7 +11,6 @@ from sluicegate.schemas.json import UNREADABLE, decode_any
 from sluicegate.schemas.options import SchemaOptions
 from sluicegate.streams import formats
 from sluicegate.streams.agent import (
-    CORRELATION,
     Agent,
     AgentSettings,
     Aggregation,
@@ -34,6 +33,7 @@ from sluicegate.streams.aggregation.selected_schema import selected_schema
 from sluicegate.streams.expressions.parse import parse
 from sluicegate.streams.expressions.words import normal
 from sluicegate.streams.keys import keys_of
+from sluicegate.streams.windowers import CORRELATION
 
 AgentDocument = dict[str, Any]
 _USUAL = Agent("", (), None, None, "")
@@ -93,7 +93,7 @@ def _aggregate(rule: Aggregation) -> AgentDocument:
 
 def _window(window: Window) -> AgentDocument:
     """`never` is written, because another time is the default."""
-    keys: AgentDocument = {window.word: _number(window.size)}
+    keys: AgentDocument = {window.windower.word: _number(window.size)}
     keys |= {name: _number(each) for name in ("every", "offset", "grace") if (each := getattr(window, name))}
     if window.time is not None:
         keys["time"] = {"field": window.time, "unit": window.unit}

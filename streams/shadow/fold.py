@@ -94,7 +94,7 @@ class ShadowFold:
         self._replayed = ReplayedGroups(rule, codecs.reads, witness.now, witness.origins)
         self._groups, self._windowed = self._replayed.groups, self._replayed.windows is not None
         window = live.aggregation.window if live.aggregation else None
-        self._panes = window is not None and window.kind == "hopping"
+        self._together = window is not None and window.windower.together
         self._senders = ReceivedShards(published.partition.topic)
         self._dedupe = DuplicateFilter(IdRule(rule, codecs.reads)) if rule.dedupe else None
         ends = completion(self._limits)
@@ -128,7 +128,7 @@ class ShadowFold:
         if self._judge.found.comparable:
             begins = self._live_begins if not self._windowed else {}
             stops += [(first, BEGIN, key, None) for first, key in begins.items()]
-            stops += [(at, CUT, live.key, live) for at, live in cuts(tuple(results), begin, self._panes)]
+            stops += [(at, CUT, live.key, live) for at, live in cuts(tuple(results), begin, self._together)]
         if self._windowed:
             silent = [live for live in results if live.window is not None and live.window.by == "idle"]
             stops += [(live.window.next, SILENCE, b"", live) for live in silent if live.window is not None]
@@ -444,7 +444,7 @@ class ShadowFold:
         """End the windows that have a result: the record that closed them may lie behind the range."""
         windows = self._replayed.windows
         for name, state, _ in [*windows.listed()] if windows is not None else ():
-            fire = windows.fired(key_of(name) if self._panes else name, state, "", 0.0, {})  # type: ignore[union-attr]
+            fire = windows.fired(key_of(name) if self._together else name, state, "", 0.0, {})  # type: ignore[union-attr]
             live = self._published.results.get(fire.number)
             if live is not None and live.window is not None and (live.last, live.count) == (fire.last, fire.count):
                 self._groups.end_as(name, live.reason, live.window.by, live.closed or 0.0)

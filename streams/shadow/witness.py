@@ -8,7 +8,7 @@ from sys import maxsize
 from typing import NamedTuple
 
 from sluicegate.schemas import Codec
-from sluicegate.streams.agent import CORRELATION, Agent, Aggregation
+from sluicegate.streams.agent import Agent, Aggregation
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.shadow.published import Published, PublishedResult
 
@@ -123,7 +123,7 @@ def loses_records(agent: Agent) -> bool:
     window = agent.aggregation.window if agent.aggregation else None
     if window is None:
         return False
-    by_silence = window.idle is not None and window.kind not in ("tumbling", CORRELATION)
+    by_silence = window.idle is not None and not window.windower.independent
     return window.at_most is not None or window.late != "dead-letter" or by_silence
 
 
@@ -132,16 +132,16 @@ def moved_the_watermark(dead: Sequence[bytes]) -> bool:
     return dead[0] == b"aggregate" and dead[1] == b"limit"
 
 
-def cuts(results: Sequence[PublishedResult], begin: int, panes: bool) -> Iterator[tuple[int, PublishedResult]]:
+def cuts(results: Sequence[PublishedResult], begin: int, together: bool) -> Iterator[tuple[int, PublishedResult]]:
     """Each of these results that the input does not tell, or that began before `begin`, with the offset before whose
-    record its group ended. `panes`: the windows of a key end together."""
+    record its group ended. `together`: the windows of a key end together."""
     at_once = defaultdict[object, list[PublishedResult]](list)
     for live in results:
         if live.told and live.first >= begin:
             continue
         if live.window is not None and live.window.by == "at_most":
             yield live.window.next, live
-        elif not panes or live.window is None or live.window.by:
+        elif not together or live.window is None or live.window.by:
             yield live.last + 1, live
         else:
             at_once[live.key, live.reason, live.closed].append(live)

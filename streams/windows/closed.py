@@ -4,9 +4,9 @@ from heapq import heapify, heappop, heappush
 from math import inf
 from typing import TYPE_CHECKING
 
-from sluicegate.streams.agent import AMEND
 from sluicegate.streams.aggregation.durable.entry import ADDED
 from sluicegate.streams.aggregation.layout import FIRST
+from sluicegate.streams.windowers import AMEND
 
 if TYPE_CHECKING:
     from sluicegate.streams.windows.groups import WindowGroups

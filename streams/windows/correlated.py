@@ -32,8 +32,9 @@ class CorrelatedByTime(WindowGroups):
     __slots__ = ("_after", "_at", "_since_last", "ended")
     reason = "timeout"
 
-    def __init__(self, rule: Rule, window: Window, correlation: Correlation, notes: bool = False) -> None:
+    def __init__(self, rule: Rule, window: Window, notes: bool = False) -> None:
         super().__init__(rule, window, notes)
+        correlation = rule.aggregation.correlation or Correlation()
         self.ended = EndedKeys(correlation)
         self._after, self._since_last = round(1_000 * window.size), correlation.since == "last"
         self._at = 0  # the time of the record that opens a group

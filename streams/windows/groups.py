@@ -210,6 +210,10 @@ class WindowGroups(Groups):
         """The window of a group."""
         raise NotImplementedError
 
+    def ending_with(self, group: bytes) -> tuple[bytes, ...]:
+        """The names of the groups that a person ends with this one, where windows of a key end together."""
+        return ()
+
     def since(self, state: GroupState) -> float:
         """The owner's time from which `at_most` counts."""
         opened: float = state[OPENED]
@@ -400,7 +404,9 @@ class WindowGroups(Groups):
     def fired(self, key: bytes, state: GroupState, reason: str, now: float, values: dict[str, Any]) -> Fire:
         span, by = self.span(key, state), self._closing
         at = self.event.silent_at if by == "idle" else self._next_offset if by == AT_MOST else -1
-        window = Closing(span.start, span.end, by, self.event.watermark, self._revision, at, self.window.overlaps)
+        window = Closing(
+            span.start, span.end, by, self.event.watermark, self._revision, at, self.window.windower.overlaps
+        )
         self._sent += state[BYTES]
         return fired(key_of(key), state, reason, now, values, window)
 

@@ -156,6 +156,9 @@ class HoppingGroups(WindowGroups):
         names = self.names(key) if key in self.panes else []
         return next((each for each in names if self.states[each][FIRST] == first), name(start, key))
 
+    def ending_with(self, group: bytes) -> tuple[bytes, ...]:
+        return tuple(self.names(key_of(group)))
+
     def names(self, key: bytes) -> list[bytes]:
         """The names of the panes of a key."""
         return [name(pane, key) for pane in self.panes[key]]

@@ -10,13 +10,14 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from sluicegate.streams.agent import AMEND, Window
+from sluicegate.streams.agent import Window
 from sluicegate.streams.aggregation.accept import put
 from sluicegate.streams.aggregation.events import COUNT_LOWERED
 from sluicegate.streams.aggregation.groups import SLICE_BYTES, STALE
 from sluicegate.streams.aggregation.layout import FIRST, LAST, OPENED, GroupState
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.windowers import AMEND
 from sluicegate.streams.windows.closed import ClosedGroups
 from sluicegate.streams.windows.groups import WindowGroups
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 
-from sluicegate.streams.agent import CORRELATION, OVERLAPPING, Correlation
 from sluicegate.streams.aggregation.accept import accept, carefully
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.loop import BY_KEY, loop_of
@@ -15,22 +14,11 @@ from sluicegate.streams.correlation.groups import CorrelatedGroups
 from sluicegate.streams.windows.clock import NEVER
 from sluicegate.streams.windows.correlated import CorrelatedByTime
 from sluicegate.streams.windows.groups import WindowGroups, taken_with_care
-from sluicegate.streams.windows.hopping import HoppingGroups
 from sluicegate.streams.windows.intake import judged
 from sluicegate.streams.windows.marks import stamp
 from sluicegate.streams.windows.origins import OriginGroups
-from sluicegate.streams.windows.overlapping import OverlappingGroups
-from sluicegate.streams.windows.sessions import SessionGroups
 from sluicegate.streams.windows.times import reader
 from sluicegate.streams.windows.tumbling import tumbling
-from sluicegate.streams.windows.tumbling_groups import TumblingGroups
-
-_KINDS = {
-    "tumbling": TumblingGroups,
-    "hopping": HoppingGroups,
-    OVERLAPPING: OverlappingGroups,
-    "session": SessionGroups,
-}
 
 
 def accept_into(groups: Groups, records: Sequence[Record], now: float) -> None:
@@ -43,22 +31,23 @@ def accept_into(groups: Groups, records: Sequence[Record], now: float) -> None:
 
 def window_of(rule: Rule, span: tuple[int, int] | None = None) -> Callable[[Record], int | None]:
     """The function that finds the start of a record's window, in milliseconds. It returns None without windows, and for
-    a record without a time. `span` is the start and end of one window: only the start of tumbling windows can be found
-    without it."""
+    a record without a time. `span` is the start and end of one window: unless the time of a record tells its window,
+    the start cannot be found without it."""
     window = rule.aggregation.window
-    if window is None or (window.kind != "tumbling" and span is None):
+    if window is None or not (window.windower.placed or span):
         return lambda record: None
     time, kind = _re_keyed if window.origins else reader(window, rule.message), tumbling(window)
-    after_last = {"session": kind.size, CORRELATION: 0}.get(window.kind, 1)  # from the last time to the end
+    last = 1 if window.windower.keys else 0  # milliseconds from the last time to the end
+    last = kind.size if window.windower.extends else last
 
     def start(record: Record) -> int | None:
         try:
             at = time(record)
         except Exception:
             return None
-        if span is None or window.kind == "tumbling":
+        if span is None or window.windower.placed:
             return kind.start(at)
-        return span[0] if span[0] <= at <= span[1] - after_last else None
+        return span[0] if span[0] <= at <= span[1] - last else None
 
     return start
 
@@ -83,9 +72,8 @@ def groups_of(rule: Rule, notes: bool = False) -> Groups:
     window, correlation = rule.aggregation.window, rule.aggregation.correlation
     if window is None:
         return Groups(rule, notes) if correlation is None else CorrelatedGroups(rule, correlation, notes)
-    if window.kind == CORRELATION:
-        return CorrelatedByTime(rule, window, correlation or Correlation(), notes)
-    return _KINDS[window.kind](rule, window, notes)
+    opened: Groups = window.windower.opened()(rule, window, notes)
+    return opened
 
 
 def code_of(rule: Rule) -> str:

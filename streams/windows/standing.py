@@ -8,7 +8,6 @@ from sluicegate.streams.aggregation.durable.entry import ADDED
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import GroupState
 from sluicegate.streams.windows.groups import WindowGroups
-from sluicegate.streams.windows.hopping import HoppingGroups
 from sluicegate.streams.windows.late import LateGroups
 from sluicegate.streams.windows.merged import MergedClock
 from sluicegate.streams.windows.tumbling import key_of
@@ -40,7 +39,7 @@ class OpenWindow(NamedTuple):
     watermark is at `closes`. `silent` and `latest` are times of the owner's clock in seconds (infinity: never): when
     silence closes the window if no record comes from now on, and when its group ends at the latest. `held_back_by` are
     the origins with the least time, where records come from several. `after` is given if the window has closed.
-    `panes` are the names of all panes of the key, where windows overlap: a person fires or drops all of them."""
+    `together` are the names of all groups of the key, where a person fires or drops all of them."""
 
     name: bytes
     start: int
@@ -51,7 +50,7 @@ class OpenWindow(NamedTuple):
     latest: float
     held_back_by: tuple[Origin, ...] = ()
     after: After | None = None
-    panes: tuple[bytes, ...] = ()
+    together: tuple[bytes, ...] = ()
 
 
 def plain_key(groups: Groups, name: bytes) -> bytes:
@@ -70,8 +69,8 @@ def open_window(groups: Groups, name: bytes, state: GroupState) -> OpenWindow | 
     after = _after(groups, name)
     if after is not None:
         silent, latest = inf, after.due
-    panes = tuple(groups.names(key_of(name))) if isinstance(groups, HoppingGroups) else ()
-    return OpenWindow(name, *span, groups.event.watermark, silent, latest, origins, after, panes)
+    together = groups.ending_with(name)
+    return OpenWindow(name, *span, groups.event.watermark, silent, latest, origins, after, together)
 
 
 def _after(groups: WindowGroups, name: bytes) -> After | None:

@@ -43,7 +43,7 @@ class Tumbling(NamedTuple):
 
 
 def tumbling(window: Window) -> Tumbling:
-    every = window.every if window.overlaps else window.size
+    every = window.every or window.size
     return Tumbling(*(round(1_000 * each) for each in (every, window.offset, window.grace, window.size)))
 
 

@@ -3,7 +3,8 @@
 import json
 from random import Random
 
-from sluicegate.streams.agent import CORRELATION, Agent, Aggregation, Correlation, Destination, Reducer, Window
+from sluicegate.streams.agent import Agent, Aggregation, Correlation, Destination, Reducer, Window
+from sluicegate.streams.windowers import CORRELATION
 
 KIND = "legs"
 LEGS = ("order", "payment")

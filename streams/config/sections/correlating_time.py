@@ -7,13 +7,14 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from sluicegate.streams import units
-from sluicegate.streams.agent import CORRELATION, Aggregation, Window
+from sluicegate.streams.agent import Aggregation, Window
 from sluicegate.streams.config.sections import windows
 from sluicegate.streams.config.sections.fields import Duration, DurationOrNever, unless_unknown
 from sluicegate.streams.config.sections.windows import SLACK, TIMESTAMP, TimeModel, or_none
 from sluicegate.streams.config.text.problems import FileFinding, Path
 from sluicegate.streams.config.text.scalars import Native
 from sluicegate.streams.units import spoken_duration
+from sluicegate.streams.windowers import CORRELATION
 
 EVENT = "event"
 IDLE = 10.0  # seconds; a group waits at least this long for a leg whose topic is silent

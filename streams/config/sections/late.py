@@ -110,11 +110,7 @@ def findings(agent: "AgentModel", rule: "Aggregate", path: Path) -> Iterator[Fil
     revised = amends(window.late)
     if window.late.every is not None and not revised:
         yield FileFinding((*at, EVERY), "does not go together with new", "leave it out", ((*at, EVERY), (*at, NEW)))
-    if revised and window.kind == "session":
-        what = (
-            "does not go together with sessions: a late record may join two sessions whose results were sent, and a "
-            "revision replaces one result"
-        )
+    if what := window.windower.untaken.get(AMEND if revised else NEW):
         yield FileFinding(at, what, "write dead-letter or skip", (at, (*at[:-1], window.kind)))
     if revised:
         yield from _amended(agent, rule, path, (*at, AMEND))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from sluicegate.streams.agent import OVERLAPPING, Window
+from sluicegate.streams.agent import Window
 from sluicegate.streams.config.sections import late
 from sluicegate.streams.config.sections.described import described
 from sluicegate.streams.config.sections.fields import (
@@ -20,22 +20,22 @@ from sluicegate.streams.config.sections.fields import (
 from sluicegate.streams.config.sections.late import LateField
 from sluicegate.streams.config.text.problems import FileFinding, Path
 from sluicegate.streams.config.text.scalars import Native, Unknown
-from sluicegate.streams.reducers import in_panes
+from sluicegate.streams.reducers import kept_as
 from sluicegate.streams.units import spoken_duration
+from sluicegate.streams.windowers import WRITTEN, Remarks, Windower
 
 if TYPE_CHECKING:
     from sluicegate.streams.config.sections.models_agent import AgentModel
     from sluicegate.streams.config.sections.models_groups import Aggregate
 
 _CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
-Kind = Literal["tumbling", "hopping", "session"]
 SLACK = 3600.0
 """Seconds that `at_most` is longer than a window and its grace if the file does not say it."""
-MANY = 1_000
-"""Above so many windows of one record `check` warns."""
 WINDOW = "window"
 TIMESTAMP = "timestamp"
-KINDS: tuple[Kind, ...] = ("tumbling", "hopping", "session")
+KINDS = tuple(entry.word for entry in WRITTEN)
+OF_KINDS = {key.name: (entry, key) for entry in WRITTEN for key in entry.keys}
+"""The keys of the kinds, each with its kind."""
 UNITS = ("s", "ms", "us", "rfc3339")
 Unit = Annotated[Literal["s", "ms", "us", "rfc3339"], unless_unknown("rfc3339")]
 
@@ -93,28 +93,25 @@ def _one_kind(schema: dict[str, Any]) -> None:
     schema["oneOf"] = [{"required": [kind]} for kind in KINDS]
 
 
-class WindowModel(BaseModel):
+class KeysOfKinds(BaseModel):
+    """The keys of the kinds of windows, before those of the class: one entry each, in sluicegate.streams.windowers."""
+
+    if TYPE_CHECKING:
+        every: float | None
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        own = dict(cls.__annotations__)
+        cls.__annotations__.clear()
+        cls.__annotations__.update(dict.fromkeys(OF_KINDS, Duration | None), **own)
+        for name, (_, key) in OF_KINDS.items():
+            setattr(cls, name, Field(default=None, description=key.text, examples=[key.example]))
+
+
+class WindowModel(KeysOfKinds):
     """`at_most` None: the default, which depends on the size and on `grace`. A limit is infinite for `never`."""
 
     model_config = ConfigDict(**_CLOSED, json_schema_extra=_one_kind)
-    tumbling: Duration | None = Field(
-        default=None, description="The size of a window. Windows do not overlap.", examples=["5m"]
-    )
-    hopping: Duration | None = Field(
-        default=None,
-        description="The size of a window. A window begins at each multiple of `every`, so windows overlap.",
-        examples=["1h"],
-    )
-    every: Duration | None = Field(
-        default=None,
-        description="The time between the starts of two hopping windows. The size is a multiple of it.",
-        examples=["5m"],
-    )
-    session: Duration | None = Field(
-        default=None,
-        description="The longest time between two records of a window. It ends this long after its last record.",
-        examples=["30m"],
-    )
     offset: Offset = Field(
         default=0.0,
         description=(
@@ -169,8 +166,12 @@ class WindowModel(BaseModel):
         return [kind for kind in KINDS if getattr(self, kind) is not None]
 
     @property
-    def kind(self) -> Kind:
-        return next((kind for kind in KINDS if getattr(self, kind) is not None), "tumbling")
+    def windower(self) -> Windower:
+        return next((entry for entry in WRITTEN if getattr(self, entry.word) is not None), WRITTEN[0])
+
+    @property
+    def kind(self) -> str:
+        return self.windower.name
 
     @property
     def size(self) -> float:
@@ -189,7 +190,7 @@ class WindowModel(BaseModel):
         return self.size + self.grace
 
 
-WindowField = Annotated[WindowModel, unless_unknown(lambda: WindowModel(tumbling=60.0))]
+WindowField = Annotated[WindowModel, unless_unknown(lambda: WindowModel.model_validate({"tumbling": Native(60.0)}))]
 
 
 def built(rule: "Aggregate") -> Window | None:
@@ -206,15 +207,15 @@ def built(rule: "Aggregate") -> Window | None:
         or_none(window.idle),
         or_none(at_most),
         max_ahead=window.max_ahead,
-        kind=OVERLAPPING if window.kind == "hopping" and not _in_panes(rule, window) else window.kind,
+        kind=_kept_as(rule, window),
         every=window.every or 0.0,
         **late.built(window.late),
     )
 
 
-def _in_panes(rule: "Aggregate", window: WindowModel) -> bool:
-    ends = rule.count is not None or rule.until is not None
-    return in_panes((each.kind for each in rule.compute.values()), ends, isinstance(window.late, late.LateModel))
+def _kept_as(rule: "Aggregate", window: WindowModel) -> str:
+    ends, revised = rule.count is not None or rule.until is not None, isinstance(window.late, late.LateModel)
+    return kept_as(window.windower, (each.kind for each in rule.compute.values()), ends, revised)
 
 
 def or_none(limit: float) -> float | None:
@@ -224,10 +225,11 @@ def or_none(limit: float) -> float | None:
 
 def written(window: Window) -> dict[str, Any]:
     """The keys of the file that say the same."""
+    entry = window.windower
     return {
-        window.word: Native(window.size),
-        **({"every": Native(window.every)} if window.overlaps else {}),
-        **({} if window.kind == "session" else {"offset": Native(window.offset)}),
+        entry.word: Native(window.size),
+        **{key.name: Native(getattr(window, key.name)) for key in entry.keys[1:]},
+        **({"offset": Native(window.offset)} if entry.regular else {}),
         "time": time_written(window),
         "grace": Native(window.grace),
         **limits_written(window),
@@ -278,26 +280,32 @@ def _kinds(window: WindowModel, at: Path) -> Iterator[FileFinding]:
     if len(places) > 1:
         what = f"names {' and '.join(window.kinds)}: a window is of one kind"
         yield FileFinding(at, what, "leave one out", places)
-    if window.kind == "session" and window.offset:
-        needs = ((*at, "offset"), (*at, "session"))
-        yield FileFinding(needs[0], "does not go together with session", "leave it out", needs)
-    yield from _every(window, at)
+    entry = window.windower
+    if not entry.regular and window.offset:
+        needs = ((*at, "offset"), (*at, entry.word))
+        yield FileFinding(needs[0], f"does not go together with {entry.word}", "leave it out", needs)
+    if places:
+        yield from _keys(window, at)
 
 
-def _every(window: WindowModel, at: Path) -> Iterator[FileFinding]:
-    """Hopping windows have it, and no others."""
-    place, needs = (*at, "every"), ((*at, "every"), (*at, window.kind))
-    if window.kind != "hopping":
-        if window.every is not None and window.kinds:
-            yield FileFinding(
-                place, f"does not go together with {window.kind}", "leave it out, or write hopping", needs
-            )
-    elif window.every is None:
-        yield FileFinding((*at, "hopping"), "needs `every`", "write every: 5m, a part of the size", needs[1:])
-    elif round(1000 * window.size) % round(1000 * window.every) or window.every == window.size:
-        what = "does not divide the size of the window" if window.every != window.size else "is the size of the window"
-        hint = "write a time that divides the size" if window.every != window.size else "write less, or tumbling"
-        yield FileFinding(place, what, hint, needs)
+def _keys(window: WindowModel, at: Path) -> Iterator[FileFinding]:
+    """Keys that another kind has, keys that this kind needs, and what is wrong about their values."""
+    own, word = window.windower.keys, (*at, window.windower.word)
+    for name, (entry, key) in OF_KINDS.items():
+        if name not in KINDS and key not in own and getattr(window, name) is not None:
+            what, hint = f"does not go together with {window.kind}", f"leave it out, or write {entry.word}"
+            yield FileFinding((*at, name), what, hint, ((*at, name), word))
+    missing = [key for key in own if getattr(window, key.name) is None]
+    for key in missing:
+        yield FileFinding(word, f"needs `{key.name}`", key.missing, (word,))
+    if not missing:
+        yield from _remarked(window, window.windower.wrong, at)
+
+
+def _remarked(window: "WindowModel | Window", remarks: Remarks, at: Path) -> Iterator[FileFinding]:
+    if (remark := remarks(window)) is not None:
+        place = (*at, remark.key)
+        yield FileFinding(place, remark.text, remark.hint, (place, (*at, window.windower.word)))
 
 
 def _limits(window: WindowModel, at: Path) -> Iterator[FileFinding]:
@@ -309,7 +317,7 @@ def _limits(window: WindowModel, at: Path) -> Iterator[FileFinding]:
     if window.idle == never and window.at_most == never:
         what = "is never, and so is idle: the last windows of a silent partition would stay open for ever"
         yield FileFinding((*at, "at_most"), what, "give one of the two a time", ((*at, "at_most"), (*at, "idle")))
-    if window.kind != "session" and window.kinds and window.offset >= window.step:
+    if window.windower.regular and window.kinds and window.offset >= window.step:
         step = "the size of the window" if window.every is None else "`every`"
         needs = ((*at, "offset"), (*at, window.kind if window.every is None else "every"))
         yield FileFinding(needs[0], f"is not below {step}", "write less", needs)
@@ -332,12 +340,10 @@ def _times(agent: "AgentModel", window: WindowModel, at: Path) -> Iterator[FileF
 def warnings(window: Window, at: Path) -> Iterator[FileFinding]:
     """Limits without which a window may stay open for long, and windows that cost much."""
     yield from late.warnings(window, at)
-    if window.kind == "hopping" and (many := round(window.size / window.every)) > MANY:
-        what = f"makes {many:,} windows of each record, and each window is the sum of up to as many parts"
-        yield FileFinding((*at, "every"), what, "write a longer time", ((*at, "every"), (*at, "hopping")))
+    yield from _remarked(window, window.windower.costly, at)
     if window.idle is None:
         limit = spoken_duration(window.at_most or 0.0)
-        since = "last" if window.kind == "session" else "first"
+        since = "last" if window.windower.extends else "first"
         what = f"is never: in a silent partition a window stays open for {limit} since its {since} record"
         yield FileFinding((*at, "idle"), what, "write a time, such as 1m", ((*at, "idle"),))
     if window.at_most is None:
@@ -349,21 +355,18 @@ def meaning(window: Window, letters: str) -> list[str]:
     """When windows close, and what becomes of late records: one sentence each."""
     time = "the record's timestamp" if window.time is None else window.time
     grace = f"{spoken_duration(window.grace)} past" if window.grace else "at or past"
-    size, session = spoken_duration(window.size), window.kind == "session"
-    every = spoken_duration(window.every)
+    size, entry = spoken_duration(window.size), window.windower
     ends, silent = [], "all input partitions" if window.origins else "the partition"
     if window.idle is not None:
         ends.append(f"{spoken_duration(window.idle)} after {silent} fell silent and the window with its grace ended")
     if window.at_most is not None:
-        since = "last" if session else "first"
+        since = "last" if entry.extends else "first"
         ends.append(f"at the latest {spoken_duration(window.at_most)} after the group's {since} record")
     whose = "a record of its partition is" if not window.origins else "records of all input partitions are"
-    past = f"more than {spoken_duration(window.grace)} past" if session and window.grace else "past"
+    past = f"more than {spoken_duration(window.grace)} past" if entry.extends and window.grace else "past"
     return [
-        f"groups by sessions of {time}: one ends {size} after its last record"
-        if session
-        else f"groups by windows of {size} of {time}" + (f", one every {every}" if window.every else ""),
-        f"closes a window when {whose} {past if session else grace} its end",
+        entry.meaning.format(size=size, time=time, every=spoken_duration(window.every)),
+        f"closes a window when {whose} {past if entry.extends else grace} its end",
         f"closes it by the worker's clock {', or '.join(ends)}",
         late.meaning(window, letters),
     ]

@@ -137,7 +137,7 @@ def _window(agent: Agent, headers: MessageHeaders) -> Closing | None:
     by, rests = headers.closed()
     following, watermark = (*rests, *(-1, 0)[len(rests) :])
     window = agent.aggregation.window if agent.aggregation is not None else None
-    shared = window is not None and window.overlaps
+    shared = window is not None and window.windower.overlaps
     return Closing(start, end, by, watermark, headers.integer(REVISION), following, shared)
 
 
@@ -170,6 +170,6 @@ def _counted(app: str, agent: Agent, letter: Letter, fire: Fire, read: ReadRange
 def _ending_never(agent: Agent) -> Agent:
     """The agent with a rule whose only group takes all messages that it is given. Raises Unrepairable."""
     rule = unending(agent).aggregation or Aggregation()
-    if rule.window is not None and rule.window.kind != "tumbling":
+    if rule.window is not None and not rule.window.windower.placed:
         raise Unrepairable(f"its letter holds no document, and only its worker computes such a window; {REPLAY}")
     return replace(agent, aggregation=replace(rule, window=None))

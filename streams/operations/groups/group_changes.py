@@ -79,7 +79,7 @@ def only(matches: Sequence[OpenGroup], key: str, place: str | None) -> OpenGroup
 
 def overlap(group: OpenGroup) -> bool:
     """Whether the group shares records with other windows of its key, so that all of them fire or are dropped."""
-    return group.window is not None and bool(group.window.panes)
+    return group.window is not None and bool(group.window.together)
 
 
 def where(group: OpenGroup) -> str:

@@ -63,7 +63,7 @@ class OpenGroup(NamedTuple):
     @property
     def names(self) -> tuple[Key, ...]:
         """The names of the groups that are dropped with it, its own among them."""
-        return (self.window.panes if self.window is not None else ()) or (self.name,)
+        return (self.window.together if self.window is not None else ()) or (self.name,)
 
 
 def open_groups(store: Store, app: str, agent: Agent, key: bytes | None = None) -> list[OpenGroup]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.aggregation.events import Event, Fire, Refused
+from sluicegate.streams.aggregation.layout import merges
 from sluicegate.streams.aggregation.results import results
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.values import GroupNumber
@@ -34,8 +35,7 @@ class Unsent:
         self._agent, self._results, self._reach, self._begin = agent, results(agent), reach, witness.begin
         published = witness.published
         self._open, self._letters = dict(published.results), set(published.letters)
-        window = agent.aggregation.window if agent.aggregation else None
-        if window is not None and window.kind in ("session", "hopping"):
+        if agent.aggregation is not None and merges(agent.aggregation):
             self.lost += [live.first for live in self._open.values() if live.first < self._begin <= live.last]
 
     def result(self, fire: Fire, certain: bool) -> None:

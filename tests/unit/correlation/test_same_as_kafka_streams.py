@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from sluicegate.streams.agent import CORRELATION, Correlation, Reducer, Window
+from sluicegate.streams.agent import Correlation, Reducer, Window
 from sluicegate.streams.aggregation.events import Fire
 from sluicegate.streams.aggregation.layout import GroupState
 from sluicegate.streams.testing.log import LogRecord
+from sluicegate.streams.windowers import CORRELATION
 from sluicegate.streams.windows.correlated import CorrelatedByTime
 from sluicegate.streams.windows.merged import MergedClock
 from tests.unit.correlation.kafka_streams import ABSENT, LOGS, Log, Pairs, Record, logs, recorded

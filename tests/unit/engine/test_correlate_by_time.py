@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
-from sluicegate.streams.agent import CORRELATION, Agent, Aggregation, Correlation, Destination, Reducer, Window
+from sluicegate.streams.agent import Agent, Aggregation, Correlation, Destination, Reducer, Window
 from sluicegate.streams.operations.groups.open_groups import open_groups, why
+from sluicegate.streams.windowers import CORRELATION
 from sluicegate.streams.windows import correlated
 from sluicegate.streams.windows.correlated import CorrelatedByTime
 from tests.unit.engine.driver import Driver, ManualClock, distinct, header

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate.streams.agent import OVERLAPPING, Window
+from sluicegate.streams.agent import Window
 from sluicegate.streams.windows.overlapping import OverlappingGroups
 from tests.unit.windows.late_oracle import AmendOracle, NewOracle
 from tests.unit.windows.oracle import Oracle, Result, Step
@@ -89,7 +89,7 @@ KINDS = {"count": counted, "amend": amended, "new": added}
 
 def outcomes(kind: str, seed: int) -> tuple[Series, Turned]:
     chance = random.Random(seed)
-    window, oracle, rule = KINDS[kind](chance, replace(a_hopping(chance), kind=OVERLAPPING))
+    window, oracle, rule = KINDS[kind](chance, replace(a_hopping(chance), kind="overlapping"))
     steps = a_late_log(chance)
     for offset, step in enumerate(steps):
         oracle.look(step.now) if step.key is None else oracle.take(offset, step)

@@ -1,0 +1,171 @@
+"""The kinds of windows: one entry each, which has everything that other files need to know of it.
+
+The groups of a kind are a class of streams/windows. It finds the groups of a record, says when they close, and gives
+the stage of the compiled loop that finds them. Other rooms ask the entry, and not which kind it is.
+"""
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
+
+CORRELATION = "correlation"
+"""The kind of the window of a correlation."""
+AMEND = "amend"
+"""The `late` of a window whose results are revised."""
+MANY = 1_000
+"""Above so many windows of one record `check` warns."""
+
+
+class WindowNumbers(Protocol):
+    """A window as an agent or as the model of the file has it. Durations are in seconds."""
+
+    @property
+    def size(self) -> float: ...
+    @property
+    def every(self) -> float | None: ...
+
+
+class WindowKey(NamedTuple):
+    """A key of the file for a duration that one kind of windows has. `missing` is the hint for a file without it."""
+
+    name: str
+    text: str
+    example: str
+    missing: str = ""
+
+
+class Remark(NamedTuple):
+    """What `check` says of the value of a key."""
+
+    key: str
+    text: str
+    hint: str
+
+
+Remarks = Callable[[WindowNumbers], Remark | None]
+
+
+class Windower(NamedTuple):
+    """A kind of windows. The first of `keys` has the size, and the others the fields of Window with their names.
+    `meaning` says in the description of an agent how it groups.
+
+    `groups` is the module:class in streams/windows. A group keeps `slots` more behind those of its reducers. `merged`:
+    several groups become one. `apart` is the kind in place of this one where windows cannot be the sum of shared parts.
+
+    `regular`: windows begin at multiples of a time since 1970, plus `offset`. `overlaps`: a record is in several
+    windows. `extends`: a record makes its window longer, which ends `size` after the last one; a record at the end is
+    in time. `together`: a limit, `at_most` or a person ends all windows of a key.
+
+    `wrong` is what is an error about the numbers, `costly` a warning. `untaken` are actions of `late` that it does not
+    have, each with the reason."""
+
+    name: str
+    groups: str
+    keys: tuple[WindowKey, ...] = ()
+    meaning: str = ""
+    slots: int = 0
+    merged: bool = False
+    apart: str = ""
+    regular: bool = False
+    overlaps: bool = False
+    extends: bool = False
+    together: bool = False
+    wrong: Remarks = lambda window: None
+    costly: Remarks = lambda window: None
+    untaken: Mapping[str, str] = MappingProxyType({})
+
+    @property
+    def word(self) -> str:
+        """The key of the file with the size."""
+        return self.keys[0].name if self.keys else self.name
+
+    @property
+    def placed(self) -> bool:
+        """Whether the time of a record and the numbers of the window tell the one window that holds it."""
+        return self.regular and not self.overlaps
+
+    @property
+    def independent(self) -> bool:
+        """Whether no record decides in which windows another one counts."""
+        return not (self.overlaps or self.extends)
+
+    def opened(self) -> Any:
+        """The class of its groups."""
+        module, _, name = self.groups.partition(":")
+        return getattr(import_module(f"sluicegate.streams.windows.{module}"), name)
+
+
+def _dividing(window: WindowNumbers) -> Remark | None:
+    every = window.every or window.size
+    if every == window.size:
+        return Remark("every", "is the size of the window", "write less, or tumbling")
+    if round(1000 * window.size) % round(1000 * every):
+        return Remark("every", "does not divide the size of the window", "write a time that divides the size")
+    return None
+
+
+def _many(window: WindowNumbers) -> Remark | None:
+    many = round(window.size / (window.every or window.size))
+    what = f"makes {many:,} windows of each record, and each window is the sum of up to as many parts"
+    return Remark("every", what, "write a longer time") if many > MANY else None
+
+
+_TUMBLING = Windower(
+    "tumbling",
+    "tumbling_groups:TumblingGroups",
+    (WindowKey("tumbling", "The size of a window. Windows do not overlap.", "5m"),),
+    "groups by windows of {size} of {time}",
+    regular=True,
+)
+_HOPPING = Windower(
+    "hopping",
+    "hopping:HoppingGroups",
+    (
+        WindowKey(
+            "hopping", "The size of a window. A window begins at each multiple of `every`, so windows overlap.", "1h"
+        ),
+        WindowKey(
+            "every",
+            "The time between the starts of two hopping windows. The size is a multiple of it.",
+            "5m",
+            missing="write every: 5m, a part of the size",
+        ),
+    ),
+    "groups by windows of {size} of {time}, one every {every}",
+    slots=1,
+    merged=True,
+    apart="overlapping",
+    regular=True,
+    overlaps=True,
+    together=True,
+    wrong=_dividing,
+    costly=_many,
+)
+_OVERLAPPING = _HOPPING._replace(
+    name="overlapping", groups="overlapping:OverlappingGroups", slots=0, merged=False, apart="", together=False
+)
+_SESSION = Windower(
+    "session",
+    "sessions:SessionGroups",
+    (
+        WindowKey(
+            "session",
+            "The longest time between two records of a window. It ends this long after its last record.",
+            "30m",
+        ),
+    ),
+    "groups by sessions of {time}: one ends {size} after its last record",
+    slots=2,
+    merged=True,
+    extends=True,
+    untaken={
+        AMEND: "does not go together with sessions: a late record may join two sessions whose results were sent, and a "
+        "revision replaces one result"
+    },
+)
+_CORRELATION = Windower(CORRELATION, "correlated:CorrelatedByTime", slots=2)
+ENTRIES = (_TUMBLING, _HOPPING, _OVERLAPPING, _SESSION, _CORRELATION)
+WINDOWERS = {entry.name: entry for entry in ENTRIES}
+WRITTEN = tuple(entry for entry in ENTRIES if entry.keys and entry.word == entry.name)
+"""The kinds that the file names."""
