@@ -5,9 +5,8 @@ the stage of the compiled loop that finds them. Other rooms ask the entry, and n
 """
 
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 CORRELATION = "correlation"
 """The kind of the window of a correlation."""
@@ -89,11 +88,6 @@ class Windower(NamedTuple):
     def independent(self) -> bool:
         """Whether no record decides in which windows another one counts."""
         return not (self.overlaps or self.extends)
-
-    def opened(self) -> Any:
-        """The class of its groups."""
-        module, _, name = self.groups.partition(":")
-        return getattr(import_module(f"sluicegate.streams.windows.{module}"), name)
 
 
 def _dividing(window: WindowNumbers) -> Remark | None:

@@ -1,6 +1,7 @@
 """Which groups a rule has: the one place that asks whether it has windows or is a correlation."""
 
 from collections.abc import Callable, Sequence
+from importlib import import_module
 
 from sluicegate.streams.aggregation.accept import accept, carefully
 from sluicegate.streams.aggregation.groups import Groups
@@ -72,7 +73,8 @@ def groups_of(rule: Rule, notes: bool = False) -> Groups:
     window, correlation = rule.aggregation.window, rule.aggregation.correlation
     if window is None:
         return Groups(rule, notes) if correlation is None else CorrelatedGroups(rule, correlation, notes)
-    opened: Groups = window.windower.opened()(rule, window, notes)
+    module, _, name = window.windower.groups.partition(":")
+    opened: Groups = getattr(import_module(f"sluicegate.streams.windows.{module}"), name)(rule, window, notes)
     return opened
 
 

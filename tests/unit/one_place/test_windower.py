@@ -168,8 +168,8 @@ for seed in range(4):
     taken = [record for record in scene.log.topics["in"][0] if record.o not in refused]
     assert 0 < len(refused) < 75
     expected = recounted([(record.k, (value := json.loads(record.v))["n"], value["at"]) for record in taken])
-    sent = {dict(record.h)["sluicegate-id"]: json.loads(record.v) for record in scene.log.topics["out"][0]}  # some twice
-    results = Counter(tuple(each["all"]) for each in sent.values())
+    sent = {dict(record.h)["sluicegate-id"]: record for record in scene.log.topics["out"][0]}  # some are sent twice
+    results = Counter(tuple(json.loads(record.v)["all"]) for record in sent.values())
     assert results == expected, (results - expected, expected - results)
     shadows += figures(verdicts)
 
