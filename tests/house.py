@@ -101,7 +101,7 @@ ARROWS: dict[str, set[str]] = {
     "handlers": _BELOW_HANDLERS | {"windows"},
     "shadow": _VALUES | {"outbox", "reading", "windows"},
     "lookups": _BELOW_HANDLERS | {"handlers"},
-    "shared": _BELOW_HANDLERS | {"handlers"},
+    "shared": _BELOW_HANDLERS | {"handlers", "lookups"},
     "ownership": _BELOW_HANDLERS | {"correlation", "handlers", "shared", "windows"},
     "engine": _BELOW_HANDLERS | {"handlers", "lookups", "shared", "ownership", "versions", "windows"},
     "operations": _BELOW_HANDLERS

@@ -85,7 +85,7 @@ def _runtime(
     processor: RecordProcessor
     slow: Slow | None = None
     if shared:
-        processor = intake(app.name, agent, rule, reads, writes, outputs, parts)
+        processor = intake(app.name, agent, rule, reads, writes, outputs, parts, lookups)
     else:
         processor, slow = _processor(agent, rule, reads, outputs, parts, lookups)
     agent = _receiving(agent, processor, outputs.back.topic)

@@ -18,11 +18,14 @@ from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.handlers.failures import Policy
 from sluicegate.streams.handlers.handling import Handling
 from sluicegate.streams.handlers.values import OutputTarget
+from sluicegate.streams.lookups.handled import ItemRows
+from sluicegate.streams.lookups.rows import Lookups
 from sluicegate.streams.reading.dedupe import IdRule
 from sluicegate.streams.shared.shared_fires import UNDER_WAY, SharedFires
 from sluicegate.streams.shared.shared_firing import SharedFiring, aggregation_of
 from sluicegate.streams.shared.shared_intake import SharedIntake
 from sluicegate.streams.shared.shared_records import buffer_name
+from sluicegate.streams.shared.shared_rows import SharedRows
 from sluicegate.streams.shared.shared_runs import Identified, Packing, Runs
 from sluicegate.streams.shared.shared_size import SharedSize
 
@@ -31,12 +34,20 @@ CALLS = 2  # threads for the short calls to the store
 
 
 def intake(
-    app: str, agent: Agent, rule: Rule, reads: Codec, writes: Codec, outputs: OutputTarget, parts: WorkerDependencies
+    app: str,
+    agent: Agent,
+    rule: Rule,
+    reads: Codec,
+    writes: Codec,
+    outputs: OutputTarget,
+    parts: WorkerDependencies,
+    lookups: Lookups,
 ) -> SharedIntake:
     """The processor of an agent with `scope: shared`. Raises ConfigurationError."""
     name, gate, clock = buffer_name(app, agent.name), gate_of(agent), parts.clock.monotonic
     handling, policy = _handling(agent, rule, reads, outputs, parts)
-    firing = SharedFiring(app, agent, reads, writes, outputs.most, handling)
+    rows = SharedRows(ItemRows(agent, reads, lookups, clock)) if agent.lookups else None
+    firing = SharedFiring(app, agent, reads, writes, outputs.most, handling, rows)
     pool = parts.pool(UNDER_WAY) if handling is None else handling.pool
     calls, work = BackgroundCalls(parts.pool(CALLS), _nobody), BackgroundCalls(pool, _nobody)
     backoff = Backoff(0.2, 10.0, parts.random)

@@ -35,7 +35,7 @@ RowsByName = Mapping[str, RowFields | None]
 
 class ItemRows:
     """The rows that the messages or the completed groups of an agent ask for, and what becomes of an item whose row is
-    missing. `outcomes` counts the answers of `having`."""
+    missing. `outcomes` counts the answers of `having` and, without a handler, of the routes."""
 
     def __init__(self, agent: Agent, codec: Codec, lookups: Lookups, clock: Callable[[], float]) -> None:
         """Raises ConfigurationError."""
@@ -43,7 +43,8 @@ class ItemRows:
         self.lookups, self.waits = lookups, WaitsForRows(clock)
         self.of_record = None if groups else RecordKeys(agent, codec)
         self._of_result = ResultKeys(agent) if groups else None
-        self._results = Results(agent) if groups and agent.having else None
+        self._handled = agent.handler is not None
+        self._results = Results(agent) if groups and (agent.having or not self._handled) else None
         self.outcomes: Counter[tuple[str, str]] = Counter()
 
     def asked(self, item: Item) -> Keys | None:
@@ -59,9 +60,9 @@ class ItemRows:
 
     def decided(
         self, place: TopicPartition, item: Message | Fire, answer: FoundRows, failures: Failures | None = None
-    ) -> RowsByName | Sequence[Unhandled | Refused]:
-        """The rows of an item that is handled, or what becomes of it instead: nothing if `having` leaves it out. Raises
-        HandlerFailed for one that waits."""
+    ) -> RowsByName | Sequence[Fire | Unhandled | Refused]:
+        """The rows of an item that is handled, or what becomes of it instead: nothing if `having` leaves it out, and
+        without a handler its results. Raises HandlerFailed for one that waits."""
         rows, missing = answer
         if missing is None:
             return rows if isinstance(item, Message) else self._having(item, rows)
@@ -71,10 +72,12 @@ class ItemRows:
             return [Unhandled(item, says(missing), 1, "lookup-missing", stage="lookup")]
         return [Refused(item.record, "lookup", "lookup-missing", says(missing), looked_up=True)]
 
-    def _having(self, fire: Fire, rows: RowsByName) -> RowsByName | Sequence[Unhandled]:
+    def _having(self, fire: Fire, rows: RowsByName) -> RowsByName | Sequence[Fire | Unhandled]:
         if self._results is None:
             return rows
         decided = [*self._results.events(fire, self.outcomes, document(fire) | {**rows})]
+        if not self._handled:
+            return decided
         letters = [each for each in decided if isinstance(each, Unhandled)]
         return letters if letters or not decided else rows
 

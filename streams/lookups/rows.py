@@ -151,10 +151,14 @@ class WaitsForRows:
 
     def committed(self, place: TopicPartition, items: Sequence[Item]) -> None:
         """These items are committed."""
-        if waiting := self._since.get(place):
-            for item in items:
-                if isinstance(item, Message | Fire):
-                    waiting.pop(number_of(item), None)
+        if place in self._since:
+            self.ended(place, [number_of(item) for item in items if isinstance(item, Message | Fire)])
+
+    def ended(self, place: TopicPartition, numbers: Sequence[GroupNumber]) -> None:
+        """The items with these numbers wait no more."""
+        waiting = self._since.get(place, {})
+        for number in numbers:
+            waiting.pop(number, None)
 
     def forget(self, place: TopicPartition) -> None:
         self._since.pop(place, None)

@@ -21,7 +21,7 @@ from sluicegate.streams.calling.backoff import Backoff
 from sluicegate.streams.calling.calls import BackgroundCalls
 from sluicegate.streams.contracts.leased import AggregatorBuffer
 from sluicegate.streams.contracts.leased_values import Gate, SealedBatch
-from sluicegate.streams.errors import ConcurrencyError, EngineFault, Halt, SluicegateError
+from sluicegate.streams.errors import ConcurrencyError, EngineFault, Halt, HandlerFailed, SluicegateError
 from sluicegate.streams.handlers.attempts import (
     COMPANY,
     UNSUSPECTED,
@@ -41,8 +41,9 @@ from sluicegate.streams.observe.counting import count_answers, count_events
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.shared.shared_firing import HandlerError, Made, SharedFiring
 
-BatchOutcome = Made | HandlerError | EngineFault | None
-"""What became of a batch. None: another worker has it, or it is completed."""
+BatchOutcome = Made | HandlerError | HandlerFailed | EngineFault | None
+"""What became of a batch. HandlerFailed: a group waits for its row. None: another worker has it, or it is
+completed."""
 LOOK_EVERY = 0.25  # seconds between two looks for deadlines and for ended leases
 MOST = 1_000  # leased batches; at this limit intake waits
 AT_A_TIME = 100  # batches per look, and per completion
@@ -251,6 +252,7 @@ class SharedFires:
         job.cancelled = True
         if self._jobs.pop(job.batch.token, None) is not None:
             self._meter.count("lease_lost")
+            self._firing.left(job.batch)
 
     def _fire(self, jobs: Sequence[BatchInHand]) -> list[BatchOutcome]:
         """Runs in a thread."""
@@ -263,7 +265,7 @@ class SharedFires:
         ours = iter(done)
         return [made if not isinstance(made, Made) or next(ours) else None for made in outcomes]
 
-    def _made(self, job: BatchInHand) -> Made | HandlerError | EngineFault:
+    def _made(self, job: BatchInHand) -> BatchOutcome:
         if failpoints.armed:
             failpoints.hit("shared-sealed")
         try:
@@ -271,7 +273,7 @@ class SharedFires:
                 job.made = self._firing.given_up(job.batch, job.fault)
             else:
                 job.made = self._firing.made(job.batch, self._time(), job.failures, lambda: job.cancelled)
-        except (HandlerError, EngineFault) as error:
+        except (HandlerError, HandlerFailed, EngineFault) as error:
             return error
         except (SluicegateError, failpoints.Failpoint):
             raise
@@ -286,6 +288,8 @@ class SharedFires:
             job.running, job.returned = False, True
             if isinstance(outcome, HandlerError):
                 self._judge(job, outcome)
+            elif isinstance(outcome, HandlerFailed):
+                job.at = self._clock() + outcome.delay
             elif isinstance(outcome, EngineFault):
                 self._faulty(job, outcome)
             elif outcome is None:

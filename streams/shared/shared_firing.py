@@ -37,12 +37,13 @@ from sluicegate.streams.errors import ConfigurationError, HandlerStopped, Sluice
 from sluicegate.streams.handlers.failures import Failures, ProcessEnded
 from sluicegate.streams.handlers.handling import Handling
 from sluicegate.streams.handlers.retried import decided
-from sluicegate.streams.handlers.values import IsCancelled
+from sluicegate.streams.handlers.values import NO_ROWS, IsCancelled
 from sluicegate.streams.outbox.rows import AnyPartition, Rows
 from sluicegate.streams.outbox.sizes import size
 from sluicegate.streams.shared.shared_records import RecordOrigin, SharedRecord, unpacked
 from sluicegate.streams.shared.shared_retries import RetriedGroup, is_letter, is_retried, lacks_fields, members_of
 from sluicegate.streams.shared.shared_retries import unpacked as retried
+from sluicegate.streams.shared.shared_rows import SharedRows
 
 ENDLESS = 1 << 62
 _taken_at = attrgetter("common.taken_at")
@@ -86,16 +87,25 @@ class SharedFiring:
     """Pure, except for the handler. Any thread may call. A message may have at most `most` bytes."""
 
     def __init__(
-        self, app: str, agent: Agent, reads: Codec, writes: Codec, most: int, handling: Handling | None
+        self,
+        app: str,
+        agent: Agent,
+        reads: Codec,
+        writes: Codec,
+        most: int,
+        handling: Handling | None,
+        rows: SharedRows | None = None,
     ) -> None:
         self._count = aggregation_of(agent).count or inf
         self._rule = Rule(endless(agent), reads)
         self._app, self._agent, self._writes, self._most, self._handling = app, agent, writes, most, handling
+        self._looked_up = rows
         self._one_at_a_time = Lock()  # an expression may be used by one thread at a time
         self._known_rows: dict[tuple[str, str, int], Rows] = {}
 
     def made(self, batch: SealedBatch, now: float, known: Failures, cancelled: IsCancelled) -> Made:
-        """The messages of a batch at the time `now`, in seconds since 1970. Raises HandlerError and ProduceStopped."""
+        """The messages of a batch at the time `now`, in seconds since 1970. Raises HandlerError, HandlerFailed while a
+        group waits for its row, LookupFailed and ProduceStopped."""
         if is_retried(batch.group):
             return self._again(retried(batch.entries), known, cancelled)
         records = unpacked(batch.entries)
@@ -116,7 +126,7 @@ class SharedFiring:
                 events: Sequence[Event] = [replace(event, fire=fire)]
                 counted += events
             else:
-                events = self._handled(fire, first, known, cancelled)
+                events = self._handled(fire, first, known, cancelled, groups.outcomes)
                 counted += [fire, *(each for each in events if isinstance(each, Unhandled | BadItem))]
             members = partial(members_of, records[group.first : group.last + 1])
             messages += [self._message(row, last, members) for row in self._rows(events, first)]
@@ -133,11 +143,20 @@ class SharedFiring:
         with self._one_at_a_time:
             items = decided(fire, self._rule, handled, outcomes)
         for item in items:
-            events = self._handled(item, group.first, known, cancelled) if isinstance(item, Fire) else [item]
+            events: Sequence[Event] = [item]
+            if isinstance(item, Fire):
+                events = self._handled(item, group.first, known, cancelled, outcomes)
             counted += [event for event in events if isinstance(event, Unhandled | BadItem)]
             rows = self._rows(events, group.first)
             messages += [of_retry(self._message(row, group.last, lambda: group.members), group.run) for row in rows]
         return Made(messages, counted, outcomes, 0)
+
+    def left(self, batch: SealedBatch) -> None:
+        """Another worker has the batch: if it comes back, its groups wait for their rows anew."""
+        if self._looked_up is not None:
+            again = is_retried(batch.group)
+            origins = [retried(batch.entries).first] if again else [each.origin for each in unpacked(batch.entries)]
+            self._looked_up.left(origins)
 
     def given_up(self, batch: SealedBatch, error: str) -> Made:
         """The messages of a batch at which the engine failed three times: each record as a dead letter."""
@@ -167,8 +186,20 @@ class SharedFiring:
                 groups.fire(key, reason, now)
             return groups
 
-    def _handled(self, fire: Fire, first: RecordOrigin, known: Failures, cancelled: IsCancelled) -> Sequence[Event]:
-        handling = self._handling
+    def _handled(
+        self,
+        fire: Fire,
+        first: RecordOrigin,
+        known: Failures,
+        cancelled: IsCancelled,
+        outcomes: Counter[tuple[str, str]],
+    ) -> Sequence[Event]:
+        handling, rows = self._handling, NO_ROWS
+        if self._looked_up is not None:
+            decided = self._looked_up.of(fire, first, outcomes)
+            if not isinstance(decided, Mapping):
+                return decided
+            rows = decided
         if handling is None:
             return [fire]
         identity = self._of(first).fire_id(fire.first)
@@ -179,11 +210,12 @@ class SharedFiring:
             raise HandlerError(rest, identity, ProcessEnded())
         attempt = known.attempt(identity)
         try:
-            sent = handling.call(rest, identity, attempt, cancelled)
+            sent = handling.call(rest, identity, attempt, cancelled, rows)
         except SluicegateError:
             raise
         except Exception as error:
-            raise HandlerError(rest, identity, handling.isolated(rest, error, identity, attempt, cancelled)) from error
+            why = handling.isolated(rest, error, identity, attempt, cancelled, rows)
+            raise HandlerError(rest, identity, why) from error
         if any(isinstance(event, Scheduled | Cancelled) for event in sent):
             raise HandlerStopped(
                 f"{handling.where(fire)}: schedule() and cancel() need scope partition; leave them out, and restart"

@@ -23,6 +23,8 @@ SHORTEST_LEASE = 1.0
 SHORTEST_TOKEN = 16
 ENDS = frozenset({"count", "until", "max_items", "max_bytes", "max_groups", "max_buffered_bytes"})
 """The keys of `aggregate` that complete a group before its timeout."""
+UNTIL_SHARED = "needs scope partition: a shared buffer counts records and does not read them before their group ends"
+FULL_SHARED = "needs scope partition: the store holds the groups of a shared buffer, and no limit of groups is reached"
 AT_TOKEN: Path = ("http", "token")
 
 
@@ -229,8 +231,8 @@ def _shared(file: FileModel, agent: AgentModel, path: Path) -> Iterator[FileFind
             agent.then == "park",
             "park needs scope partition: it keeps the order of a key, which groups of a shared buffer do not have",
         ),
-        ((*path, "aggregate", "until"), rule is not None and rule.until is not None, "needs scope partition"),
-        ((*path, "aggregate", "on_full"), rule is not None and rule.on_full != "fire-oldest", "needs scope partition"),
+        ((*path, "aggregate", "until"), rule is not None and rule.until is not None, UNTIL_SHARED),
+        ((*path, "aggregate", "on_full"), rule is not None and rule.on_full != "fire-oldest", FULL_SHARED),
     ]
     for at, wrong, what in refused:
         if wrong:

@@ -193,18 +193,21 @@ def findings(file: "FileModel") -> Iterator[FileFinding]:
 def _of_agent(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
     """What else the agent must have, or cannot have."""
     whole = path[:-1]
-    refusals = [
-        ("scope", agent.scope == "shared", "needs scope partition: a batch is no part of one owner's transaction"),
-        ("format", agent.aggregate is None and agent.format == "raw", "needs fields, but raw records have none"),
-    ]
-    for name in [name for name, each in (agent.lookup or {}).items() if each.lock and agent.concurrency]:
-        what = "has no meaning with concurrency: the call runs after the transaction that read the row"
-        at = (*path, name, "lock")
-        yield FileFinding(at, what, "leave one of the two out", (at, (*whole, "concurrency")))
-    for key, wrong, what in refusals:
-        if wrong:
-            needs = (path, (*whole, key), (*whole, "handler"), (*whole, "aggregate"))
-            yield FileFinding(path, what, f"leave out lookup, or change {key}", needs)
+    apart = {
+        "concurrency": (agent.concurrency, "concurrency: the call runs after the transaction that read the row"),
+        "scope": (
+            agent.scope == "shared",
+            "scope: shared: a batch is completed after the transaction that read the row",
+        ),
+    }
+    for name in [name for name, each in (agent.lookup or {}).items() if each.lock]:
+        for key in [key for key, (wrong, _) in apart.items() if wrong]:
+            at = (*path, name, "lock")
+            what = f"has no meaning with {apart[key][1]}"
+            yield FileFinding(at, what, "leave one of the two out", (at, (*whole, key)))
+    if agent.aggregate is None and agent.format == "raw":
+        needs = (path, (*whole, "format"), (*whole, "handler"), (*whole, "aggregate"))
+        yield FileFinding(path, "needs fields, but raw records have none", "leave out lookup, or change format", needs)
 
 
 def _of_store(file: "FileModel", lookup: LookupModel, path: Path) -> Iterator[FileFinding]:

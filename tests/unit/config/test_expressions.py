@@ -55,7 +55,10 @@ WRONG = [
     ),
     (ended('group.spent > "x"'), "agents.a.aggregate.until: > takes two values of one type"),
     (ended("message.keys == 1"), "10:7: agents.a.aggregate.until: message has no keys; did you mean key?"),
-    (ended("message.offset > 1", "scope: shared"), "agents.a.aggregate.until: needs scope partition; "),
+    (
+        ended("message.offset > 1", "scope: shared"),
+        "agents.a.aggregate.until: needs scope partition: a shared buffer counts records",
+    ),
     (
         ended("message.timestamp > timestamp('2026-01-01T00:00:00Z')", "key: customer", "repartition: by-customer"),
         "agents.a.aggregate.until: asks for message.timestamp, but is asked of the record that repartition wrote anew",

@@ -173,10 +173,10 @@ def test_what_it_is_loaded_into(tmp_path, row, expected):
             ],
         ),
         (
-            SUMS.replace("from: orders", "from: orders\nscope: shared") % OF_A_RESULT,
+            SUMS.replace("from: orders", "from: orders\nscope: shared") % f"{OF_A_RESULT}, lock: share",
             [
-                "f.yaml:10:5: agents.a.lookup: needs scope partition: a batch is no part of one owner's transaction; "
-                "leave out lookup, or change scope"
+                "f.yaml:11:74: agents.a.lookup.customer.lock: has no meaning with scope: shared: a batch is completed "
+                "after the transaction that read the row; leave one of the two out"
             ],
         ),
         (

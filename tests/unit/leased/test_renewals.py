@@ -62,7 +62,9 @@ class Scene:
         calls, work = (BackgroundCalls(pool, lambda: None) for pool in (self.pool, Never()))
         meter = SimpleNamespace(count=lambda name, *_, **__: self.counted.append(name))
         backoff = SimpleNamespace(delay=lambda: 1.0, reset=lambda: None)
-        parts: Any = ("b", Gate(2, lease=timedelta(seconds=LEASE)), self.buffer, None, None, None, calls, work, meter)
+        self.left: list[str] = []
+        firing = SimpleNamespace(left=lambda batch: self.left.append(batch.token))
+        parts: Any = ("b", Gate(2, lease=timedelta(seconds=LEASE)), self.buffer, firing, None, None, calls, work, meter)
         self.fires = SharedFires(*parts, lambda: self.clock.now, lambda: 0.0, backoff)
         self.fires.take([SimpleNamespace(token=str(n), id=str(n)) for n in range(most)])
 
@@ -95,6 +97,7 @@ def test_what_another_worker_has_is_dropped_and_the_rest_is_kept() -> None:
     scene.buffer.lost = {"3", "7"}
     scene.run(LEASE / 2)
     assert scene.counted == ["lease_lost"] * 2
+    assert sorted(scene.left) == ["3", "7"]  # what this worker remembers of them is forgotten
     scene.buffer.lost = set()
     scene.run(LEASE / 2)
     assert scene.buffer.renewed[-1][1] == 8
