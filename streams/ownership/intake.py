@@ -47,10 +47,10 @@ class IntakePauses:
         """Pause and resume the intake by unsent rows, sealed items and waiting records. It never delays a deadline."""
         for place, owner in owners.items():
             waits = self.unresolved.get(place)
-            held = waits is not None and waits.at_it and self._clock() < waits.due
-            if (owner.full or held) and place not in self._paused:
+            waiting = waits is not None and waits.at_it and self._clock() < waits.due
+            if (owner.full or waiting) and place not in self._paused:
                 self._pause(place, owner)
-            elif place in self._paused and owner.shard.roomy and not owner.full and not held:
+            elif place in self._paused and owner.shard.roomy and not owner.full and not waiting:
                 self._read_on(place, owner, waits)
 
     def _pause(self, place: TopicPartition, owner: Owner) -> None:

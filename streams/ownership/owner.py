@@ -251,21 +251,21 @@ class Owner:
 
     def _leave(self) -> int:
         """Leave earlier generations behind, if the restored groups ask for it. Returns the next offset to read."""
-        left, before = self._switch.left, self.claim.source
+        previous, before = self._switch.left, self.claim.source
         if self.windows is not None:
             windowed.inherit(self.windows, self._changelog.older.values())
-        if left is not None and before is not None:
-            groups = self._changelog.older[left.number]
-            check_scope(groups.rule, self.partition, self._setting, left.policy)
-            refuse_left(left, len(groups.states), self.partition)
+        if previous is not None and before is not None:
+            groups = self._changelog.older[previous.number]
+            check_scope(groups.rule, self.partition, self._setting, previous.policy)
+            refuse_left(previous, len(groups.states), self.partition)
         for each in self.older:
             each.groups.faults = self.group_faults
         offset = self.older.begin(self.claim, before.name if before is not None else "")
         self.groups.elders = self.older.finishing()
         older = self.older.by_number()
         generation = self._switch.generation
-        if left is not None and left.number not in older:
-            generation = left.number
+        if previous is not None and previous.number not in older:
+            generation = previous.number
         self._switch = Switch(tuple(each.known for each in self.older), None, generation)
         self._changelog.older, self._changelog.generation = older, generation
         return offset
@@ -299,15 +299,15 @@ class Owner:
         """Handle the items that the store kept and that wait for nothing, each in a commit of its own. The mark that a
         call begins is durable before it, so that an item that ends its process is given up."""
         next_one = self.sealed.free if self._setting.slow is None else self.sealed.undecided
-        while (held := next_one()) is not None:
-            number, ends = held.number, held.attempts
+        while (item := next_one()) is not None:
+            number, ends = item.number, item.attempts
             if ends >= self.sealed.bounds.most:
-                events = [released.ended(held.item, self._setting.agent.handler)]
-                yield self._commit_ended(held.item, events, monotonic)
+                events = [released.ended(item.item, self._setting.agent.handler)]
+                yield self._commit_ended(item.item, events, monotonic)
                 continue
             self._note(Section({}, {number: ends + 1}), monotonic)
             try:
-                yield self._commit_released(held.item, monotonic)
+                yield self._commit_released(item.item, monotonic)
             except HandlerFailed:
                 self._note(Section({}, {number: ends}), monotonic)
                 raise
@@ -368,7 +368,7 @@ class Owner:
     def accept(self, records: Sequence[Record], monotonic: float) -> None:
         """Take records of this partition, in order (docs/protocol.md, Accept). Raises Halt."""
         if records[0].offset() < self.offset and not (
-            records := [each for each in records if each.offset() >= self.offset]
+            records := [record for record in records if record.offset() >= self.offset]
         ):
             return
         now = self.now(monotonic)
@@ -570,15 +570,15 @@ class Owner:
         # a group of an earlier rule ends before the next one of its key
         apart, earlier = self.older.results(self._rows) if self.older else ((), ())
         rows = self._rows.make(events)
-        found = events if events is items else decided(items, events)
+        decisions = events if events is items else decided(items, events)
         if apart:
-            rows, events, found = [*earlier, *rows], [*apart, *events], [*apart, *found]
+            rows, events, decisions = [*earlier, *rows], [*apart, *events], [*apart, *decisions]
         changes = self._settled(self._changes(rows, monotonic), [*events, *blocked] if blocked else events)
         if failpoints.armed and (self.pending or events):
             failpoints.hit("before-commit")
         if failpoints.armed and self._has_earlier_groups:
             failpoints.hit("earlier-decided")
-        return PreparedCommit(changes, found, items)
+        return PreparedCommit(changes, decisions, items)
 
     @property
     def _has_earlier_groups(self) -> bool:
@@ -643,7 +643,7 @@ class Owner:
         if not self.sealed.held or self._setting.slow is not None:
             return items, []
         blocks = self.sealed.blocks
-        return [each for each in items if not blocks(each)], [KeptItem(each) for each in items if blocks(each)]
+        return [item for item in items if not blocks(item)], [KeptItem(item) for item in items if blocks(item)]
 
     def _settled(self, changes: Changes, events: Sequence[Event]) -> Changes:
         """With what was scheduled, and the items that the store keeps. A message that its handler refused for good does

@@ -60,17 +60,17 @@ class Probing:
             self.waiting[place] = owner
         if place not in self._running and len(self._running) < MOST:
             self._begin(owner)
-        found = self._running[place].result() if place in self._running else None
-        if found is None:
+        fetchable = self._running[place].result() if place in self._running else None
+        if fetchable is None:
             return False
         self._end(place)
-        if found.failure:
-            facts = {"topic": place[0], "partition": place[1], "offset": owner.offset, "error": found.failure}
+        if fetchable.failure:
+            facts = {"topic": place[0], "partition": place[1], "offset": owner.offset, "error": fetchable.failure}
             self._log.warning("partition.probe_failed", **facts, text=FAILED)
-        if found.why and found.until <= owner.offset:
-            self._halt(owner, found, monotonic)
+        if fetchable.why and fetchable.until <= owner.offset:
+            self._halt(owner, fetchable, monotonic)
         self._suspects.discard(place)
-        self._set(place, found.until)
+        self._set(place, fetchable.until)
         return True
 
     def read_apart(self, owners: Mapping[TopicPartition, Owner]) -> Iterator[Owner]:
@@ -89,9 +89,11 @@ class Probing:
         self._log.warning("partition.probed", topic=place[0], partition=place[1], offset=owner.offset, text=WHY)
         self._running[place] = self._source.probe(*place, owner.offset)
 
-    def _halt(self, owner: Owner, found: Fetchable, monotonic: float) -> None:
+    def _halt(self, owner: Owner, fetchable: Fetchable, monotonic: float) -> None:
         owner.halt(monotonic)
-        raise Unfetchable(f"the batch of records at offset {owner.offset} cannot be fetched: {found.why}; {WHAT_TO_DO}")
+        raise Unfetchable(
+            f"the batch of records at offset {owner.offset} cannot be fetched: {fetchable.why}; {WHAT_TO_DO}"
+        )
 
     def _end(self, place: TopicPartition) -> None:
         self.waiting.pop(place, None)

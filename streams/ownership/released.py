@@ -53,7 +53,7 @@ def ended(item: Message | Fire, handler: Handler | None) -> Event:
 
 def after(item: Message | Fire, events: Sequence[Event]) -> Section:
     """The changes of the store when this item was handled: it ended, unless it is parked again."""
-    parked = any(isinstance(each, KeptItem) for each in events)
+    parked = any(isinstance(event, KeptItem) for event in events)
     return kept(events) if parked else Section({number_of(item): None})
 
 

@@ -55,8 +55,8 @@ def judged(before: Source | None, setting: AgentRuntime, partition: Partition) -
     if same and (before.version in (0, deployed.number) or policy in (CONVERT, REFUSE)):
         return Switch(older, None, before.generation)
     agent = _agent(before, setting)
-    left = Generation(before.generation, before.version, policy, agent_text(agent), before.idle)
-    return Switch(older, left, before.generation + 1)
+    previous = Generation(before.generation, before.version, policy, agent_text(agent), before.idle)
+    return Switch(older, previous, before.generation + 1)
 
 
 def _agent(before: Source, setting: AgentRuntime) -> Agent:
@@ -65,9 +65,9 @@ def _agent(before: Source, setting: AgentRuntime) -> Agent:
     return earlier_agent(setting.agent, before.rule) if known is None else known
 
 
-def refuse_left(left: Generation, groups: int, partition: Partition) -> None:
+def refuse_left(previous: Generation, groups: int, partition: Partition) -> None:
     """Raises ConfigurationError when nobody has decided what becomes of the open groups."""
-    if left.policy == REFUSE and groups:
+    if previous.policy == REFUSE and groups:
         raise ConfigurationError(
             f"agent {partition.agent}: key, compute, format or scope changed while {groups} groups of "
             f"{partition.topic}/{partition.number} are open; run once with --flush (fire them as they are) or --drop"

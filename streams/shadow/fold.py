@@ -361,15 +361,15 @@ class ShadowFold:
                 self._deadlines.forget(key)
                 continue
             times = [timestamp(records[max(0, bisect_left(offsets, at))]) for at in (state[FIRST], state[LAST])]
-            opened, seen = (_within(each, self._now) for each in times)
+            opened, seen = (_within(at, self._now) for at in times)
             self._deadlines.note(key, state[FIRST], self._now, opened, seen)
         self._groups.touched.clear()
 
     def _judge_limits(self) -> None:
         if self._witnessed:
             return
-        for name, held in (("max_groups", len(self._groups.states)), ("max_buffered_bytes", self._groups.bytes)):
-            if held > getattr(self._limits, name):
+        for name, size in (("max_groups", len(self._groups.states)), ("max_buffered_bytes", self._groups.bytes)):
+            if size > getattr(self._limits, name):
                 raise ConfigurationError(
                     f"agent {self._agent.name}: {name} would be reached, and which group ends then is not judged; "
                     "raise it, or choose a shorter range"

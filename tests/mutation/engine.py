@@ -274,7 +274,7 @@ GUARDS = (
         "records below the offset count once",
         "streams/ownership/owner.py",
         "        if records[0].offset() < self.offset and not (\n"
-        "            records := [each for each in records if each.offset() >= self.offset]\n"
+        "            records := [record for record in records if record.offset() >= self.offset]\n"
         "        ):",
         "        if False:",
         OWNERSHIP,

@@ -12,7 +12,7 @@ GUARDS = (
     Guard(
         "a rebuild believes headers of the input as the worker did",
         PLAN,
-        "            each.known.published.proof = self._proofs.lost_input(",
+        "            source.known.published.proof = self._proofs.lost_input(",
         "            self._proofs.lost_input(",
         OFFLINE,
     ),

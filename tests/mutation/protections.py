@@ -181,7 +181,7 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     "probe-proof": (
         Edit(
             "streams/ownership/probing.py",
-            "        if found.why and found.until <= owner.offset:",
+            "        if fetchable.why and fetchable.until <= owner.offset:",
             "        if owner.suspected:",
         ),
     ),
@@ -334,9 +334,9 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
         Edit("streams/ownership/owner.py", "self.older.results(self._rows) if self.older else ((), ())", "(), ()"),
         Edit(
             "streams/ownership/owner.py",
-            "        if apart:\n            rows, events, found = [*earlier, *rows]",
+            "        if apart:\n            rows, events, decisions = [*earlier, *rows]",
             "        if self.older:\n            apart, earlier = self.older.results(self._rows)\n"
-            "            rows, events, found = [*rows, *earlier]",
+            "            rows, events, decisions = [*rows, *earlier]",
         ),
     ),
     "event-before-older": (

@@ -255,7 +255,7 @@ def written(agent: run.Agent, legs: list[run.Agent], reading: Callable[[run.Agen
     assert rule.correlation is not None
     keeps = {each.name: keep for each in rule.compute for keep, kind in KEEPS.items() if kind == each.kind}
     return {
-        "legs": {each.leg: _leg(each, keeps[each.leg]) | reading(each) for each in legs},
+        "legs": {leg.leg: _leg(leg, keeps[leg.leg]) | reading(leg) for leg in legs},
         "complete": over_legs(str(rule.until)),
         "timeout": correlating_time.written(rule),
         "remember": Native(rule.correlation.remember),
@@ -357,19 +357,19 @@ def _complete(correlate: CorrelateModel, at: Path) -> Iterator[FileFinding]:
 
 def _read(node: Node) -> set[str]:
     """The names that an expression uses in another way than `has(NAME)` and `size(NAME)`."""
-    found, waiting = set(), [node]
+    names, waiting = set(), [node]
     while waiting:
-        each = waiting.pop()
-        if isinstance(each, Has) and isinstance(each.path, Identifier):
+        part = waiting.pop()
+        if isinstance(part, Has) and isinstance(part.path, Identifier):
             continue
-        if isinstance(each, FunctionCall) and each.function == "size":
-            waiting += [] if isinstance(each.target or each.arguments[0], Identifier) else [*right_of(each)]
+        if isinstance(part, FunctionCall) and part.function == "size":
+            waiting += [] if isinstance(part.target or part.arguments[0], Identifier) else [*right_of(part)]
             continue
-        if isinstance(each, Identifier):
-            found.add(each.name)
-        left = left_of(each)
-        waiting += [*([left] if left is not None else ()), *right_of(each)]
-    return found
+        if isinstance(part, Identifier):
+            names.add(part.name)
+        operand = left_of(part)
+        waiting += [*([operand] if operand is not None else ()), *right_of(part)]
+    return names
 
 
 # -- words -------------------------------------------------------------------------------------------------------------

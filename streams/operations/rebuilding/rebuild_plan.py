@@ -121,19 +121,20 @@ class Plans:
         self._proofs = TopicProofs(store, app.name, history.offset_at)
         self._keys_lost = False
 
-    def plan(self, latest: float, told: Callable[[str], None]) -> list[Planned]:
-        """What is to be written for partitions without a state; `told` is called with what is being read. Raises
+    def plan(self, latest: float, report: Callable[[str], None]) -> list[Planned]:
+        """What is to be written for partitions without a state; `report` is called with what is being read. Raises
         ConfigurationError when the topics do not tell enough, SystemNotReady and PersistenceError."""
         self._judge_agent()
-        found = [each for topic in self._agent.topics for each in self._lost(topic)]
-        if not found:
+        sources = [source for topic in self._agent.topics for source in self._lost(topic)]
+        if not sources:
             return []
-        self._judge_keys(found, told)
-        cut = self._read_outputs([each.known for each in found], told)
-        for each in found if self._sends_on else ():
-            each.known.rekeyed(each.known.begin, each.facts.high)
-        read = [each for each in found if max(each.known.end, each.committed) >= 0]  # of others nothing was ever done
-        return [self._rebuilt(each, cut, latest, told) for each in read]
+        self._judge_keys(sources, report)
+        cut = self._read_outputs([source.known for source in sources], report)
+        for source in sources if self._sends_on else ():
+            source.known.rekeyed(source.known.begin, source.facts.high)
+        # of other partitions nothing was ever done
+        read = [source for source in sources if max(source.known.end, source.committed) >= 0]
+        return [self._rebuilt(source, cut, latest, report) for source in read]
 
     def _judge_agent(self) -> None:
         agent = self._agent
@@ -168,19 +169,19 @@ class Plans:
             known = KnownOutputs(partition, facts.topic_id, begin, self._agent)
             yield Lost(known, facts, committed, whole)
 
-    def _judge_keys(self, found: Sequence[Lost], told: Callable[[str], None]) -> None:
+    def _judge_keys(self, sources: Sequence[Lost], report: Callable[[str], None]) -> None:
         """Records need proof where the keys of the store are those of the lost rows: Kafka's group names the store."""
-        makers = {maker_of(each.facts.metadata) for each in found if each.committed >= 0}
+        makers = {maker_of(source.facts.metadata) for source in sources if source.committed >= 0}
         self._keys_lost = self._proofs.mac is None or makers != {self._store.incarnation}
         if self._keys_lost:
-            told(
+            report(
                 "the keys that signed the records were lost with the store: what the topics hold is believed without "
                 "proof"
             )
             return
-        for each in found:
-            each.known.published.proof = self._proofs.lost_input(
-                each.known.partition.topic, each.known.partition.number
+        for source in sources:
+            source.known.published.proof = self._proofs.lost_input(
+                source.known.partition.topic, source.known.partition.number
             )
 
     def _output_proof(self, topic: str, number: int) -> HeaderProof:
@@ -196,7 +197,7 @@ class Plans:
         first = self._history.offset_at(topic, number, float(start)) if not isinstance(start, str) else 0
         return max(facts.low, first), facts.low <= first
 
-    def _read_outputs(self, known: Sequence[KnownOutputs], told: Callable[[str], None]) -> dict[str, list[int]]:
+    def _read_outputs(self, known: Sequence[KnownOutputs], report: Callable[[str], None]) -> dict[str, list[int]]:
         """Fill `known`; returns the partitions of each topic whose first records retention took. Raises
         ConfigurationError if they may be missing in the history."""
         strict = {*self._results, self._agent.history}
@@ -206,13 +207,13 @@ class Plans:
             spans = self._history.spans(topic)
             cut[topic] = [number for number, (low, _) in enumerate(spans) if low > 0]
             for number, (low, high) in enumerate(spans):
-                told(f"reading {topic}/{number}: {high - low} messages")
+                report(f"reading {topic}/{number}: {high - low} messages")
                 proof = self._output_proof(topic, number)
                 for records in self._history.read(topic, number, low, high):
                     for record in records:
                         messages.take(record, proof)
         if messages.unproven:
-            told(f"{counted(messages.unproven, 'message')} of the agent's name without proof of the app: left out")
+            report(f"{counted(messages.unproven, 'message')} of the agent's name without proof of the app: left out")
         if cut.get(self._agent.history) and not self._wanted.said:
             raise ConfigurationError(
                 f"agent {self._agent.name}: retention took the start of {self._agent.history}, so groups that ended "
@@ -220,9 +221,12 @@ class Plans:
             )
         return cut
 
-    def _rebuilt(self, each: Lost, cut: dict[str, list[int]], latest: float, told: Callable[[str], None]) -> Planned:
-        facts, known, place = each.facts, each.known, f"{each.known.partition.topic}/{each.known.partition.number}"
-        end = max(known.end, each.committed)
+    def _rebuilt(
+        self, source: Lost, cut: dict[str, list[int]], latest: float, report: Callable[[str], None]
+    ) -> Planned:
+        facts, known, partition = source.facts, source.known, source.known.partition
+        place = f"{partition.topic}/{partition.number}"
+        end = max(known.end, source.committed)
         if told_era(facts):
             raise refused(
                 self._agent, f"a person accepted a gap of {place} before, and since then its ids are made otherwise"
@@ -236,11 +240,10 @@ class Plans:
             raise refused(
                 self._agent, f"{place} was read to {end} and ends at {facts.high}: records that were read are gone"
             )
-        if not each.whole:
+        if not source.whole:
             raise ConfigurationError(
                 f"{place} begins at {facts.low}: groups may have been open of which records are gone; name a time at "
-                "which none was open, "
-                "and all results were sent, with --from TIME (or --from earliest)"
+                "which none was open, and all results were sent, with --from TIME (or --from earliest)"
             )
         if end < facts.high and not self._wanted.said and self._forgotten(known, cut):
             raise ConfigurationError(
@@ -251,13 +254,13 @@ class Plans:
             )
         self._judge_watermark(known)
         known.begin = min(known.begin, end)
-        making = self._making(each, cut, latest, end)
-        told(f"reading {place}: {end - known.begin} records")
+        making = self._making(source, cut, latest, end)
+        report(f"reading {place}: {end - known.begin} records")
         for records in self._history.read(known.partition.topic, known.partition.number, known.begin, end):
             making.take(records)
         built = making.finish(end)
         self._judge(built, known, place)
-        return Planned(built, each)
+        return Planned(built, source)
 
     def _judge_watermark(self, known: KnownOutputs) -> None:
         """Raises ConfigurationError if the watermark at `known.begin` decides which records count."""
@@ -430,7 +433,7 @@ class Plans:
                     continue
                 if maker_of(facts.metadata) in (None, view.claim.incarnation):
                     continue
-                if any(said.what == WHAT for said in held(self._agent, partition, view).amended):
+                if any(change.what == WHAT for change in held(self._agent, partition, view).amended):
                     self._history.inform(topic, number, view.claim.offset, informational(view.claim))
 
 

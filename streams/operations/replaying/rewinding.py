@@ -146,16 +146,17 @@ class Rewinding:
 
     def _published_by(self) -> Agent:
         """The agent under the rule that made the results: the newest version that is not the rule of the file."""
-        found = catalogue.read(self._store, self._app.name).get(self._rule.name)
+        entry = catalogue.read(self._store, self._app.name).get(self._rule.name)
         digest = rule_of(self._rule).digest
-        earlier = [each for each in (found.versions if found else ()) if each.digest != digest and each.agent]
+        versions = entry.versions if entry else ()
+        earlier = [version for version in versions if version.digest != digest and version.agent]
         return replace(earlier[-1].agent or self._rule, history=self._rule.history) if earlier else self._rule
 
     def _refuse(self, into: str) -> None:
-        read = {topic: each.name for each in self._app.agents for topic in each.topics}
-        written = {to.topic: each.name for each in self._app.agents for to in each.outputs}
-        written |= {each.dead_letters: each.name for each in self._app.agents}
-        written |= {each.history: each.name for each in self._app.agents if each.history}
+        read = {topic: agent.name for agent in self._app.agents for topic in agent.topics}
+        written = {to.topic: agent.name for agent in self._app.agents for to in agent.outputs}
+        written |= {agent.dead_letters: agent.name for agent in self._app.agents}
+        written |= {agent.history: agent.name for agent in self._app.agents if agent.history}
         if into in read:
             raise ConfigurationError(
                 f"--into {into}: agent {read[into]} reads this topic, and would count both; name a topic of its own"
@@ -239,13 +240,13 @@ class Rewinding:
             counted += len(rows)
             writer.write(rows, offset)
         writer.finish(source.end)
-        found = corrections.found
+        totals = corrections.found
         return Corrected(
             *place,
             source.begin,
             source.end,
-            found.records,
-            found.given,
+            totals.records,
+            totals.given,
             corrections.removed,
             corrections.refused,
             counted,

@@ -264,11 +264,11 @@ class Shadowing:
         before = self._history.read(*place, max(source.facts.low, begin - RUN_UP), begin) if rule.receive else ()
         records = self._watched(*place, begin, source.end)
         if rule.grouped:
-            found = folded(rule, self._live, witness, records, only, self._most, before, handle)
+            verdict = folded(rule, self._live, witness, records, only, self._most, before, handle)
         else:
-            found = compared(rule, witness, records, only, self._most, before, bool(cut))
-        found.notes += notes
-        return found
+            verdict = compared(rule, witness, records, only, self._most, before, bool(cut))
+        verdict.notes += notes
+        return verdict
 
     def _watched(self, topic: str, number: int, begin: int, end: int) -> Iterator[Sequence[Record]]:
         for records in self._history.read(topic, number, begin, end):
@@ -279,8 +279,8 @@ class Shadowing:
         """The range begins where no result can be missing because retention took it. Earlier results were sent, and so
         decided, before those that are there."""
         place, oldest = f"{source.partition.topic}/{source.partition.number}", source.published.oldest
-        results = sorted(each for each in cut if each[0] != self._live.dead_letters)
-        begin = min(source.end, max([source.begin, *(oldest[each] for each in results if each in oldest)]))
+        results = sorted(result for result in cut if result[0] != self._live.dead_letters)
+        begin = min(source.end, max([source.begin, *(oldest[result] for result in results if result in oldest)]))
         notes = []
         if source.begin == source.facts.low > 0 or begin > source.begin:
             notes.append(f"{place}: retention took what was before, the shadow begins at offset {begin}")
