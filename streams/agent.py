@@ -153,6 +153,34 @@ class GroupSettings:
     ] = 512 * 1024 * 1024
 
 
+@dataclass(frozen=True, init=False, repr=False, eq=False, kw_only=True)
+class EmitSettings:
+    """Keys of `emit`."""
+
+    every: Annotated[
+        float | None,
+        FileKey("The time from a record to an early result that has it, by the worker's clock.", "10s", OUTPUT),
+    ] = None
+    count: Annotated[
+        int | None, FileKey("An early result whenever the group has so many more records.", 100, OUTPUT)
+    ] = None
+    on: Annotated[
+        Literal["", "change"],
+        FileKey("With `change`, an early result behind each record that changes a computed field.", "change", OUTPUT),
+    ] = ""
+    final: Annotated[
+        bool,
+        FileKey(
+            "Whether a group that ends has a result if all of its records are in an early one already.", False, OUTPUT
+        ),
+    ] = True
+
+
+@dataclass(frozen=True, slots=True)
+class Emit(EmitSettings):
+    """Groups have results before they end. One of `every`, `count` and `on` says when."""
+
+
 @dataclass(frozen=True, slots=True)
 class Aggregation(GroupSettings):
     """The conditions that complete a group, and the fields of its result. At one record, count precedes until, and
@@ -171,6 +199,7 @@ class Aggregation(GroupSettings):
     max_items: int = 100_000
     window: Window | None = None
     correlation: Correlation | None = None
+    emit: Emit | None = None
 
 
 @dataclass(frozen=True, slots=True)

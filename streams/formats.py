@@ -38,6 +38,10 @@ WINDOW = {
 }
 
 
+REVISED = (
+    {"name": "revision", "type": "int", "default": 1, "doc": "How many results the group had with this one."},
+    {"name": "final", "type": "boolean", "default": True, "doc": "False: the group goes on."},
+)
 NO_SCHEMA = "has no schema, and {what} has none of its own; write schema: FILE.avsc beside the format"
 
 
@@ -99,6 +103,8 @@ def result_schema(agent: Agent) -> str:
     schema["namespace"] = namespace(agent)
     if agent.windowed:
         schema["fields"].append(WINDOW)
+    if agent.aggregation is not None and agent.aggregation.emit is not None:
+        schema["fields"] += REVISED
     types = FieldTypes(agent)
     for reducer in agent.aggregation.compute if agent.aggregation else ():
         if not re.fullmatch(AVRO_NAME, reducer.name):

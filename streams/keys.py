@@ -73,7 +73,7 @@ class TableKey(NamedTuple):
     @property
     def numbers(self) -> bool:
         """Whether the file has text for a number: a duration or a size."""
-        return self.type is float or self.entry.kind == "size"
+        return self.type in (float, float | None) or self.entry.kind == "size"
 
     @property
     def left_out(self) -> bool:

@@ -110,7 +110,8 @@ def add_to(
 ) -> bool:
     """All of the record, or nothing: the user's reducers and an `until` expression can refuse it. Returns whether the
     record counts."""
-    rule = groups.rule
+    rule, early = groups.rule, groups.early
+    before = rule.computable(state, groups.bags.get(key, [])) if early.on_change and state[COUNT] else None
     try:
         with_it, ends = addition(groups, groups.bags.get(key, []), state, record, read, items)
     except NotAdded as refusal:
@@ -127,6 +128,8 @@ def add_to(
     groups.touched[key] = state
     if ends or state[COUNT] >= rule.completion.most:
         groups.end(key, state, ends, now)
+    if early.emit is not None and groups.states.get(key) is state:
+        groups.grew(key, state, now, before)
     return True
 
 

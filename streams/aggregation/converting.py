@@ -31,7 +31,7 @@ class Conversion:
 
     def move(self, key: bytes) -> int:
         """Take the group out of the old ones and put it into the new ones. Returns its size in bytes."""
-        closed = self._old.closed.get(key)
+        closed, past = self._old.closed.get(key), self._old.early.past.get(key)
         state, bags = self._old.drop(key)
         kept: Bags = [bags[index].copy() for index in self._bags]
         moved: GroupState = [*state[:COLUMNS], *(state[slot] for slot in self._slots), *state[self._end :]]
@@ -40,6 +40,8 @@ class Conversion:
         new.states[key] = new.touched[key] = moved
         if closed is not None:
             new.closed[key] = closed
+        if past is not None:
+            new.early.past[key] = past
         if kept:
             new.bags[key] = kept
             new.added[key] = [list(bag) for bag in kept]

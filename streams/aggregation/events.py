@@ -17,6 +17,10 @@ REASONS = ("count", "timeout", "until", "limit", "manual", COUNT_LOWERED)
 """Why a group without a window is complete."""
 WINDOW = "window"
 """The reason of a group that ends with its window."""
+EARLY = "early"
+"""The reason of a result of a group that goes on."""
+MERGED = "merged"
+"""The reason of the last result of a session that is part of another one now. It has no records."""
 WHOLE = -1
 """`again` of a group: all its outputs."""
 DROPPED = "drop"
@@ -46,7 +50,8 @@ class Fire(msgspec.Struct, frozen=True, gc=False):
     pairs of an index in `Agent.outputs` and a document; None means the whole result to `Agent.to`. `window` is None
     without windows. `retries`: how often an operator retried its dead letter. `again`: that retry has to decide what
     becomes of the group, with the file's clauses as they are now; a number from 0 on sends only the output of this
-    index, WHOLE all of them."""
+    index, WHOLE all of them. `revision` counts the results of a group without a window. `final` is None where groups
+    have one result: else whether no early result follows."""
 
     key: bytes
     count: int
@@ -62,16 +67,23 @@ class Fire(msgspec.Struct, frozen=True, gc=False):
     window: Closing | None = None
     retries: int = 0
     again: int | None = None
+    revision: int = 1
+    final: bool | None = None
 
     @property
     def number(self) -> GroupNumber:
-        """Names the group among all groups of its partition."""
+        """Names the result among all results of its partition."""
         window = self.window
         if window is None:
-            return self.first
+            return self.first if self.revision == 1 else (self.first, 0, self.revision)
         if window.revision > 1:
             return (self.first, window.start, window.revision)
         return (self.first, window.start) if window.shared else self.first
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether this is an early result: the group is open."""
+        return self.final is False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from sluicegate.streams.aggregation.durable.entry import ClockState, ClosedState, OriginState
+from sluicegate.streams.aggregation.durable.entry import ClockState, ClosedState, OriginState, PastResults
+from sluicegate.streams.aggregation.early import EarlyResults
 from sluicegate.streams.aggregation.events import (
     COUNT_LOWERED,
     DROPPED,
+    EARLY,
     Closing,
     Decided,
     Fire,
@@ -59,11 +61,13 @@ class Groups:
     the partition hold for all together; `idle` the moment since which the time of the last record is kept (see
     Completion.due); `cold` is the number of open groups that are in the store and not among `states`, and `absent` are
     keys of which it has none (None: of no key; see paging.py); `closed` are those of `states` whose windows have
-    closed; `left_out` gets the offsets of records that are neither in a group nor refused, while it is a set; `faults`
-    are the groups at which the engine failed. With `notes`, each group that ends is an event, too.
+    closed; `early` knows the results of groups that go on; `left_out` gets the offsets of records that are neither in a
+    group nor refused, while it is a set; `faults` are the groups at which the engine failed. With `notes`, each group
+    that ends is an event, too.
     """
 
     __slots__ = (
+        "_revision",
         "absent",
         "added",
         "asked",
@@ -73,6 +77,7 @@ class Groups:
         "closed",
         "cold",
         "counts",
+        "early",
         "elders",
         "events",
         "faults",
@@ -99,6 +104,8 @@ class Groups:
         self.full: set[bytes] = set()
         self.asked: dict[bytes, int] = {}
         self.closed: dict[bytes, ClosedState] = {}
+        self.early = EarlyResults(self, rule.aggregation.emit)
+        self._revision = 1  # of the result that is being made
         self.left_out: set[int] | None = None
         self.faults = GroupFaults()
         self.cold = 0
@@ -143,13 +150,15 @@ class Groups:
                 self.rearm()
             else:
                 heappush(self.heap, (self.due(state), key))
+        self.early.opened(key)
         return state
 
-    def reopen(self, key: bytes, state: GroupState) -> None:
+    def reopen(self, key: bytes, state: GroupState, past: PastResults | None) -> None:
         """Go on with a group that was cold."""
         self.states[key] = self.touched[key] = state
         if self.rule.completion.timed:
             heappush(self.heap, (self.due(state), key))
+        self.early.goes_on(key, past)
 
     def put_first(self, keys: Sequence[bytes]) -> None:
         """These groups make room before all others."""
@@ -201,8 +210,12 @@ class Groups:
 
     def fire(self, key: bytes, reason: str, now: float) -> None:
         """Close the group and let its result out, or as `on_timeout` says."""
+        self._revision = self.results(key) + 1
+        repeats = self.repeats(key)
         state, bags = self.drop(key)
         self._note(key, state, reason, now)
+        if repeats:
+            return
         on_timeout = self.rule.aggregation.on_timeout if reason == "timeout" else "fire"
         if on_timeout == "discard":
             self.counts["discarded"] += 1
@@ -214,6 +227,50 @@ class Groups:
         """The group is a dead letter: no result, and nothing for a handler."""
         self.events.append(timed_out(fire))
 
+    def grew(self, key: bytes, state: GroupState, now: float, before: Any = None) -> None:
+        """The group has one record more and goes on: an early result may follow. `before` are the computed fields
+        without the record."""
+        early = self.early
+        if key in self.closed:
+            return
+        if early.count and not state[COUNT] % early.count:
+            self.tell(key, now)
+        elif key in early.quiet:
+            early.changed(key, now)
+        elif early.on_change and before != self.rule.computable(state, self.bags.get(key, [])):
+            self.tell(key, now)
+
+    def tell(self, key: bytes, now: float) -> None:
+        """Let out the result of the group so far, unless the last one has all of its records."""
+        state = self.states[key]
+        if self.early.has_all(key, state):
+            return
+        bags = [bag.copy() for bag in self.bags.get(key, ())]
+        self._revision = self.results(key) + 1
+        self.early.sent(key, state)
+        self.touched[key] = state
+        self.let_out(key, state, bags, EARLY, now, self.emit)
+
+    def tell_due(self, now: float, most: int) -> int:
+        """Let out up to `most` early results that are due, and not many more than SLICE_BYTES. Returns how many."""
+        many = size = 0
+        for key in self.early.due(now) if most > 0 else ():
+            size += self.states[key][BYTES]
+            self.tell(key, now)
+            many += 1
+            if many >= most or size > SLICE_BYTES:
+                break
+        return many
+
+    def results(self, key: bytes) -> int:
+        """How many results the group had."""
+        return self.early.results(key)
+
+    def repeats(self, key: bytes) -> bool:
+        """Whether the last result of the group would say the same as an early one, and the file leaves it out."""
+        emit = self.early.emit
+        return emit is not None and not emit.final and self.early.has_all(key, self.states[key])
+
     def let_out(
         self, key: bytes, state: GroupState, bags: Bags, reason: str, now: float, send: Callable[[Fire], object]
     ) -> None:
@@ -221,16 +278,21 @@ class Groups:
         computed, and so does one at which a reducer of the user's fails. Raises GroupFault."""
         try:
             if self.faults and self.faults.gives_up(group := self.fired(key, state, reason, now, {})):
-                self.events.append(self.faults.letter(replace(group, values=self.rule.computable(state, bags))))
+                self._give_up(self.faults.letter(replace(group, values=self.rule.computable(state, bags))))
                 return
             send(self.fired(key, state, reason, now, self.rule.values(state, bags)))
         except ReducerFailed as error:
             group = self.fired(key, state, reason, now, self.rule.computable(state, bags))
-            self.events.append(Unhandled(group, str(error), 1, "reducer", error.where, stage="aggregate"))
+            self._give_up(Unhandled(group, str(error), 1, "reducer", error.where, stage="aggregate"))
         except SluicegateError:
             raise
         except Exception as error:
             raise fault(error, self.fired(key, state, reason, now, {})) from error
+
+    def _give_up(self, letter: Unhandled) -> None:
+        """The result is a dead letter. An early one is left out: the last one will tell."""
+        if not letter.fire.goes_on:
+            self.events.append(letter)
 
     def flush(self, key: bytes, now: float) -> None:
         """Close the group for good, and let out what is in no result yet."""
@@ -242,7 +304,7 @@ class Groups:
         results = self.rule.results
         if names := self.rule.overflowed(fire.values):
             text = f"the records of the group give {' and '.join(names)} {BEYOND}"
-            self.events.append(Unhandled(fire, text, 1, "overflow", stage="aggregate"))
+            self._give_up(Unhandled(fire, text, 1, "overflow", stage="aggregate"))
         else:
             self.events += [fire] if results is None else results.events(fire, self.outcomes)
 
@@ -257,6 +319,7 @@ class Groups:
 
     def forget(self, key: bytes, now: float) -> None:
         """Close the group for good: its records are in no result."""
+        self._revision = self.results(key) + 1
         state, _ = self.drop(key)
         self._note(key, state, DROPPED, now)
 
@@ -266,7 +329,19 @@ class Groups:
 
     def fired(self, key: bytes, state: GroupState, reason: str, now: float, values: dict[str, Any]) -> Fire:
         """The group that ends now, with these computed fields."""
-        return fired(key, state, reason, now, values)
+        return self.marked(fired(key, state, reason, now, values))
+
+    def ending(self, key: bytes, state: GroupState) -> Fire:
+        """The group as its next result would name it. The keys of panes have no early results."""
+        self._revision = self.results(key) + 1
+        return self.fired(key, state, "", 0.0, {})
+
+    def marked(self, fire: Fire) -> Fire:
+        """The group with the number of its result, and whether it is the last one."""
+        emits = self.early.emit is not None
+        if not emits and self._revision == 1:
+            return fire
+        return replace(fire, revision=self._revision, final=fire.reason != EARLY if emits else None)
 
     def listed(self) -> Iterator[tuple[bytes, GroupState, Bags]]:
         """The open groups as people know them: the name in the changelog, the state and the bags of each."""
@@ -279,6 +354,7 @@ class Groups:
         self.added.pop(key, None)
         self.full.discard(key)
         self.closed.pop(key, None)
+        self.early.ended(key)
         self.bytes -= state[BYTES]
         return state, bags
 
@@ -325,6 +401,8 @@ class Groups:
             self.fire(key, "limit", now)
         else:
             self.full.add(key)
+            if not self.early.on_change:
+                self.grew(key, self.states[key], now)
 
     def admits(self, key: bytes, state: GroupState | None, record: Record, size: int, now: float) -> bool:
         """Whether there is room for `size` more bytes in the group and in the partition. Makes room if the file says
@@ -400,11 +478,16 @@ class Groups:
             del self.states[key]
             self.bags.pop(key, None)
             self.closed.pop(key, None)
+            self.early.ended(key)
             self.touched[key] = None
 
     def next_due(self) -> float:
         """The nearest deadline on the owner's clock, infinity for none; may be early, never late."""
-        return self.heap[0][0] if self.heap else inf
+        return min(self.heap[0][0] if self.heap else inf, self.early.next_due())
+
+    def due_at(self, key: bytes) -> float:
+        """The moment at which something becomes of this open group: its timeout, or its next early result."""
+        return min(self.due(self.states[key]), self.early.due_at(key))
 
     def expire(self, now: float, most: int) -> int:
         """Fire up to `most` groups that are due, and not many more than SLICE_BYTES; returns how many. `behind` tells
@@ -426,13 +509,14 @@ class Groups:
         if len(heap) > 2 * len(states) + STALE:
             self.rearm()
         self.behind = bool(heap) and heap[0][0] <= now
-        return fired
+        return fired + self.tell_due(now, most - fired)
 
     def rearm(self) -> None:
         """Deadlines anew, from the groups that are open: after a restore, or when most of them are stale."""
         if self.rule.completion.timed:
             self.heap = [(self.due(state), key) for key, state in self.states.items()]
             heapify(self.heap)
+        self.early.rearm()
 
     def set_back(self, now: float) -> None:
         """The owner's time is `now`. Times of groups that are later were read from a clock that was ahead: they count
@@ -445,6 +529,8 @@ class Groups:
         if ahead or self.idle > now:
             self.idle = min(self.idle, now)
             self.rearm()
+        if self.early.past:
+            self.early.set_back(now)
 
     def judge(self) -> Sequence[tuple[bytes, str]]:
         """After a restore: the groups that end before the next record, and the reason of each.

@@ -176,6 +176,10 @@ if X:
     groups.end(key, state, UNTIL, now)
     AGAIN
 """
+_EARLY = """
+if X:
+    groups.grew(key, state, now)
+"""
 _GROWN = """
 if grown:
     state[BYTES] += grown
@@ -233,7 +237,7 @@ def loop_of(
 def _made(rule: Rule, asks: bool, exactly: Callable[..., object], placing: Placing) -> MadeFunction | None:
     plan, bags = rule.plan, bool(rule.plan.bags)
     kept = any(map(reads_messages, rule.aggregation.compute))
-    if plan.folds:
+    if plan.folds or ((emit := rule.aggregation.emit) is not None and emit.on):
         return None
     try:
         values = _Values(rule, asks)
@@ -348,7 +352,8 @@ def _body(rule: Rule, values: _Values, asks: bool, placing: Placing) -> list[ast
     if judged:
         behind = ast.Constant(COLUMNS + sum(place.size for place in own))
         add, ends = statements(_TAKE_OVER, BEHIND=behind, **_SLOTS), name("ends")
-    start = "bags = groups.bags\nadded = groups.added\nroom = groups.most_bytes" if bags else ""
+    start = "bags = groups.bags\nadded = groups.added\nroom = groups.most_bytes\n" if bags else ""
+    start += "quiet = groups.early.quiet" if rule.aggregation.emit is not None else ""
     return statements(
         _LOOP,
         START=statements(f"{start}\n{placing.start}\n{_JUDGES if judged else ''}"),
@@ -364,7 +369,7 @@ def _body(rule: Rule, values: _Values, asks: bool, placing: Placing) -> list[ast
         JUDGED=judged,
         REDUCERS=[*add, *more],
         COLLECT=[stage("bags"), *collect] if collect else [],
-        END=_end(completion.most, ends, placing),
+        END=_end(completion.most, ends, placing, _grows(rule)),
         FINISH=statements((_COUNTED if asks and rule.where is not None else "") + (_ENDED if judged else "")),
         **_SLOTS,
     )
@@ -474,10 +479,20 @@ def _collected(bag: Bagged, bags: int) -> list[ast.stmt]:
     return statements("if N is not None:\n    A", N=bag.item, A=code) if bag.maybe else code
 
 
-def _end(most: float, ends: ast.expr | None, placing: Placing) -> list[ast.stmt]:
+def _grows(rule: Rule) -> list[ast.stmt]:
+    """A group that goes on may have an early result."""
+    emit = rule.aggregation.emit
+    if emit is None:
+        return []
+    if emit.count is not None:
+        return statements(_EARLY, X=expression("not count % N", N=ast.Constant(emit.count)))
+    return statements(_EARLY, X=expression("key in quiet"))
+
+
+def _end(most: float, ends: ast.expr | None, placing: Placing, grows: list[ast.stmt]) -> list[ast.stmt]:
     """The group ends with this record, or it does not."""
     if ends is None and most == inf:
-        return []
+        return [stage("end"), *grows] if grows else []
     full = [] if most == inf else [expression("count >= X", X=ast.Constant(int(most)))]
     made = [stage("end")]
     if ends is not None and not isinstance(ends, ast.Name):
@@ -485,4 +500,7 @@ def _end(most: float, ends: ast.expr | None, placing: Placing) -> list[ast.stmt]
     tests = [*full, *([name("ends")] if ends is not None else [])]
     test = tests[0] if len(tests) == 1 else ast.BoolOp(ast.Or(), tests)
     until = name("ends") if ends is not None else ast.Constant(False)
-    return [*made, *statements(_END, X=test, UNTIL=until, AGAIN=statements(placing.again))]
+    made += statements(_END, X=test, UNTIL=until, AGAIN=statements(placing.again))
+    if grows and isinstance(made[-1], ast.If):
+        made[-1].orelse = grows
+    return made

@@ -19,11 +19,18 @@ from sluicegate.streams.reducers import unwritable
 
 FIXED = ("key", "key_base64", "count", "reason", "opened_at", "closed_at")
 """The fields of every result."""
+REVISED = ("revision", "final")
+"""The fields of every result of an agent with `emit`."""
 WINDOWED = (*FIXED, "window")
 """The fields of every result of a window."""
 FIRST_MOMENT, LAST_MOMENT = -62_135_596_800.0, 253_402_300_799.0  # of the years 1 and 9999, in seconds since 1970
 
 ResultFields = dict[str, Any]
+
+
+def fixed_fields(windowed: bool, emits: bool) -> tuple[str, ...]:
+    """The fields of every result of an agent with windows, and with early results."""
+    return (*(WINDOWED if windowed else FIXED), *(REVISED if emits else ()))
 
 
 def document(fire: Fire) -> ResultFields:
@@ -35,6 +42,8 @@ def document(fire: Fire) -> ResultFields:
         "opened_at": rfc3339(fire.opened),
         "closed_at": rfc3339(fire.closed),
     }
+    if fire.final is not None:
+        fixed |= {"revision": fire.revision if fire.window is None else fire.window.revision, "final": fire.final}
     if fire.window is not None:
         fixed["window"] = {
             "start": rfc3339(fire.window.start / 1000),
@@ -94,16 +103,23 @@ class Results:
                 yield fire if enriched is None else replace(fire, outputs=((0, result),))
             elif outputs:
                 yield replace(fire, outputs=outputs)
-            elif not self._drops:
+            elif not self._drops and not fire.goes_on:
                 yield Unhandled(fire, "no route of `to` takes it", 1, "unrouted", stage="expression")
         except ClauseFailed as failed:
             outcomes[failed.clause, "failed"] += 1
+            if fire.goes_on:  # left out: the last result will tell
+                return
             if self._stops:
                 raise ExpressionStopped(
                     f"the group of records {fire.first} to {fire.last}: {failed.clause} has no answer ({failed}), and "
                     "on_error.expression is stop; let it be dead-letter, or correct the expression, and restart"
                 ) from failed
             yield Unhandled(fire, str(failed), 1, "expression-failed", stage="expression", clause=failed.clause)
+
+    def whole(self, fire: Fire) -> Fire:
+        """The group as an event that sends its result to each output, whatever the clauses say."""
+        routes = range(len(self.routes or ()))
+        return replace(fire, outputs=tuple((number, document(fire)) for number in routes) or None)
 
     def takes(self, result: ResultFields, outcomes: Counter[tuple[str, str]]) -> bool:
         """Whether `having` lets the result go on. Counts the answer. Raises ClauseFailed."""

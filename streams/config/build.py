@@ -9,7 +9,17 @@ from sluicegate.streams import agent as run
 from sluicegate.streams.config.checking import forwarding
 from sluicegate.streams.config.checking.checks import dead_letters, letters, rekeying
 from sluicegate.streams.config.formats import schemas
-from sluicegate.streams.config.sections import correlating, entries, envelopes, kafka, late, lookups, registry, windows
+from sluicegate.streams.config.sections import (
+    correlating,
+    emitting,
+    entries,
+    envelopes,
+    kafka,
+    late,
+    lookups,
+    registry,
+    windows,
+)
 from sluicegate.streams.config.sections.dedupe import DeduplicationModel
 from sluicegate.streams.config.sections.leased import OutboxModel
 from sluicegate.streams.config.sections.models import FileModel
@@ -100,7 +110,7 @@ def _agent(file: FileModel, name: str, agent: AgentModel, written: set[str], fol
     asked = registry.name_of(file.schema_registry)
     return run.Agent(
         name=name,
-        aggregation=_aggregation(agent.key.field if agent.key else None, agent.aggregate) if agent.aggregate else None,
+        aggregation=_aggregation(agent, agent.aggregate) if agent.aggregate else None,
         to=_destination(agent, agent.to, folder, asked) if agent.to else None,
         dead_letters=dead_letters(file, agent),
         dead_headers=letters(file, agent).headers or "sluicegate",
@@ -155,19 +165,20 @@ def _handler(agent: AgentModel, functions: list[str]) -> run.Handler:
     return run.Handler(tuple(functions), first, most, tuple(agent.outage), **keys)
 
 
-def _aggregation(key: str | None, rule: Aggregate) -> run.Aggregation:
+def _aggregation(agent: AgentModel, rule: Aggregate) -> run.Aggregation:
     timeout = rule.timeout
     after = timeout.after if timeout else None
     idle = timeout is not None and timeout.since == "last"
     return run.Aggregation(
-        key=key,
+        key=agent.key.field if agent.key else None,
         since_first=None if timeout is None else timeout.first if after is None else None if idle else after,
         since_last=None if timeout is None else timeout.last if after is None else after if idle else None,
         until=run.Until(rule.until.field, rule.until.equals) if isinstance(rule.until, UntilModel) else rule.until,
         compute=tuple(_reducer(name, reducer) for name, reducer in rule.compute.items()),
         max_items=rule.max_items or max(DEFAULT_MAX_ITEMS, rule.count or 0),
         **entries.values(run.GroupSettings, rule) | {"on_full": late.on_full(rule)},
-        window=windows.built(rule),
+        window=windows.built(rule, emits=agent.emit is not None),
+        emit=emitting.built(agent.emit),
     )
 
 

@@ -16,7 +16,7 @@ from sluicegate.streams.agent import (
 )
 from sluicegate.streams.config.checking import circles
 from sluicegate.streams.config.phrases import of_group, of_lookups, of_outputs, of_records, of_results, unanswered
-from sluicegate.streams.config.sections import correlating, windows
+from sluicegate.streams.config.sections import correlating, emitting, windows
 from sluicegate.streams.config.text.problems import FileFinding, Path
 from sluicegate.streams.reducers import kind_of
 from sluicegate.streams.units import spoken_duration
@@ -41,6 +41,7 @@ def meaning(agent: Agent) -> list[str]:
             *of_records(agent),
             *_ends(agent, rule),
         ]
+    sentences += [emitting.meaning(rule.emit)] if rule is not None and rule.emit is not None else []
     sentences += of_lookups(agent) + of_results(agent)
     if agent.handler is not None:
         sentences += _handled(agent, agent.handler)

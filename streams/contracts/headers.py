@@ -18,6 +18,7 @@ OF_ROW = frozenset((ID, SHARD, NUMBER))
 FIRE, AGENT, RULE = "sluicegate-fire", "sluicegate-agent", "sluicegate-rule"
 REASON, COUNT, FIRST, LAST = "sluicegate-reason", "sluicegate-count", "sluicegate-first", "sluicegate-last"
 WINDOW, REVISION, CLOSED = "sluicegate-window", "sluicegate-revision", "sluicegate-closed"
+FINAL = "sluicegate-final"
 REPLAY, REPLACES = "sluicegate-replay", "sluicegate-replaces"  # of a correction
 ORIGIN, ORIGIN_KEY, ORIGIN_VALUE = "sluicegate-origin", "sluicegate-origin-key", "sluicegate-origin-value"
 ORIGIN_TIME, TIME, STATE = "sluicegate-origin-time", "sluicegate-time", "sluicegate-state"
@@ -131,6 +132,14 @@ def window_headers(window: str, revision: int, by: str, rests: Sequence[int]) ->
     yield REVISION, b"%d" % revision
     if by:
         yield CLOSED, "/".join((by, *map(str, rests))).encode()
+
+
+def revision_headers(revision: int, final: bool | None, windowed: bool) -> Iterator[Header]:
+    """Which result of its group it is, and whether no early one follows. `windowed`: the window says which one."""
+    if not windowed and (final is not None or revision > 1):
+        yield REVISION, b"%d" % revision
+    if final is not None:
+        yield FINAL, b"true" if final else b"false"
 
 
 def renamed(pairs: Sequence[Header]) -> Headers:

@@ -23,7 +23,10 @@ def pack(item: Message | Fire) -> bytes:
         return _encode((0, record.key(), record.value(), headers(record), record.timestamp()))
     fields = (item.key, item.count, item.reason, item.last, item.opened, item.closed, item.trace)
     window = None if item.window is None else msgspec.structs.astuple(item.window)
-    more = (window, item.retries, item.again) if item.retries else () if window is None else (window,)
+    more: tuple[object, ...] = (window, item.retries, item.again) if item.retries else ()
+    more = more or (() if window is None else (window,))
+    if item.revision > 1 or item.final is not None:
+        more = (window, item.retries, item.again, item.revision, item.final)
     return _encode((1, *fields, json.encode(item.values), item.removed, *more))
 
 
@@ -40,4 +43,6 @@ def unpack(
     window = Closing(*more[1]) if len(more) > 1 and more[1] is not None else None
     retries, again = more[2] if len(more) > 2 else 0, more[3] if len(more) > 3 else None
     fire = Fire(key, count, reason, first, last, opened, closed, trace, _values(values), removed, window=window)
+    if len(more) > 4:
+        fire = msgspec.structs.replace(fire, revision=more[4], final=more[5])
     return msgspec.structs.replace(fire, retries=retries, again=again) if retries else fire

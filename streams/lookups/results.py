@@ -6,7 +6,7 @@ from typing import Any
 
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.aggregation.clauses import ClauseFailed, clause
-from sluicegate.streams.aggregation.events import Event, Fire, Unhandled
+from sluicegate.streams.aggregation.events import MERGED, Event, Fire, Unhandled
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.results import ResultFields, Results, document, of_result
 from sluicegate.streams.contracts.ids import Identify
@@ -77,7 +77,11 @@ class LookingResults(Aggregating):
             return (None,) * len(self._lookups.lookups)
 
     def _enriched(self, fire: Fire, keys: Keys, looked_up: LookedUp, place: TopicPartition) -> Sequence[Event]:
+        if fire.reason == MERGED:
+            return [self._results.whole(fire)]
         fields, missing = looked_up.of(keys)
+        if missing is not None and fire.goes_on:  # left out: the last result will tell
+            return []
         if missing is None:
             return list(self._results.events(fire, self._outcomes, document(fire) | {**fields}))
         if missing.missing == "wait":

@@ -33,7 +33,7 @@ def _told(events: Iterable[Event]) -> Iterable[GroupNumber]:
 
 def with_history(agent: Agent, fire: Fire, events: Sequence[Event]) -> Sequence[Event]:
     """These events of a completed group, without the call of a handler and with what the history notes."""
-    if not agent.history:
+    if not agent.history or fire.goes_on:
         return events
     others = events if agent.handler is None else [event for event in events if not isinstance(event, Fire)]
     return [*others, GroupEnded(replace(fire, values={}, outputs=None))]

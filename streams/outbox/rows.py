@@ -46,6 +46,7 @@ from sluicegate.streams.contracts.headers import (
     DeadReason,
     explaining,
     renamed,
+    revision_headers,
     window_headers,
 )
 from sluicegate.streams.contracts.ids import Identify, dead_ids, fire_ids, history_id, output_id, retry_id
@@ -69,6 +70,10 @@ OF_CONNECT = "__connect.errors.exception.message"
 WhyDead = tuple[str, str, str, int, str, str]
 """Stage, reason, error, attempts, the place in the user's code, and the clause."""
 NO_DESTINATION: WhyDead = ("produce", "no-destination", "the agent has no `to`", 1, "", "")
+
+
+class _LeftOut(Exception):
+    """An early result cannot be written."""
 
 
 class AnyPartition:
@@ -151,14 +156,8 @@ class Rows:
         untold_ends = untold(self._agent, events)
         try:
             for event in events:
-                if isinstance(event, Fire) and event.outputs is not None:
-                    rows += [
-                        self._result(event, index, self._targets[number], content, self._of_group(event))
-                        for index, (number, content) in enumerate(event.outputs)
-                        if event.again in (None, WHOLE, index)
-                    ]
-                elif isinstance(event, Fire):
-                    rows.append(self._fire(event, None))
+                if isinstance(event, Fire):
+                    rows += self._results(event)
                 elif isinstance(event, Sent):
                     rows.append(self._sent(event))
                 elif isinstance(event, Unhandled):
@@ -177,6 +176,19 @@ class Rows:
         except Exception as error:
             raise fault(error, event) from error
         return rows
+
+    def _results(self, fire: Fire) -> list[OutboxRow]:
+        """One for each output. An early result that cannot be written is left out: the last one will tell."""
+        try:
+            if fire.outputs is None:
+                return [self._fire(fire, None)]
+            return [
+                self._result(fire, index, self._targets[number], content, self._of_group(fire))
+                for index, (number, content) in enumerate(fire.outputs)
+                if fire.again in (None, WHOLE, index)
+            ]
+        except _LeftOut:
+            return []
 
     def _sent(self, sent: Sent) -> OutboxRow:
         headers: list[Header] = [*sent.headers, (FIRE, sent.fire.encode()), (AGENT, self._name)]
@@ -210,6 +222,8 @@ class Rows:
         """The whole result document, for the agent's destination or as a dead letter."""
         headers, to = self._of_group(fire), self._to
         if dead is not None or to is None:
+            if fire.goes_on:
+                raise _LeftOut
             to, why = self._letters, dead or NO_DESTINATION
             headers += self._explained(*why[:3], fire.first, fire.opened, *why[3:]) + _mended(fire)
         if dead is not None and fire.retries:
@@ -263,6 +277,7 @@ class Rows:
             headers.append((self._rule[0], rule.encode()))
         if fire.window is not None:
             headers += _of_window(fire.window)
+        headers += revision_headers(fire.revision, fire.final, fire.window is not None)
         if fire.trace is not None:
             headers.append(("traceparent", fire.trace.encode("ascii", "replace")))
         return headers
@@ -297,6 +312,8 @@ class Rows:
     ) -> OutboxRow:
         """A dead letter for a result that no broker would take; it names the records of the result. Raises
         ProduceStopped, whose text is logged: with `shown` in place of `why`."""
+        if fire.goes_on:
+            raise _LeftOut
         if self._agent.on_error.produce == "stop":
             records = f"its records are {fire.first} to {fire.last}, and on_error.produce is stop"
             raise ProduceStopped(f"{self._partition.topic}/{self._partition.number}: {shown or why}; {records}")

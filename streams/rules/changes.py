@@ -205,7 +205,8 @@ def _kept_as(document: AgentDocument) -> dict[str, str]:
     rule = document.get("aggregate", {})
     window = rule.get("window", {})
     kinds = [_reducer(each)[0] for each in _named(rule.get("compute")).values()]
-    ends, revised = "count" in rule or "until" in rule, isinstance(window.get("late"), dict)
+    ends = "count" in rule or "until" in rule
+    revised = isinstance(window.get("late"), dict) or "emit" in document
     return {entry.word: kept_as(entry, kinds, ends, revised) for entry in WRITTEN if entry.word in window}
 
 

@@ -18,6 +18,7 @@ from sluicegate.streams.agent import (
     DedupeSettings,
     Deduplication,
     Destination,
+    EmitSettings,
     GroupSettings,
     Handler,
     HandlerSettings,
@@ -56,6 +57,8 @@ def document(agent: Agent) -> AgentDocument:
         keys["aggregate"] = {**keys.get("aggregate", {}), "window": _window(agent.times)}
     if (correlate := _correlate(agent, rule)) is not None:
         keys["correlate"] = correlate
+    if rule is not None and rule.emit is not None:
+        keys["emit"] = _of_table(EmitSettings, rule.emit)
     if agent.outputs:
         keys["to"] = _to(agent)
     if agent.lookups:

@@ -14,7 +14,7 @@ from itertools import takewhile
 import msgspec
 
 from sluicegate.streams.agent import Agent
-from sluicegate.streams.aggregation.events import Closing, Event, Fire, Refused, Sent
+from sluicegate.streams.aggregation.events import EARLY, MERGED, Closing, Event, Fire, Refused, Sent
 from sluicegate.streams.aggregation.results import document
 from sluicegate.streams.contracts.headers import ID, REPLACES, REPLAY, RULE
 from sluicegate.streams.contracts.ids import in_order, output_id
@@ -60,11 +60,12 @@ class Corrections:
         return made
 
     def result(self, fire: Fire, _certain: bool) -> None:
+        if fire.reason in (EARLY, MERGED):  # the result of the whole group replaces them
+            return
         live = self._live.get(fire.number)
         if live is not None and live.opened is not None:
-            fire = msgspec.structs.replace(
-                fire, opened=live.opened, closed=fire.closed if live.closed is None else live.closed
-            )
+            closed = fire.closed if live.closed is None or live.goes_on else live.closed
+            fire = msgspec.structs.replace(fire, opened=live.opened, closed=closed)
         rows = [row for row in self._rows_of(fire) if row.topic == self._into]
         if not rows:
             self.found.left_out += 1
@@ -147,7 +148,7 @@ class Corrections:
 
     def _unreplaced(self) -> Iterator[PublishedResult]:
         every = [live for of_key in self._whole.values() for live in of_key]
-        rest = (live for live in every if live.number not in self._replaced)
+        rest = (live for live in every if live.number not in self._replaced and not live.goes_on)
         yield from sorted(rest, key=lambda live: in_order(live.number))
 
 

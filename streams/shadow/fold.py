@@ -25,6 +25,7 @@ from sluicegate.streams.aggregation.events import DROPPED, Decided, Fire, Refuse
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import COUNT, FIRST, LAST, GroupState
 from sluicegate.streams.aggregation.seen import KnownIds
+from sluicegate.streams.contracts.ids import in_order
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.errors import ConfigurationError, DecodeWaits, Halt
 from sluicegate.streams.outbox.rows import timestamp
@@ -107,6 +108,11 @@ class ShadowFold:
         self._unfinished = leaving(witness) if whole else frozenset()
         self._latest = 0.0  # of the moments at which a restored group took records
         self._over: set[bytes] = set()  # keys whose published group goes on behind the range
+        self._emits = self._limits.emit is not None and self._limits.emit.every is not None
+        self._revised = any(live.goes_on for live in published.results.values())
+        self._ends = {each.number: each for each in published.results.values() if not each.goes_on}
+        if self._revised and not self._windowed:
+            self._ends = {live.first: live for live in self._ends.values()}
         self._live_begins = {live.first: live.key for live in published.results.values()}
         self._live_begins |= {group.first: key for key, group in witness.open.items()}
         self._unsure: dict[bytes, int] = {}  # by key: the first record of the group whose end is not known
@@ -128,7 +134,8 @@ class ShadowFold:
         if self._judge.found.comparable:
             begins = self._live_begins if not self._windowed else {}
             stops += [(first, BEGIN, key, None) for first, key in begins.items()]
-            stops += [(at, CUT, live.key, live) for at, live in cuts(tuple(results), begin, self._together)]
+            ordered = sorted(results, key=lambda live: in_order(live.number)) if self._revised else [*results]
+            stops += [(at, CUT, live.key, live) for at, live in cuts(ordered, begin, self._together)]
         if self._windowed:
             silent = [live for live in results if live.window is not None and live.window.by == "idle"]
             stops += [(live.window.next, SILENCE, b"", live) for live in silent if live.window is not None]
@@ -193,7 +200,7 @@ class ShadowFold:
 
     def _goes_on(self, first: int, offset: int) -> bool:
         """Whether the published results say that this group takes records at `offset`."""
-        live = self._published.results.get(first)
+        live = self._ends.get(first)
         return self._witnessed and (first in self._live_begins if live is None else offset <= live.last)
 
     def _begin(self, key: bytes, first: int) -> None:
@@ -229,6 +236,8 @@ class ShadowFold:
             self._let_go(key)
         elif state is None or self._passes(key) or not self._is_of(state, live):
             return
+        elif live.goes_on:
+            self._tell(key, live)
         elif self._audits and live.reason == "timeout" and (why := self._early(state, live)):
             self._judge.early(live, why)
             self._let_go(key)
@@ -236,6 +245,12 @@ class ShadowFold:
             self._groups.end_as(key, live.reason, live.window.by if live.window else "", live.closed or 0.0)
             self._deadlines.forget(key)
             self._groups.events = [self._as_told(event) for event in self._groups.events]
+            self._drain()
+
+    def _tell(self, group: bytes, live: PublishedResult) -> None:
+        """The clock of the owner brought an early result. If a record did, the group has it already."""
+        if self._emits and self._witnessed and group not in self._groups.closed:
+            self._groups.tell(group, live.closed or 0.0)
             self._drain()
 
     def _as_told(self, event: Fire | Decided) -> Fire | Decided:
@@ -388,7 +403,9 @@ class ShadowFold:
             raise ConfigurationError(f"agent {self._agent.name} would halt here: {error}") from error
 
     def _is_certain(self, fire: Fire) -> bool:
-        """Whether it is known that the group ended so."""
+        """Whether it is known that the group ended so. Without the same ends, results are counted otherwise."""
+        if self._revised and not self._witnessed:
+            return False
         if self._vague:
             live = self._published.results.get(fire.number)
             return live is not None and (live.last, live.count) == (fire.last, fire.count)
@@ -444,7 +461,7 @@ class ShadowFold:
         """End the windows that have a result: the record that closed them may lie behind the range."""
         windows = self._replayed.windows
         for name, state, _ in [*windows.listed()] if windows is not None else ():
-            fire = windows.fired(key_of(name) if self._together else name, state, "", 0.0, {})  # type: ignore[union-attr]
+            fire = windows.ending(key_of(name) if self._together else name, state)  # type: ignore[union-attr]
             live = self._published.results.get(fire.number)
             if live is not None and live.window is not None and (live.last, live.count) == (fire.last, fire.count):
                 self._groups.end_as(name, live.reason, live.window.by, live.closed or 0.0)
@@ -453,6 +470,8 @@ class ShadowFold:
     def _is_unknown(self, live: PublishedResult) -> bool:
         """Whether the group of a published result that the rule does not give is not known, or ended behind the
         range."""
+        if self._revised and not self._witnessed:
+            return True
         windows, window = self._replayed.windows, live.window
         if windows is not None and window is not None and self._witness.end < self._witness.offset:
             closes = window.end + 1000 * windows.window.grace

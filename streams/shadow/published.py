@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from sluicegate.streams.aggregation.events import EARLY, MERGED
 from sluicegate.streams.contracts.headers import (
     CLOSED,
     COUNT,
@@ -65,7 +66,7 @@ class PublishedWindow(NamedTuple):
 
 
 class PublishedResult(msgspec.Struct, gc=False):
-    """One group that ended: what its messages say, by their ids. `opened` and `closed` are its owner's times, with the
+    """One group that ended, or an early result: what its messages say, by their ids. `opened` and `closed` are its owner's times, with the
     milliseconds that the document has; None: its document leaves them out. `differing`: two messages have one id and
     different contents. `window` is None without windows."""
 
@@ -89,7 +90,13 @@ class PublishedResult(msgspec.Struct, gc=False):
     @property
     def told(self) -> bool:
         """Whether the input tells its end: a record, or the watermark with what silence set."""
-        return self.natural or (self.window is not None and self.window.by in ("event", "idle"))
+        by_time = self.window is not None and self.window.by in ("event", "idle")
+        return self.natural or by_time or self.reason == MERGED
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it is an early result."""
+        return self.reason == EARLY
 
 
 class _DocumentTimes(msgspec.Struct):
@@ -194,6 +201,8 @@ class Published:
             numbers = [(first, window.start, window.revision)]
         elif window is not None:
             numbers.append((first, window.start))
+        elif REVISION in named and (revision := named.integer(REVISION)) > 1:
+            numbers = [(first, 0, revision)]
         return next((number for number in numbers if self._fire_id(number) == fire), None)
 
     def document(self, live: PublishedResult) -> dict[str, Any]:

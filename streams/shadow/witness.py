@@ -69,12 +69,13 @@ def leaves_traces(agent: Agent) -> bool:
     rule = agent.aggregation
     discards = rule is not None and rule.on_timeout == "discard" and bool(rule.since_first or rule.since_last)
     drops = bool(agent.routes) and agent.unrouted == "drop"
-    return bool(agent.history) or not (agent.having or drops or discards)
+    silent = rule is not None and rule.emit is not None and not rule.emit.final
+    return bool(agent.history) or not (agent.having or drops or discards or silent)
 
 
 def _ends(agent: Agent) -> Agent:
     """The rule without what decides neither which records are taken nor when a group ends."""
-    rule = replace(agent.aggregation or Aggregation(), compute=(), on_timeout="fire")
+    rule = replace(agent.aggregation or Aggregation(), compute=(), on_timeout="fire", emit=None)
     return replace(
         agent, aggregation=rule, to=None, routes=(), unrouted="dead-letter", having="", delivery="at-least-once"
     )

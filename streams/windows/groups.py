@@ -54,7 +54,6 @@ class WindowGroups(Groups):
         "_next_offset",
         "_now",
         "_order",
-        "_revision",
         "_sent",
         "_time",
         "at_end",
@@ -82,7 +81,7 @@ class WindowGroups(Groups):
         self.counts |= {"late": 0, "marks_ahead": 0}
         # A heap of (close, first offset, name). A window whose close moves keeps its place until that is due.
         self._order: list[tuple[int, int, bytes]] = []
-        self._closing, self._revision = "", 1  # what closes the groups that are being fired, and their revision
+        self._closing = ""  # what closes the groups that are being fired
         self._sent = 0  # bytes in the bags of all results
         self.may_close = SLICE  # windows that the batch may still close
         self.cut: set[int] = set()
@@ -358,11 +357,11 @@ class WindowGroups(Groups):
 
     def next_due(self) -> float:
         """As in Groups. At once if a closed window waits for its result."""
-        return -inf if self._due() else min(self._silence_due(), self._age_due())
+        return -inf if self._due() else min(self._silence_due(), self._age_due(), self.early.next_due())
 
     def expire(self, now: float, most: int) -> int:
         """Fire up to `most` groups: those that the watermark closed; then those that silence closes; then those that
-        are open for `at_most`, whose windows stay open."""
+        are open for `at_most`, whose windows stay open. Then early results are sent."""
         enough = self._sent + SLICE_BYTES
         fired = self._close(now, most)
         if not self._due():
@@ -371,6 +370,7 @@ class WindowGroups(Groups):
         while not self._due() and fired < most and self._sent <= enough and (aged := self._aged(now)) is not None:
             self._end(aged, AT_MOST, now)
             fired += 1
+        fired += self.tell_due(now, most - fired if not self._due() else 0)
         self.behind = self.next_due() <= now
         return fired
 
@@ -408,7 +408,7 @@ class WindowGroups(Groups):
             span.start, span.end, by, self.event.watermark, self._revision, at, self.window.windower.overlaps
         )
         self._sent += state[BYTES]
-        return fired(key_of(key), state, reason, now, values, window)
+        return self.marked(fired(key_of(key), state, reason, now, values, window))
 
     def relieve(self, record: Record, now: float, limit: str) -> bool:
         """As in Groups, after the windows have fired that the watermark closed and that still wait."""
@@ -432,6 +432,7 @@ class WindowGroups(Groups):
         opened = ((group, each) for group, each in self.states.items() if group not in self.closed)
         self._order = [(self.span(group, each).closes, each[FIRST], group) for group, each in opened]
         heapify(self._order)
+        self.early.rearm()
 
     def clock(self, whole: bool) -> ClockState | None:
         """What the next changelog entry says: the watermark stands in the entry of the state that it judged."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from sluicegate.streams.agent import Window
 from sluicegate.streams.aggregation.accept import put
+from sluicegate.streams.aggregation.early import EarlyResults
 from sluicegate.streams.aggregation.events import DROPPED, WINDOW, Closing, Fire
 from sluicegate.streams.aggregation.groups import fired
 from sluicegate.streams.aggregation.layout import BYTES, FIRST, Bags, GroupState
@@ -41,6 +42,7 @@ class HoppingGroups(WindowGroups):
         super().__init__(rule, window, notes)
         self.counts |= {"partly_late": 0}
         self._merge = merging(rule.aggregation.compute, rule.aggregation.on_missing == "ignore")
+        self.early = EarlyResults(self, None)  # a pane is no window
         self.panes: dict[bytes, list[int]] = {}
 
     def span(self, group: bytes, state: GroupState) -> Span:

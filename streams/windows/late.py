@@ -83,21 +83,26 @@ class LateGroups(WindowGroups):
         self._fire(key, reason, now, stays=self.after.stays(key) and reason != "limit")
 
     def _fire(self, key: bytes, reason: str, now: float, stays: bool) -> None:
-        self._revision = self.after.results(key) + 1
-        try:
-            if stays:
-                self._send(key, reason, now)
-            else:
-                super().fire(key, reason, now)
-        finally:
-            self._revision = 1
+        if stays:
+            self._send(key, reason, now)
+        else:
+            super().fire(key, reason, now)
+
+    def results(self, key: bytes) -> int:
+        return self.after.results(key) if key in self.closed else super().results(key)
+
+    def repeats(self, key: bytes) -> bool:
+        return key not in self.closed and super().repeats(key)
 
     def _send(self, key: bytes, reason: str, now: float) -> None:
         """Let out the result of a group that stays."""
         state, bags = self.states[key], [bag.copy() for bag in self.bags.get(key, ())]
+        self._revision, repeats = self.results(key) + 1, self.repeats(key)
         self._note(key, state, reason, now)
-        self.let_out(key, state, bags, reason, now, self.emit)
-        self.after.told(key, self._revision)
+        if not repeats:
+            self.let_out(key, state, bags, reason, now, self.emit)
+        self.after.told(key, self._revision - repeats)
+        self.early.ended(key)
         if (span := self.span(key, state)).closes > self.event.watermark:
             self.cut.add(span.start)
         self.touched[key] = state
@@ -112,9 +117,7 @@ class LateGroups(WindowGroups):
         if self.closed.get(key, (0, 0.0))[1] is None:
             self.drop(key)
             return
-        self._revision = self.after.results(key) + 1
         super().forget(key, now)
-        self._revision = 1
 
     def end_as(self, key: bytes, reason: str, by: str, now: float) -> None:
         """As in Groups. Only a result that time, or a limit on its records, brought leaves the group with `amend`."""

@@ -89,6 +89,7 @@ def unclocked(agent: Agent) -> Agent:
             since_last=None,
             on_timeout="fire",
             window=window,
+            emit=None if rule.emit is None else replace(rule.emit, every=inf if rule.emit.every else None),
             max_groups=maxsize,
             max_bytes=min(rule.max_bytes, rule.max_buffered_bytes),
             max_buffered_bytes=maxsize,

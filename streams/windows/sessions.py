@@ -8,8 +8,11 @@ the same changelog entry.
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Any
 
+from msgspec.structs import replace
+
 from sluicegate.streams.agent import Window
 from sluicegate.streams.aggregation.accept import add_to, admitted
+from sluicegate.streams.aggregation.events import MERGED
 from sluicegate.streams.aggregation.groups import STALE
 from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, SEEN, Bags, GroupState
 from sluicegate.streams.aggregation.loop import Placing
@@ -122,6 +125,11 @@ class SessionGroups(LateGroups):
             self._others = []
         return True
 
+    def grew(self, key: bytes, state: GroupState, now: float, before: Any = None) -> None:
+        """As in Groups, when the session is one with those that the record joins."""
+        if not self._others:
+            super().grew(key, state, now, before)
+
     def whole(self, state: GroupState, bags: Bags) -> tuple[GroupState, Bags]:
         """As in Groups: with the sessions that the record joins."""
         if not self._others:
@@ -137,7 +145,7 @@ class SessionGroups(LateGroups):
         """As in Groups. `until` ends the sessions that the record joins as one. A count or a limit that is reached
         without them leaves them open."""
         if until:
-            self._take_in(key, state)
+            self._take_in(key, state, now)
         super().end(key, state, until, now)
 
     def _placed(self) -> Placing:
@@ -168,7 +176,8 @@ class SessionGroups(LateGroups):
 
     def _join(self, group: bytes, state: GroupState, now: float) -> None:
         """Make one session of those that the record touches. It may be complete then."""
-        self._take_in(group, state)
+        records = state[COUNT]
+        self._take_in(group, state, now)
         heappush(self._order, (self.span(group, state).closes, state[FIRST], group))
         heappush(self._ages, (state[SEEN], state[FIRST], group))
         self.touched[group] = state
@@ -176,11 +185,32 @@ class SessionGroups(LateGroups):
             self.end(group, state, False, now)
         elif state[BYTES] > self.rule.aggregation.max_bytes:
             self.fire(group, "limit", now)
+        if self.early.emit is not None and self.states.get(group) is state:
+            self._grew_by(group, state, records - 1, now)
 
-    def _take_in(self, group: bytes, state: GroupState) -> None:
+    def _grew_by(self, group: bytes, state: GroupState, records: int, now: float) -> None:
+        """The session had so many records without the one that joined others to it: an early result may follow."""
+        early = self.early
+        early.opened(group)
+        if early.on_change or (early.count and state[COUNT] // early.count > records // early.count):
+            self.tell(group, now)
+        elif group in early.quiet:
+            early.changed(group, now)
+
+    def _note_merged(self, group: bytes, now: float) -> None:
+        """The early results of a session that becomes part of another one count no more: a last one says so."""
+        results, state = self.early.results(group), self.states[group]
+        if self.early.emit is None or not results or group in self.closed:
+            return
+        self._revision = results + 1
+        fire = replace(self.fired(group, state, MERGED, now, {}), count=0)
+        self.events.append(fire if self.rule.results is None else self.rule.results.whole(fire))
+
+    def _take_in(self, group: bytes, state: GroupState, now: float) -> None:
         """The other sessions become part of this one."""
         others, self._others = self._others, []
         for each in others:
+            self._note_merged(each, now)
             other, bags = self.drop(each)
             self._merge(state, other)
             state[BEGIN], state[END] = min(state[BEGIN], other[BEGIN]), max(state[END], other[END])

@@ -18,6 +18,7 @@ from sluicegate.streams.aggregation.durable.entry import (
     Amendment,
     ChangelogEntry,
     ClosedState,
+    PastResults,
     Section,
     halves,
     packed,
@@ -122,6 +123,7 @@ class Changelog:
             clock=clock,
             origins=groups.origins(whole=False),
             closed=_closed(groups, states),
+            past=_past(groups, states),
             cold=self.paging.noted() if self.paging.changed else None,
         )
         if self._queue is None and self.size > GROWTH * self._live + SLACK:
@@ -156,9 +158,10 @@ class Changelog:
         parts: dict[int, ChangelogEntry] = {}
         for number, groups in self.older.items():
             if groups.touched or groups.added:
-                closed = _closed(groups, groups.touched)
+                states, added = groups.touched, groups.added
+                closed, past = _closed(groups, states), _past(groups, states)
                 parts[number] = ChangelogEntry(
-                    0, now, groups.touched, groups.added, {}, {}, {}, generation=number, closed=closed
+                    0, now, states, added, {}, {}, {}, generation=number, closed=closed, past=past
                 )
                 groups.touched, groups.added = {}, {}
         return parts
@@ -199,6 +202,7 @@ class Changelog:
                 continue
             entry.states[key] = state
             entry.closed |= _closed(groups, (key,))
+            entry.past |= _past(groups, (key,))
             bags = groups.bags.get(key)
             if bags is not None:
                 entry.whole[key] = [list(bag) for bag in bags]
@@ -306,6 +310,11 @@ def _closed(groups: Groups, keys: Iterable[bytes]) -> dict[bytes, ClosedState]:
     return {key: groups.closed[key] for key in keys if key in groups.closed} if groups.closed else {}
 
 
+def _past(groups: Groups, keys: Iterable[bytes]) -> dict[bytes, PastResults]:
+    past = groups.early.past
+    return {key: past[key] for key in keys if key in past} if past else {}
+
+
 def _weight(groups: Groups, key: bytes, state: GroupState) -> int:
     """About the bytes of a group in the log."""
     return 64 + len(key) + int(state[BYTES]) + sum(len(state[fold.slot]) for fold in groups.rule.plan.folds)
@@ -318,6 +327,7 @@ def _apply(groups: Groups, entry: ChangelogEntry) -> None:
             states.pop(key, None)
             bags.pop(key, None)
             groups.closed.pop(key, None)
+            groups.early.past.pop(key, None)
             continue
         old = states.get(key)
         if kinds and (old is None or old[FIRST] != state[FIRST]):
@@ -328,6 +338,10 @@ def _apply(groups: Groups, entry: ChangelogEntry) -> None:
             groups.closed[key] = entry.closed[key]
         else:
             groups.closed.pop(key, None)
+        if key in entry.past:
+            groups.early.past[key] = entry.past[key]
+        else:
+            groups.early.past.pop(key, None)
     for source, fresh in ((entry.whole, True), (entry.added, False)):
         for key, new in source.items():
             if key not in states or len(new) != len(kinds):  # filled under an earlier rule: it ends further on

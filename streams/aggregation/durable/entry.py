@@ -59,6 +59,9 @@ ClosedState = tuple[int, float | None]
 """Of a group whose window has closed: how many results it had (ADDED: its result is a further one of the window), and
 the owner's time of the first late record that is in no result yet."""
 ADDED = -1
+PastResults = tuple[int, int, float | None]
+"""Of a group that had early results and goes on: how many it had, how many records the last one has, and the owner's
+time of the first record that is in none yet."""
 
 
 class ColdState(msgspec.Struct, frozen=True, array_like=True):
@@ -91,6 +94,7 @@ class ChangelogEntry(msgspec.Struct, array_like=True):
     origins: dict[str, OriginState] = {}  # of a partition with several origins: those that changed
     closed: dict[bytes, ClosedState] = {}  # of `states`: those whose windows have closed
     cold: ColdState | None = None  # if it changed
+    past: dict[bytes, PastResults] = {}  # of `states`: those that had early results
 
 
 def _ext(code: int, data: memoryview) -> Any:
@@ -180,20 +184,20 @@ def halves(entry: ChangelogEntry) -> list[ChangelogEntry]:
 
 
 def _of_groups(entry: ChangelogEntry, keys: set[bytes]) -> ChangelogEntry:
-    states, closed = _only(entry.states, keys), _only(entry.closed, keys)
-    return ChangelogEntry(
-        0, entry.at, states, _only(entry.added, keys), _only(entry.whole, keys), {}, {}, closed=closed
-    )
+    states, added, whole = _only(entry.states, keys), _only(entry.added, keys), _only(entry.whole, keys)
+    closed, past = _only(entry.closed, keys), _only(entry.past, keys)
+    return ChangelogEntry(0, entry.at, states, added, whole, {}, {}, closed=closed, past=past)
 
 
 def _bag_halves(entry: ChangelogEntry, bags: dict[bytes, Bags]) -> list[ChangelogEntry]:
     """Split the items of one group. The second half extends the first one."""
     front = {key: [bag[: len(bag) // 2] for bag in b] for key, b in bags.items()}
     back = {key: [bag[len(bag) // 2 :] for bag in b] for key, b in bags.items()}
-    first = ChangelogEntry(0, entry.at, entry.states, front, {}, {}, {}, closed=entry.closed)
+    closed, past = entry.closed, entry.past
+    first = ChangelogEntry(0, entry.at, entry.states, front, {}, {}, {}, closed=closed, past=past)
     if entry.whole:
         first.added, first.whole = {}, front
-    return [first, ChangelogEntry(0, entry.at, entry.states, back, {}, {}, {}, closed=entry.closed)]
+    return [first, ChangelogEntry(0, entry.at, entry.states, back, {}, {}, {}, closed=closed, past=past)]
 
 
 def _seen_apart(entry: ChangelogEntry) -> list[ChangelogEntry]:
@@ -208,7 +212,9 @@ def _seen_apart(entry: ChangelogEntry) -> list[ChangelogEntry]:
 def _sender_halves(entry: ChangelogEntry) -> list[ChangelogEntry]:
     """Split one group from the senders, or the senders by name."""
     if entry.states:
-        states = ChangelogEntry(0, entry.at, entry.states, entry.added, entry.whole, {}, {}, closed=entry.closed)
+        states = ChangelogEntry(
+            0, entry.at, entry.states, entry.added, entry.whole, {}, {}, closed=entry.closed, past=entry.past
+        )
         return [states, ChangelogEntry(0, entry.at, {}, {}, {}, entry.senders, entry.all_senders)]
     names = sorted({*entry.senders, *entry.all_senders})
     if len(names) < 2:

@@ -60,9 +60,10 @@ class Paging:
             if row.key in groups.touched or row.key in groups.states:
                 continue
             state = unpacked_state(row.state)
+            past = tuple(state.pop()) if state and isinstance(state[-1], list) and len(state) == width + 1 else None
             if not sound(state, width):
                 raise ChangelogIncomplete("the row of a cold group does not have the fields of this rule")
-            groups.reopen(row.key, state)
+            groups.reopen(row.key, state, past)
             keys.append(row.key)
         self._returned += keys
         self._groups.cold -= len(keys)
@@ -102,9 +103,10 @@ class Paging:
             key = self._queue.popleft()
             if key in fresh or key in self._recent or key not in groups.states or len(key) > COLD_KEY:
                 continue
-            due = groups.due(groups.states[key])
+            due, past = groups.due_at(key), groups.early.past.get(key)
             state, _ = groups.drop(key)
-            rows.append(ColdGroup(key, None if due == inf else due, packed_state(state)))
+            content = state if past is None else [*state, [*past]]  # its early results stand behind its fields
+            rows.append(ColdGroup(key, None if due == inf else due, packed_state(content)))
         return rows
 
     def _turn(self) -> None:
@@ -128,5 +130,6 @@ def pageable(groups: Groups) -> bool:
 
 def ends_of(groups: Groups) -> tuple[float, ...]:
     """What says when a group ends, beside its state."""
-    completion = groups.rule.completion
-    return completion.count, completion.most, completion.since_first, completion.since_last, groups.idle
+    completion, every = groups.rule.completion, groups.early.every
+    ends = completion.count, completion.most, completion.since_first, completion.since_last, groups.idle
+    return ends if every == inf else (*ends, every)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from sluicegate.streams.agent import HandlerSettings
 from sluicegate.streams.config.checking import forwarding, idle
-from sluicegate.streams.config.sections import cases, correlating, envelopes, windows
+from sluicegate.streams.config.sections import cases, correlating, emitting, envelopes, windows
 from sluicegate.streams.config.sections.dead_letters import DeadLettersModel
 from sluicegate.streams.config.sections.fields import LONGEST_NAME, NAME
 from sluicegate.streams.config.sections.kafka import EMBEDDED
@@ -50,6 +50,7 @@ def findings(file: FileModel) -> Iterator[FileFinding]:
         if agent.aggregate is not None:
             yield from _aggregate(agent.aggregate, (*path, "aggregate"))
         yield from windows.findings(agent, path)
+        yield from emitting.findings(agent, path)
         yield from _shared(file, agent, path)
         yield from _transactional(file, agent, path)
         yield from _raw(agent, path)

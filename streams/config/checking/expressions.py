@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from sluicegate.streams.aggregation.clauses import GROUP, MESSAGE, PARTS, message_type
 from sluicegate.streams.aggregation.ending import ASKED, of_group
-from sluicegate.streams.aggregation.results import FIXED, WINDOWED
+from sluicegate.streams.aggregation.results import fixed_fields
 from sluicegate.streams.config.checking.record_types import group_type, result_type, row_types
 from sluicegate.streams.config.sections.correlating import LegModel
 from sluicegate.streams.config.sections.lookups import built
@@ -233,7 +233,8 @@ def _of_results(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
     if agent.aggregate is None:
         return
     texts = dict(_of_outputs(agent, path)) if agent.handler is None else {}
-    names = result_type(agent.aggregate, agent.aggregate.compute) | row_types(built(agent.lookup))
+    rule, rows = agent.aggregate, row_types(built(agent.lookup))
+    names = result_type(rule, rule.compute, emits=agent.emit is not None) | rows
     if agent.having:
         texts[at] = agent.having
     for place, text in texts.items():
@@ -297,7 +298,7 @@ def _routes(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
     for at, to in agent.outputs.items():
         place = (*path, *at)
         if agent.aggregate is not None and agent.handler is None and to.select is not None:
-            fixed = FIXED if agent.aggregate.window is None else WINDOWED
+            fixed = fixed_fields(agent.aggregate.window is not None, agent.emit is not None)
             fields = [*fixed, *agent.aggregate.compute, *(agent.lookup or ())]
             for name in [name for name, expression in to.select.items() if expression is None and name not in fields]:
                 what = f"names {name}, which is no field of the result"

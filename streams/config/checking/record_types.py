@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from msgspec import inspect
 
 from sluicegate.streams.agent import Agent, Aggregation, Lookup, Reducer
-from sluicegate.streams.aggregation.events import REASONS, WINDOW
+from sluicegate.streams.aggregation.events import EARLY, MERGED, REASONS, WINDOW
 from sluicegate.streams.aggregation.results import FIXED
 from sluicegate.streams.config.formats.protobuf_types import message_fields
 from sluicegate.streams.config.sections.models_groups import Aggregate, ReducerModel
@@ -69,13 +69,17 @@ def _data_type(agent: Agent, schema_file: str | None) -> RecordType:
 
 
 def result_type(
-    rule: Aggregation | Aggregate, compute: Mapping[str, Reducer | ReducerModel], fields: RecordFields = NOTHING.fields
+    rule: Aggregation | Aggregate,
+    compute: Mapping[str, Reducer | ReducerModel],
+    fields: RecordFields = NOTHING.fields,
+    emits: bool = False,
 ) -> dict[str, ValueType]:
-    """The fields of a result, computed of records with these fields."""
+    """The fields of a result, computed of records with these fields. `emits`: there are early results."""
     types = {name: noted("a time") if name.endswith("_at") else TEXT for name in FIXED}
-    types |= {"count": INTEGER, "key_base64": nullable(TEXT), "reason": replace(TEXT, symbols=REASONS)}
+    reasons = (*REASONS, *((WINDOW,) if rule.window is not None else ()), *((EARLY, MERGED) if emits else ()))
+    types |= {"count": INTEGER, "key_base64": nullable(TEXT), "reason": replace(TEXT, symbols=reasons)}
+    types |= {"revision": INTEGER, "final": BOOLEAN} if emits else {}
     if rule.window is not None:
-        types["reason"] = replace(TEXT, symbols=(*REASONS, WINDOW))
         times = dict.fromkeys(("start", "end"), noted("a time"))
         types[WINDOW] = record_of({**times, "closed_by": nullable(TEXT), "revision": INTEGER})
     for name, each in compute.items():

@@ -185,7 +185,8 @@ def _named(agent: Agent, path: Path, record: RecordType) -> Iterator[Judged]:
 def _of_result(agent: Agent, path: Path, types: RecordFields) -> Iterator[Judged]:
     """`having`, and the expressions of each destination."""
     assert agent.aggregation is not None
-    names = result_type(agent.aggregation, {each.name: each for each in agent.aggregation.compute}, types)
+    rule = agent.aggregation
+    names = result_type(rule, {each.name: each for each in rule.compute}, types, emits=rule.emit is not None)
     names |= row_types(agent.lookups)
     texts = [PlacedExpression((*path, "having"), agent.having, True)] if agent.having else []
     outputs = _of_outputs(agent, path) if agent.handler is None else ()

@@ -190,6 +190,7 @@ def _agent(agent: run.Agent, first: run.Agent | None) -> Tree:
         key={"field": key} if (key := source.key if rule is None else rule.key) else None,
         repartition=first.to.topic if first is not None and first.to is not None else None,
         aggregate=None if agent.aggregation is None else _aggregate(agent.aggregation),
+        emit=None if agent.aggregation is None or agent.aggregation.emit is None else _emit(agent.aggregation.emit),
         to=_to(agent),
         dead_letters=_dead_letters(agent),
         on_error=entries.written(run.OnError, agent.on_error),
@@ -293,6 +294,10 @@ def _aggregate(rule: run.Aggregation) -> Tree:
         **entries.written(run.GroupSettings, rule),
         window=None if rule.window is None else windows.written(rule.window),
     )
+
+
+def _emit(emit: run.Emit) -> Tree:
+    return entries.written(run.EmitSettings, emit)
 
 
 def _reducer(reducer: run.Reducer) -> object:

@@ -12,6 +12,7 @@ from sluicegate.schemas import Codec, SchemaOptions
 from sluicegate.schemas.codecs import SCHEMA_FORMATS
 from sluicegate.streams import formats
 from sluicegate.streams.agent import Agent, Destination
+from sluicegate.streams.aggregation.results import fixed_fields
 from sluicegate.streams.aggregation.selected_schema import selected_schema
 from sluicegate.streams.config.formats import avro, json_schema, protobuf
 from sluicegate.streams.config.sections import registry
@@ -50,7 +51,6 @@ ROOMS = {
 _OF_INPUTS = ("writer_schema", "writer_schemas")
 _OF_ALL = ("schema", "framing", "schema_id", "subject", "register")
 Unreadability = Callable[[FilePath, str, str], str | None]
-FIXED = ("key", "key_base64", "count", "reason", "opened_at", "closed_at")
 
 
 def findings(file: FileModel, folder: FilePath, unreadable: Unreadability) -> Iterator[FileFinding]:
@@ -336,9 +336,9 @@ def _of_whole(agent: Agent) -> set[str] | None:
     if agent.forwards:
         known = None if agent.schema is None or agent.events else ROOMS[agent.format].fields(agent.schema)
         return None if known is None else {*known} | rows
-    compute = agent.aggregation.compute if agent.aggregation is not None else ()
-    window = {"window"} if agent.windowed else set()
-    return {*FIXED, *(reducer.name for reducer in compute), *window} | rows
+    rule = agent.aggregation
+    compute, emits = ((), False) if rule is None else (rule.compute, rule.emit is not None)
+    return {*fixed_fields(agent.windowed, emits), *(reducer.name for reducer in compute)} | rows
 
 
 def _compiled(

@@ -253,11 +253,13 @@ def _of_source(lookup: LookupModel, path: Path) -> Iterator[FileFinding]:
 
 def _of_name(agent: "AgentModel", name: str, path: Path) -> Iterator[FileFinding]:
     """The name is a field of what is written, so nothing else may have it."""
+    from sluicegate.streams.aggregation.results import REVISED
     from sluicegate.streams.config.sections.models_groups import RESERVED as FIXED
 
     fixed = (*RESERVED, *(FIXED if agent.aggregate is not None else ()))
     if agent.aggregate is not None and agent.aggregate.window is not None:
         fixed = (*fixed, "window")
+    fixed = (*fixed, *(REVISED if agent.emit is not None else ()))
     taken: dict[str, Mapping[str, object]] = {
         "let": agent.let or {},
         "aggregate.compute": agent.aggregate.compute if agent.aggregate else {},
@@ -284,9 +286,10 @@ def _of_key(agent: "AgentModel", lookup: LookupModel, path: Path) -> Iterator[Fi
         hint = "give the lookup another name than the field"
         yield FileFinding(at, f"names {name}, which the row replaces in the message", hint, (at, path))
     if agent.aggregate is not None:
-        from sluicegate.streams.aggregation.results import FIXED, WINDOWED
+        from sluicegate.streams.aggregation.results import fixed_fields
 
-        known = [*(FIXED if agent.aggregate.window is None else WINDOWED), *agent.aggregate.compute]
+        fixed = fixed_fields(agent.aggregate.window is not None, agent.emit is not None)
+        known = [*fixed, *agent.aggregate.compute]
         for name in sorted(names - {*known}):
             needs = (at, (*path[:2], "aggregate"))
             yield FileFinding(at, f"names {name}, which is no field of the result", did_you_mean(name, known), needs)

@@ -9,6 +9,7 @@ from sluicegate.streams.config.sections import correlating, correlating_time
 from sluicegate.streams.config.sections.dead_letters import DeadLettersField
 from sluicegate.streams.config.sections.dedupe import DedupeField
 from sluicegate.streams.config.sections.described import described
+from sluicegate.streams.config.sections.emitting import EmitField
 from sluicegate.streams.config.sections.entries import FilePart
 from sluicegate.streams.config.sections.fields import (
     FIELD,
@@ -108,6 +109,11 @@ class AgentModel(ReadModel, AgentSettings, HandlerSettings, frozen=True):
         default=None,
         description="How records become groups, and when a group is complete.",
         examples=[{"count": 100, "timeout": {"after": "30s"}}],
+    )
+    emit: EmitField | None = Field(
+        default=None,
+        description="When a group has results before it ends: `every`, `count` or `on: change`.",
+        examples=[{"every": "10s"}],
     )
     handler: FunctionsField | None = Field(
         default=None,

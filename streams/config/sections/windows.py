@@ -193,7 +193,8 @@ class WindowModel(KeysOfKinds):
 WindowField = Annotated[WindowModel, unless_unknown(lambda: WindowModel.model_validate({"tumbling": Native(60.0)}))]
 
 
-def built(rule: "Aggregate") -> Window | None:
+def built(rule: "Aggregate", emits: bool) -> Window | None:
+    """With `emits`, groups have early results."""
     window = rule.window
     if window is None:
         return None
@@ -207,15 +208,15 @@ def built(rule: "Aggregate") -> Window | None:
         or_none(window.idle),
         or_none(at_most),
         max_ahead=window.max_ahead,
-        kind=_kept_as(rule, window),
+        kind=_kept_as(rule, window, emits),
         every=window.every or 0.0,
         **late.built(window.late),
     )
 
 
-def _kept_as(rule: "Aggregate", window: WindowModel) -> str:
+def _kept_as(rule: "Aggregate", window: WindowModel, emits: bool) -> str:
     ends, revised = rule.count is not None or rule.until is not None, isinstance(window.late, late.LateModel)
-    return kept_as(window.windower, (each.kind for each in rule.compute.values()), ends, revised)
+    return kept_as(window.windower, (each.kind for each in rule.compute.values()), ends, revised or emits)
 
 
 def or_none(limit: float) -> float | None:

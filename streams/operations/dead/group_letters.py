@@ -18,13 +18,14 @@ from sluicegate.streams.agent import Agent, Aggregation
 from sluicegate.streams.aggregation.accept import accept
 from sluicegate.streams.aggregation.events import WHOLE, Closing, Fire
 from sluicegate.streams.aggregation.events_read import as_read
-from sluicegate.streams.aggregation.results import WINDOWED
+from sluicegate.streams.aggregation.results import fixed_fields
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.headers import (
     COUNT,
     DEAD_CUT,
     DEAD_RETRIES,
     DEAD_TIMESTAMP,
+    FINAL,
     FIRE,
     FIRST,
     LAST,
@@ -114,6 +115,8 @@ def _without_values(agent: Agent, letter: Letter, headers: MessageHeaders, again
         window=_window(agent, headers),
         retries=_retries(headers) + 1,
         again=again,
+        revision=headers.integer(REVISION) if REVISION in headers else 1,
+        final=True if FINAL in headers else None,
     )
 
 
@@ -122,7 +125,8 @@ def _of_document(agent: Agent, value: bytes) -> dict[str, Any]:
     codec = letters_codec(agent, formats.writes(agent))
     document = _fields(as_json(codec)(value))
     opened, closed = (_seconds(msgspec.json.decode(document[name], type=str)) for name in ("opened_at", "closed_at"))
-    values = {name: value for name, value in document.items() if name not in WINDOWED}
+    fixed = fixed_fields(True, agent.aggregation is not None and agent.aggregation.emit is not None)
+    values = {name: value for name, value in document.items() if name not in fixed}
     return {"opened": opened, "closed": closed, "values": values}
 
 

@@ -37,7 +37,8 @@ class OpenGroup(NamedTuple):
     """`first` and `last` are offsets, `age` and `fires_in` seconds by the store's clock (None: no deadline; negative:
     overdue). `generation` is the number of the changelog entries that hold it. `under` is the aggregation of an older
     generation, whose rule decides when the group ends. `unread` records of it are still to be read again under the
-    newest rule; None: it is no such group. `begin` tells it from later groups of the same `name`."""
+    newest rule; None: it is no such group. `begin` tells it from later groups of the same `name`. It had so many
+    early `results`, and the next one is due in `next_result` seconds (None: no record waits for one)."""
 
     partition: Partition
     owner: str
@@ -54,6 +55,8 @@ class OpenGroup(NamedTuple):
     unread: int | None = None
     window: OpenWindow | None = None
     begin: int = -1
+    results: int = 0
+    next_result: float | None = None
 
     @property
     def name(self) -> Key:
@@ -109,6 +112,8 @@ def _seen(
         unread(state) if again else None,
         window,
         within.groups.states[name][FIRST],
+        within.groups.early.results(name),
+        None if again or (early := within.groups.early.due_at(name)) == inf else early - now,
     )
 
 
@@ -155,8 +160,17 @@ def _ending(group: OpenGroup) -> Iterator[str]:
     """When the group ends if no record completes it."""
     yield f"oldest {group.age:.0f} s"
     yield from _why_open(group.window) if group.window is not None else [_deadline(group.fires_in)]
+    yield from _early(group)
     if group.under is not None:
         yield "finishes under an earlier version of the rule"
+
+
+def _early(group: OpenGroup) -> Iterator[str]:
+    """Its early results."""
+    if group.results:
+        yield f"{counted(group.results, 'early result')} sent"
+    if group.next_result is not None:
+        yield f"the next early result is due in {max(0.0, group.next_result):.0f} s"
 
 
 def _deadline(fires_in: float | None) -> str:

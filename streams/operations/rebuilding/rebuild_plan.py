@@ -289,7 +289,8 @@ class Plans:
         agent, reach = self._agent, self._reach(each.known, cut)
         if self._sends_on:
             return Rekeyed(agent, self._reads, self._ids, each.known, reach, latest, each.facts.topic_id, self._most)
-        if agent.windowed or agent.correlates or not leaves_traces(agent):
+        emits = agent.aggregation is not None and agent.aggregation.emit is not None
+        if agent.windowed or agent.correlates or emits or not leaves_traces(agent):
             origins = origins_of(agent, self._history.facts)
             witness = Witness(
                 each.known.published,
@@ -339,7 +340,8 @@ class Plans:
         self._judge_untold(built, place)
         self._judge_handled(built, place)
         late = [number for number, event in built.decided.items() if self._overtaken(number, event, known)]
-        gaps = sorted({*built.gaps, *(in_order(number)[0] for number in late)})
+        missing = [number for number in late if not _goes_on(built.decided[number])]
+        gaps = sorted({*built.gaps, *(in_order(number)[0] for number in missing)})
         if gaps and not self._wanted.accept_gaps:
             raise ConfigurationError(
                 f"{place}: {len(gaps)} groups, the first at offset {gaps[0]}, have no result, though later ones are "
@@ -435,6 +437,11 @@ class Plans:
                     continue
                 if any(change.what == WHAT for change in held(self._agent, partition, view).amended):
                     self._history.inform(topic, number, view.claim.offset, informational(view.claim))
+
+
+def _goes_on(event: Event) -> bool:
+    """Whether it is an early result. A later one that was sent has all of its records."""
+    return isinstance(event, Fire) and event.goes_on
 
 
 def _may_be_letters(agent: Agent) -> bool:

@@ -49,6 +49,8 @@ class Unsent:
             self.gaps.append(fire.first)
         elif not certain:
             self.untold.append(fire.first)
+        elif fire.goes_on and self._may_be_gone(fire.key, fire.first):
+            return  # a later result has all of its records
         elif events:
             [self.decided[fire.number]] = events[:1]
             if self._may_be_gone(fire.key, fire.first):

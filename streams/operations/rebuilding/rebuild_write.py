@@ -65,17 +65,19 @@ def _marked(store: Store, claim: Claim) -> Claim:
 def _entries(built: Rebuilt, at: float) -> Iterator[ChangelogEntry]:
     """The whole state, in entries of about COMMIT_BYTES."""
     groups, seen = built.groups, built.seen
-    part, size = ChangelogEntry(0, at, {}, {}, {}, {}, built.senders.whole(at), closed={}), 0
+    part, size = ChangelogEntry(0, at, {}, {}, {}, {}, built.senders.whole(at)), 0
     for key, state in groups.states.items():
         part.states[key] = state
         if key in groups.closed:
             part.closed[key] = groups.closed[key]
+        if key in groups.early.past:
+            part.past[key] = groups.early.past[key]
         if key in groups.bags:
             part.whole[key] = [list(bag) for bag in groups.bags[key]]
         size += 64 + len(key) + int(state[BYTES]) + sum(len(state[fold.slot]) for fold in groups.rule.plan.folds)
         if size >= COMMIT_BYTES:
             yield part
-            part, size = ChangelogEntry(0, at, {}, {}, {}, {}, {}, closed={}), 0
+            part, size = ChangelogEntry(0, at, {}, {}, {}, {}, {}), 0
     yield part
     if (clock := groups.clock(whole=True)) is not None:
         yield ChangelogEntry(0, at, {}, {}, {}, {}, {}, clock=clock, origins=groups.origins(whole=True))

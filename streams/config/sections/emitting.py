@@ -1,0 +1,82 @@
+"""`emit`: results of groups that go on, as the file writes it."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+from sluicegate.streams.agent import Emit, EmitSettings
+from sluicegate.streams.aggregation.results import REVISED
+from sluicegate.streams.config.sections import entries
+from sluicegate.streams.config.sections.entries import FilePart
+from sluicegate.streams.config.sections.fields import unless_unknown
+from sluicegate.streams.config.text.problems import FileFinding, Path
+from sluicegate.streams.units import spoken_duration
+
+if TYPE_CHECKING:
+    from sluicegate.streams.config.sections.models_agent import AgentModel
+
+EMIT = "emit"
+WHEN = ("every", "count", "on")
+_HINT = "write {every: 10s}, {count: 100} or {on: change}"
+
+
+class EmitModel(FilePart, EmitSettings, frozen=True):
+    """One of `every`, `count` and `on`, and `final`."""
+
+
+EmitField = Annotated[EmitModel, unless_unknown(lambda: EmitModel(every=1.0))]
+
+
+def built(emit: EmitModel | None) -> Emit | None:
+    return None if emit is None else Emit(**entries.values(EmitSettings, emit))
+
+
+def findings(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
+    """What says when early results are sent, and what they do not go together with."""
+    emit, at, rule = agent.emit, (*path, EMIT), agent.aggregate
+    if emit is None:
+        return
+    written = [name for name in WHEN if getattr(emit, name)]
+    if len(written) != 1:
+        what = f"has {' and '.join(written)}: one of them says when" if written else "does not say when"
+        yield FileFinding(at, what, _HINT, tuple((*at, name) for name in written) or (at,))
+    if rule is None:
+        yield FileFinding(at, "needs groups: there is no aggregate", "leave it out, or add an aggregate", (at,))
+        return
+    yield from _together(agent, path)
+    for name in REVISED:
+        if name in rule.compute:
+            needs = ((*path, "aggregate", "compute", name), at)
+            yield FileFinding(
+                needs[0], "is a field of each result of an agent with emit", "give it another name", needs
+            )
+    if emit.on and not rule.compute:
+        needs = ((*at, "on"), (*path, "aggregate"))
+        what = "has no computed field that could change"
+        yield FileFinding(needs[0], what, "write count: 1 in its place, or add a field under compute", needs)
+    if emit.count is not None and rule.count is not None and emit.count >= rule.count:
+        needs = ((*at, "count"), (*path, "aggregate", "count"))
+        yield FileFinding(needs[0], "is not below the count that ends a group: no result is early", "lower it", needs)
+
+
+def _together(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
+    at = (*path, EMIT)
+    if agent.handler is not None:
+        what = "does not go together with a handler, which is called once for each group: an early result calls none"
+        needs = (at, (*path, "handler"))
+        yield FileFinding(at, what, "leave one out, or let another agent with the handler read the results", needs)
+    if agent.scope == "shared":
+        what = "does not go together with scope: shared yet: the buffer does not know which records a result had"
+        needs = (at, (*path, "scope"))
+        yield FileFinding(at, what, "leave one of the two out", needs)
+
+
+def meaning(emit: Emit) -> str:
+    """When early results are sent, in one sentence."""
+    if emit.every is not None:
+        when = f"{spoken_duration(emit.every)} after the first record that is in no result yet, by the worker's clock"
+    elif emit.count is not None:
+        when = f"after each {emit.count} records of it"
+    else:
+        when = "behind each record that changes a computed field"
+    last = "" if emit.final else "; a group that ends has no other result if nothing changed since"
+    return f"sends a result of an open group {when}, with final: false and the next revision{last}"
