@@ -72,8 +72,8 @@ CIRCLES = [
     {
         f"streams/config/sections/{name}.py"
         for name in (
-            *("cases", "correlating", "correlating_time", "declared", "envelopes", "late", "lookups", "models"),
-            *("models_agent", "models_groups", "models_topics", "reading", "windows"),
+            *("cases", "correlating", "correlating_time", "declared", "emitting", "envelopes", "late", "lookups"),
+            *("models", "models_agent", "models_groups", "models_topics", "reading", "windows"),
         )
     },
 ]

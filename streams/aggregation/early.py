@@ -7,16 +7,21 @@ With `every` it is due that long after the first record that is in no result yet
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from math import inf
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from sluicegate.streams.agent import Emit
 from sluicegate.streams.aggregation.durable.entry import PastResults
 from sluicegate.streams.aggregation.layout import COUNT, OPENED, GroupState
 
-if TYPE_CHECKING:
-    from sluicegate.streams.aggregation.groups import Groups
-
 STALE = 10_000  # deadlines of groups that ended may lie in the heap, beyond one per open group
+
+
+class OpenStates(Protocol):
+    """The open groups, as Groups has them."""
+
+    states: dict[bytes, GroupState]
+    touched: dict[bytes, GroupState | None]
+    closed: dict[bytes, Any]
 
 
 class EarlyResults:
@@ -29,7 +34,7 @@ class EarlyResults:
 
     __slots__ = ("_due", "_groups", "count", "emit", "every", "on_change", "past", "quiet")
 
-    def __init__(self, groups: "Groups", emit: Emit | None) -> None:
+    def __init__(self, groups: OpenStates, emit: Emit | None) -> None:
         self._groups, self.emit = groups, emit
         self.every = inf if emit is None or emit.every is None else emit.every
         self.count = 0 if emit is None or emit.count is None else emit.count

@@ -27,6 +27,11 @@ from sluicegate.streams.expressions.templates import expression, name, statement
 from sluicegate.streams.expressions.typed import NotTyped, Proof, TypedCode, unproven
 from sluicegate.streams.reducers import NUMBERS, REDUCERS, Add, Getter, Place, kind_of, plus, reads_messages
 
+_START_OF_BAGS = """
+bags = groups.bags
+added = groups.added
+room = groups.most_bytes
+"""
 _LOOP = """
 touched = groups.touched
 get = groups.states.get
@@ -352,11 +357,10 @@ def _body(rule: Rule, values: _Values, asks: bool, placing: Placing) -> list[ast
     if judged:
         behind = ast.Constant(COLUMNS + sum(place.size for place in own))
         add, ends = statements(_TAKE_OVER, BEHIND=behind, **_SLOTS), name("ends")
-    start = "bags = groups.bags\nadded = groups.added\nroom = groups.most_bytes\n" if bags else ""
-    start += "quiet = groups.early.quiet" if rule.aggregation.emit is not None else ""
+    start = _START_OF_BAGS if bags else ""
     return statements(
         _LOOP,
-        START=statements(f"{start}\n{placing.start}\n{_JUDGES if judged else ''}"),
+        START=statements(f"{start}\n{placing.start}\n{_JUDGES if judged else ''}\n{_quiet(rule)}"),
         WHERE=_where(values, placing),
         VALUES=[stage("values and key"), *values.statements, *key],
         FIND=find,
@@ -477,6 +481,10 @@ def _collected(bag: Bagged, bags: int) -> list[ast.stmt]:
     pattern = _ADD_ONCE if bag.unique else _APPEND
     code = statements(pattern, N=bag.item, S=bag.size, INDEX=ast.Constant(bag.number), EMPTY=empty)
     return statements("if N is not None:\n    A", N=bag.item, A=code) if bag.maybe else code
+
+
+def _quiet(rule: Rule) -> str:
+    return "quiet = groups.early.quiet" if rule.aggregation.emit is not None else ""
 
 
 def _grows(rule: Rule) -> list[ast.stmt]:

@@ -41,6 +41,7 @@ from sluicegate.streams.shadow.witness import (
     Codecs,
     LiveGroup,
     Witness,
+    begins,
     crossing,
     cuts,
     judge_start,
@@ -108,13 +109,8 @@ class ShadowFold:
         self._unfinished = leaving(witness) if whole else frozenset()
         self._latest = 0.0  # of the moments at which a restored group took records
         self._over: set[bytes] = set()  # keys whose published group goes on behind the range
-        self._emits = self._limits.emit is not None and self._limits.emit.every is not None
-        self._revised = any(live.goes_on for live in published.results.values())
-        self._ends = {each.number: each for each in published.results.values() if not each.goes_on}
-        if self._revised and not self._windowed:
-            self._ends = {live.first: live for live in self._ends.values()}
-        self._live_begins = {live.first: live.key for live in published.results.values()}
-        self._live_begins |= {group.first: key for key, group in witness.open.items()}
+        self._revised, self._ends = published.revised(), published.ends(self._windowed)
+        self._live_begins = begins(witness)
         self._unsure: dict[bytes, int] = {}  # by key: the first record of the group whose end is not known
         self._newest: dict[bytes, ClockBounds] = {}  # the moment of the newest record of these keys
         self._stretches: dict[bytes, list[tuple[int, int]]] = {}
@@ -132,8 +128,8 @@ class ShadowFold:
         stops: list[tuple[int, int, bytes, PublishedResult | None]] = [(begin, MOMENT, b"", None)]
         results = self._published.results.values()
         if self._judge.found.comparable:
-            begins = self._live_begins if not self._windowed else {}
-            stops += [(first, BEGIN, key, None) for first, key in begins.items()]
+            firsts = self._live_begins if not self._windowed else {}
+            stops += [(first, BEGIN, key, None) for first, key in firsts.items()]
             ordered = sorted(results, key=lambda live: in_order(live.number)) if self._revised else [*results]
             stops += [(at, CUT, live.key, live) for at, live in cuts(ordered, begin, self._together)]
         if self._windowed:
@@ -249,7 +245,8 @@ class ShadowFold:
 
     def _tell(self, group: bytes, live: PublishedResult) -> None:
         """The clock of the owner brought an early result. If a record did, the group has it already."""
-        if self._emits and self._witnessed and group not in self._groups.closed:
+        emit = self._limits.emit
+        if emit is not None and emit.every is not None and self._witnessed and group not in self._groups.closed:
             self._groups.tell(group, live.closed or 0.0)
             self._drain()
 

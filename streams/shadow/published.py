@@ -66,9 +66,9 @@ class PublishedWindow(NamedTuple):
 
 
 class PublishedResult(msgspec.Struct, gc=False):
-    """One group that ended, or an early result: what its messages say, by their ids. `opened` and `closed` are its owner's times, with the
-    milliseconds that the document has; None: its document leaves them out. `differing`: two messages have one id and
-    different contents. `window` is None without windows."""
+    """One group that ended, or an early result: what its messages say, by their ids. `opened` and `closed` are its
+    owner's times, with the milliseconds that the document has; None: its document leaves them out. `differing`: two
+    messages have one id and different contents. `window` is None without windows."""
 
     number: GroupNumber
     key: bytes
@@ -204,6 +204,15 @@ class Published:
         elif REVISION in named and (revision := named.integer(REVISION)) > 1:
             numbers = [(first, 0, revision)]
         return next((number for number in numbers if self._fire_id(number) == fire), None)
+
+    def revised(self) -> bool:
+        """Whether groups had early results."""
+        return any(live.goes_on for live in self.results.values())
+
+    def ends(self, windowed: bool) -> Mapping[GroupNumber, PublishedResult]:
+        """The results without early ones. Those of groups without windows are the last ones, by their first records."""
+        last = (live for live in self.results.values() if not live.goes_on)
+        return {live.number if windowed else live.first: live for live in last}
 
     def document(self, live: PublishedResult) -> dict[str, Any]:
         """What the whole documents of a result hold; empty if it has none that can be read."""

@@ -95,6 +95,12 @@ def crossing(witness: Witness) -> set[bytes]:
     return ended | {key for key, group in witness.open.items() if group.first < begin}
 
 
+def begins(witness: Witness) -> dict[int, bytes]:
+    """The keys of the groups that were published, or that the store holds, by their first records."""
+    ended = {live.first: live.key for live in witness.published.results.values()}
+    return ended | {group.first: key for key, group in witness.open.items()}
+
+
 def leaving(witness: Witness) -> frozenset[int]:
     """The first records of the groups that begin in the range and go on behind it."""
     begin, end = witness.begin, witness.end
