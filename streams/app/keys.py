@@ -82,6 +82,7 @@ class AgentKeys(AggregateKeys, total=False):
       `partition` makes them in each.
     - `repartition` (str | None): The topic through which records are sent under the key of their group.
     - `having` (str | None): An expression. Only results for which it is true are sent or handled.
+    - `emit` (FileKeys | None): When a group has results before it ends: `every`, `count` or `on: change`.
     - `session` (bool; False by default): Whether the handler gets the transaction of the store, in which it may write
       rows of its own.
     - `concurrency` (int; 0 by default): With 1 or more, so many calls of the handler run at a time, outside of the
@@ -129,6 +130,7 @@ class AgentKeys(AggregateKeys, total=False):
     scope: Literal["partition", "shared"]
     repartition: str | None
     having: str | None
+    emit: FileKeys | None
     session: bool
     concurrency: int
     retry: FileKeys

@@ -67,7 +67,7 @@ METRICS = (
     Metric("records_dead", "counter", "Records that became dead letters.", ("reason",)),
     _histogram("batch_records", "Records in one commit.", SIZES),
     _histogram("commit_seconds", "Time of one commit in the store."),
-    Metric("fires", "counter", "Groups that ended with a result.", ("reason",)),
+    Metric("fires", "counter", "Results of groups. An early one has the reason `early`.", ("reason",)),
     Metric("groups_discarded", "counter", "Groups that ended without a result (on_timeout: discard)."),
     _histogram("fire_latency_seconds", "From the record or deadline that ended a group to its commit."),
     Metric("dispatch_attempts", "counter", "Delivery reports of outbox rows.", ("outcome",)),

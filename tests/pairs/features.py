@@ -155,6 +155,11 @@ FEATURES: Mapping[str, Feature] = {
     "having": Feature({"having": "count > 1"}, GROUPS),
     "routes": Feature({"to": [{"topic": "big", "where": "count > 5"}, {"topic": "out"}]}, GROUPS),
     "routes of records": Feature({"to": [{"topic": "big", "where": "amount > 5"}, {"topic": "out"}]}, RECORDS),
+    "emit: every": Feature({"emit": {"every": "10s"}}, GROUPS),
+    "emit: count": Feature({"emit": {"count": 2, "final": False}}, GROUPS),
+    "emit: on change": Feature(
+        {"emit": {"on": "change"}, **aggregate(compute=SUM)}, AGGREGATIONS, aggregate(compute=SUM)
+    ),
     "drop": Feature({"to": [{"topic": "big", "where": "count > 5"}, "drop"]}, GROUPS),
     "select": Feature({"to": {"select": {"number": "count", "key": "key"}}}, GROUPS),
     "select of records": Feature({"to": {"select": {"sum": "amount"}}}, RECORDS),

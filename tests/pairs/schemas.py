@@ -9,7 +9,7 @@ from tests.unit.schemas.protos import descriptors
 ORDER = {"id": "string", "amount": "double", "at": "long", "status": "string"}
 ANY = ["null", "boolean", "long", "double", "string"]
 TEXT = ["null", {"type": "string", "contentMediaType": "application/json"}]
-COMPUTED = ("spent", "newest", "amount", "id", "name", "sum", "number", "twice", "status", "at")
+COMPUTED = ("spent", "newest", "amount", "id", "name", "sum", "number", "twice", "status", "at", "revision", "final")
 NESTED = ("amounts", "rows", "folded", "order", "payment", "customer", "owner", "window", "different")
 PROTO = """
 syntax = "proto3";
@@ -23,7 +23,7 @@ message Result {
   optional google.protobuf.Struct customer = 15; optional google.protobuf.Struct window = 16;
   optional double number = 17; optional double sum = 18; optional string id = 19; optional double amount = 20;
   optional string status = 21; optional double at = 22; optional double twice = 23;
-  optional google.protobuf.Struct owner = 24;
+  optional google.protobuf.Struct owner = 24; optional int64 revision = 25; optional bool final = 26;
 }
 """
 

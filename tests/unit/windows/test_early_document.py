@@ -1,0 +1,27 @@
+"""docs/early-results.md says what is there: its file passes its own tests, and its table has every key."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from sluicegate.streams.config.sections.emitting import EmitModel
+from sluicegate.streams.testing.files import loaded
+from sluicegate.streams.testing.play import play_with_crashes
+
+DOCUMENT = (Path(__file__).resolve().parents[3] / "docs" / "early-results.md").read_text(encoding="utf-8")
+[FILE] = re.findall(r"```yaml\n(.*?)```", DOCUMENT, re.S)
+
+
+@pytest.mark.parametrize("case", range(3))
+def test_its_file_passes_its_own_tests_with_a_death_at_every_place(tmp_path: Path, case: int) -> None:
+    (tmp_path / "shop.yaml").write_text(FILE, encoding="utf-8")
+    found = loaded(tmp_path / "shop.yaml")
+    assert found.app is not None, found.problems
+    assert len(found.cases) == 3
+    verdict = play_with_crashes(found.app, found.cases[case], lambda done, total: None)
+    assert (verdict.failure, verdict.place) == (None, None)
+
+
+def test_its_table_names_every_key() -> None:
+    assert {key for key in EmitModel.model_fields if not re.search(rf"^\| `{key}: ?", DOCUMENT, re.M)} == set()
