@@ -13,6 +13,7 @@ KEYS = (
     "aggregate",
     "correlate",
     "key",
+    "emit",
     "format",
     "schema",
     "writer_schema",

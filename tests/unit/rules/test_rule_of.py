@@ -14,6 +14,7 @@ from sluicegate.streams.agent import (
     Correlation,
     Deduplication,
     Destination,
+    Emit,
     EventEnvelope,
     Handler,
     Let,
@@ -83,6 +84,7 @@ AGGREGATE = {
     "max_buffered_bytes": 5,
     "window": Window(300.0),
     "correlation": Correlation(),
+    "emit": Emit(every=10.0),
 }
 CORRELATION = {"remember": 60.0, "late": "skip", "max_keys": 5, "since": "last"}
 WINDOW = {
