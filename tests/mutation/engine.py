@@ -722,7 +722,7 @@ GUARDS = (
     Guard(
         "a retried group has only the output that failed",
         "streams/outbox/rows.py",
-        "if event.again in (None, WHOLE, index)",
+        "if fire.again in (None, WHOLE, index)",
         "",
         ("tests/unit/cli/test_dead_completions.py",),
     ),

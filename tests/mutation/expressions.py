@@ -152,7 +152,7 @@ GUARDS = (
     Guard(
         "a result that no route takes is a dead letter",
         "streams/aggregation/results.py",
-        "            elif not self._drops:",
+        "            elif not self._drops and not fire.goes_on:",
         "            elif False:",
         FILES,
     ),

@@ -32,15 +32,15 @@ GUARDS = (
     Guard(
         "late: so do the halves of an entry that is too large",
         "streams/aggregation/durable/entry.py",
-        "    states, closed = _only(entry.states, keys), _only(entry.closed, keys)\n",
-        "    states, closed = _only(entry.states, keys), {}\n",
+        "    closed, past = _only(entry.closed, keys), _only(entry.past, keys)\n",
+        "    closed, past = {}, _only(entry.past, keys)\n",
         PURE,
     ),
     Guard(
         "late: so do both halves of one large group",
         "streams/aggregation/durable/entry.py",
-        "    return [first, ChangelogEntry(0, entry.at, entry.states, back, {}, {}, {}, closed=entry.closed)]\n",
-        "    return [first, ChangelogEntry(0, entry.at, entry.states, back, {}, {}, {})]\n",
+        "    return [first, ChangelogEntry(0, entry.at, entry.states, back, {}, {}, {}, closed=closed, past=past)]\n",
+        "    return [first, ChangelogEntry(0, entry.at, entry.states, back, {}, {}, {}, past=past)]\n",
         PURE,
     ),
     Guard(

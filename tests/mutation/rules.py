@@ -211,7 +211,7 @@ GUARDS = (
     Guard(
         "a result of which a correction leaves nothing is replaced by a document with count 0",
         "streams/shadow/corrections.py",
-        "(live for live in every if live.number not in self._replaced)",
+        "(live for live in every if live.number not in self._replaced and not live.goes_on)",
         "(live for live in every if live.first < 0)",
         CORRECTIONS,
     ),
