@@ -72,7 +72,7 @@ except Exception as error:
 @pytest.fixture(scope="module")
 def product(tmp_path_factory: pytest.TempPathFactory) -> Copy:
     copy = Copy(tmp_path_factory.mktemp("product"))
-    copy.put(FILE, "@dataclass(frozen=True, slots=True)\nclass Aggregation", GROUP)
+    copy.put(FILE, "@dataclass(frozen=True, init=False, repr=False, eq=False, kw_only=True)\nclass EmitSettings", GROUP)
     copy.put(FILE, "@dataclass(frozen=True, slots=True)\nclass Agent(", AGENT)
     copy.write("shop.yaml", APP)
     copy.write("plain.yaml", PLAIN)
