@@ -27,6 +27,29 @@ class Until:
 
 
 @dataclass(frozen=True, slots=True)
+class DataDeadline:
+    """The deadline of a group that stands in its records, by expressions over the record. One of `at` and `after` is
+    set.
+
+    `at` gives an instant, and `after` the time since the first record of the group, or with `since` last since the
+    record that gives it. A number is in `unit`, which is 1970 and later for an instant. The last record that gives a
+    deadline wins. A record for which the expression is null gives none. A record for which `cancel` is true takes the
+    deadline away.
+    """
+
+    at: str = ""
+    after: str = ""
+    since: Literal["first", "last"] = "first"
+    unit: Literal["s", "ms", "us", "rfc3339"] = "rfc3339"
+    cancel: str = ""
+
+    @property
+    def name(self) -> str:
+        """The key of the file with the expression."""
+        return "at" if self.at else "after"
+
+
+@dataclass(frozen=True, slots=True)
 class Reducer:
     """One computed field of the result.
 
@@ -187,19 +210,25 @@ class Aggregation(GroupSettings):
     until precedes timeout.
 
     `key` is a field path; None means the message key. `until` is a field's value, or an expression. `since_first` and
-    `since_last` are timeouts in seconds; both may be set. `max_items` and `max_bytes` limit one group; the bytes are
-    those of the collected values.
+    `since_last` are timeouts in seconds; both may be set, and `deadline` beside them: the nearest one counts.
+    `max_items` and `max_bytes` limit one group; the bytes are those of the collected values.
     """
 
     key: str | None = None
     since_first: float | None = None
     since_last: float | None = None
+    deadline: DataDeadline | None = None
     until: Until | str | None = None
     compute: tuple[Reducer, ...] = ()
     max_items: int = 100_000
     window: Window | None = None
     correlation: Correlation | None = None
     emit: Emit | None = None
+
+    @property
+    def timed(self) -> bool:
+        """Whether groups may time out by the owner's clock."""
+        return any(end is not None for end in (self.since_first, self.since_last, self.deadline))
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,20 +38,29 @@ def carefully(groups: Groups, record: Record, now: float) -> None:
     """Add one record, under any rule."""
     try:
         key, read, items = parsed(groups, record)
+        deadline = groups.rule.deadline.given(record) if groups.rule.deadline is not None else None
     except Exception as e:
         refuse(groups, record, e)
         return
     state = groups.states.get(key) if key is not None else None
     if key is not None and state is not None and groups.behind and groups.due(state) <= now:
         groups.fire(key, "timeout", now)
-    put(groups, key, record, read, items, now)
+    put(groups, key, record, read, items, now, deadline)
 
 
-def put(groups: Groups, key: bytes | None, record: Record, read: Any, items: list[Any], now: float) -> bool:
+def put(
+    groups: Groups,
+    key: bytes | None,
+    record: Record,
+    read: Any,
+    items: list[Any],
+    now: float,
+    deadline: float | None = None,
+) -> bool:
     """Add a record that was read to the group of this name, which is opened or makes room if necessary. Returns whether
     the record counts: not if it was refused."""
     state = admitted(groups, key, record, items, now)
-    return key is not None and state is not None and add_to(groups, key, state, record, read, items, now)
+    return key is not None and state is not None and add_to(groups, key, state, record, read, items, now, deadline)
 
 
 def admitted(groups: Groups, key: bytes | None, record: Record, items: list[Any], now: float) -> GroupState | None:
@@ -106,10 +115,17 @@ def addition(
 
 
 def add_to(
-    groups: Groups, key: bytes, state: GroupState, record: Record, read: Any, items: list[Any], now: float
+    groups: Groups,
+    key: bytes,
+    state: GroupState,
+    record: Record,
+    read: Any,
+    items: list[Any],
+    now: float,
+    deadline: float | None = None,
 ) -> bool:
     """All of the record, or nothing: the user's reducers and an `until` expression can refuse it. Returns whether the
-    record counts."""
+    record counts. `deadline` is what it gives, None for nothing."""
     rule, early = groups.rule, groups.early
     before = rule.computable(state, groups.bags.get(key, [])) if early.on_change and state[COUNT] else None
     try:
@@ -125,9 +141,12 @@ def add_to(
         groups.collect(key, state, items)
     if rule.completion.since_last < inf:
         state[SEEN] = now
+    over = deadline is not None and groups.give_deadline(key, state, deadline, now)
     groups.touched[key] = state
     if ends or state[COUNT] >= rule.completion.most:
         groups.end(key, state, ends, now)
+    elif over:
+        groups.fire(key, "timeout", now)
     if early.emit is not None and groups.states.get(key) is state:
         groups.grew(key, state, now, before)
     return True

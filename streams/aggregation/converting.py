@@ -7,7 +7,7 @@ A field can be added if it is computed from what the groups hold: a count, or an
 from typing import Any
 
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.layout import BYTES, COLUMNS, Bags, GroupState, merges
+from sluicegate.streams.aggregation.layout import BYTES, COLUMNS, Bags, GroupState, fit_deadline, merges
 from sluicegate.streams.aggregation.reducers import kept_as, places
 from sluicegate.streams.errors import ConfigurationError
 
@@ -37,6 +37,7 @@ class Conversion:
         moved: GroupState = [*state[:COLUMNS], *(state[slot] for slot in self._slots), *state[self._end :]]
         moved[BYTES] = sum(_size(bag, made.weight) for bag, made in zip(kept, self._new.rule.plan.bags, strict=True))
         new = self._new
+        fit_deadline(moved, new.width, new.rule.completion.from_data)
         new.states[key] = new.touched[key] = moved
         if closed is not None:
             new.closed[key] = closed

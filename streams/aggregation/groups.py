@@ -28,6 +28,8 @@ from sluicegate.streams.aggregation.layout import (
     BYTES,
     COLUMNS,
     COUNT,
+    DEADLINE,
+    DEADLINE_SINCE,
     FIRST,
     LAST,
     OPENED,
@@ -35,6 +37,8 @@ from sluicegate.streams.aggregation.layout import (
     TRACE,
     Bags,
     GroupState,
+    fit_deadline,
+    sound,
 )
 from sluicegate.streams.aggregation.reducers import apply
 from sluicegate.streams.aggregation.rule import Rule
@@ -146,19 +150,39 @@ class Groups:
             self.bags[key] = self.rule.plan.empty_bags()
             self.added.pop(key, None)
         if self.rule.completion.timed and self.rule.completion.most > 1:
-            if len(self.heap) > 2 * len(self.states) + STALE:
-                self.rearm()
-            else:
-                heappush(self.heap, (self.due(state), key))
+            self._wait(key, self.due(state))
         self.early.opened(key)
         return state
+
+    def _wait(self, key: bytes, at: float) -> None:
+        """Look at this group again at that moment. Its early results are left alone: a record may be half added."""
+        if len(self.heap) > 2 * len(self.states) + STALE:
+            self._fill_heap()
+        elif at < inf:
+            heappush(self.heap, (at, key))
 
     def reopen(self, key: bytes, state: GroupState, past: PastResults | None) -> None:
         """Go on with a group that was cold."""
         self.states[key] = self.touched[key] = state
-        if self.rule.completion.timed:
-            heappush(self.heap, (self.due(state), key))
+        if self.rule.completion.timed and (at := self.due(state)) < inf:
+            heappush(self.heap, (at, key))
         self.early.goes_on(key, past)
+
+    def give_deadline(self, key: bytes, state: GroupState, deadline: float, now: float) -> bool:
+        """The newest record of the group gives this deadline: an instant, or a duration; infinity takes the known one
+        away. Returns whether the group times out with that record."""
+        before, rule = self.due(state), self.rule.aggregation.deadline
+        since = None if rule is None or rule.at else state[OPENED] if rule.since == "first" else now
+        state[DEADLINE_SINCE], state[DEADLINE] = (None, None) if deadline == inf else (since, deadline)
+        if (at := self.due(state)) < before:
+            self._wait(key, at)
+        return at <= now
+
+    def fits(self, state: GroupState) -> bool:
+        """Whether a state from the store is one of this rule."""
+        from_data = self.rule.completion.from_data
+        fit_deadline(state, self.width, from_data)
+        return sound(state, self.width, from_data)
 
     def put_first(self, keys: Sequence[bytes]) -> None:
         """These groups make room before all others."""
@@ -504,7 +528,7 @@ class Groups:
             if at <= now:
                 self.fire(key, "timeout", now)
                 fired += 1
-            else:
+            elif at < inf:
                 heappush(heap, (at, key))
         if len(heap) > 2 * len(states) + STALE:
             self.rearm()
@@ -514,18 +538,22 @@ class Groups:
     def rearm(self) -> None:
         """Deadlines anew, from the groups that are open: after a restore, or when most of them are stale."""
         if self.rule.completion.timed:
-            self.heap = [(self.due(state), key) for key, state in self.states.items()]
-            heapify(self.heap)
+            self._fill_heap()
         self.early.rearm()
+
+    def _fill_heap(self) -> None:
+        self.heap = [(at, key) for key, state in self.states.items() if (at := self.due(state)) < inf]
+        heapify(self.heap)
 
     def set_back(self, now: float) -> None:
         """The owner's time is `now`. Times of groups that are later were read from a clock that was ahead: they count
         from now on, so a deadline is at most its own duration away. The next commit keeps that."""
-        ahead = [key for key, state in self.states.items() if state[OPENED] > now or (state[SEEN] or 0.0) > now]
+        times = [OPENED, SEEN, *([DEADLINE_SINCE] if self.rule.completion.from_data else [])]
+        ahead = [key for key, state in self.states.items() if any((state[time] or 0.0) > now for time in times)]
         for key in ahead:
             state = self.touched[key] = self.states[key]
-            state[OPENED] = min(state[OPENED], now)
-            state[SEEN] = min(state[SEEN], now) if state[SEEN] else state[SEEN]
+            for time in times:
+                state[time] = min(state[time], now) if state[time] else state[time]
         if ahead or self.idle > now:
             self.idle = min(self.idle, now)
             self.rearm()

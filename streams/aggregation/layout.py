@@ -20,6 +20,10 @@ SEEN = 4  # owner's time of the newest record, kept only for timeouts since the 
 TRACE = 5  # traceparent of the first record, or None
 BYTES = 6  # bytes in the bags
 COLUMNS = 7
+DEADLINE = -1  # of a rule with a deadline from the data: seconds since DEADLINE_SINCE, None for no deadline
+DEADLINE_SINCE = -2  # owner's time from which the deadline counts; None: since 1970
+DEADLINE_SLOTS = 2
+"""At the end of the state, so that a state without them is one of a rule without such a deadline."""
 
 
 def merges(aggregation: Aggregation) -> bool:
@@ -27,9 +31,24 @@ def merges(aggregation: Aggregation) -> bool:
     return aggregation.window is not None and aggregation.window.windower.merged
 
 
-def sound(state: GroupState, width: int) -> bool:
-    """Whether the fixed columns of a state may have been written by Sluicegate."""
+def fit_deadline(state: GroupState, width: int, from_data: bool) -> None:
+    """Give the state slots for a deadline from the data, or take them away, if it was written under a rule that differs
+    in nothing else. `width` is that of the rule now."""
+    if from_data and len(state) == width - DEADLINE_SLOTS:
+        state += [None] * DEADLINE_SLOTS
+    elif not from_data and len(state) == width + DEADLINE_SLOTS and _deadline(state):
+        del state[-DEADLINE_SLOTS:]
+
+
+def _deadline(state: GroupState) -> bool:
+    """Whether the last slots may hold a deadline."""
+    return all(isinstance(part, float | int | None) for part in (state[DEADLINE], state[DEADLINE_SINCE]))
+
+
+def sound(state: GroupState, width: int, from_data: bool = False) -> bool:
+    """Whether the fixed columns of a state may have been written by Sluicegate, and its deadline from the data."""
     count, first, last, opened, seen, trace, size = state[:COLUMNS]
     numbers = type(count) is type(first) is type(last) is type(size) is int
     times = isinstance(opened, float | int) and isfinite(opened) and isinstance(seen, float | int | None)
-    return numbers and times and len(state) == width and isinstance(trace, str | None)
+    whole = len(state) == width and (not from_data or _deadline(state))
+    return numbers and times and whole and isinstance(trace, str | None)

@@ -1,9 +1,9 @@
 """The compiled loop of a rule without windows: one function that adds records to groups, made for this rule alone.
 
 A record goes through fixed stages: its values are decoded once, `where`, the values that the rule needs and the key of
-the group, the items of bags, the group with room for them, the reducers, the items, the end of the group. Whatever the
-code cannot prove raises an error before anything has changed, and the careful way of accept.py decides about the
-record. That way is the meaning of a rule; the loop gives the same, sooner.
+the group, the deadline that it gives, the items of bags, the group with room for them, the reducers, the items, the end
+of the group. Whatever the code cannot prove raises an error before anything has changed, and the careful way of
+accept.py decides about the record. That way is the meaning of a rule; the loop gives the same, sooner.
 
 Measured (tests/bench/hotpath.py): a call per reducer costs about 50 ns, `headers()` 120 to 350 ns. So reducers are code
 of the loop, and headers are read only when a group opens.
@@ -181,6 +181,9 @@ if X:
     groups.end(key, state, UNTIL, now)
     AGAIN
 """
+_GIVEN = "deadline = deadline_of(record)"
+_OVER = "over = deadline is not None and groups.give_deadline(key, state, deadline, now)"
+_TIMED_OUT = 'groups.fire(key, "timeout", now)'
 _EARLY = """
 if X:
     groups.grew(key, state, now)
@@ -256,6 +259,7 @@ def _made(rule: Rule, asks: bool, exactly: Callable[..., object], placing: Placi
     names |= {"largest_group": rule.aggregation.max_bytes, "encode": encode, "key_text": key_text, "same": same}
     names |= {"blank": plan.blank, "name_of_until": rule.ending.name if rule.ending is not None else ""}
     names |= {"decode_any": decode_any, "shallow": shallow, "most": min(most, values.largest())}
+    names |= {"deadline_of": rule.deadline.given} if rule.deadline is not None else {}
     return function("rule", ("groups", "records", "now"), body, names)
 
 
@@ -362,7 +366,7 @@ def _body(rule: Rule, values: _Values, asks: bool, placing: Placing) -> list[ast
         _LOOP,
         START=statements(f"{start}\n{placing.start}\n{_JUDGES if judged else ''}\n{_quiet(rule)}"),
         WHERE=_where(values, placing),
-        VALUES=[stage("values and key"), *values.statements, *key],
+        VALUES=[stage("values and key"), *values.statements, *key, *_given(rule)],
         FIND=find,
         ITEMS=[stage("items of bags"), *items] if items else [],
         AGAIN=statements(placing.again),
@@ -373,7 +377,7 @@ def _body(rule: Rule, values: _Values, asks: bool, placing: Placing) -> list[ast
         JUDGED=judged,
         REDUCERS=[*add, *more],
         COLLECT=[stage("bags"), *collect] if collect else [],
-        END=_end(completion.most, ends, placing, _grows(rule)),
+        END=_end(rule, ends, placing),
         FINISH=statements((_COUNTED if asks and rule.where is not None else "") + (_ENDED if judged else "")),
         **_SLOTS,
     )
@@ -412,6 +416,11 @@ def _key(rule: Rule, values: _Values) -> list[ast.stmt]:
         return statements("key = record.key()")
     local = values.local(rule.aggregation.key, "any", False)
     return statements("key = N.encode() if type(N) is str else key_text(N)", N=local)
+
+
+def _given(rule: Rule) -> list[ast.stmt]:
+    """What the record says of the deadline of its group."""
+    return [] if rule.deadline is None else [stage("deadline"), *statements(_GIVEN)]
 
 
 def _until(rule: Rule, values: _Values) -> ast.expr | None:
@@ -497,18 +506,27 @@ def _grows(rule: Rule) -> list[ast.stmt]:
     return statements(_EARLY, X=expression("key in quiet"))
 
 
-def _end(most: float, ends: ast.expr | None, placing: Placing, grows: list[ast.stmt]) -> list[ast.stmt]:
+def _goes_on(rule: Rule) -> list[ast.stmt]:
+    """No count and no `until` ends the group: the deadline that the record gives may have passed."""
+    if rule.deadline is None:
+        return _grows(rule)
+    return [ast.If(name("over"), statements(_TIMED_OUT), _grows(rule))]
+
+
+def _end(rule: Rule, ends: ast.expr | None, placing: Placing) -> list[ast.stmt]:
     """The group ends with this record, or it does not."""
+    most, goes_on = rule.completion.most, _goes_on(rule)
+    over = statements(_OVER) if rule.deadline is not None else []
     if ends is None and most == inf:
-        return [stage("end"), *grows] if grows else []
+        return [*over, stage("end"), *goes_on] if goes_on else []
     full = [] if most == inf else [expression("count >= X", X=ast.Constant(int(most)))]
-    made = [stage("end")]
+    made = [*over, stage("end")]
     if ends is not None and not isinstance(ends, ast.Name):
         made += statements("ends = X", X=ends)
     tests = [*full, *([name("ends")] if ends is not None else [])]
     test = tests[0] if len(tests) == 1 else ast.BoolOp(ast.Or(), tests)
     until = name("ends") if ends is not None else ast.Constant(False)
     made += statements(_END, X=test, UNTIL=until, AGAIN=statements(placing.again))
-    if grows and isinstance(made[-1], ast.If):
-        made[-1].orelse = grows
+    if isinstance(made[-1], ast.If):
+        made[-1].orelse = goes_on
     return made

@@ -19,11 +19,12 @@ from sluicegate.schemas.json import (
     wanted,
     well_formed,
 )
-from sluicegate.streams.agent import Agent, Aggregation, Let, Reducer, Until, Window
+from sluicegate.streams.agent import Agent, Aggregation, DataDeadline, Let, Reducer, Until, Window
 from sluicegate.streams.aggregation.clauses import Lets, Where, computed, needed
 from sluicegate.streams.aggregation.completion import Completion, completion
+from sluicegate.streams.aggregation.deadline import DeadlineClause
 from sluicegate.streams.aggregation.ending import Ending
-from sluicegate.streams.aggregation.layout import Bags, GroupState, merges
+from sluicegate.streams.aggregation.layout import DEADLINE_SLOTS, Bags, GroupState, merges
 from sluicegate.streams.aggregation.reducers import Plan, places, plan, together
 from sluicegate.streams.aggregation.results import results
 from sluicegate.streams.contracts.record import Record
@@ -36,13 +37,13 @@ from sluicegate.streams.windowers import AMEND, CORRELATION
 class Rule:
     """What the hot loop needs of an agent, each part ready to be called.
 
-    `decode(bytes)` gives a record or raises, `unchecked` is what it decodes JSON with; `key_of(record)` gives the
-    key as bytes (None: the message key); `until(record)` says that the group ends here, `ending` is an `until`
-    expression; `grouped` that there is an aggregation, which has its own words for null values and missing fields.
-    `where` is None when the agent takes every record, `results` when every result goes as a whole to the one
-    destination, and when rows are looked up first. `chains` and `getters` find the fields in what was decoded, and
-    `loops` has the compiled loops of the rule (loop.py). `time_of` finds the event time in what was read; None
-    where no field holds it. `times` is the window for which records are re-keyed.
+    `decode(bytes)` gives a record or raises, `unchecked` is what it decodes JSON with; `key_of(record)` gives the key
+    as bytes (None: the message key); `until(record)` says that the group ends here, `ending` is an `until` expression,
+    `deadline` what the records say of the deadline of their group; `grouped` that there is an aggregation, which has
+    its own words for null values and missing fields. `where` is None when the agent takes every record, `results` when
+    every result goes as a whole to the one destination, and when rows are looked up first. `chains` and `getters` find
+    the fields in what was decoded, and `loops` has the compiled loops of the rule (loop.py). `time_of` finds the event
+    time in what was read; None where no field holds it. `times` is the window for which records are re-keyed.
     """
 
     __slots__ = (
@@ -52,6 +53,7 @@ class Rule:
         "chains",
         "codec",
         "completion",
+        "deadline",
         "decode",
         "ending",
         "events",
@@ -77,7 +79,7 @@ class Rule:
     )
 
     def __init__(self, agent: Agent, codec: Codec) -> None:
-        self.agent, self.codec, self.loops = agent, codec, dict[bool, Any]()
+        self.agent, self.codec, self.loops, self.deadline = agent, codec, dict[bool, Any](), _deadline(agent, codec)
         self.aggregation = aggregation = agent.aggregation or Aggregation(key=agent.key or None)
         self.completion: Completion = completion(aggregation)
         self.max_record_bytes, self.on_error, self.times = agent.max_record_bytes, agent.on_error, agent.times
@@ -102,7 +104,7 @@ class Rule:
         self.getters = getters = dict(zip((field.path for field in fields), want.getters, strict=True))
         self.chains = dict(zip(getters, want.chains, strict=True))
         made: Plan = plan(aggregation.compute, getters, lenient, codec.shown, _kept(codec, want), self.merged)
-        self.plan = made if window is None else made._replace(blank=(*made.blank, *[0] * window.windower.slots))
+        self.plan = made._replace(blank=(*made.blank, *_blank_times(aggregation)))
         if self.plan.inline and want.attributes[0] != "f0":
             self.plan = self.plan._replace(inline=0, also=together(self.plan.adders))
         self.key_of = _key_of(getters[aggregation.key]) if aggregation.key else None
@@ -166,6 +168,18 @@ class Rule:
         """The sums and means of these computed fields that no result can hold."""
         totals = (each.name for each in self.aggregation.compute if kind_of(each).total)
         return [name for name in totals if unwritable(values.get(name))]
+
+
+def _blank_times(aggregation: Aggregation) -> list[Any]:
+    """What a new group has behind the slots of its reducers: of its window, or of a deadline from the data."""
+    if aggregation.window is not None:
+        return [0] * aggregation.window.windower.slots
+    return [None] * DEADLINE_SLOTS if aggregation.deadline is not None else []
+
+
+def _deadline(agent: Agent, codec: Codec) -> DeadlineClause | None:
+    deadline = agent.aggregation.deadline if agent.aggregation is not None else None
+    return None if deadline is None else DeadlineClause(deadline, agent.let, codec)
 
 
 def _legs(aggregation: Aggregation, lenient: bool) -> Mapping[str, int] | None:
@@ -240,8 +254,10 @@ def earlier_agent(agent: Agent, earlier: str) -> Agent:
     shape = next((each for each in others if isinstance(each, dict) and {"size", "kind"} & each.keys()), None)
     window = _window(agent.aggregation.window if agent.aggregation else None, shape)
     on_missing: Literal["ignore", "dead-letter"] = "ignore" if lenient else "dead-letter"
+    known = agent.aggregation or Aggregation()
+    deadline = None if known.deadline is None else DataDeadline(at="null")  # their deadlines stay as they are
     aggregation = replace(
-        agent.aggregation or Aggregation(), key=key, compute=reducers, on_missing=on_missing, until=None, window=window
+        known, key=key, compute=reducers, on_missing=on_missing, until=None, deadline=deadline, window=window
     )
     return replace(agent, format=format_name, aggregation=aggregation, scope=scope, where="", let=let, dedupe=None)
 

@@ -19,7 +19,7 @@ class AggregateKeys(TypedDict, total=False):
 
     - `count` (int | None): The number of records that completes a group.
     - `timeout` (FileDuration | FileKeys | None): The age at which a group is complete: one time since its first record,
-      `{after, since}`, or `{first, last}`.
+      `{after, since}`, or `{first, last}`; or a deadline from the data, `{at: due_at}` or `{after: EXPRESSION}`.
     - `until` (str | FileKeys | None): An expression, or `{field, equals}`. The record for which it is true completes
       the group.
     - `compute` (Mapping[str, Literal['count', 'collect'] | FileKeys]): The fields of the result by name, each with a

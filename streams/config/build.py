@@ -11,6 +11,7 @@ from sluicegate.streams.config.checking.checks import dead_letters, letters, rek
 from sluicegate.streams.config.formats import schemas
 from sluicegate.streams.config.sections import (
     correlating,
+    deadlines,
     emitting,
     entries,
     envelopes,
@@ -166,13 +167,9 @@ def _handler(agent: AgentModel, functions: list[str]) -> run.Handler:
 
 
 def _aggregation(agent: AgentModel, rule: Aggregate) -> run.Aggregation:
-    timeout = rule.timeout
-    after = timeout.after if timeout else None
-    idle = timeout is not None and timeout.since == "last"
     return run.Aggregation(
         key=agent.key.field if agent.key else None,
-        since_first=None if timeout is None else timeout.first if after is None else None if idle else after,
-        since_last=None if timeout is None else timeout.last if after is None else after if idle else None,
+        **deadlines.built(rule.timeout),
         until=run.Until(rule.until.field, rule.until.equals) if isinstance(rule.until, UntilModel) else rule.until,
         compute=tuple(_reducer(name, reducer) for name, reducer in rule.compute.items()),
         max_items=rule.max_items or max(DEFAULT_MAX_ITEMS, rule.count or 0),

@@ -16,7 +16,7 @@ from sluicegate.streams.agent import (
 )
 from sluicegate.streams.config.checking import circles
 from sluicegate.streams.config.phrases import of_group, of_lookups, of_outputs, of_records, of_results, unanswered
-from sluicegate.streams.config.sections import correlating, emitting, windows
+from sluicegate.streams.config.sections import correlating, deadlines, emitting, windows
 from sluicegate.streams.config.text.problems import FileFinding, Path
 from sluicegate.streams.reducers import kind_of
 from sluicegate.streams.units import spoken_duration
@@ -94,7 +94,7 @@ def _unusable(agent: Agent) -> list[str]:
 def changing(app: App) -> str | None:
     """What another count or timeout means for open groups; None when no agent has open groups."""
     rules = [agent.aggregation for agent in app.agents if not agent.rekeys and agent.scope == "partition"]
-    if not any(rule is not None and (rule.count or rule.since_first or rule.since_last) for rule in rules):
+    if not any(rule is not None and (rule.count or rule.timed) for rule in rules):
         return None
     return (
         "another count or timeout also applies to groups that are open when it starts: one that holds more records "
@@ -152,7 +152,7 @@ def _ends(agent: Agent, rule: Aggregation) -> list[str]:
         firing(rule) if agent.scope == "partition" else firing(rule).replace("the worker's clock", "the store's clock")
     ]
     sentences += correlating.meaning(agent)
-    if rule.on_timeout != "fire" and (rule.since_first or rule.since_last):
+    if rule.on_timeout != "fire" and rule.timed:
         action = (
             "discarded" if rule.on_timeout == "discard" else f"written to {agent.dead_letters} as its result document"
         )
@@ -204,10 +204,11 @@ def firing(rule: Aggregation) -> str:
         ends.append(f"with the record whose {rule.until.field} equals {json.dumps(rule.until.equals)}")
     timed = [(rule.since_first, "first"), (rule.since_last, "last")]
     ends += [f"{spoken_duration(seconds)} after the {which}" for seconds, which in timed if seconds is not None]
+    ends += [deadlines.meaning(rule.deadline)] if rule.deadline is not None else []
     if not ends:
         return f"ends a group only at a limit: {rule.max_items} records of one key, or {rule.max_bytes} collected bytes"
     text = ("ends a group " if isinstance(rule.until, str) else "fires ") + ", or ".join(ends)
-    if any(seconds is not None for seconds, _ in timed):
+    if rule.timed:
         text += ", by the worker's clock, even if no record follows"
         text += "; a late record starts a new group" if rule.correlation is None else ""
     return text
@@ -298,7 +299,7 @@ def _of_agent(agent: Agent, dead_letters_chosen: bool) -> Iterator[FileFinding]:
     rule, aggregate = agent.aggregation, (*path, "aggregate")
     if rule is None or agent.rekeys:
         return
-    timed = rule.since_first is not None or rule.since_last is not None
+    timed = rule.timed
     if rule.key is not None and agent.scope == "partition":
         what = "is not the message key: groups are exact only if all records of one value are in one partition"
         yield FileFinding((*path, "key"), what, "key the topic by this field where it is written", ((*path, "key"),))
@@ -325,3 +326,7 @@ def _of_agent(agent: Agent, dead_letters_chosen: bool) -> Iterator[FileFinding]:
         )
         hint = "add a timeout" if rule.until else "add one, else groups end only at a limit"
         yield FileFinding(aggregate, what, hint, needs)
+    elif rule.deadline is not None and rule.since_first is None and rule.since_last is None:
+        at = (*aggregate, "timeout")
+        what = "leaves a group open of which no record gives a deadline"
+        yield FileFinding(at, what, "add first: 30d, or the longest time that a group may be open", (at,))

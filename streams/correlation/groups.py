@@ -44,6 +44,10 @@ class CorrelatedGroups(Groups):
         """As in Groups; infinity before the owner has caught up."""
         return super().next_due() if self.caught_up else inf
 
+    def give_deadline(self, key: bytes, state: GroupState, deadline: float, now: float) -> bool:
+        """As in Groups; no group times out before the owner has caught up."""
+        return super().give_deadline(key, state, deadline, now) and self.caught_up
+
     def set_back(self, now: float) -> None:
         super().set_back(now)
         self.ended.ids.set_back(now)

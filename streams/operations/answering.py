@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import timedelta
 from math import inf
 from typing import Any, Literal, NamedTuple
 
@@ -14,6 +15,7 @@ from sluicegate.schemas import Codec
 from sluicegate.streams.agent import Agent, OnError
 from sluicegate.streams.aggregation.accept import accept, refuse
 from sluicegate.streams.aggregation.clauses import Clause, ClauseFailed, Fields, Where, answered, as_field, clause
+from sluicegate.streams.aggregation.deadline import CANCELLED
 from sluicegate.streams.aggregation.events import Refused
 from sluicegate.streams.aggregation.events_read import one_as_read
 from sluicegate.streams.aggregation.groups import Groups
@@ -23,6 +25,7 @@ from sluicegate.streams.aggregation.taking import taken
 from sluicegate.streams.contracts.record import Record, headers
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.errors import DecodeWaits, Halt
+from sluicegate.streams.expressions.times import duration_text
 from sluicegate.streams.formats import reads
 from sluicegate.streams.handlers.forwarding import Forwarded, Forwarding
 from sluicegate.streams.handlers.processor import Item
@@ -127,6 +130,8 @@ def _asks(agent: Agent, codec: Codec, rule: Rule) -> Iterator[tuple[str, AskReco
         yield "key", lambda record, value, groups: record.key() if key_of is None else key_of(rule.read(record))
     if rule.ending is not None:
         yield rule.ending.name, _ends
+    if (deadline := rule.deadline) is not None:
+        yield "timeout", lambda record, value, groups: _shown(deadline.given(record), deadline.is_instant)
     if (window := timed_by(agent)) is not None and not window.origins:
         time_of = reader(window, codec.decode)
         yield TIME, lambda record, value, groups: rfc3339(time_of(record) / 1000)
@@ -140,6 +145,13 @@ def _ends(record: Record, value: bytes, groups: Groups) -> bool:
     accept(groups, [record], 0.0)
     ending = groups.rule.ending
     return ending is not None and groups.outcomes[ending.name, "true"] > 0
+
+
+def _shown(deadline: float | None, is_instant: bool) -> str | None:
+    """An instant as RFC 3339 text, a time as a duration; None where the record gives none."""
+    if deadline is None or deadline == CANCELLED:
+        return None if deadline is None else "none any more"
+    return rfc3339(deadline) if is_instant else duration_text(timedelta(seconds=deadline))
 
 
 def _computes(clause: Clause, agent: Agent, codec: Codec) -> AskRecord:

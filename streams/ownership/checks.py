@@ -156,8 +156,7 @@ def check_partitions(source: Source | None, facts: TopicFacts, aggregation: Aggr
     moved to other partitions, could never end."""
     if source is None or not source.partition_count or facts.partitions <= source.partition_count:
         return False
-    ends = (aggregation.since_first, aggregation.since_last, aggregation.window)
-    if open_groups and all(end is None for end in ends):
+    if open_groups and not aggregation.timed and aggregation.window is None:
         raise PartitionsChanged(
             f"the topic has {facts.partitions} partitions, it had {source.partition_count}: keys moved, and "
             f"{counted(open_groups, 'open group')} may never be completed; give the aggregation a timeout, they then "

@@ -45,9 +45,11 @@ class ColdReads:
         groups.behind = groups.behind or groups.next_due() <= now
 
     def _make_room(self, most: int) -> None:
-        """Groups that may have to make room must be hot: those with the nearest deadlines."""
-        rows = self._store.due(self._partition, EVER, most) or self._store.keys(self._partition, None, most)
-        self._groups.put_first(self._warm(rows))
+        """Groups that may have to make room must be hot: those with the nearest deadlines, then those without one."""
+        hot = self._warm(self._store.due(self._partition, EVER, most))
+        if len(hot) < most:
+            hot += self._warm(self._store.keys(self._partition, None, most))
+        self._groups.put_first(hot)
 
     def expire(self, now: float) -> None:
         """Make groups hot that are due, and find the next deadline of the others."""

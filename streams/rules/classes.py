@@ -34,7 +34,7 @@ def _of_table(table: type, place: str = "") -> dict[str, ChangeClass]:
 _AGGREGATE = {
     **_of_table(GroupSettings),
     "max_items": END,
-    **dict.fromkeys((f"timeout.{each}" for each in ("after", "since", "first", "last")), END),
+    **dict.fromkeys((f"timeout.{each}" for each in ("after", "since", "at", "unit", "cancel", "first", "last")), END),
     **dict.fromkeys(("timeout", "until", "until.field", "until.equals"), END),
     **dict.fromkeys((f"window.{each}" for each in ("grace", "idle", "at_most", "late", "max_ahead")), END),
     **dict.fromkeys((f"window.late.{each}" for each in ("new", "amend", "every")), END),

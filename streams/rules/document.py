@@ -15,6 +15,7 @@ from sluicegate.streams.agent import (
     AgentSettings,
     Aggregation,
     Correlation,
+    DataDeadline,
     DedupeSettings,
     Deduplication,
     Destination,
@@ -79,8 +80,8 @@ def _source(topic: str, agent: Agent) -> object:
 def _aggregate(rule: Aggregation) -> AgentDocument:
     keys = _of_table(GroupSettings, rule)
     times = {"first": rule.since_first, "last": rule.since_last}
-    if any(time is not None for time in times.values()):
-        keys["timeout"] = {name: _number(time) for name, time in times.items() if time is not None}
+    timeout = {name: _number(time) for name, time in times.items() if time is not None} | _deadline(rule.deadline)
+    keys |= {"timeout": timeout} if timeout else {}
     if isinstance(rule.until, Until):
         keys["until"] = {"field": rule.until.field, "equals": rule.until.equals}
     elif rule.until is not None:
@@ -92,6 +93,14 @@ def _aggregate(rule: Aggregation) -> AgentDocument:
     if rule.max_items != max(Aggregation().max_items, rule.count or 0):
         keys["max_items"] = rule.max_items
     return keys
+
+
+def _deadline(deadline: DataDeadline | None) -> AgentDocument:
+    if deadline is None:
+        return {}
+    keys: AgentDocument = {deadline.name: _normal(deadline.at or deadline.after)}
+    keys |= _besides_defaults(deadline, DataDeadline(), ("since", "unit"))
+    return keys | ({"cancel": _normal(deadline.cancel)} if deadline.cancel else {})
 
 
 def _window(window: Window) -> AgentDocument:

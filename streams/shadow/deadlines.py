@@ -2,47 +2,71 @@
 
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
+from math import inf
 from typing import NamedTuple
 
+from sluicegate.streams.agent import DataDeadline
 from sluicegate.streams.aggregation.completion import Completion
+from sluicegate.streams.aggregation.layout import DEADLINE, DEADLINE_SINCE, FIRST, GroupState
 from sluicegate.streams.shadow.clock import ClockBounds
+
+ALWAYS = ClockBounds(inf, inf)
 
 
 class GroupTimes(NamedTuple):
-    """The bounds of the moments of a group's first and newest record. `guessed` and `guessed_seen` are those moments as
-    the records' own timestamps say them."""
+    """The bounds of the moments of a group's first and newest record, and of the deadline that its records give.
+    `guessed` and `guessed_seen` are those moments as the records' own timestamps say them."""
 
     first: int
     opened: ClockBounds
     seen: ClockBounds
     guessed: float
     guessed_seen: float
+    given: ClockBounds = ALWAYS
 
 
 class Deadlines:
     """Of the groups that were noted, by key."""
 
-    def __init__(self, completion: Completion) -> None:
+    def __init__(self, completion: Completion, deadline: DataDeadline | None) -> None:
         self._after, self._idle = completion.since_first, completion.since_last
+        self._from_data = deadline is not None
+        self._since_first = deadline is not None and deadline.since == "first"
         self._times: dict[bytes, GroupTimes] = {}
         self._heap: list[tuple[float, bytes, int]] = []
         self.doubtful: set[bytes] = set()
 
-    def note(self, key: bytes, first: int, now: ClockBounds, opened: float, seen: float) -> None:
+    def note(self, key: bytes, state: GroupState, now: ClockBounds, opened: float, seen: float) -> None:
         """The group took a record within these bounds. `opened` and `seen` are the moments of its first and its newest
         record, as their own timestamps say; `opened` counts for a new group only."""
-        times = self._times.get(key)
+        times, first, before = self._times.get(key), state[FIRST], inf
         if times is None or times.first != first:
             self._times[key] = times = GroupTimes(first, now, now, opened, seen)
-            heappush(self._heap, (self._due(times.opened.low, times.seen.low), key, first))
         else:
+            before = self._low(times)
             self._times[key] = times = times._replace(seen=now, guessed_seen=seen)
-        if self._due(times.opened.low, times.seen.low) <= now.high:
+        if self._from_data:
+            self._times[key] = times = times._replace(given=self._given(state, times, now))
+        if (low := self._low(times)) < before:
+            heappush(self._heap, (low, key, first))
+        if low <= now.high:
             self.doubtful.add(key)
+
+    def _given(self, state: GroupState, times: GroupTimes, now: ClockBounds) -> ClockBounds:
+        """The bounds of the deadline in the state, which counts from the lower bound of the moment of a record."""
+        seconds, since = state[DEADLINE], state[DEADLINE_SINCE]
+        if seconds is None:
+            return ALWAYS
+        if since is None:
+            return ClockBounds(seconds, seconds)
+        if not self._since_first and since != finite(now.low):
+            return times.given  # an earlier record gave it
+        begin = times.opened if self._since_first else now
+        return ClockBounds(begin.low + seconds, begin.high + seconds)
 
     def within(self, now: ClockBounds) -> bool:
         """Whether a group that is opened within these bounds may time out within them."""
-        return now.low + min(self._after, self._idle) <= now.high
+        return self._from_data or now.low + min(self._after, self._idle) <= now.high
 
     def forget(self, key: bytes) -> None:
         """The group ended."""
@@ -59,12 +83,12 @@ class Deadlines:
             times = self._times.get(key)
             if times is None or times.first != first:
                 continue
-            entry = (self._due(times.opened.low, times.seen.low), key, first)
+            entry = (self._low(times), key, first)
             if entry[0] > now.high:
                 heappush(self._heap, entry)
             elif waits(first):
                 later.append(entry)
-            elif self._due(times.opened.high, times.seen.high) <= now.low:
+            elif self._due(times.opened.high, times.seen.high, times.given.high) <= now.low:
                 yield key
             else:
                 later.append(entry)
@@ -80,7 +104,15 @@ class Deadlines:
     def guess(self, key: bytes, at: float) -> bool:
         """Whether the group timed out before `at`, if the records' own timestamps are right."""
         times = self._times[key]
-        return self._due(times.guessed, times.guessed_seen) <= at
+        return self._due(times.guessed, times.guessed_seen, times.given.low) <= at
 
-    def _due(self, opened: float, seen: float) -> float:
-        return min(opened + self._after, seen + self._idle)
+    def _low(self, times: GroupTimes) -> float:
+        return self._due(times.opened.low, times.seen.low, times.given.low)
+
+    def _due(self, opened: float, seen: float, deadline: float) -> float:
+        return min(opened + self._after, seen + self._idle, deadline)
+
+
+def finite(moment: float) -> float:
+    """The moment, 0 where it is not known."""
+    return moment if -inf < moment < inf else 0.0

@@ -20,7 +20,7 @@ import msgspec
 
 from sluicegate.streams.agent import Agent, Aggregation
 from sluicegate.streams.aggregation.accept import accept
-from sluicegate.streams.aggregation.completion import completion
+from sluicegate.streams.aggregation.completion import completion, deadline_of
 from sluicegate.streams.aggregation.events import DROPPED, Decided, Fire, Refused
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import COUNT, FIRST, LAST, GroupState
@@ -33,7 +33,7 @@ from sluicegate.streams.reading.addressed import for_us
 from sluicegate.streams.reading.dedupe import DuplicateFilter, IdRule
 from sluicegate.streams.reading.receive import ReceivedShards
 from sluicegate.streams.shadow.clock import MILLISECOND, ClockBounds, OwnerClock
-from sluicegate.streams.shadow.deadlines import Deadlines
+from sluicegate.streams.shadow.deadlines import Deadlines, finite
 from sluicegate.streams.shadow.judge import OPEN, OpenExtent
 from sluicegate.streams.shadow.published import PublishedResult
 from sluicegate.streams.shadow.verdicts import Extent, Shadowed
@@ -101,7 +101,7 @@ class ShadowFold:
         self._dedupe = DuplicateFilter(IdRule(rule, codecs.reads)) if rule.dedupe else None
         ends = completion(self._limits)
         self._timed = ends.timed and not (self._audits and self._traces)
-        self._deadlines = Deadlines(ends)
+        self._deadlines = Deadlines(ends, self._limits.deadline)
         judge_start(rule, witness, self._clock.span)
         late = not witness.whole and (live.start != "earliest" or not leaves_traces(live))
         self._begun: set[bytes] | None = set() if late and comparable else None
@@ -182,7 +182,7 @@ class ShadowFold:
     def _fall_silent(self, offset: int, live: PublishedResult) -> None:
         """Silence closed the window of a published result."""
         if live.window is not None:
-            self._replayed.silence(live.window.watermark, offset, _finite(self._now.low))
+            self._replayed.silence(live.window.watermark, offset, finite(self._now.low))
             self._drain()
 
     def _expire(self, offset: int) -> None:
@@ -190,7 +190,7 @@ class ShadowFold:
         if not self._timed:
             return
         for key in self._deadlines.due(self._now, lambda first: self._goes_on(first, offset)):
-            self._groups.fire(key, "timeout", _finite(self._now.low))
+            self._groups.fire(key, "timeout", finite(self._now.low))
             self._deadlines.forget(key)
         self._drain()
 
@@ -210,7 +210,7 @@ class ShadowFold:
             self._let_go(key)
         elif state is not None and self._audits and not self._passes(key) and state[FIRST] not in self._live_begins:
             # An earlier group of the key ended. Nothing was published of it.
-            self._groups.fire(key, UNTOLD if self._traces else "timeout", _finite(self._now.low))
+            self._groups.fire(key, UNTOLD if self._traces else "timeout", finite(self._now.low))
             self._deadlines.forget(key)
             self._drain()
             self._resolve(key, first)
@@ -220,7 +220,7 @@ class ShadowFold:
     def _cut_off(self, key: bytes) -> None:
         """The range has no more records for the group that the key holds now."""
         if key in self._groups.states:
-            self._groups.end_as(key, CUT_OFF, "", _finite(self._now.low))
+            self._groups.end_as(key, CUT_OFF, "", finite(self._now.low))
             self._deadlines.forget(key)
             self._drain()
 
@@ -274,7 +274,9 @@ class ShadowFold:
             return ""
         if rule.since_last and live.closed + MILLISECOND >= seen + rule.since_last:
             return ""
-        return "timeout before its time" if rule.since_first or rule.since_last else "timeout without a timeout"
+        if rule.deadline is not None and live.closed + MILLISECOND >= deadline_of(state):
+            return ""
+        return "timeout before its time" if rule.timed else "timeout without a timeout"
 
     def _let_go(self, key: bytes) -> None:
         """Forget the group that the key holds now."""
@@ -300,7 +302,7 @@ class ShadowFold:
         self._drain()
 
     def _take(self, records: Sequence[Record]) -> None:
-        now = _finite(self._now.low)
+        now = finite(self._now.low)
         if self._witness.restores and records:
             self._latest = now = max(self._latest, _within(timestamp(records[0]), self._now))
         if self._windowed:
@@ -354,7 +356,7 @@ class ShadowFold:
 
     def _time_out(self, key: bytes) -> None:
         if key in self._groups.states:
-            self._groups.fire(key, "timeout", _finite(self._now.low))
+            self._groups.fire(key, "timeout", finite(self._now.low))
             self._deadlines.forget(key)
 
     def _key_of(self, record: Record) -> bytes | None:
@@ -374,7 +376,7 @@ class ShadowFold:
                 continue
             times = [timestamp(records[max(0, bisect_left(offsets, at))]) for at in (state[FIRST], state[LAST])]
             opened, seen = (_within(at, self._now) for at in times)
-            self._deadlines.note(key, state[FIRST], self._now, opened, seen)
+            self._deadlines.note(key, state, self._now, opened, seen)
         self._groups.touched.clear()
 
     def _judge_limits(self) -> None:
@@ -508,10 +510,6 @@ def _unfinished(witness: Witness) -> dict[bytes, int]:
         key = key_of(name)
         firsts[key] = min(firsts.get(key, group.first), group.first)
     return firsts
-
-
-def _finite(moment: float) -> float:
-    return moment if -inf < moment < inf else 0.0
 
 
 def _within(moment: float, bounds: ClockBounds) -> float:

@@ -67,7 +67,7 @@ def same_key(rule: Agent, live: Agent) -> bool:
 def leaves_traces(agent: Agent) -> bool:
     """Whether each group that ends leaves a result, a dead letter, or a message of the history."""
     rule = agent.aggregation
-    discards = rule is not None and rule.on_timeout == "discard" and bool(rule.since_first or rule.since_last)
+    discards = rule is not None and rule.on_timeout == "discard" and rule.timed
     drops = bool(agent.routes) and agent.unrouted == "drop"
     silent = rule is not None and rule.emit is not None and not rule.emit.final
     return bool(agent.history) or not (agent.having or drops or discards or silent)

@@ -54,6 +54,16 @@ GROUPS = {
     "timeout since the last": Feature(
         agent("timeout: {after: 10s, since: last}"), orders(1, 2), (5.0, *orders(3), 11.0)
     ),
+    "deadline in the data": Feature(
+        agent("timeout: {at: amount, unit: s, first: 1h}, compute: {s: {sum: amount}}"),
+        (*orders(1_767_225_700), *orders(1_767_225_900, key="x"), *orders(1_767_225_800)),
+        (90.0, *orders(1_767_226_000, key="x"), 120.0, 300.0),
+    ),
+    "duration in the data": Feature(
+        agent("timeout: {after: amount, unit: s, since: last}, hot_groups: 1, compute: {s: {sum: amount}}"),
+        (*orders(100), 10.0, *orders(50, key="x"), *orders(60, key="y"), 10.0, *orders(20, key="y")),
+        (*orders(70), 30.0, 100.0),
+    ),
     "cold groups": Feature(
         agent("count: 3, timeout: {after: 1h}, hot_groups: 1, compute: {s: {sum: amount}}"),
         (*orders(1), 1.0, *orders(2, key="x"), 1.0, *orders(3, key="y"), 1.0, *orders(10**30, key="z"), 1.0),

@@ -91,6 +91,10 @@ FEATURES: Mapping[str, Feature] = {
     # how groups end
     "count": Feature(aggregate(count=3), AGGREGATIONS),
     "timeout since the last": Feature(aggregate(timeout={"after": "30s", "since": "last"}), AGGREGATIONS),
+    "timeout at": Feature(aggregate(timeout={"at": "at", "unit": "s"}), AGGREGATIONS),
+    "timeout after what the record says": Feature(
+        aggregate(timeout={"after": 'duration("30s")', "cancel": "amount < 0"}), AGGREGATIONS
+    ),
     "until a value": Feature(aggregate(until={"field": "status", "equals": "closed"}), AGGREGATIONS),
     "until an expression": Feature(aggregate(until="group.count >= 3"), AGGREGATIONS),
     "on_timeout: discard": Feature(aggregate(on_timeout="discard", count=3), AGGREGATIONS, aggregate(count=3)),

@@ -26,7 +26,7 @@ from sluicegate.streams.aggregation.durable.entry import (
 )
 from sluicegate.streams.aggregation.durable.paging import Paging
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, GroupState, merges, sound
+from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, GroupState, merges
 from sluicegate.streams.aggregation.reducers import places
 from sluicegate.streams.aggregation.seen import KnownIds, weight
 from sluicegate.streams.errors import ChangelogIncomplete
@@ -355,7 +355,7 @@ def _apply(groups: Groups, entry: ChangelogEntry) -> None:
 def _settle(groups: Groups) -> None:
     """After the last entry: order by opening, sizes, deadlines; and that what was collected is as much as was
     counted."""
-    if not all(sound(state, groups.width) for state in groups.states.values()):
+    if not all(map(groups.fits, groups.states.values())):
         raise ChangelogIncomplete(
             "the state of a group does not have the fields of this rule: another program or another rule wrote it"
         )

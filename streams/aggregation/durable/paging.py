@@ -9,9 +9,9 @@ from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 from math import inf
 
-from sluicegate.streams.aggregation.durable.entry import ColdState, packed_state, unpacked_state
+from sluicegate.streams.aggregation.durable.entry import ColdState, PastResults, packed_state, unpacked_state
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.layout import sound
+from sluicegate.streams.aggregation.layout import DEADLINE_SLOTS, GroupState
 from sluicegate.streams.contracts.values import COLD_KEY, ColdGroup
 from sluicegate.streams.errors import ChangelogIncomplete
 
@@ -55,13 +55,13 @@ class Paging:
     def warm(self, rows: Iterable[ColdGroup], groups: Groups) -> list[bytes]:
         """Make these groups hot, except those that are or were hot since the last commit: their rows are older.
         `groups` are those of the generation that has them. Returns the keys. Raises ChangelogIncomplete."""
-        width, keys = groups.width, list[bytes]()
+        keys = list[bytes]()
         for row in rows:
             if row.key in groups.touched or row.key in groups.states:
                 continue
             state = unpacked_state(row.state)
-            past = tuple(state.pop()) if state and isinstance(state[-1], list) and len(state) == width + 1 else None
-            if not sound(state, width):
+            past = _past_of(state, groups.width)
+            if not groups.fits(state):
                 raise ChangelogIncomplete("the row of a cold group does not have the fields of this rule")
             groups.reopen(row.key, state, past)
             keys.append(row.key)
@@ -117,6 +117,15 @@ class Paging:
         self._recent = set()
 
 
+def _past_of(state: GroupState, width: int) -> PastResults | None:
+    """Take its early results from behind the fields of a group. A state may be one of a rule with a deadline from the
+    data, or of one without: that is two fields more or less, and never one."""
+    if not state or not isinstance(state[-1], list) or (len(state) - width) % DEADLINE_SLOTS == 0:
+        return None
+    results, records, since = state.pop()
+    return results, records, since
+
+
 def unknown(groups: Groups, keys: Collection[bytes | None]) -> list[bytes]:
     """Those of these keys for which the store must be asked whether there is a cold group."""
     return [key for key in keys if key is not None and key not in groups.states and key not in groups.touched]
@@ -132,4 +141,6 @@ def ends_of(groups: Groups) -> tuple[float, ...]:
     """What says when a group ends, beside its state."""
     completion, every = groups.rule.completion, groups.early.every
     ends = completion.count, completion.most, completion.since_first, completion.since_last, groups.idle
+    if completion.from_data:
+        return *ends, every, 1.0
     return ends if every == inf else (*ends, every)

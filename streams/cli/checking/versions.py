@@ -87,7 +87,7 @@ def _fields(options: SchemaOptions, schema: str) -> dict[str, bool] | None:
 
 
 def used(agent: Agent) -> set[str]:
-    """The top-level fields of a record that key, compute, until, dedupe, let and where name."""
+    """The top-level fields of a record that key, compute, until, timeout, dedupe, let and where name."""
     rule = agent.aggregation
     paths = [] if rule is None else [rule.key, *(reducer.field for reducer in rule.compute)]
     texts = [agent.where, *(let.expression for let in agent.let)]
@@ -96,6 +96,8 @@ def used(agent: Agent) -> set[str]:
         paths.append(until.field)
     elif until is not None:
         texts.append(until)
+    if rule is not None and (deadline := rule.deadline) is not None:
+        texts += [deadline.at or deadline.after, deadline.cancel]
     if agent.dedupe is not None and agent.dedupe.by == "field":
         paths.append(agent.dedupe.name)
     names = {path.partition(".")[0] for path in paths if path}

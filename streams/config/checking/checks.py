@@ -25,6 +25,7 @@ ENDS = frozenset({"count", "until", "max_items", "max_bytes", "max_groups", "max
 """The keys of `aggregate` that complete a group before its timeout."""
 UNTIL_SHARED = "needs scope partition: a shared buffer counts records and does not read them before their group ends"
 FULL_SHARED = "needs scope partition: the store holds the groups of a shared buffer, and no limit of groups is reached"
+DEADLINE_SHARED = "needs scope partition: the buffer knows when its records came, and nothing of what stands in them"
 AT_TOKEN: Path = ("http", "token")
 
 
@@ -203,6 +204,10 @@ def _aggregate(rule: Aggregate, path: Path) -> Iterator[FileFinding]:
         yield FileFinding(needs[0], what, "add a count or an until, or leave it out", needs)
 
 
+def _from_data(rule: Aggregate) -> bool:
+    return rule.timeout is not None and rule.timeout.from_data
+
+
 def _shared(file: FileModel, agent: AgentModel, path: Path) -> Iterator[FileFinding]:
     """What one buffer of all partitions cannot do."""
     scope = (*path, "scope")
@@ -233,6 +238,7 @@ def _shared(file: FileModel, agent: AgentModel, path: Path) -> Iterator[FileFind
             "park needs scope partition: it keeps the order of a key, which groups of a shared buffer do not have",
         ),
         ((*path, "aggregate", "until"), rule is not None and rule.until is not None, UNTIL_SHARED),
+        ((*path, "aggregate", "timeout"), rule is not None and _from_data(rule), DEADLINE_SHARED),
         ((*path, "aggregate", "on_full"), rule is not None and rule.on_full != "fire-oldest", FULL_SHARED),
     ]
     for at, wrong, what in refused:

@@ -7,6 +7,7 @@ from sluicegate.streams.aggregation.clauses import GROUP, MESSAGE, PARTS, messag
 from sluicegate.streams.aggregation.ending import ASKED, of_group
 from sluicegate.streams.aggregation.results import fixed_fields
 from sluicegate.streams.config.checking.record_types import group_type, result_type, row_types
+from sluicegate.streams.config.sections import deadlines
 from sluicegate.streams.config.sections.correlating import LegModel
 from sluicegate.streams.config.sections.lookups import built
 from sluicegate.streams.config.sections.models import FileModel
@@ -24,6 +25,7 @@ from sluicegate.streams.expressions.types import UNKNOWN, ValueType
 from sluicegate.streams.expressions.words import normal
 from sluicegate.streams.hints import did_you_mean
 
+TIMEOUT = ("aggregate", "timeout")
 EVERYTHING = "true"
 """The condition of a route without `where`."""
 
@@ -86,6 +88,8 @@ def _texts(agent: AgentModel, reader: AgentModel | LegModel, path: Path) -> dict
         texts[*path, "where"] = reader.where
     if agent.correlate is None and agent.aggregate is not None and isinstance(agent.aggregate.until, str):
         texts[*path, "aggregate", "until"] = agent.aggregate.until
+    if agent.correlate is None and agent.aggregate is not None:
+        texts |= {(*path, *TIMEOUT, key): text for key, text in deadlines.texts(agent.aggregate.timeout)}
     return texts
 
 
@@ -105,6 +109,8 @@ def _of_clauses(
             )
             continue
         yield from _typed(clause, types, None, (clause.path, (*path, "let"), (*path[:2], "let")))
+        if _is_deadline(clause.path) and agent.aggregate is not None:
+            yield from _of_deadline(agent, clause, lets, check(clause.node, types)[0])
         if _is_let(clause.path):
             types[clause.name] = check(clause.node, types)[0]
 
@@ -122,6 +128,10 @@ def _is_let(path: Path) -> bool:
     return len(path) in (4, 7) and path[-2] == "let"
 
 
+def _is_deadline(path: Path) -> bool:
+    return path[2:4] == TIMEOUT
+
+
 def _is_until(path: Path) -> bool:
     return path[2:] == ("aggregate", "until")
 
@@ -130,7 +140,8 @@ def _parsed(path: Path, text: str) -> Parsed | FileFinding:
     if isinstance(text, Unknown):
         text = "true"
     try:
-        return Parsed(path, str(path[-1]), parse(text), not _is_let(path) and "select" not in path[3:])
+        gives = _is_let(path) or "select" in path[3:] or (_is_deadline(path) and path[-1] != "cancel")
+        return Parsed(path, str(path[-1]), parse(text), not gives)
     except ExpressionError as error:
         what, _, hint = error.problem.partition("; ")
         if error.column > len(text):
@@ -169,6 +180,12 @@ def _of_group(agent: AgentModel, rule: Aggregate, clause: Parsed, lets: LetClaus
         if name in rule.compute and rule.compute[name].kind not in ASKED:
             what = f"asks for group.{name}, which is computed by {rule.compute[name].kind}"
             yield FileFinding(path, what, f"ask for a value of {', '.join(ASKED)}", (path, aggregate))
+    yield from _of_first_record(agent, clause, lets)
+
+
+def _of_first_record(agent: AgentModel, clause: Parsed, lets: LetClauses) -> Iterator[FileFinding]:
+    """What a clause of a group cannot ask of a record that `repartition` wrote anew."""
+    path = clause.path
     if agent.repartition is not None:
         before = _with_those_before(lets)
         parts = clause.parts.union(*(before[name] for name in clause.names if name in before))
@@ -176,6 +193,16 @@ def _of_group(agent: AgentModel, rule: Aggregate, clause: Parsed, lets: LetClaus
             what = f"asks for message.{part}, but is asked of the record that repartition wrote anew"
             hint = "ask for fields or headers, or leave out repartition"
             yield FileFinding(path, what, hint, (path, (*path[:2], "repartition"), (*path[:2], "let")))
+
+
+def _of_deadline(agent: AgentModel, clause: Parsed, lets: LetClauses, type_: ValueType) -> Iterator[FileFinding]:
+    """What an expression under `timeout` may ask and give."""
+    yield from _of_first_record(agent, clause, lets)
+    timeout = agent.aggregate.timeout if agent.aggregate is not None else None
+    if timeout is None or clause.condition or (wrong := deadlines.wrong_type(clause.name, timeout.unit, type_)) is None:
+        return
+    needs = (clause.path, (*clause.path[:-1], "unit"), (*clause.path[:2], "let"))
+    yield FileFinding(clause.path, *wrong, needs)
 
 
 def _typed(

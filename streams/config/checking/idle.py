@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from sluicegate.streams.aggregation.clauses import MESSAGE
 from sluicegate.streams.config.checking.forwarding import converts
+from sluicegate.streams.config.sections import deadlines
 from sluicegate.streams.config.sections.models_agent import AgentModel
 from sluicegate.streams.config.sections.models_groups import UntilModel
 from sluicegate.streams.config.text.problems import FileFinding, Path
@@ -38,10 +39,11 @@ def findings(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
 def _has_expressions(agent: AgentModel) -> bool:
     """Whether a record can meet an expression. `until` of a correlation is made of `complete`."""
     until = agent.correlate is None and agent.aggregate is not None and isinstance(agent.aggregate.until, str)
+    timed = agent.aggregate is not None and any(deadlines.texts(agent.aggregate.timeout))
     read = any(reader.where or reader.let for reader in agent.readers.values())
     complete = agent.correlate is not None and agent.correlate.complete is not None
     written = any(to.where is not None or to.select for to in agent.outputs.values())
-    return bool(until or read or complete or agent.having or agent.lookup or written)
+    return bool(until or timed or read or complete or agent.having or agent.lookup or written)
 
 
 def _needs_fields(agent: AgentModel) -> bool:

@@ -21,13 +21,14 @@ from sluicegate.streams.config.checking.record_types import (
     result_type,
     row_types,
 )
-from sluicegate.streams.config.sections import correlating
+from sluicegate.streams.config.sections import correlating, deadlines
 from sluicegate.streams.config.sections.correlating import LegModel
 from sluicegate.streams.config.sections.models import FileModel
 from sluicegate.streams.config.sections.models_agent import AgentModel
 from sluicegate.streams.config.text.problems import FileFinding, Path, printable
 from sluicegate.streams.expressions.check import Finding, check, check_condition
 from sluicegate.streams.expressions.parse import parse
+from sluicegate.streams.expressions.scope import path_of
 from sluicegate.streams.expressions.types import NUMBERS, UNKNOWN, open_record_of, record_of
 from sluicegate.streams.hints import did_you_mean
 from sluicegate.streams.reducers import kind_of
@@ -147,6 +148,7 @@ def _of_record(
     if (ending := _ending(agent, path, types)) is not None:
         text, names = ending
         yield from map(_found(text), text.findings(names, record.source))
+    yield from _of_deadline(agent, path, record, types)
     if record.source is not None:
         yield from _named(agent, path, record)
     for let in agent.let if record.source is not None else ():
@@ -159,6 +161,24 @@ def _of_record(
             what = f"needs a number, but {reducer.field} is {type_}"
             at = (*path, "aggregate", "compute", reducer.name)
             yield Judged(FileFinding(at, what, "compute something else, or take another field"), False)
+
+
+def _of_deadline(agent: Agent, path: Path, record: RecordType, types: RecordFields) -> Iterator[Judged]:
+    """The expressions under `timeout`. A field alone may be missing there."""
+    rule = agent.aggregation if not agent.rekeys else None
+    if rule is None or rule.deadline is None:
+        return
+    deadline, at = rule.deadline, (*path, "aggregate", "timeout")
+    gives = PlacedExpression((*at, deadline.name), deadline.at or deadline.after, False)
+    alone = path_of(parse(gives.expression)) is not None
+    for text in [gives, *([PlacedExpression((*at, "cancel"), deadline.cancel, True)] if deadline.cancel else [])]:
+        problems = text.findings(types, record.source)
+        yield from (
+            _found(text)(problem) for problem in problems if not (problem.is_warning and alone and text is gives)
+        )
+    type_ = check(parse(gives.expression), types)[0]
+    if (wrong := deadlines.wrong_type(deadline.name, deadline.unit, type_)) is not None:
+        yield Judged(FileFinding(gives.path, *wrong, (gives.path, (*at, "unit"))), False)
 
 
 def _named(agent: Agent, path: Path, record: RecordType) -> Iterator[Judged]:

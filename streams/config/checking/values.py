@@ -14,7 +14,7 @@ from sluicegate.schemas.options import SchemaOptions
 from sluicegate.streams import agent as run
 from sluicegate.streams.config import loading
 from sluicegate.streams.config.checking import rules, typed
-from sluicegate.streams.config.sections import correlating, entries, envelopes, registry, windows
+from sluicegate.streams.config.sections import correlating, deadlines, entries, envelopes, registry, windows
 from sluicegate.streams.config.text.document import FileDocument
 from sluicegate.streams.config.text.problems import FileFinding, Path, dotted
 from sluicegate.streams.config.text.scalars import Native
@@ -285,9 +285,8 @@ def _handler(handler: run.Handler) -> Tree:
 
 def _aggregate(rule: run.Aggregation) -> Tree:
     until = rule.until
-    times = _given(first=rule.since_first, last=rule.since_last)
     return _given(
-        timeout={name: Native(each) for name, each in times.items()} or None,
+        timeout=deadlines.written(rule),
         until={"field": until.field, "equals": until.equals} if isinstance(until, run.Until) else until,
         compute={each.name: _reducer(each) for each in rule.compute},
         max_items=rule.max_items,

@@ -6,7 +6,7 @@ A refusal is a PydanticCustomError of type `refused` whose context holds `what` 
 import math
 import re
 from collections.abc import Callable
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidatorFunctionWrapHandler, WithJsonSchema, WrapValidator
 from pydantic_core import PydanticCustomError
@@ -290,6 +290,9 @@ SizeField = Annotated[
     ),
     WithJsonSchema({"type": "string", "pattern": units.SIZE}),
 ]
+UNITS = ("s", "ms", "us", "rfc3339")
+Unit = Annotated[Literal["s", "ms", "us", "rfc3339"], unless_unknown("rfc3339")]
+"""What a number of a time means, or that it is text."""
 Count = Annotated[int, Field(ge=1, le=1_000_000_000), unless_unknown(1)]
 Concurrency = Annotated[int, Field(ge=0, le=1000), unless_unknown(0)]
 PortField = Annotated[int, Field(ge=0, le=65535), unless_unknown(0)]

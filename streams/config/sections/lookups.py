@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from sluicegate.streams.agent import Lookup
+from sluicegate.streams.config.sections import deadlines
 from sluicegate.streams.config.sections.described import described
 from sluicegate.streams.config.sections.fields import (
     REDIS,
@@ -311,6 +312,7 @@ def _named_before(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
         until = (*whole, "aggregate", "until")
         texts[until], fields[until] = (rule.until, None) if isinstance(rule.until, str) else (None, None)
         fields |= {(*whole, "aggregate", "compute", name): each.field for name, each in rule.compute.items()}
+        texts |= {(*whole, "aggregate", "timeout", name): text for name, text in deadlines.texts(rule.timeout)}
     named = {at: _roots(text) for at, text in texts.items() if text}
     named |= {at: {field.partition(".")[0]} for at, field in fields.items() if field}
     for at, names in named.items():

@@ -7,6 +7,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 from sluicegate.streams.agent import AgentSettings, HandlerSettings, OnError, RetrySettings
 from sluicegate.streams.config.sections import correlating, correlating_time
 from sluicegate.streams.config.sections.dead_letters import DeadLettersField
+from sluicegate.streams.config.sections.deadlines import TimeoutModel
 from sluicegate.streams.config.sections.dedupe import DedupeField
 from sluicegate.streams.config.sections.described import described
 from sluicegate.streams.config.sections.emitting import EmitField
@@ -24,7 +25,7 @@ from sluicegate.streams.config.sections.fields import (
     unless_unknown,
 )
 from sluicegate.streams.config.sections.lookups import LookupsField
-from sluicegate.streams.config.sections.models_groups import Aggregate, ReducerModel, TimeoutModel
+from sluicegate.streams.config.sections.models_groups import Aggregate, ReducerModel
 from sluicegate.streams.config.sections.models_topics import DROP, DestinationModel, OneDestination, Routes, Sources
 from sluicegate.streams.config.sections.reading import ReadModel
 from sluicegate.streams.config.sections.windows import WindowModel

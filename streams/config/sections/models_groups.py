@@ -1,18 +1,17 @@
 """`aggregate` as the file writes it."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
 
-from sluicegate.streams import units
 from sluicegate.streams.agent import GroupSettings
+from sluicegate.streams.config.sections.deadlines import GroupTimeoutField
 from sluicegate.streams.config.sections.entries import FilePart
 from sluicegate.streams.config.sections.fields import (
     FIELD,
     FUNCTION,
     LONGEST_EXPRESSION,
     Count,
-    Duration,
     Expression,
     FieldPath,
     Function,
@@ -29,44 +28,6 @@ _EXPRESSION_SCHEMA = {"type": "string", "minLength": 1, "maxLength": LONGEST_EXP
 RESERVED = ("key", "key_base64", "count", "reason", "opened_at", "closed_at")
 _ALONE = [each.name for each in ENTRIES if each.alone]
 _ARGUMENTS = {"number": "field", "field": "field", "function": "function"}
-
-Since = Annotated[Literal["first", "last"], unless_unknown("first")]
-
-
-class TimeoutModel(FilePart, frozen=True):
-    """`{after, since}`, or `{first, last}` with either or both."""
-
-    after: Duration | None = Field(
-        default=None, description="The time after which the group is complete.", examples=["30s"]
-    )
-    since: Since | None = Field(
-        default=None,
-        description="Whether `after` counts from the first or from the last record of the group.",
-        examples=["last"],
-    )
-    first: Duration | None = Field(default=None, description="The time since the first record.", examples=["30s"])
-    last: Duration | None = Field(default=None, description="The time since the last record.", examples=["5s"])
-
-    @model_validator(mode="after")
-    def _one_form(self) -> Self:
-        both = self.first is not None or self.last is not None
-        if (self.after is None) != both or (both and self.since is not None):
-            raise refused("mixes the forms of a timeout", "write {after: 30s, since: first}, or {first: 30s, last: 5s}")
-        return self
-
-
-def _as_timeout(value: object) -> object:
-    """The short form is the time since the first record."""
-    return value if isinstance(value, dict) else {"after": value}
-
-
-_TIMEOUT_SCHEMA = {"anyOf": [{"type": "string", "pattern": units.DURATION}, TimeoutModel.model_json_schema()]}
-GroupTimeoutField = Annotated[
-    TimeoutModel,
-    BeforeValidator(_as_timeout),
-    unless_unknown(lambda: TimeoutModel.model_construct(after=1.0)),
-    WithJsonSchema(_TIMEOUT_SCHEMA),
-]
 
 
 class UntilModel(FilePart, frozen=True):
@@ -135,8 +96,8 @@ class Aggregate(FilePart, GroupSettings, frozen=True):
     timeout: GroupTimeoutField | None = Field(
         default=None,
         description="The age at which a group is complete: one time since its first record, `{after, since}`, or "
-        "`{first, last}`.",
-        examples=["30s", {"after": "30s", "since": "last"}],
+        "`{first, last}`; or a deadline from the data, `{at: due_at}` or `{after: EXPRESSION}`.",
+        examples=["30s", {"after": "30s", "since": "last"}, {"at": "due_at"}],
     )
     until: UntilField | None = Field(
         default=None,

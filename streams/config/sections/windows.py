@@ -1,7 +1,7 @@
 """`aggregate.window`: event-time windows, as the file writes them."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
@@ -10,10 +10,12 @@ from sluicegate.streams.config.sections import late
 from sluicegate.streams.config.sections.described import described
 from sluicegate.streams.config.sections.fields import (
     FIELD,
+    UNITS,
     Duration,
     DurationOrNever,
     DurationOrZero,
     FieldPath,
+    Unit,
     refused,
     unless_unknown,
 )
@@ -36,8 +38,6 @@ TIMESTAMP = "timestamp"
 KINDS = tuple(entry.word for entry in WRITTEN)
 OF_KINDS = {key.name: (entry, key) for entry in WRITTEN for key in entry.keys}
 """The keys of the kinds, each with its kind."""
-UNITS = ("s", "ms", "us", "rfc3339")
-Unit = Annotated[Literal["s", "ms", "us", "rfc3339"], unless_unknown("rfc3339")]
 
 
 class TimeModel(BaseModel):

@@ -130,7 +130,7 @@ def why(group: OpenGroup, agent: Agent) -> str:
         return f"{group.unread} of its {group.records} records are read again under the newest rule, {owner}"
     rule = group.under or agent.aggregation
     if rule is not None and rule.correlation is not None:
-        return ", ".join([_legs(group, rule), *_ending(group), owner])
+        return ", ".join([_legs(group, rule), *_ending(group, rule), owner])
     parts = [
         f"{group.records} of {rule.count}"
         if rule is not None and rule.count
@@ -141,7 +141,7 @@ def why(group: OpenGroup, agent: Agent) -> str:
         parts.append(f"waits for a record whose {until.field} ends it")
     elif until is not None:
         parts.append(waiting(until, {**group.values, "count": group.records}))
-    parts += _ending(group)
+    parts += _ending(group, rule)
     if agent.scope == "shared":
         return ", ".join([*parts, "any worker fires it"])
     return ", ".join([*parts, owner])
@@ -156,10 +156,11 @@ def _legs(group: OpenGroup, rule: Aggregation) -> str:
     return ", ".join([*parts, *(f"no {each}" for each in missing), f"ends at {over_legs(str(rule.until))}"])
 
 
-def _ending(group: OpenGroup) -> Iterator[str]:
+def _ending(group: OpenGroup, rule: Aggregation | None) -> Iterator[str]:
     """When the group ends if no record completes it."""
     yield f"oldest {group.age:.0f} s"
-    yield from _why_open(group.window) if group.window is not None else [_deadline(group.fires_in)]
+    from_data = rule is not None and rule.deadline is not None
+    yield from _why_open(group.window) if group.window is not None else [_deadline(group.fires_in, from_data)]
     yield from _early(group)
     if group.under is not None:
         yield "finishes under an earlier version of the rule"
@@ -173,9 +174,10 @@ def _early(group: OpenGroup) -> Iterator[str]:
         yield f"the next early result is due in {max(0.0, group.next_result):.0f} s"
 
 
-def _deadline(fires_in: float | None) -> str:
+def _deadline(fires_in: float | None, from_data: bool) -> str:
+    """`from_data`: the records give deadlines."""
     if fires_in is None:
-        return "no timeout"
+        return "no record gives it a deadline" if from_data else "no timeout"
     if fires_in >= 0:
         return f"fires in {fires_in:.0f} s"
     return f"due since {-fires_in:.0f} s: its owner fires it as soon as it runs"

@@ -123,6 +123,11 @@ class UnendingGroups(Groups):
     def end(self, key: bytes, state: GroupState, until: bool, now: float) -> None:
         """Nothing."""
 
+    def give_deadline(self, key: bytes, state: GroupState, deadline: float, now: float) -> bool:
+        """As in Groups; what is overdue ends when an owner has the group."""
+        super().give_deadline(key, state, deadline, now)
+        return False
+
 
 class Rebuild:
     """Takes the records of one partition from `known.begin` on, in order."""

@@ -29,6 +29,7 @@ class Group:
     opened: float
     last: int = -1
     seen: float = 0.0
+    deadline: float = float("inf")
     records: list[tuple[bytes, Any]] = field(default_factory=list)
     size: int = 0
 
@@ -51,6 +52,10 @@ class Oracle:
     ends: Any = None
     """What an `until` expression means: a function of the document and of the group's values by their names, whether
     the group ends. It raises LookupError where it has no answer."""
+    gives: Any = None
+    """What a deadline from the data means: a function of the document, the time of the group's first record, and now.
+    It gives an instant, infinity for no deadline any more, and None for nothing. It raises LookupError where it has no
+    answer."""
 
     def advance(self, now: float) -> None:
         for key in [key for key, group in self.groups.items() if self.due(group) <= now]:
@@ -62,7 +67,7 @@ class Oracle:
             ends.append(group.opened + self.rule.since_first)
         if self.rule.since_last is not None:
             ends.append(group.seen + self.rule.since_last)
-        return min(ends)
+        return min(*ends, group.deadline)
 
     def take(self, offset: int, key: bytes | None, value: bytes | None, now: float) -> None:
         """One record at `now`."""
@@ -75,6 +80,9 @@ class Oracle:
         if self.rule.key is not None:
             found = at(document, self.rule.key)
             key = found.encode() if isinstance(found, str) else plain(whole(found))
+        if self.gives is not None and self.deadline(document, 0.0, now) is MISSING:
+            self.refused.append((offset, "expression-failed"))
+            return
         if key is None:
             self.refused.append((offset, "no-key"))
             return
@@ -85,12 +93,23 @@ class Oracle:
             return
         group.last, group.seen = offset, now
         group.size += len(value or b"") if self.collects else 0
+        if (deadline := self.deadline(document, group.opened, now)) is not None:
+            group.deadline = deadline
         if self.rule.count is not None and len(group.records) >= self.rule.count:
             self.end(key, "count", now)
         elif ends:
             self.end(key, "until", now)
         elif len(group.records) >= self.rule.max_items:
             self.end(key, "limit", now)
+        elif deadline is not None and self.due(group) <= now:
+            self.end(key, "timeout", now)
+
+    def deadline(self, document: Any, opened: float, now: float) -> Any:
+        """What a record gives. MISSING: the expression has no answer."""
+        try:
+            return None if self.gives is None else self.gives(document, opened, now)
+        except LookupError:
+            return MISSING
 
     def takes(self, offset: int, value: bytes | None) -> bool:
         """Whether `where` lets the record through; what cannot be read is somebody else's to refuse."""

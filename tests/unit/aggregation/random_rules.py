@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import Any
 
 from sluicegate.schemas import codec
-from sluicegate.streams.agent import Agent, Aggregation, Correlation, Let, OnError, Reducer, Until, Window
+from sluicegate.streams.agent import Agent, Aggregation, Correlation, DataDeadline, Let, OnError, Reducer, Until, Window
 from sluicegate.streams.aggregation.accept import accept, carefully
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
@@ -59,6 +59,15 @@ COMPLETES = (
     "group.b > 2",
     "has(group.a.x)",
 )
+DEADLINES = (
+    DataDeadline(at="due", unit="s"),
+    DataDeadline(at="due", unit="s", cancel="a == 4"),
+    DataDeadline(at='b > 2 ? timestamp("1970-01-01T00:16:50Z") : null'),
+    DataDeadline(after="twice", unit="s"),
+    DataDeadline(after="sla", cancel="due == null"),
+    DataDeadline(after="sla", since="last"),
+    DataDeadline(after="o.x", since="last", unit="ms", cancel='s == "y"'),
+)
 REDUCERS = ("sum", "min", "max", "mean", "first", "last", "distinct", "collect")
 NUMBERS = (0, 1, 2, 3, 4, 5, -1, 2.5, 0.0, -0.0, 2**62, 2**63 - 1, 2**70, 1e308, -1e308, 10**310)
 DEEP = json.loads("[" * 66 + "]" * 66)
@@ -93,6 +102,7 @@ def a_rule(chance: random.Random) -> Agent:
         until=until if ends else None,
         since_first=chance.choice([None, 30.0]) if window is None else None,
         since_last=chance.choice([None, 5.0]) if window is None else None,
+        deadline=chance.choice(DEADLINES) if window is None and chance.random() < 0.4 else None,
         window=window,
         compute=tuple(compute),
         on_missing=chance.choice(["dead-letter", "dead-letter", "ignore", "skip"]),
@@ -113,6 +123,7 @@ def a_correlation(chance: random.Random) -> Agent:
         until=until,
         compute=compute,
         since_first=chance.choice([None, 30.0]),
+        deadline=DataDeadline(at="b", unit="s") if chance.random() < 0.4 else None,
         on_missing="ignore",
         correlation=Correlation(20.0, late),
     )
@@ -138,6 +149,10 @@ def a_value(chance: random.Random, at: int) -> bytes | None:
     fields: dict[str, Any] = {"a": chance.choice(NUMBERS[:8]), "b": chance.choice(NUMBERS), "s": chance.choice(TEXTS)}
     fields |= {"o": {"x": chance.choice(NUMBERS), "y": chance.choice([True, 1]), "t": at / 1000}}
     fields |= {"items": [chance.choice(NUMBERS)], "t": at}
+    fields |= {
+        "due": chance.choice([None, 900, 1005, 1010, 1040, 1e12]),
+        "sla": chance.choice(["5s", "30s", "-1s", None]),
+    }
     for name in [*fields]:
         odds = chance.random()
         if odds < 0.03:

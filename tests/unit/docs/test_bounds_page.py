@@ -11,7 +11,7 @@ from sluicegate.connectors.registry import avro as registry_avro
 from sluicegate.schemas import avro_logical, avro_sizes, json, protobuf_values
 from sluicegate.streams import reducers
 from sluicegate.streams.agent import Agent, Aggregation, Deduplication, Lookup, Window
-from sluicegate.streams.aggregation import group_faults, groups
+from sluicegate.streams.aggregation import deadline, group_faults, groups
 from sluicegate.streams.config.text import document
 from sluicegate.streams.engine import worker
 from sluicegate.streams.expressions import lexer, parse, times, values
@@ -57,6 +57,7 @@ LIMITS: dict[str, list[str]] = {
     "Avro: references of a schema in the registry": [f"{registry_avro.MOST_REFERENCES}"],
     "Protobuf: messages of type `Any` inside of one another": [f"{protobuf_values.MOST_INSIDE}"],
     "Protobuf: fields of all messages of a record": [f"{protobuf_values.MOST_VALUES:,}"],
+    "the instant of a [deadline from the data](deadlines.md)": ["1970", f"{deadline.LAST_YEAR}"],
     "the text": [f"{lexer.MAX_CHARACTERS:,}", f"{parse.MAX_NODES}", f"{parse.MAX_LEVELS}"],
     "one evaluation": [f"{values.MAX_STEPS:,}"],
     "what it puts into lists and maps": ["100", kilobytes(values.MAX_STEPS * 100)],

@@ -12,6 +12,7 @@ from sluicegate.streams.agent import (
     Agent,
     Aggregation,
     Correlation,
+    DataDeadline,
     Deduplication,
     Destination,
     Emit,
@@ -72,6 +73,7 @@ AGGREGATE = {
     "count": 11,
     "since_first": 30.0,
     "since_last": 5.0,
+    "deadline": DataDeadline("due_at"),
     "until": Until("last", True),
     "compute": (Reducer("n", "count"),),
     "on_timeout": "discard",
@@ -86,6 +88,7 @@ AGGREGATE = {
     "correlation": Correlation(),
     "emit": Emit(every=10.0),
 }
+DEADLINE = {"at": "due", "after": "sla", "since": "last", "unit": "ms", "cancel": "due == null"}
 CORRELATION = {"remember": 60.0, "late": "skip", "max_keys": 5, "since": "last"}
 WINDOW = {
     "size": 600.0,
@@ -150,6 +153,7 @@ def test_the_tables_of_this_test_name_every_field():
     assert {each.name for each in fields(Deduplication)} == {*DEDUPE}
     assert {each.name for each in fields(Window)} == {*WINDOW, "unit", "origins"}  # origins follow from the file
     assert {each.name for each in fields(Correlation)} == {*CORRELATION}
+    assert {each.name for each in fields(DataDeadline)} == {*DEADLINE}
     assert {each.name for each in fields(Lookup)} == {*LOOKUP, "wait", "max_rows", "max_table_bytes"}
     assert {each.name for each in fields(Avro)} == {*AVRO, *BESIDES}
 
@@ -208,6 +212,14 @@ def test_each_part_of_a_window_changes_the_digest(name):
     one, other = (
         replace(PLAIN, aggregation=Aggregation(window=each)) for each in (usual, replace(usual, **{name: WINDOW[name]}))
     )
+    assert rule_of(one).digest != rule_of(other).digest
+
+
+@pytest.mark.parametrize("name", DEADLINE)
+def test_each_part_of_a_deadline_from_the_data_changes_the_digest(name):
+    usual = DataDeadline(after="time") if name == "after" else DataDeadline("at")
+    found = (usual, replace(usual, **{name: DEADLINE[name]}))
+    one, other = (replace(PLAIN, aggregation=Aggregation(deadline=each)) for each in found)
     assert rule_of(one).digest != rule_of(other).digest
 
 

@@ -1,0 +1,99 @@
+"""A deadline from the data: what a record says of the time at which its group is complete."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from math import inf, isfinite
+from typing import Any
+
+from sluicegate.schemas import Codec
+from sluicegate.streams.agent import DataDeadline, Let
+from sluicegate.streams.aggregation.clauses import Clause, ClauseFailed, Fields, answered, clause
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.expressions.faults import EvaluationError
+from sluicegate.streams.expressions.scope import path_of
+from sluicegate.streams.expressions.times import duration_of, time_of
+from sluicegate.streams.expressions.tree import FunctionCall, Literal
+
+CANCELLED = inf
+"""What a record gives that takes the deadline of its group away."""
+LAST_YEAR = 9999
+LATEST = 253_402_300_800.0
+"""The end of that year, in seconds since 1970: each deadline is before it."""
+LONGEST = 10_000 * 366 * 86_400.0
+"""Seconds: more than an expression can give. A number of the record is refused beyond it."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SECOND = timedelta(seconds=1)
+_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000}
+
+
+class DeadlineClause:
+    """The expressions under `timeout`. They see the record. `is_instant`: they give a time and not a duration."""
+
+    __slots__ = ("_answer", "_cancels", "_fields", "_name", "_unit", "is_instant")
+
+    def __init__(self, deadline: DataDeadline, lets: Sequence[Let], codec: Codec) -> None:
+        """Raises ConfigurationError."""
+        self.is_instant, self._unit = bool(deadline.at), deadline.unit
+        gives = _or_null(clause(f"timeout.{deadline.name}", deadline.at or deadline.after))
+        cancels = clause("timeout.cancel", deadline.cancel) if deadline.cancel else None
+        self._name = gives.name
+        self._fields = Fields([gives] if cancels is None else [gives, cancels], lets, codec)
+        self._answer = self._fields.function(gives)
+        self._cancels = None if cancels is None else self._fields.function(cancels)
+
+    def given(self, record: Record) -> float | None:
+        """The deadline that the record gives, in seconds: since 1970, or a duration. CANCELLED takes the known one
+        away, None leaves it. Raises ClauseFailed, and what decoders raise."""
+        seen = self._fields.read(record, self._fields.value(record))
+        if self._cancels is not None and answered("timeout.cancel", self._cancels(seen)):
+            return CANCELLED
+        value = self._answer(seen)
+        return None if value is None else self._seconds(value)
+
+    def _seconds(self, value: Any) -> float:
+        try:
+            seconds = _instant(value, self._unit) if self.is_instant else _duration(value, self._unit)
+        except EvaluationError as error:
+            raise ClauseFailed(self._name, str(error)) from error
+        if self.is_instant and not 0 <= seconds < LATEST:
+            raise ClauseFailed(self._name, f"the deadline is outside of the years 1970 to {LAST_YEAR}")
+        if not isfinite(seconds) or abs(seconds) > LONGEST:
+            raise ClauseFailed(self._name, "the duration is longer than 10,000 years")
+        return seconds
+
+
+def _or_null(gives: Clause) -> Clause:
+    """A field alone may be missing: then it gives no deadline."""
+    if path_of(gives.node) is None:
+        return gives
+    return gives._replace(node=FunctionCall("default", (gives.node, Literal(None))))
+
+
+def _instant(value: Any, unit: str) -> float:
+    """Raises EvaluationError."""
+    if isinstance(value, datetime):
+        return (value - _EPOCH) / _SECOND
+    if isinstance(value, str) and unit == "rfc3339":
+        return (time_of(value) - _EPOCH) / _SECOND
+    return _number(value, unit, "the deadline is neither a time nor text in RFC 3339")
+
+
+def _duration(value: Any, unit: str) -> float:
+    """Raises EvaluationError."""
+    if isinstance(value, timedelta):
+        return value / _SECOND
+    if isinstance(value, str) and unit == "rfc3339":
+        return duration_of(value) / _SECOND
+    return _number(value, unit, 'the time is neither a duration nor text such as "1h30m"')
+
+
+def _number(value: Any, unit: str, otherwise: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        raise EvaluationError(otherwise if unit == "rfc3339" else f"the value is no number of `unit: {unit}`")
+    if unit == "rfc3339":
+        raise EvaluationError(f"{otherwise}; a number needs `unit`")
+    try:
+        return float(value / _PER_SECOND[unit])
+    except (OverflowError, ArithmeticError):
+        return inf

@@ -1,0 +1,199 @@
+"""A deadline that stands in the records: any log, cut anywhere and with crashes, gives the fires of a naive oracle."""
+
+import json
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from math import inf
+from typing import Any, NamedTuple
+
+import pytest
+
+from sluicegate.streams.agent import Aggregation, DataDeadline, Reducer, Until
+from sluicegate.streams.aggregation import accept as accepting
+from sluicegate.streams.aggregation import groups as groups_module
+from sluicegate.streams.aggregation import loop
+from sluicegate.streams.aggregation.completion import Completion
+from sluicegate.streams.aggregation.deadline import DeadlineClause
+from sluicegate.streams.aggregation.durable import changelog as log_module
+from sluicegate.streams.aggregation.groups import Groups
+from tests.unit.aggregation import timelines as t
+from tests.unit.aggregation.oracle import Oracle
+from tests.unit.aggregation.test_same_fires import differences
+
+LOGS = 1_000
+OF_A_MUTANT = 300
+BEGIN = 1_000_000.0
+LENGTHS = {"4s": 4.0, "1m30s": 90.0, "-2s": -2.0, "0s": 0.0}
+
+
+class Kind(NamedTuple):
+    """A deadline in the file, and what it means."""
+
+    keys: DataDeadline
+    means: Callable[[Any, float, float], float | None]
+
+
+def instant(value: Any) -> float | None:
+    if isinstance(value, str):
+        value = datetime.fromisoformat(value).timestamp() if value[:2] == "19" else "nonsense"
+    return number(value)
+
+
+def number(value: Any) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 253_402_300_800:
+        raise LookupError
+    return float(value)
+
+
+def length(value: Any) -> float | None:
+    if value is None:
+        return None
+    if value not in LENGTHS:
+        raise LookupError
+    return LENGTHS[value]
+
+
+def cancelled(document: Any, deadline: Callable[[], float | None]) -> float | None:
+    if document.get("stop") is True:
+        return inf
+    return deadline()
+
+
+def later(since: float, length: float | None) -> float | None:
+    return None if length is None else since + length
+
+
+def text(value: Any) -> float | None:
+    if value is not None and not isinstance(value, str):
+        raise LookupError
+    return instant(value)
+
+
+KINDS = {
+    "at": Kind(DataDeadline(at="due", unit="s"), lambda doc, opened, now: number(doc.get("due"))),
+    "at text": Kind(DataDeadline(at="day"), lambda doc, opened, now: text(doc.get("day"))),
+    "cancel": Kind(
+        DataDeadline(at="due", unit="s", cancel="default(stop, false)"),
+        lambda doc, opened, now: cancelled(doc, lambda: number(doc.get("due"))),
+    ),
+    "after": Kind(DataDeadline(after="sla"), lambda doc, opened, now: later(opened, length(doc.get("sla")))),
+    "after the record": Kind(
+        DataDeadline(after="sla", since="last", cancel="default(stop, false)"),
+        lambda doc, opened, now: cancelled(doc, lambda: later(now, length(doc.get("sla")))),
+    ),
+}
+
+
+def a_log(chance: random.Random) -> list[t.Step]:
+    now, steps = BEGIN, []
+    for _ in range(chance.randint(1, 40)):
+        now += chance.choice([0.0, 0.0, 0.0, 1.0, 3.0, 20.0])
+        if chance.random() < 0.1:
+            steps.append(t.Step(now, None))
+            continue
+        due = chance.choice([None, now, now - 5, now + 2, now + 2, now + 10, now + 1e9, 1e15, "x", True])
+        day = chance.choice([None, now + 2, now - 1, now + 30, "nonsense", 7])
+        fields: dict[str, Any] = {"n": chance.randrange(9), "due": due, "stop": chance.choice([None, False, True])}
+        fields["day"] = datetime.fromtimestamp(day, UTC).isoformat() if isinstance(day, float) else day
+        fields["sla"] = chance.choice([None, *LENGTHS, *LENGTHS, "nonsense", 3])
+        fields["done"] = chance.random() < 0.1
+        value = {name: each for name, each in fields.items() if each is not None or chance.random() < 0.5}
+        steps.append(t.Step(now, (b"key %d" % chance.randrange(4), json.dumps(value).encode())))
+    return steps
+
+
+def a_rule(chance: random.Random, deadline: DataDeadline) -> Aggregation:
+    return Aggregation(
+        count=chance.choice([None, None, 3]),
+        since_first=chance.choice([None, None, 15.0]),
+        since_last=chance.choice([None, None, 8.0]),
+        deadline=deadline,
+        until=chance.choice([None, Until("done", True)]),
+        compute=(Reducer("n", "sum", "n"), *chance.choice([(), (Reducer("rows", "collect"),)])),
+        on_timeout=chance.choice(["fire", "fire", "discard"]),
+        max_items=chance.choice([4, 100]),
+        max_groups=chance.choice([2, 100]),
+    )
+
+
+def compare(seed: int) -> list[str]:
+    """What a random log gives that the oracle does not."""
+    chance = random.Random(seed)
+    name = chance.choice([*KINDS])
+    agent = t.an_agent(a_rule(chance, KINDS[name].keys))
+    log, cuts = a_log(chance), [chance.randrange(4) for _ in range(60)]
+    oracle: Oracle = t.expected(agent, log, gives=KINDS[name].means)
+    return differences(t.run(agent, log, cuts), oracle)
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log that compacts all the time, and a heap of deadlines that is made anew often."""
+    for name, value in {"SLACK": 150, "SLICE": 60, "GROWTH": 1}.items():
+        monkeypatch.setattr(log_module, name, value)
+    monkeypatch.setattr(groups_module, "STALE", 3)
+
+
+def test_1000_random_logs_cut_anywhere_with_crashes_give_the_fires_of_the_oracle() -> None:
+    assert [(seed, found) for seed in range(LOGS) if (found := compare(seed))] == []
+
+
+def _never(*args: Any) -> bool:
+    return False
+
+
+def _at_once(self: Groups, key: bytes, state: Any, deadline: float, now: float) -> bool:
+    before = GIVE(self, key, state, deadline, now)
+    state[-2] = state[-2] and now
+    return before
+
+
+def _first_wins(self: Groups, key: bytes, state: Any, deadline: float, now: float) -> bool:
+    return GIVE(self, key, state, deadline, now) if state[-1] is None else False
+
+
+def _forgets(self: Groups, key: bytes, state: Any, deadline: float, now: float) -> bool:
+    """The heap is not told."""
+    before = [*self.heap]
+    over = GIVE(self, key, state, deadline, now)
+    self.heap = before
+    return over
+
+
+def _of_the_rule(self: Completion, state: Any, idle: float = 0.0) -> float:
+    return DUE(replace(self, from_data=False), state, idle)
+
+
+GIVE, GIVEN, DUE = Groups.give_deadline, DeadlineClause.given, Completion.due
+MUTANTS: dict[str, tuple[Any, str, Any]] = {
+    "a deadline that has passed": (Groups, "give_deadline", lambda *args: GIVE(*args) and False),
+    "no deadline is kept": (Groups, "give_deadline", _never),
+    "the time since the first record": (Groups, "give_deadline", _at_once),
+    "the last one wins": (Groups, "give_deadline", _first_wins),
+    "an earlier deadline": (Groups, "give_deadline", _forgets),
+    "cancel": (DeadlineClause, "given", lambda *args: None if (made := GIVEN(*args)) == inf else made),
+    "the nearest counts": (Completion, "due", _of_the_rule),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_the_comparison_finds(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner, attribute, mutant = MUTANTS[name]
+    monkeypatch.setattr(owner, attribute, mutant)
+    assert any(map(compare, range(OF_A_MUTANT)))
+
+
+@pytest.mark.parametrize("stage", ["_OVER", "_TIMED_OUT", "_GIVEN"])
+def test_the_comparison_finds_a_loop_without(stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing = {"_OVER": "over = False", "_TIMED_OUT": "pass", "_GIVEN": "deadline = None"}
+    monkeypatch.setattr(loop, stage, nothing[stage])
+    assert any(map(compare, range(OF_A_MUTANT)))
+
+
+def test_the_careful_way_alone_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accepting, "loop_of", lambda *args: None)
+    assert [(seed, found) for seed in range(LOGS // 5) if (found := compare(seed))] == []
