@@ -33,7 +33,7 @@ def _form(value: object) -> str:
     return _EXPRESSION if isinstance(value, str) and not _LIKE_A_DURATION.fullmatch(value) else _DURATION
 
 
-After = Annotated[
+TimeAfter = Annotated[
     Annotated[Duration, Tag(_DURATION)] | Annotated[Expression, Tag(_EXPRESSION)],
     Discriminator(_form),
     unless_unknown(1.0),
@@ -51,7 +51,7 @@ After = Annotated[
 class TimeoutModel(FilePart, frozen=True):
     """`{after, since}`, or `{first, last}` with either or both; a deadline from the data beside `first` and `last`."""
 
-    after: After | None = Field(
+    after: TimeAfter | None = Field(
         default=None,
         description="The time after which the group is complete: a duration, or an expression that computes one from "
         "the record.",

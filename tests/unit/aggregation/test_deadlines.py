@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from sluicegate.streams.agent import Aggregation, DataDeadline, Reducer, Until
+from sluicegate.streams.agent import Aggregation, DataDeadline, Emit, Reducer, Until
 from sluicegate.streams.aggregation import accept as accepting
 from sluicegate.streams.aggregation import groups as groups_module
 from sluicegate.streams.aggregation import loop
 from sluicegate.streams.aggregation.completion import Completion
 from sluicegate.streams.aggregation.deadline import DeadlineClause
 from sluicegate.streams.aggregation.durable import changelog as log_module
+from sluicegate.streams.aggregation.events import EARLY
 from sluicegate.streams.aggregation.groups import Groups
 from tests.unit.aggregation import timelines as t
 from tests.unit.aggregation.oracle import Oracle
@@ -120,14 +121,22 @@ def a_rule(chance: random.Random, deadline: DataDeadline) -> Aggregation:
     )
 
 
-def compare(seed: int) -> list[str]:
-    """What a random log gives that the oracle does not."""
+def compare(seed: int, emit: Emit | None = None) -> list[str]:
+    """What a random log gives that the oracle does not, without early results."""
     chance = random.Random(seed)
     name = chance.choice([*KINDS])
-    agent = t.an_agent(a_rule(chance, KINDS[name].keys))
+    agent = t.an_agent(replace(a_rule(chance, KINDS[name].keys), emit=emit))
     log, cuts = a_log(chance), [chance.randrange(4) for _ in range(60)]
     oracle: Oracle = t.expected(agent, log, gives=KINDS[name].means)
-    return differences(t.run(agent, log, cuts), oracle)
+    turned = t.run(agent, log, cuts)
+    turned.fires = {key: [each for each in fires if each[1] != EARLY] for key, fires in turned.fires.items()}
+    return differences(turned, oracle)
+
+
+def all_results(seed: int, emit: Emit) -> dict[bytes, list[tuple[Any, ...]]]:
+    chance = random.Random(seed)
+    agent = t.an_agent(replace(a_rule(chance, KINDS[chance.choice([*KINDS])].keys), emit=emit))
+    return t.run(agent, a_log(chance), [chance.randrange(4) for _ in range(60)]).fires
 
 
 @pytest.fixture(autouse=True)
@@ -197,3 +206,19 @@ def test_the_comparison_finds_a_loop_without(stage: str, monkeypatch: pytest.Mon
 def test_the_careful_way_alone_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accepting, "loop_of", lambda *args: None)
     assert [(seed, found) for seed in range(LOGS // 5) if (found := compare(seed))] == []
+
+
+EMITS = [Emit(every=2.0), Emit(count=2), Emit(on="change")]
+
+
+@pytest.mark.parametrize("emit", EMITS)
+def test_with_early_results_the_groups_end_as_without_them(emit: Emit) -> None:
+    assert [(seed, found) for seed in range(LOGS // 3) if (found := compare(seed, emit))] == []
+
+
+@pytest.mark.parametrize("emit", EMITS[:2])
+def test_the_careful_way_gives_the_same_early_results(emit: Emit, monkeypatch: pytest.MonkeyPatch) -> None:
+    quick = [all_results(seed, emit) for seed in range(LOGS // 5)]
+    monkeypatch.setattr(accepting, "loop_of", lambda *args: None)
+    assert [all_results(seed, emit) for seed in range(LOGS // 5)] == quick
+    assert EARLY in {each[1] for fires in quick for of_key in fires.values() for each in of_key}
