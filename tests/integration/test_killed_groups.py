@@ -1,5 +1,5 @@
-"""Early results on a real broker and a real store, with workers that are killed: none is lost, none differs from what
-the records give, and each has one id."""
+"""Early results and deadlines from the data, on a real broker and a real store, with workers that are killed: no result
+is lost, none differs from what the records give, and each has one id."""
 
 import json
 import os
@@ -42,7 +42,12 @@ agents:
     aggregate: {timeout: 3s, compute: {total: {sum: n}}}
     emit: {every: 200ms}
     to: {topic: NS-timed}
+  promised:
+    from: NS-in
+    aggregate: {timeout: {after: sla, first: 10m}, compute: {total: {sum: n}}}
+    to: {topic: NS-promised}
 """
+TOPICS = ("counted", "timed", "promised")
 
 
 class Result(NamedTuple):
@@ -72,11 +77,10 @@ class Topic:
         results: defaultdict[str, list[Result]] = defaultdict(list)
         for message in self.messages.values():
             named, value = dict(message.headers()), json.loads(message.value())
-            assert (named[headers.REVISION], named[headers.FINAL]) == (
-                str(value["revision"]).encode(),
-                json.dumps(value["final"]).encode(),
-            )
-            numbers = value["revision"], value["count"], value["total"], value["final"]
+            revision, final = value.get("revision", 1), value.get("final", True)
+            assert named.get(headers.REVISION, b"1") == str(revision).encode()
+            assert named.get(headers.FINAL, b"true") == json.dumps(final).encode()
+            numbers = revision, value["count"], value["total"], final
             results[message.key().decode()].append(Result(int(named[headers.FIRST].rpartition(b"/")[2]), *numbers))
         return {key: sorted(of_key) for key, of_key in results.items()}
 
@@ -118,7 +122,7 @@ def judged(numbers: list[int], results: list[Result]) -> None:
 
 
 def started(path: Path, kafka: str, ns: str, store: str) -> Run:
-    create(kafka, *(f"{ns}-{name}" for name in ("in", "counted", "timed", "dead")))
+    create(kafka, *(f"{ns}-{name}" for name in ("in", "dead", *TOPICS)))
     path.write_text(FILE.replace("NS", ns).replace("KAFKA", kafka).replace("STORE", store))
     return Run(str(Path(sys.executable).with_name("sluicegate")), "run", str(path))
 
@@ -126,7 +130,7 @@ def started(path: Path, kafka: str, ns: str, store: str) -> Run:
 def send(kafka: str, ns: str, numbers: range) -> None:
     producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True, "log_level": 0})
     for number in numbers:
-        producer.produce(f"{ns}-in", json.dumps({"n": number}), key=f"k{number % KEYS}")
+        producer.produce(f"{ns}-in", json.dumps({"n": number, "sla": f"{1 + number % 3}s"}), key=f"k{number % KEYS}")
     assert producer.flush(20) == 0
 
 
@@ -138,21 +142,21 @@ def kill(run: Run) -> None:
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("store", ["sqlite", "redis_url", "postgres_url"])
-def test_early_results_are_exact_although_workers_are_killed(
+def test_results_are_exact_although_workers_are_killed(
     tmp_path: Path, kafka: str, ns: str, store: str, request: pytest.FixtureRequest
 ) -> None:
     url = f"sqlite:///{tmp_path / 'state.db'}" if store == "sqlite" else request.getfixturevalue(store)
     run = started(tmp_path / "app.yaml", kafka, ns, url)
-    topics = [Topic(kafka, f"{ns}-counted"), Topic(kafka, f"{ns}-timed")]
-    by_count, by_time = topics
+    topics = [Topic(kafka, f"{ns}-{name}") for name in TOPICS]
+    by_count, by_time, by_promise = topics
     try:
         for begin in range(0, RECORDS, RECORDS // KILLS):
-            before = [len(topic.messages) for topic in topics]
+            known = {topic: len(topic.messages) for topic in topics}
             send(kafka, ns, range(begin, begin + RECORDS // KILLS))
-            known = dict(zip(topics, before, strict=True))
             wait_until(lambda known=known: all(topic.read() > known[topic] for topic in topics), 60, "more results")
             kill(run)
-        wait_until(lambda: by_time.read_records() >= RECORDS, 60, "the last results of all records")
+        for topic in (by_time, by_promise):
+            wait_until(lambda topic=topic: topic.read_records() >= RECORDS, 60, "the last results of all records")
         wanted = {f"k{key}": counted(numbers_of(key)) for key in range(KEYS)}
         wait_until(lambda: by_count.read() >= sum(map(len, wanted.values())), 60, "the results of all counts")
         run.signal(signal.SIGTERM)
@@ -165,10 +169,11 @@ def test_early_results_are_exact_although_workers_are_killed(
         for topic in topics:
             topic.consumer.close()
     assert {key: [result[1:] for result in results] for key, results in by_count.results().items()} == wanted
-    results = by_time.results()
-    for key in range(KEYS):
-        judged(numbers_of(key), results[f"k{key}"])
-    assert any(not result.final for of_key in results.values() for result in of_key)
+    for topic in (by_time, by_promise):
+        results = topic.results()
+        for key in range(KEYS):
+            judged(numbers_of(key), results[f"k{key}"])
+    assert any(not result.final for of_key in by_time.results().values() for result in of_key)
 
 
 def test_the_results_differ_if_a_restored_group_does_not_know_its_early_ones(
