@@ -268,10 +268,10 @@ def broken(message: str, amounts: set[int], monkeypatch: pytest.MonkeyPatch) -> 
     """Let the engine raise an error of its own at the records with these amounts."""
     added = accept.add_to
 
-    def adds(groups: Any, key: Any, state: Any, record: Any, read: Any, items: Any, now: float) -> None:
+    def adds(groups: Any, key: Any, state: Any, record: Any, *rest: Any) -> bool:
         if json.loads(record.value())["amount"] in amounts:
             raise ZeroDivisionError(message)
-        added(groups, key, state, record, read, items, now)
+        return added(groups, key, state, record, *rest)
 
     monkeypatch.setattr(accept, "add_to", adds)
 

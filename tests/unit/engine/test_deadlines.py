@@ -1,176 +1,182 @@
-"""Deadlines from the data in the engine: cold groups, other rules, a clock that was ahead, and what a person sees."""
+"""Deadlines: never early, never lost, never waiting for traffic, in slices, whatever the store's clock does."""
 
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sluicegate.schemas import codec
-from sluicegate.streams.agent import Aggregation, Correlation, DataDeadline, Reducer
-from sluicegate.streams.aggregation.accept import accept
-from sluicegate.streams.aggregation.events import Fire, Refused
-from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.layout import DEADLINE, DEADLINE_SINCE
-from sluicegate.streams.aggregation.rule import Rule
-from sluicegate.streams.correlation.groups import CorrelatedGroups
-from sluicegate.streams.operations.groups.open_groups import open_groups, why
-from sluicegate.streams.testing.driver import TestDriver
-from tests.unit.aggregation.turning import Turned, an_agent, record
-
-HEAD = """
-app: shop
-kafka: {bootstrap.servers: "localhost:9092"}
-store: memory://
-accept_level: volatile
-dead_letters: dead
-http: false
-agents:
-  a:
-    from: in
-    to: {topic: out}
-    aggregate: {compute: {n: count}, RULE}
-"""
-BEGIN = 1_767_225_600  # where the driver's clock begins
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams.ownership import owner as owner_module
+from tests.unit.engine.driver import Driver, Log, ManualClock, header
+from tests.unit.engine.scene import an_agent, dead, distinct, feed, hooked, shown, totals
 
 
-def driver(folder: Path, rule: str) -> TestDriver:
-    (folder / "app.yaml").write_text(HEAD.replace("RULE", rule))
-    return TestDriver(folder / "app.yaml", partitions=1)
-
-
-def fired(shop: TestDriver) -> list[tuple[Any, ...]]:
-    return [(each.key, each.value["reason"], each.value["n"]) for each in shop.read("out")]
-
-
-def rule_of(deadline: DataDeadline | None, **more: Any) -> Rule:
-    aggregation = Aggregation(compute=(Reducer("n", "count"),), deadline=deadline, **more)
-    return Rule(an_agent(aggregation), codec("json"))
-
-
-AT = DataDeadline(at="due", unit="s")
-
-
-def taken(groups: Groups, *values: bytes, now: float = 100.0, first: int = 0) -> list[tuple[str, int]]:
-    accept(groups, [record(first + number, b"k", value) for number, value in enumerate(values)], now)
-    return [(each.reason, each.count) for each in groups.drain() if isinstance(each, Fire)]
-
-
-def test_cold_groups_end_at_their_own_deadlines(tmp_path: Path) -> None:
-    with driver(tmp_path, "hot_groups: 1, timeout: {at: due, unit: s}") as shop:
-        for number, key in enumerate("abcd"):
-            shop.send("in", {"due": BEGIN + 400 - 100 * number}, key)
-            shop.advance(1)
-        shop.send("in", {}, "e")
-        shop.advance(1)
-        for expected in ("d", "c", "b", "a"):
-            shop.advance(100)
-            assert [key for key, *_ in fired(shop)] == [expected]
-
-
-def test_a_cold_group_gets_an_earlier_deadline(tmp_path: Path) -> None:
-    with driver(tmp_path, "hot_groups: 1, timeout: {at: due, unit: s}") as shop:
-        for key in "abc":
-            shop.send("in", {"due": BEGIN + 4000}, key)
-            shop.advance(1)
-        shop.send("in", {"due": BEGIN + 60}, "a")
-        shop.advance(60)
-        assert fired(shop) == [("a", "timeout", 2)]
-
-
-def test_room_is_made_among_cold_groups_of_which_none_has_a_deadline(tmp_path: Path) -> None:
-    with driver(tmp_path, "hot_groups: 1, max_groups: 4, timeout: {at: due, unit: s}") as shop:
-        for number, key in enumerate("abcd"):
-            shop.send("in", {"due": BEGIN + 4000} if number == 3 else {}, key)
-            shop.advance(1)
-        shop.send("in", {}, "e")
-        shop.send("in", {}, "f")
-        shop.advance(1)
-        assert [reason for _, reason, _ in fired(shop)] == ["limit", "limit"]
-
-
-def test_what_is_no_deadline_is_a_dead_letter() -> None:
-    for deadline, value in (
-        (AT, b'{"due": "soon"}'),
-        (AT, b'{"due": 253402300800}'),
-        (AT, b'{"due": -1}'),
-        (AT, b'{"due": 1e308}'),
-        (DataDeadline(at="due"), b'{"due": 5}'),
-        (DataDeadline(after="due"), b'{"due": "1 hour"}'),
-        (DataDeadline(after="due", unit="us"), b'{"due": 1e308}'),
-        (DataDeadline(at="timestamp(due)"), b"{}"),
-        (DataDeadline(at="due", unit="s", cancel="due"), b'{"due": 5}'),
-    ):
-        groups = Groups(rule_of(deadline))
-        accept(groups, [record(0, b"k", value)], 100.0)
-        [event] = groups.drain()
-        assert isinstance(event, Refused)
-        assert event.reason == "expression-failed"
-        assert groups.states == {}
-
-
-def test_a_deadline_that_passed_ends_the_group_with_its_record_in_order() -> None:
-    groups = Groups(rule_of(AT))
-    assert taken(groups, b"{}", b'{"due": 99}', b"{}", b'{"due": 100}') == [("timeout", 2), ("timeout", 2)]
-    assert groups.states == {}
-
-
-def test_open_groups_get_a_deadline_when_their_rule_has_one_and_lose_it_without() -> None:
-    plain = Turned(an_agent(Aggregation(since_first=50.0, compute=(Reducer("n", "count"),))))
-    plain.accept([record(0, b"k", b"{}"), record(1, b"l", b"{}")], 100.0)
-    plain.commit(100.0)
-    before = {key: [*state] for key, state in plain.groups.states.items()}
-    plain.rule = rule_of(AT, since_first=50.0)
-    plain.restore()
-    plain.accept([record(2, b"k", b'{"due": 120}')], 101.0)
-    plain.commit(101.0)
-    assert {key: plain.groups.due(state) for key, state in plain.groups.states.items()} == {b"k": 120.0, b"l": 150.0}
-    plain.rule = rule_of(None, since_first=50.0)
-    plain.restore()
-    assert {key: plain.groups.due(state) for key, state in plain.groups.states.items()} == {b"k": 150.0, b"l": 150.0}
-    assert plain.groups.states[b"l"] == before[b"l"]
-
-
-def test_an_instant_stays_and_a_time_counts_anew_when_the_clock_was_ahead() -> None:
-    for deadline, due in ((AT, 700.0), (DataDeadline(after="due", unit="s", since="last"), 800.0)):
-        groups = Groups(rule_of(deadline))
-        taken(groups, b'{"due": 700}', now=600.0)
-        groups.set_back(100.0)
-        assert groups.due(groups.states[b"k"]) == due
-        assert groups.next_due() <= due
-
-
-def test_a_correlation_waits_until_its_owner_has_read_what_waited() -> None:
-    compute = tuple(Reducer(leg, "last", leg) for leg in "ab")
-    aggregation = Aggregation(
-        compute=compute, until="has(group.a) && has(group.b)", deadline=DataDeadline(at="a.due", unit="s")
-    )
-    agent = an_agent(replace(aggregation, on_missing="ignore", correlation=Correlation()))
-    groups = CorrelatedGroups(Rule(agent, codec("json")), Correlation())
-    groups.begin(2, 100.0)
-    assert taken(groups, b'{"a": {"due": 50}}') == []
-    groups.stands(2, False, 100.0, 100.0)
-    assert groups.next_due() == 50.0
-    groups.expire(100.0, 10)
-    assert [event.reason for event in groups.drain() if isinstance(event, Fire)] == ["timeout"]
+def test_a_deadline_that_passed_while_nobody_owned_the_partition_fires_before_new_records(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    feed(log, ("a", 1))
+    Driver(an_agent(), store, log, clock).give(0).turns()
+    clock.now += 3600
+    feed(log, ("a", 2))
+    Driver(an_agent(), store, log, clock).give(0).turns()
+    assert totals(log) == [("a", "timeout", 1, 1)]
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [({"due": BEGIN + 90}, "fires in 90 s"), ({}, "no record gives it a deadline")]
+    ("rule", "due"),
+    [
+        ({"since_first": 10.0}, 10),
+        ({"since_first": None, "since_last": 4.0}, 10),
+        ({"since_first": 8.0, "since_last": 4.0}, 8),
+    ],
 )
-def test_groups_show_when_they_end(tmp_path: Path, value: Any, text: str) -> None:
-    with driver(tmp_path, "timeout: {at: due, unit: s}") as shop:
-        shop.send("in", value, "k")
-        agent = shop.app.agents[0]
-        [group] = open_groups(shop._store, "shop", agent)
-        assert text in why(group, agent)
-        [shown] = shop.groups("a")
-        assert shown.due_in == (90 if value else None)
+def test_groups_end_by_their_first_or_their_last_record_or_both(
+    log: Log, store: MemoryStore, clock: ManualClock, rule: dict[str, Any], due: int
+) -> None:
+    """Records at 0, 3 and 6 seconds."""
+    driver = Driver(an_agent(count=None, **rule), store, log, clock).give(0).turns()
+    started = clock.now
+    for _ in range(3):
+        feed(log, ("a", 1))
+        driver.turns(2).later(3)
+    clock.now = started + due - 0.01
+    driver.turns()
+    assert totals(log) == []
+    clock.now = started + due + 0.01
+    driver.turns()
+    assert totals(log) == [("a", "timeout", 3, 3)]
 
 
-def test_the_deadline_is_at_the_end_of_the_state() -> None:
-    groups = Groups(rule_of(DataDeadline(after="due", unit="s")))
-    taken(groups, b'{"due": 5}')
-    state = groups.states[b"k"]
-    assert (state[DEADLINE], state[DEADLINE_SINCE]) == (5.0, 100.0)
-    assert len(state) == Groups(rule_of(None)).width + 2
+def test_many_groups_that_are_due_at_once_fire_in_slices_each_once(
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owner_module, "SLICE", 10)
+    sizes: list[int] = []
+    hooked(store, after=lambda claim, changes: sizes.append(len(changes.outbox)))
+    feed(log, *[(f"k{n}", n) for n in range(95)])
+    driver = Driver(an_agent(), store, log, clock).give(0).turns()
+    driver.later(31).turns(1)
+    assert max(sizes) == 10
+    assert sorted(totals(log)) == sorted((f"k{n}", "timeout", 1, n) for n in range(95))
+
+
+def test_a_slow_expiry_lets_the_loop_poll_and_a_late_record_starts_a_new_group(
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owner_module, "SLICE", 10)
+    feed(log, *[(f"k{n:02}", n) for n in range(50)])
+    driver = Driver(an_agent(), store, log, clock).give(0).turns()
+    clock.now += 31
+    feed(log, ("k49", 1000))
+
+    def slow(claim: Any, changes: Any) -> None:
+        if changes.outbox:
+            clock.now += 0.15
+
+    hooked(store, after=slow)
+    driver.turns(1)
+    assert 10 < len(totals(log)) < 50
+    driver.turns(20)
+    assert sorted(totals(log)) == sorted((f"k{n:02}", "timeout", 1, n) for n in range(50))
+    driver.later(31).turns(3)
+    assert ("k49", "timeout", 1, 1000) in totals(log)
+    assert len(totals(log)) == 51
+
+
+def fires_of_a_late_record(log: Log, store: MemoryStore, clock: ManualClock) -> list[tuple[str, str, int, Any]]:
+    feed(log, ("a", 1), ("b", 1), ("c", 1))
+    driver = Driver(an_agent(count=2), store, log, clock).give(0).turns()
+    groups = driver.worker._owners["in", 0].groups
+    clock.now += 31
+    groups.expire(driver.worker._owners["in", 0].now(clock.now), 1)
+    feed(log, ("c", 2))
+    driver.turns()
+    return sorted(totals(log))
+
+
+def test_a_record_that_comes_while_expiry_is_behind_does_not_complete_an_overdue_group(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    assert fires_of_a_late_record(log, store, clock) == [(key, "timeout", 1, 1) for key in "abc"]
+
+
+def test_a_clock_that_goes_back_in_the_store_fires_nothing_early_and_nothing_twice_and_nothing_later(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    shift = [0.0]
+    store._clock = lambda: clock.now + 1_700_000_000 + shift[0]
+    driver = Driver(an_agent(count=None), store, log, clock).give(0).turns()
+    feed(log, ("a", 1))
+    driver.turns()
+    shift[0] = -1000.0
+    feed(log, ("b", 1))
+    driver.later(20).turns()
+    assert driver.worker._owners["in", 0].now(clock.now) == clock.now + 1_700_000_000 - 1_000
+    driver.later(29).turns()
+    assert totals(log) == []
+    driver.later(2).turns()
+    assert sorted(totals(log)) == [("a", "timeout", 1, 1), ("b", "timeout", 1, 1)]
+
+
+def test_a_clock_that_jumps_ahead_fires_what_is_due_by_it_once(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    shift = [0.0]
+    store._clock = lambda: clock.now + 1_700_000_000 + shift[0]
+    feed(log, ("a", 1))
+    driver = Driver(an_agent(count=None), store, log, clock).give(0).turns()
+    shift[0] = 7200.0
+    feed(log, ("b", 1))
+    driver.later(1).turns()
+    feed(log, ("c", 1))
+    driver.later(1).turns()
+    assert sorted(totals(log)) == [("a", "timeout", 1, 1), ("b", "timeout", 1, 1)]
+    assert len(log.topics["out"][0]) == 2
+
+
+@pytest.mark.parametrize("policy", ["discard", "dead-letter"])
+def test_a_timeout_does_as_the_file_says(log: Log, store: MemoryStore, clock: ManualClock, policy: str) -> None:
+    feed(log, ("a", 1), ("b", 1), ("b", 1), ("b", 1))
+    driver = Driver(an_agent(on_timeout=policy), store, log, clock).give(0).turns().later(31).turns()
+    assert totals(log) == [("b", "count", 3, 3)]
+    assert dead(log) == ([("0", "timeout")] if policy == "dead-letter" else [])
+    Driver(an_agent(on_timeout=policy), store, log, clock).give(0).turns().later(60).turns()
+    assert len(dead(log)) == (policy == "dead-letter")
+    assert shown(driver)[0] == []
+
+
+def test_the_trace_of_the_first_record_goes_with_the_result(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+    for n in range(3):
+        log.append("in", 0, b"a", b'{"amount":1}', [("traceparent", b"00-%d" % n)])
+    Driver(an_agent(count=2), store, log, clock).give(0).turns()
+    assert [header(message, "traceparent") for message in distinct(log, "out")] == ["00-0"]
+    Driver(an_agent(count=2), store, log, clock).give(0).turns().later(31).turns()
+    assert [header(message, "traceparent") for message in distinct(log, "out")] == ["00-0", "00-2"]
+
+
+def after_a_clock_that_was_ahead(log: Log, store: MemoryStore, clock: ManualClock, **rule: Any) -> Driver:
+    """A group is opened by a clock that is an hour ahead, which is set right while nobody owns the partition."""
+    shift = [3_600.0]
+    store._clock = lambda: clock.now + 1_700_000_000 + shift[0]
+    feed(log, ("a", 1))
+    Driver(an_agent(count=None, **rule), store, log, clock).give(0).turns()
+    shift[0] = 0.0
+    return Driver(an_agent(count=None, **rule), store, log, clock).give(0).turns()
+
+
+@pytest.mark.parametrize("rule", [{"since_first": 20.0}, {"since_first": None, "since_last": 20.0}])
+def test_a_group_that_was_opened_by_a_clock_that_was_ahead_waits_for_its_own_time_only(
+    log: Log, store: MemoryStore, clock: ManualClock, rule: dict[str, Any]
+) -> None:
+    driver = after_a_clock_that_was_ahead(log, store, clock, **rule)
+    driver.later(19).turns()
+    assert totals(log) == []
+    driver.later(2).turns()
+    assert totals(log) == [("a", "timeout", 1, 1)]
+
+
+def test_and_claims_do_not_make_it_wait_anew(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+    after_a_clock_that_was_ahead(log, store, clock, since_first=20.0)
+    for _ in range(3):
+        clock.now += 7
+        Driver(an_agent(count=None, since_first=20.0), store, log, clock).give(0).turns()
+    assert totals(log) == [("a", "timeout", 1, 1)]

@@ -13,7 +13,7 @@ from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.testing.driver import TestDriver
 from tests.unit.aggregation.turning import record
-from tests.unit.engine.test_deadlines import AT, BEGIN, HEAD, rule_of, taken
+from tests.unit.engine.test_data_deadlines import AT, BEGIN, HEAD, rule_of, taken
 
 EVERY = Emit(every=10.0)
 
