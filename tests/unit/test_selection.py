@@ -14,6 +14,7 @@ from tests.selection import CORE, DAY, DAYS, LONG, RUN, taken
 from tests.stages import STAGES, stages
 
 PROJECT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.timeout(450)  # the first test waits until all tests are collected
 WITHOUT_A_STAGE = ("tests/bounds/test_bounds.py", "tests/native/")  # `make bounds`, `make test-native`
 
 
@@ -34,7 +35,7 @@ def collected(tests: Path, **environ: str) -> list[str]:
         str(tests),
     ]
     kept = {name: value for name, value in os.environ.items() if name not in (DAY, RUN)}
-    done = subprocess.run(command, cwd=PROJECT, env=kept | environ, capture_output=True, text=True, timeout=110)
+    done = subprocess.run(command, cwd=PROJECT, env=kept | environ, capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stdout[-2000:]
     return [line for line in done.stdout.splitlines() if "::" in line]
 
@@ -113,7 +114,7 @@ def seed(**environ: str) -> str:
     command = [sys.executable, "-c", "from tests.fuzz.seeds import SEED; print(SEED)"]
     kept = {name: value for name, value in os.environ.items() if name not in (DAY, RUN, "SLUICEGATE_FUZZ_SEED")}
     return subprocess.run(
-        command, cwd=PROJECT, env=kept | environ, capture_output=True, text=True, timeout=60, check=True
+        command, cwd=PROJECT, env=kept | environ, capture_output=True, text=True, timeout=200, check=True
     ).stdout
 
 
