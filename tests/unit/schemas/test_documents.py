@@ -13,8 +13,8 @@ import pytest
 from sluicegate.schemas import Avro, codec
 from sluicegate.schemas.avro_check import strict
 from sluicegate.streams.agent import Reducer, Until
-from sluicegate.streams.aggregation.events import COUNT_LOWERED, REASONS, WINDOW, Fire
-from sluicegate.streams.contracts.headers import MAC
+from sluicegate.streams.aggregation.events import COUNT_LOWERED, EARLY, MERGED, REASONS, WINDOW, Fire
+from sluicegate.streams.contracts.headers import FINAL, MAC
 from tests.house import sources
 from tests.unit.engine.driver import Driver, Log, ManualClock, memory
 from tests.unit.engine.scene import a_log, an_agent, feed
@@ -69,7 +69,7 @@ def test_every_result_keeps_to_its_schema(written: Log) -> None:
 
 def test_the_headers_of_every_result_keep_to_their_schema(written: Log) -> None:
     results = [texts(message) for message in written.topics["out"][0]]
-    others = {MAC, "traceparent", "sluicegate-replay", "sluicegate-replaces", *OF_WINDOWS}
+    others = {MAC, FINAL, "traceparent", "sluicegate-replay", "sluicegate-replaces", *OF_WINDOWS}
     assert {name for each in results for name in each} | others == {*HEADERS["properties"]}
     for result in results:
         jsonschema.validate(result, HEADERS)
@@ -92,7 +92,7 @@ def test_the_headers_of_every_dead_letter_keep_to_their_schema(written: Log) -> 
 def test_every_reason_is_in_the_schema(written: Log) -> None:
     listed = (Fire.__doc__ or "").partition("`reason` is ")[2].partition(". ")[0].replace(" or ", " ")
     reasons = re.findall(r"[a-z]+(?:-[a-z]+)?", listed)
-    assert {*reasons, "replay", "drop", WINDOW} == set(RESULT["properties"]["reason"]["enum"])
+    assert {*reasons, "replay", "drop", WINDOW, EARLY, MERGED} == set(RESULT["properties"]["reason"]["enum"])
     assert set(reasons) == {*BY_RECORDS, "manual", COUNT_LOWERED}
     assert set(reasons) == set(REASONS)
     document = json.loads(written.topics["out"][0][0].v or b"")
