@@ -39,7 +39,7 @@ def test_which_of_two_records_that_do_not_fit_together_stays_is_as_it_says(tmp_p
     assert play(found.app, found.cases[number]) is None
 
 
-@pytest.mark.timeout(280)
+@pytest.mark.timeout(600)  # 1,689 places to die at: 150 s alone, twice as long beside others
 @pytest.mark.parametrize("number", range(4))
 def test_its_file_passes_its_own_tests_with_a_death_at_every_place(tmp_path: Path, number: int) -> None:
     """With shorter times, and with the agents of the test alone: each mark that is written in the silence has places to
