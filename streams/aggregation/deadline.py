@@ -1,30 +1,29 @@
 """A deadline from the data: what a record says of the time at which its group is complete."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from math import inf, isfinite
 from typing import Any
 
 from sluicegate.schemas import Codec
 from sluicegate.streams.agent import DataDeadline, Let
-from sluicegate.streams.aggregation.clauses import Clause, ClauseFailed, Fields, answered, clause
+from sluicegate.streams.aggregation.clauses import EPOCH, Clause, ClauseFailed, Fields, answered, clause
+from sluicegate.streams.aggregation.results import LAST_MOMENT
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.expressions.faults import EvaluationError
 from sluicegate.streams.expressions.scope import path_of
-from sluicegate.streams.expressions.times import duration_of, time_of
+from sluicegate.streams.expressions.times import PER_SECOND, duration_of, time_of
 from sluicegate.streams.expressions.tree import FunctionCall, Literal
 
 CANCELLED = inf
 """What a record gives that takes the deadline of its group away."""
 LAST_YEAR = 9999
-LATEST = 253_402_300_800.0
+LATEST = LAST_MOMENT + 1
 """The end of that year, in seconds since 1970: each deadline is before it."""
 LONGEST = 10_000 * 366 * 86_400.0
 """Seconds: more than an expression can give. A number of the record is refused beyond it."""
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
-_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000}
 
 
 class DeadlineClause:
@@ -73,9 +72,9 @@ def _or_null(gives: Clause) -> Clause:
 def _instant(value: Any, unit: str) -> float:
     """Raises EvaluationError."""
     if isinstance(value, datetime):
-        return (value - _EPOCH) / _SECOND
+        return (value - EPOCH) / _SECOND
     if isinstance(value, str) and unit == "rfc3339":
-        return (time_of(value) - _EPOCH) / _SECOND
+        return (time_of(value) - EPOCH) / _SECOND
     return _number(value, unit, "the deadline is neither a time nor text in RFC 3339")
 
 
@@ -94,6 +93,6 @@ def _number(value: Any, unit: str, otherwise: str) -> float:
     if unit == "rfc3339":
         raise EvaluationError(f"{otherwise}; a number needs `unit`")
     try:
-        return float(value / _PER_SECOND[unit])
+        return float(value / PER_SECOND[unit])
     except (OverflowError, ArithmeticError):
         return inf

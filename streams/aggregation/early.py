@@ -11,9 +11,7 @@ from typing import Any, Protocol
 
 from sluicegate.streams.agent import Emit
 from sluicegate.streams.aggregation.durable.entry import PastResults
-from sluicegate.streams.aggregation.layout import COUNT, OPENED, GroupState
-
-STALE = 10_000  # deadlines of groups that ended may lie in the heap, beyond one per open group
+from sluicegate.streams.aggregation.layout import COUNT, OPENED, STALE, GroupState
 
 
 class OpenStates(Protocol):

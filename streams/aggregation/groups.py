@@ -34,6 +34,7 @@ from sluicegate.streams.aggregation.layout import (
     LAST,
     OPENED,
     SEEN,
+    STALE,
     TRACE,
     Bags,
     GroupState,
@@ -52,7 +53,6 @@ LONGEST_TRACE = 256  # bytes; the standard's has 55
 LARGEST_ITEM = 3 * 1024 * 1024  # bytes that one record may add: it must fit into a changelog entry
 # in the bags of the groups that one expiry fires: their results are in one commit, several times over
 SLICE_BYTES = 4 * 1024 * 1024
-STALE = 10_000  # deadlines of groups that ended may lie in the heap, beyond one per open group
 
 
 class Groups:
@@ -164,8 +164,8 @@ class Groups:
     def reopen(self, key: bytes, state: GroupState, past: PastResults | None) -> None:
         """Go on with a group that was cold."""
         self.states[key] = self.touched[key] = state
-        if self.rule.completion.timed and (at := self.due(state)) < inf:
-            heappush(self.heap, (at, key))
+        if self.rule.completion.timed:
+            self._wait(key, self.due(state))
         self.early.goes_on(key, past)
 
     def give_deadline(self, key: bytes, state: GroupState, deadline: float, now: float) -> bool:

@@ -20,6 +20,7 @@ SEEN = 4  # owner's time of the newest record, kept only for timeouts since the 
 TRACE = 5  # traceparent of the first record, or None
 BYTES = 6  # bytes in the bags
 COLUMNS = 7
+STALE = 10_000  # deadlines of groups that ended may lie in a heap, beyond two for each open group
 DEADLINE = -1  # of a rule with a deadline from the data: seconds since DEADLINE_SINCE, None for no deadline
 DEADLINE_SINCE = -2  # owner's time from which the deadline counts; None: since 1970
 DEADLINE_SLOTS = 2

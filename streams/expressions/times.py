@@ -7,6 +7,8 @@ from sluicegate.streams.expressions.faults import EvaluationError
 from sluicegate.streams.expressions.values import duration
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000}
+"""The units of numbers that are times: how many are a second."""
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|z|[+-]\d\d:\d\d)", re.ASCII)
 _PART = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(h|ms|m|s|us|µs|ns)")
 _UNITS = {"h": 3_600_000_000, "m": 60_000_000, "s": 1_000_000, "ms": 1_000, "us": 1, "µs": 1}

@@ -1,6 +1,7 @@
 """The encoding of a sealed message or group in the changelog."""
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -16,6 +17,9 @@ _decode = msgspec.msgpack.Decoder().decode
 # the bytes as read: a message that is taken out of a group is sent on unchanged
 _values = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
+_LACKING: tuple[Any, ...] = (0, None, 1, None)
+"""`retries`, `again`, `revision` and `final` of a group whose entry lacks them."""
+
 
 def pack(item: Message | Fire) -> bytes:
     if isinstance(item, Message):
@@ -23,10 +27,11 @@ def pack(item: Message | Fire) -> bytes:
         return _encode((0, record.key(), record.value(), headers(record), record.timestamp()))
     fields = (item.key, item.count, item.reason, item.last, item.opened, item.closed, item.trace)
     window = None if item.window is None else msgspec.structs.astuple(item.window)
-    more: tuple[object, ...] = (window, item.retries, item.again) if item.retries else ()
-    more = more or (() if window is None else (window,))
+    more: tuple[object, ...] = () if window is None else (window,)
     if item.revision > 1 or item.final is not None:
         more = (window, item.retries, item.again, item.revision, item.final)
+    elif item.retries:
+        more = (window, item.retries, item.again)
     return _encode((1, *fields, json.encode(item.values), item.removed, *more))
 
 
@@ -41,8 +46,7 @@ def unpack(
     key, count, reason, last, opened, closed, trace, values, *more = rest  # older entries lack some of the others
     removed = tuple(more[0]) if more else ()
     window = Closing(*more[1]) if len(more) > 1 and more[1] is not None else None
-    retries, again = more[2] if len(more) > 2 else 0, more[3] if len(more) > 3 else None
-    fire = Fire(key, count, reason, first, last, opened, closed, trace, _values(values), removed, window=window)
-    if len(more) > 4:
-        fire = msgspec.structs.replace(fire, revision=more[4], final=more[5])
-    return msgspec.structs.replace(fire, retries=retries, again=again) if retries else fire
+    stored = tuple(more[2:])
+    retries, again, revision, final = stored + _LACKING[len(stored) :]
+    made = Fire(key, count, reason, first, last, opened, closed, trace, _values(values), removed, window=window)
+    return msgspec.structs.replace(made, retries=retries, again=again, revision=revision, final=final)

@@ -17,8 +17,8 @@ from sluicegate.streams.aggregation.accept import parsed, refuse
 from sluicegate.streams.aggregation.compiler import MadeFunction
 from sluicegate.streams.aggregation.durable.entry import ClockState, OriginState
 from sluicegate.streams.aggregation.events import WINDOW, Closing, Fire
-from sluicegate.streams.aggregation.groups import LONGEST_KEY, SLICE_BYTES, STALE, Groups, fired
-from sluicegate.streams.aggregation.layout import BYTES, FIRST, OPENED, GroupState
+from sluicegate.streams.aggregation.groups import LONGEST_KEY, SLICE_BYTES, Groups, fired
+from sluicegate.streams.aggregation.layout import BYTES, FIRST, OPENED, STALE, GroupState
 from sluicegate.streams.aggregation.loop import Placing, loop_of
 from sluicegate.streams.aggregation.results import rfc3339
 from sluicegate.streams.aggregation.rule import Rule

@@ -9,14 +9,13 @@ from sluicegate.schemas.json import walk
 from sluicegate.streams.agent import Window
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.expressions.faults import EvaluationError
-from sluicegate.streams.expressions.times import time_of
+from sluicegate.streams.expressions.times import PER_SECOND, time_of
 
 LATEST = 253_402_300_799_999  # the end of the year 9999
 NO_TIMESTAMP = 0  # the type that Kafka's clients give to a timestamp that a record does not have
 APART = 60.0  # seconds by which the clocks of two owners may differ
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
-_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000}
 
 TimeOf = Callable[[Record], int]
 
@@ -68,9 +67,9 @@ def milliseconds(value: Any, unit: str, path: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         raise NoTime("bad-time", f"the field {path} is no number of `unit: {unit}`")
     if isinstance(value, int):
-        return bounded(value * 1_000 // _PER_SECOND[unit], f"the field {path}")
+        return bounded(value * 1_000 // PER_SECOND[unit], f"the field {path}")
     try:
-        exact = Decimal(str(value)) * 1_000 / _PER_SECOND[unit]
+        exact = Decimal(str(value)) * 1_000 / PER_SECOND[unit]
         return bounded(int(exact // 1), f"the field {path}")
     except ArithmeticError:
         raise NoTime("bad-time", f"the field {path} is no finite number") from None

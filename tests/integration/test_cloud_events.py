@@ -3,7 +3,7 @@ and reads what is written, while the worker is killed."""
 
 import json
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,7 @@ from confluent_kafka import Producer
 
 from sluicegate.schemas import SchemaOptions, codec
 from sluicegate.streams.config.loading import load
-from tests.integration.supervised.run import Run
-from tests.integration.test_commands_live import SLUICEGATE, sluicegate
+from tests.integration.test_commands_live import sluicegate
 from tests.integration.test_connect_headers import messages
 from tests.waiting import wait_until
 
@@ -66,21 +65,6 @@ def file(tmp_path: Path, kafka: str, ns: str, form: str) -> str:
     path.write_text(FILE.format(ns=ns, kafka=kafka, form=form, reads=reads))
     sluicegate("topics", str(path), "--create", "--partitions", "1", "--json")
     return str(path)
-
-
-@pytest.fixture
-def running(file: str) -> Iterator[Any]:
-    runs: list[Run] = []
-
-    def start() -> Run:
-        runs.append(Run(str(SLUICEGATE), "run", file))
-        runs[-1].wait("partition.claimed", 1, 60.0)
-        return runs[-1]
-
-    yield start
-    for run in runs:
-        run.close()
-        print("\n".join(map(str, run.lines[-40:])), *run.noise[-20:])
 
 
 def order(number: int, form: str, type: str = "shop.order") -> KafkaMessage:

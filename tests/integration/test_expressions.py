@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Message, Producer
+from confluent_kafka import Message, Producer
 
 from tests.bench.load import create
 from tests.bench.results import reader
+from tests.integration.outputs import taken
 from tests.integration.supervised.run import Run
 from tests.waiting import wait_until
 
@@ -62,14 +63,6 @@ def oracle() -> tuple[dict[str, list[int]], int]:
         for key, taken in groups.items()
     }
     return {key: [each for each in found if each % 4 == 0] for key, found in sums.items()}, failed
-
-
-def taken(consumer: Consumer, into: dict[bytes, Message]) -> int:
-    """Messages by their id: exact copies after the kill count once."""
-    for message in consumer.consume(1_000, 0.2):
-        headers = dict(message.headers())
-        into.setdefault(headers.get("sluicegate-id") or b"", message)
-    return len(into)
 
 
 def sums(found: dict[bytes, Message]) -> dict[str, list[int]]:

@@ -16,6 +16,7 @@ from confluent_kafka import Consumer, Message, Producer
 from sluicegate.streams.aggregation.results import rfc3339
 from tests.bench.load import PARTITIONS, create
 from tests.bench.results import reader
+from tests.integration.outputs import taken
 from tests.integration.supervised.run import Run
 from tests.unit.windows.hopping_oracle import HoppingOracle
 from tests.unit.windows.oracle import Step
@@ -70,12 +71,6 @@ class Input:
     @property
     def late(self) -> int:
         return sum(len(oracle.refused) for oracle in self.oracles)
-
-
-def taken(consumer: Consumer, into: dict[bytes, Message]) -> int:
-    for message in consumer.consume(5_000, 0.2):
-        into.setdefault(dict(message.headers())["sluicegate-id"], message)
-    return len(into)
 
 
 @pytest.fixture(params=["sqlite", "redis_url"])

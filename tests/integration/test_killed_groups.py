@@ -18,6 +18,7 @@ from confluent_kafka import Consumer, Message, Producer
 from sluicegate.streams.contracts import headers
 from tests.bench.load import create
 from tests.bench.results import reader
+from tests.integration.outputs import taken
 from tests.integration.supervised.run import Run, patch_processes
 from tests.waiting import wait_until
 
@@ -68,9 +69,7 @@ class Topic:
         self.messages: dict[bytes, Message] = {}
 
     def read(self) -> int:
-        for message in self.consumer.consume(1_000, 0.2):
-            self.messages.setdefault(dict(message.headers())[headers.ID], message)
-        return len(self.messages)
+        return taken(self.consumer, self.messages)
 
     def results(self) -> dict[str, list[Result]]:
         """By key, in the order of the groups and their revisions."""
@@ -179,7 +178,7 @@ def test_results_are_exact_although_workers_are_killed(
 def test_the_results_differ_if_a_restored_group_does_not_know_its_early_ones(
     tmp_path: Path, kafka: str, ns: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = "from sluicegate.streams.aggregation.durable import changelog\nchangelog._past = lambda *_: {}\n"
+    text = "from sluicegate.streams.aggregation.durable import changelog\nchangelog._chosen = lambda *_: {}\n"
     patch_processes(tmp_path, monkeypatch, text)
     run = started(tmp_path / "app.yaml", kafka, ns, f"sqlite:///{tmp_path / 'state.db'}")
     by_count = Topic(kafka, f"{ns}-counted")

@@ -3,7 +3,6 @@
 import json
 import signal
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,7 @@ import psycopg
 import pytest
 from confluent_kafka import Producer
 
-from tests.integration.supervised.run import Run
-from tests.integration.test_commands_live import SLUICEGATE, sluicegate
+from tests.integration.test_commands_live import sluicegate
 from tests.integration.test_connect_headers import messages
 from tests.waiting import wait_until
 
@@ -57,21 +55,6 @@ def file(request: pytest.FixtureRequest, tmp_path: Path, kafka: str, ns: str) ->
     path.write_text(FILE.format(ns=ns, kafka=kafka, store=store, table=table))
     sluicegate("topics", str(path), "--create", "--partitions", "1", "--json")
     return str(path)
-
-
-@pytest.fixture
-def running(file: str) -> Iterator[Any]:
-    runs: list[Run] = []
-
-    def start() -> Run:
-        runs.append(Run(str(SLUICEGATE), "run", file))
-        runs[-1].wait("partition.claimed", 1, 60.0)
-        return runs[-1]
-
-    yield start
-    for run in runs:
-        run.close()
-        print("\n".join(map(str, run.lines[-40:])), *run.noise[-20:])
 
 
 def test_each_group_has_the_rows_of_its_key_though_a_worker_is_killed(running: Any, kafka: str, ns: str) -> None:

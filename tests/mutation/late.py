@@ -18,14 +18,14 @@ GUARDS = (
     Guard(
         "late: the changelog tells which windows have closed",
         "streams/aggregation/durable/changelog.py",
-        "            closed=_closed(groups, states),\n",
+        "            closed=_chosen(groups.closed, states),\n",
         "",
         SAME,
     ),
     Guard(
         "late: so does the compacted one",
         "streams/aggregation/durable/changelog.py",
-        "            entry.closed |= _closed(groups, (key,))\n",
+        "            entry.closed |= _chosen(groups.closed, (key,))\n",
         "",
         SAME,
     ),

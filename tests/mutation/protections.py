@@ -73,8 +73,12 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     ),
     "asked-end": (Edit("streams/engine/event_clock.py", "time - (now - self._asked.get(place, -inf))", "time"),),
     "closed-windows": (
-        Edit("streams/aggregation/durable/changelog.py", "            closed=_closed(groups, states),\n", ""),
-        Edit("streams/aggregation/durable/changelog.py", "            entry.closed |= _closed(groups, (key,))\n", ""),
+        Edit("streams/aggregation/durable/changelog.py", "            closed=_chosen(groups.closed, states),\n", ""),
+        Edit(
+            "streams/aggregation/durable/changelog.py",
+            "            entry.closed |= _chosen(groups.closed, (key,))\n",
+            "",
+        ),
     ),
     "window-end": (
         Edit(

@@ -10,20 +10,11 @@ state replaces, `whole` replaces bags, `added` extends them.
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from sluicegate.streams.aggregation.durable.entry import (
-    Amendment,
-    ChangelogEntry,
-    ClosedState,
-    PastResults,
-    Section,
-    halves,
-    packed,
-    unpacked,
-)
+from sluicegate.streams.aggregation.durable.entry import Amendment, ChangelogEntry, Section, halves, packed, unpacked
 from sluicegate.streams.aggregation.durable.paging import Paging
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, GroupState, merges
@@ -36,6 +27,7 @@ SLICE = 64 * 1024  # minimum bytes of old state in each commit of a cycle
 SLACK = 4 * 1024 * 1024  # no cycle begins while the log has fewer bytes
 GROWTH = 3  # a cycle begins when the log is so many times the live state
 AMENDED = 30 * 24 * 3600.0  # seconds for which amendments are kept
+T = TypeVar("T")
 
 
 class SealedItems(Protocol):
@@ -121,8 +113,8 @@ class Changelog:
             generation=self.generation,
             clock=clock,
             origins=groups.origins(whole=False),
-            closed=_closed(groups, states),
-            past=_past(groups, states),
+            closed=_chosen(groups.closed, states),
+            past=_chosen(groups.early.past, states),
             cold=self.paging.noted() if self.paging.changed else None,
         )
         if self._queue is None and self.size > GROWTH * self._live + SLACK:
@@ -158,7 +150,7 @@ class Changelog:
         for number, groups in self.older.items():
             if groups.touched or groups.added:
                 states, added = groups.touched, groups.added
-                closed, past = _closed(groups, states), _past(groups, states)
+                closed, past = _chosen(groups.closed, states), _chosen(groups.early.past, states)
                 parts[number] = ChangelogEntry(
                     0, now, states, added, {}, {}, {}, generation=number, closed=closed, past=past
                 )
@@ -200,8 +192,8 @@ class Changelog:
             if state is None:
                 continue
             entry.states[key] = state
-            entry.closed |= _closed(groups, (key,))
-            entry.past |= _past(groups, (key,))
+            entry.closed |= _chosen(groups.closed, (key,))
+            entry.past |= _chosen(groups.early.past, (key,))
             bags = groups.bags.get(key)
             if bags is not None:
                 entry.whole[key] = [list(bag) for bag in bags]
@@ -305,13 +297,9 @@ class Changelog:
             self._live += self._seen.bytes
 
 
-def _closed(groups: Groups, keys: Iterable[bytes]) -> dict[bytes, ClosedState]:
-    return {key: groups.closed[key] for key in keys if key in groups.closed} if groups.closed else {}
-
-
-def _past(groups: Groups, keys: Iterable[bytes]) -> dict[bytes, PastResults]:
-    past = groups.early.past
-    return {key: past[key] for key in keys if key in past} if past else {}
+def _chosen(known: Mapping[bytes, T], keys: Iterable[bytes]) -> dict[bytes, T]:
+    """What is known of those of these groups of which something is known."""
+    return {key: known[key] for key in keys if key in known} if known else {}
 
 
 def _weight(groups: Groups, key: bytes, state: GroupState) -> int:
@@ -321,26 +309,23 @@ def _weight(groups: Groups, key: bytes, state: GroupState) -> int:
 
 def _apply(groups: Groups, entry: ChangelogEntry) -> None:
     states, bags, kinds = groups.states, groups.bags, groups.rule.plan.bags
+    beside: list[tuple[dict[bytes, Any], dict[bytes, Any]]]
+    beside = [(groups.closed, entry.closed), (groups.early.past, entry.past)]
     for key, state in entry.states.items():
+        for known, stored in beside:
+            if key in stored:
+                known[key] = stored[key]
+            else:
+                known.pop(key, None)
         if state is None:
             states.pop(key, None)
             bags.pop(key, None)
-            groups.closed.pop(key, None)
-            groups.early.past.pop(key, None)
             continue
         old = states.get(key)
         if kinds and (old is None or old[FIRST] != state[FIRST]):
             states.pop(key, None)
             bags[key] = [{} if kind.unique else [] for kind in kinds]
         states[key] = state
-        if key in entry.closed:
-            groups.closed[key] = entry.closed[key]
-        else:
-            groups.closed.pop(key, None)
-        if key in entry.past:
-            groups.early.past[key] = entry.past[key]
-        else:
-            groups.early.past.pop(key, None)
     for source, fresh in ((entry.whole, True), (entry.added, False)):
         for key, new in source.items():
             if key not in states or len(new) != len(kinds):  # filled under an earlier rule: it ends further on
