@@ -59,7 +59,7 @@ docs: setup
 chaos: setup setup-servers
 	SLUICEGATE_CHAOS=whole $(RUN) -m pytest tests/chaos -n 3 --timeout 300
 
-# The real engine under faults that seeds choose; `make test` runs two hundred of them. One alone: python -m tests.simulation --seed N
+# The real engine under faults that seeds choose; `make test` runs a hundred of them. One alone: python -m tests.simulation --seed N
 SEEDS ?= 10000
 simulate: setup
 	$(RUN) -m tests.simulation --seeds $(SEEDS) $(if $(FIRST),--first $(FIRST))

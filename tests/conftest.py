@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 
-from tests.selection import select
+from tests.selection import NOT_BEGUN, is_over, select
 from tests.servers import Program, Proxy, Server, Unavailable
 from tests.servers.shared import HINT, Household, Shared, find, own_folder
 from tests.waiting import wait_until
@@ -39,6 +40,15 @@ for _name in ("streams", "connectors", "schemas"):
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell ignores SIGINT in what it starts with `&`, and so would the processes that tests stop by SIGINT.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# By default structlog draws each traceback with rich, which takes a second of processor time for a deep one.
+structlog.configure(
+    [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
+    ]
+)
 
 household = pytest.StashKey[Household]()
 used = pytest.StashKey[dict[str, Shared]]()
@@ -68,6 +78,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for folder, mark in MARKS.items():
             if f"tests/{folder}/" in item.nodeid:
                 item.add_marker(mark)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if is_over():
+        pytest.skip(NOT_BEGUN)
 
 
 @pytest.hookimpl(wrapper=True)

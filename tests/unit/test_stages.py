@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from tests.stages import Count, alone, count, faults, only_late, parsed
+from tests.selection import END, RUN
+from tests.stages import PROJECT, STAGES, Count, alone, count, faults, only_late, parsed, stages
 
 BODY = """
 import pytest
@@ -50,6 +51,22 @@ def test_a_call_that_ran_no_test_or_left_no_report_has_failed(tmp_path):
 
 def test_a_file_that_cannot_be_imported_has_failed(tmp_path):
     assert count(report_of(tmp_path, "import nothing_of_that_name")).failed == 1
+
+
+@pytest.mark.parametrize(("end", "passed", "not_begun"), [("1", 0, 1), ("", 1, 0)])
+def test_behind_the_end_of_a_run_no_test_begins(tmp_path, end, passed, not_begun):
+    report = tmp_path / "report.xml"
+    one = "tests/unit/test_selection.py::test_a_contract_of_the_core_needs_none_of_the_other_stores"
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--junit-xml={report}", one]
+    environ = {name: value for name, value in os.environ.items() if name != RUN} | {END: end}
+    subprocess.run(command, cwd=PROJECT, env=environ, capture_output=True, timeout=100)
+    assert count(report) == Count(passed, 0, 0, not_begun)
+
+
+def test_the_rest_begins_with_another_stage_each_day():
+    assert [next(iter(stages("rest", day))) for day in range(len(STAGES))] == list(STAGES)
+    assert {frozenset(stages("rest", day)) for day in range(len(STAGES))} == {frozenset(STAGES)}
+    assert list(stages("core", 3)) == [name for name in STAGES if name != "soak"]
 
 
 @pytest.mark.parametrize("args", [[], ["chaos"], ["core", "rest"]])
