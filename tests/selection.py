@@ -238,8 +238,14 @@ EACH_DAY = (
     "tests/unit/schemas/test_documents.py",
 )
 """Of the rest, what runs every day: the date chooses its seeds, or nothing else sees what it sees."""
-SAME_SEEDS = ("tests/fuzz/test_loop.py", "tests/fuzz/test_typed.py", "tests/pairs/test_effects.py")
-"""They have the same seeds every day, so a part of them is enough."""
+PART = (
+    "tests/fuzz/test_loop.py",
+    "tests/fuzz/test_typed.py",
+    "tests/fuzz/test_avro.py",
+    "tests/fuzz/test_cost.py",
+    "tests/pairs/test_effects.py",
+)
+"""A part of them each day is enough: they have the same seeds every day, or take minutes."""
 
 
 def run() -> str:
@@ -266,7 +272,7 @@ def is_rest(test: str) -> bool:
 def is_due(test: str, day: int) -> bool:
     """Is it the day of this test of the rest? That depends on nothing but its id, so a test that is tried again is due
     again."""
-    each_day = test.startswith(EACH_DAY) and not test.startswith(SAME_SEEDS)
+    each_day = test.startswith(EACH_DAY) and not test.startswith(PART)
     return each_day or (crc32(test.encode()) + day) % DAYS == 0
 
 

@@ -36,7 +36,7 @@ STAGES = {
             "tests/soak",
         ),
         *("--ignore", "tests/soak/test_soak.py", "--ignore", "tests/soak/test_calm.py"),
-        *("-n", "3", "--timeout", "120", "--session-timeout", "1800"),
+        *("-n", "3", "--timeout", "240", "--session-timeout", "1800"),
     ],
     "simulation": ["tests/simulation", "-n", "2", "--timeout", "280", "--session-timeout", "600"],
     "integration": [
