@@ -328,5 +328,5 @@ def _of_agent(agent: Agent, dead_letters_chosen: bool) -> Iterator[FileFinding]:
         yield FileFinding(aggregate, what, hint, needs)
     elif rule.deadline is not None and rule.since_first is None and rule.since_last is None:
         at = (*aggregate, "timeout")
-        what = "leaves a group open of which no record gives a deadline"
+        what = "leaves a group open if none of its records gives a deadline"
         yield FileFinding(at, what, "add first: 30d, or the longest time that a group may be open", (at,))

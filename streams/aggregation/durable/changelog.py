@@ -91,7 +91,8 @@ class Changelog:
         `all_senders()` is called when a cycle ends. Takes the changes of `groups` since the last call.
         """
         groups = self.groups
-        (states, added), groups.touched, groups.added = (groups.touched, groups.added), {}, {}
+        states, added = groups.touched, groups.added
+        groups.touched, groups.added = {}, {}
         parts = self._of_older(now) if self.older else {}
         ids = self._seen.changes(now) if self._seen is not None else []
         sealed = self._sealed.changes() if self._sealed is not None else Section()
