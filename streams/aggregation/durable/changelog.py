@@ -17,7 +17,7 @@ import msgspec
 from sluicegate.streams.aggregation.durable.entry import Amendment, ChangelogEntry, Section, halves, packed, unpacked
 from sluicegate.streams.aggregation.durable.paging import Paging
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, GroupState, merges
+from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, Bags, GroupState, merges
 from sluicegate.streams.aggregation.reducers import places
 from sluicegate.streams.aggregation.seen import KnownIds, weight
 from sluicegate.streams.errors import ChangelogIncomplete
@@ -91,8 +91,7 @@ class Changelog:
         `all_senders()` is called when a cycle ends. Takes the changes of `groups` since the last call.
         """
         groups = self.groups
-        states, added = groups.touched, groups.added
-        groups.touched, groups.added = {}, {}
+        states, added = _changes(groups)
         parts = self._of_older(now) if self.older else {}
         ids = self._seen.changes(now) if self._seen is not None else []
         sealed = self._sealed.changes() if self._sealed is not None else Section()
@@ -150,12 +149,11 @@ class Changelog:
         parts: dict[int, ChangelogEntry] = {}
         for number, groups in self.older.items():
             if groups.touched or groups.added:
-                states, added = groups.touched, groups.added
+                states, added = _changes(groups)
                 closed, past = _chosen(groups.closed, states), _chosen(groups.early.past, states)
                 parts[number] = ChangelogEntry(
                     0, now, states, added, {}, {}, {}, generation=number, closed=closed, past=past
                 )
-                groups.touched, groups.added = {}, {}
         return parts
 
     def _packed(self, entry: ChangelogEntry) -> list[bytes]:
@@ -296,6 +294,13 @@ class Changelog:
         if self._seen is not None:
             self._seen.settle(at)
             self._live += self._seen.bytes
+
+
+def _changes(groups: Groups) -> tuple[dict[bytes, GroupState | None], dict[bytes, Bags]]:
+    """The states and the items of bags that changed since the last call."""
+    states, added = groups.touched, groups.added
+    groups.touched, groups.added = {}, {}
+    return states, added
 
 
 def _chosen(known: Mapping[bytes, T], keys: Iterable[bytes]) -> dict[bytes, T]:
