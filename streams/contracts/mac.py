@@ -6,7 +6,7 @@ header of Sluicegate. So a MAC that was copied to another topic, another partiti
 copy of the whole record is a repeat.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from hmac import compare_digest
 from typing import Any
@@ -47,21 +47,20 @@ COVERED = ID, SHARD, NUMBER, *OF_RESULTS
 CODE, STEERS = len(COVERED), len(COVERED) + 1
 """The places in `MacHeaders` behind those of COVERED."""
 DIGEST_SIZE = 16
-_PLACES = {**{name: place for place, name in enumerate((*COVERED, MAC))}, **dict.fromkeys(STEERING, STEERS)}
-_place = _PLACES.get
-_NOTHING = *[None] * len(COVERED), False, False
-_encode = msgspec.msgpack.encode
-
+PLACES = {**{name: place for place, name in enumerate((*COVERED, MAC))}, **dict.fromkeys(STEERING, STEERS)}
 MacHeaders = list[Any]
 """The values of the headers COVERED, None for those that are missing; the MAC, False where there is none; and what is
 not False if a header steers."""
+_NOTHING: MacHeaders = [*[None] * len(COVERED), False, False]
+_encode = msgspec.msgpack.Encoder().encode
 
 
-def read(pairs: Sequence[Header]) -> MacHeaders:
-    """What a MAC needs of the headers, read once. Of two headers with one name, the first is the writer's."""
-    values: MacHeaders = [*_NOTHING]
+def read(pairs: Sequence[Header], places: Mapping[str, int] = PLACES) -> MacHeaders:
+    """What a MAC needs of the headers, read once; or those alone that have `places`, the same as in PLACES. Of two
+    headers with one name, the first is the writer's."""
+    values, place_of = _NOTHING.copy(), places.get
     for name, value in reversed(pairs):
-        if (place := _place(name)) is not None:
+        if (place := place_of(name)) is not None:
             values[place] = value
     return values
 
@@ -96,12 +95,12 @@ class Mac:
     def proves(self, record: Record, values: MacHeaders | None = None) -> bool:
         """Whether a process with a key of the app wrote this record to this partition. `values` is what `read` makes of
         its headers."""
-        pairs = headers(record)
         if values is None:
-            values = read(pairs)
+            values = read(headers(record))
         code = values[CODE]
         if not code:
             return False
+        pairs = () if values[STEERS] is False else headers(record)
         content = covered(record.topic(), record.partition(), record.key(), record.value(), pairs, values)
         return self._made(content, code) or (self._read_again() and self._made(content, code))
 
@@ -126,7 +125,8 @@ def _code(begun: blake2b, content: bytes) -> bytes:
 def covered(
     topic: str, partition: int, key: bytes | None, value: bytes | None, pairs: Sequence[Header], values: MacHeaders
 ) -> bytes:
-    """What the MAC of a record with these headers covers. `values` is what `read` makes of them."""
+    """What the MAC of a record with these headers covers. `values` is what `read` makes of them; the headers themselves
+    count only if one of them steers."""
     if values[STEERS] is False:
         return _encode((topic, partition, key, value, *values[:CODE]))
     ours = [header for header in pairs if header[0].startswith(OWN) and header[0] != MAC]

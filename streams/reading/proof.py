@@ -1,7 +1,7 @@
 """Whether the headers of a record are believed that would steer the agent (docs/protocol.md, Proof)."""
 
 from sluicegate.streams.contracts.lanes import is_lane_of
-from sluicegate.streams.contracts.mac import STEERING, Mac, MacHeaders
+from sluicegate.streams.contracts.mac import STEERING, Mac
 from sluicegate.streams.contracts.record import KeptRecord, Record, headers
 
 UNKNOWN = -1  # as the first offset: no record needs a MAC yet
@@ -16,9 +16,12 @@ class HeaderProof:
         self.mac, self.since = mac, since
         self.refused, self.told = 0, False
 
-    def believes(self, record: Record, values: MacHeaders | None = None) -> bool:
-        """`values` is as in `Mac.proves`."""
-        return self.mac is None or not 0 <= self.since <= record.offset() or self.mac.proves(record, values)
+    def keys(self, record: Record) -> Mac | None:
+        """The keys with which the record must be proven; None where its headers are believed as they are."""
+        return self.mac if 0 <= self.since <= record.offset() else None
+
+    def believes(self, record: Record) -> bool:
+        return (keys := self.keys(record)) is None or keys.proves(record)
 
     def begins(self, now: float) -> bool:
         """Whether records need a MAC from `now` on, the store's time, and did not before."""

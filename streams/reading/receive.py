@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any
 
 from sluicegate.streams.contracts.headers import NUMBER, SHARD, STATE
-from sluicegate.streams.contracts.mac import COVERED, MacHeaders, read
+from sluicegate.streams.contracts.mac import PLACES, MacHeaders, read
 from sluicegate.streams.contracts.record import Record, headers
 from sluicegate.streams.reading.proof import HeaderProof
 
@@ -25,7 +25,9 @@ MOST_SENDERS = 50_000  # shards of one input partition, about 530 bytes each
 MOST_UNPROVEN = 5_000  # of them without proof: whoever writes to the topic can name any
 UNPROVEN = "?"  # before the name of a shard whose records had no proof
 TRUSTING = HeaderProof()
-AT_SHARD, AT_NUMBER = map(COVERED.index, (SHARD, NUMBER))
+AT_SHARD, AT_NUMBER = PLACES[SHARD], PLACES[NUMBER]
+OF_SENDER = {SHARD: AT_SHARD, NUMBER: AT_NUMBER}
+MOST_NAMES = 1_000  # shards whose names are kept as they were read
 
 Whole = list[Any]  # [last seen at, numbers in the order of their arrival]
 
@@ -38,9 +40,11 @@ class SenderShard:
     def __init__(self) -> None:
         self.at, self.highest, self.numbers = 0.0, 0, dict[int, None]()
 
-    def note(self, numbers: Sequence[int], at: float) -> None:
-        self.numbers.update(dict.fromkeys(numbers))
-        self.highest, self.at = max(self.highest, max(numbers)), at
+    def note(self, number: int, at: float) -> None:
+        self.numbers[number] = None
+        self.at = at
+        if number > self.highest:
+            self.highest = number
         if len(self.numbers) > 2 * WINDOW:
             self.numbers = dict.fromkeys(islice(self.numbers, len(self.numbers) - WINDOW, None))
 
@@ -50,23 +54,26 @@ class ReceivedShards:
     which are accepted, because they may be new. `forgotten` counts shards that gave way to new ones: the longest silent
     ones, whose repeats are accepted from then on."""
 
-    __slots__ = ("dropped", "forgotten", "fresh", "late", "shards", "topic")
+    __slots__ = ("_names", "dropped", "forgotten", "fresh", "late", "shards", "topic")
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
         self.shards: dict[str, SenderShard] = {}
         self.fresh: dict[str, list[int]] = {}
+        self._names: dict[bytes, str] = {}
         self.dropped = self.late = self.forgotten = 0
 
     def note(self, shard: str, number: int, now: float) -> bool:
         """Note a number of a shard. Returns whether it is a repeat."""
-        known = self._known(shard)
+        known = self.shards.get(shard) or self._known(shard)
         if number in known.numbers:
             return True
         if number <= known.highest - WINDOW:
             self.late += 1
-        known.note((number,), now)
-        self.fresh.setdefault(shard, []).append(number)
+        known.note(number, now)
+        if (fresh := self.fresh.get(shard)) is None:
+            fresh = self.fresh[shard] = []
+        fresh.append(number)
         return False
 
     def _known(self, shard: str) -> SenderShard:
@@ -95,9 +102,10 @@ class ReceivedShards:
         left out. Reads the headers of each record, so it is called only for topics named in `receive`."""
         kept: list[Record] = []
         for record in records:
-            values = read(headers(record))
+            keys = proof.keys(record)
+            values = read(headers(record), OF_SENDER if keys is None else PLACES)
             sender = self._sender(record, values)
-            if not proof.believes(record, values):
+            if keys is not None and not keys.proves(record, values):
                 kept += self._unproven(record, sender, now, proof)
             elif sender is None or not self.note(*sender, now):
                 kept.append(record)
@@ -134,16 +142,22 @@ class ReceivedShards:
     def _sender(self, record: Record, values: MacHeaders) -> tuple[str, int] | None:
         """The shard and number of the record. None when they are missing, malformed or meant for another topic."""
         shard, number = values[AT_SHARD] or b"", values[AT_NUMBER] or b""
-        if record.error() is not None:
+        if not number.isdigit() or len(number) > 18 or record.error() is not None:
             return None
-        try:
-            text = shard.decode("ascii")
-        except UnicodeDecodeError:
-            return None
+        if (name := self._names.get(shard)) is None:
+            name = self._named(shard)
+        return (name, int(number)) if name else None
+
+    def _named(self, shard: bytes) -> str:
+        """The name of a shard that sends to this topic, which is read once; empty if it is none."""
+        text = shard.decode("ascii", "replace")
         _, arrow, target = text.rpartition(">")
-        if not arrow or target.rpartition("#")[0] != self.topic or not number.isdigit() or len(number) > 18:
-            return None
-        return text, int(number)
+        if not arrow or target.rpartition("#")[0] != self.topic or not text.isascii():
+            text = ""
+        if len(self._names) >= MOST_NAMES:
+            self._names.clear()
+        self._names[shard] = text
+        return text
 
     def changes(self) -> dict[str, list[int]]:
         """The numbers seen since the last call."""
@@ -159,6 +173,9 @@ class ReceivedShards:
         """Apply one changelog entry."""
         for name, (seen_at, numbers) in whole.items():
             self.shards[name] = shard = SenderShard()
-            shard.note(numbers, seen_at)
+            for number in numbers:
+                shard.note(number, seen_at)
         for name, numbers in fresh.items():
-            self._known(name).note(numbers, at)
+            shard = self._known(name)
+            for number in numbers:
+                shard.note(number, at)

@@ -1,5 +1,6 @@
 """One attack: the app, its producers, a reader of all that comes out, and half-open connections to the port."""
 
+import os
 import socket
 import threading
 import time
@@ -15,7 +16,7 @@ import yaml
 from confluent_kafka import Consumer, TopicPartition
 
 from sluicegate.connectors import open_store
-from tests.bench.processes import peak_mib
+from tests.bench.processes import others_seconds, peak_mib
 from tests.chaos.memory import MemoryGroup, Watcher
 from tests.chaos.worker import Worker
 from tests.conftest import create_topic
@@ -54,7 +55,7 @@ def halted(workers: Sequence[Worker]) -> set[tuple[str, int]]:
 
 @dataclass
 class Report:
-    """What was sent, how it ended, and the verdict."""
+    """What was sent, how it ended, and the verdict. `others`: the share of the machine that other programs used."""
 
     good: int
     hostile: int
@@ -64,6 +65,7 @@ class Report:
     halted: set[tuple[str, int]]
     deaths: int
     memory: dict[str, float]
+    others: float
     verdict: Verdict
 
 
@@ -78,6 +80,7 @@ class Attack:
         self.ended: set[bytes] = set()
         self.letters = self.unanswered = 0
         self.memory: dict[str, float] = {}
+        self.others = 0.0
         self.counts = Counts()
         self._feeding, self._watching = threading.Event(), threading.Event()
 
@@ -92,7 +95,9 @@ class Attack:
             wait_until(lambda: len(logged(workers, "partition.claimed")) >= claims(), 120, "all claims")
             senders = [self._thread(self.good.run, self._feeding), self._thread(self.attacker.run, self._feeding)]
             watch = self._thread(lambda ended: self._watch(workers, ended), self._watching)
-            self._until(consumer, time.monotonic() + self.plan.seconds, lambda: False)
+            begin, others = time.monotonic(), others_seconds()
+            self._until(consumer, begin + self.plan.seconds, lambda: False)
+            self.others = (others_seconds() - others) / (time.monotonic() - begin) / (os.cpu_count() or 1)
             self._feeding.set()
             for each in senders:
                 each.join(60)
@@ -213,5 +218,6 @@ class Attack:
             halted=stands,
             deaths=len(logged(workers, "worker.ended")),
             memory={name: round(size) for name, size in self.memory.items()},
+            others=round(self.others, 2),
             verdict=verdict,
         )

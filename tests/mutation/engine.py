@@ -803,7 +803,13 @@ GUARDS = (
         "self.note(shard, number, now)",
         MAC,
     ),
-    Guard("records need a MAC", "streams/reading/proof.py", "or self.mac.proves(record, values)", "or True", MAC),
+    Guard(
+        "records need a MAC",
+        "streams/reading/proof.py",
+        "return self.mac if 0 <= self.since <= record.offset() else None",
+        "return None",
+        MAC,
+    ),
     Guard(
         "a record that another program marks for another agent is not passed over",
         "streams/reading/addressed.py",

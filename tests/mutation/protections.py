@@ -300,8 +300,15 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     "no-proof": (
         Edit(
             "streams/reading/proof.py",
-            "return self.mac is None or not 0 <= self.since <= record.offset() or self.mac.proves(record, values)\n",
-            "return True\n",
+            "return self.mac if 0 <= self.since <= record.offset() else None\n",
+            "return None\n",
+        ),
+    ),
+    "keys": (
+        Edit(
+            "streams/cli/child.py",
+            "        mac=live_keys.opened(store, app.name, _name, time.monotonic),\n        input=",
+            "        mac=None,\n        input=",
         ),
     ),
     "left-out": (

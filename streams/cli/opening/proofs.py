@@ -4,7 +4,7 @@ from contextlib import suppress
 
 from sluicegate.streams.agent import App
 from sluicegate.streams.cli.opening.files import shared_store
-from sluicegate.streams.contracts.mac import MacHeaders
+from sluicegate.streams.contracts.mac import Mac
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.errors import SystemNotReady
@@ -21,7 +21,7 @@ class StoredProof(HeaderProof):
         super().__init__()
         self._app, self._partition, self._asked = app, partition, app.store.startswith("memory:")
 
-    def believes(self, record: Record, values: MacHeaders | None = None) -> bool:
+    def keys(self, record: Record) -> Mac | None:
         """Raises what a store raises."""
         from sluicegate.streams.operations.proofs import row_proof
         from sluicegate.streams.versions import mac_keys
@@ -31,4 +31,4 @@ class StoredProof(HeaderProof):
             with suppress(SystemNotReady), shared_store(self._app) as store:
                 stored = row_proof(store, mac_keys.read(store, self._app.name), self._partition)
                 self.mac, self.since = stored.mac, stored.since
-        return super().believes(record, values)
+        return super().keys(record)

@@ -75,9 +75,10 @@ def test_one_forged_number_ends_no_dropping_of_repeats() -> None:
 
 
 def test_twin_that_keeps_the_numbers_below_the_highest(monkeypatch: pytest.MonkeyPatch) -> None:
-    def note(self: receive.SenderShard, numbers: list[int], at: float) -> None:
-        self.highest, self.at = max(self.highest, *numbers), at
-        self.numbers |= {n: None for n in numbers if n > self.highest - receive.WINDOW}
+    def note(self: receive.SenderShard, number: int, at: float) -> None:
+        self.highest, self.at = max(self.highest, number), at
+        if number > self.highest - receive.WINDOW:
+            self.numbers[number] = None
 
     monkeypatch.setattr(receive.SenderShard, "note", note)
     assert not any(after_a_forged_number(ReceivedShards("in")))

@@ -1,0 +1,172 @@
+"""What the proof between agents of one app costs (docs/protocol.md, Proof): CPU time a record of two agents, where the
+first sends every record to the second. The twin has no keys of the app: nothing is signed, and nothing is proven.
+
+    python -m tests.bench.chained [--records 200000] [--rounds 5] [--stores sqlite] [--log 40000]
+
+The records and the results are those of J1. `--stores`: `sluicegate run` on a real broker; the clock starts at the
+first claimed partition and stops when the last result is visible. `--log`: so many records through both agents in one
+process, on a log and a store in memory, and nothing else. Both kinds alternate. The command fails if a result is wrong.
+"""
+
+import argparse
+import os
+import sys
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from confluent_kafka import Consumer
+
+from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer
+from sluicegate.streams.contracts.mac import Mac
+from tests.bench import load
+from tests.bench.__main__ import alternating, say
+from tests.bench.processes import cpu_seconds
+from tests.bench.results import await_results, judge, reader
+from tests.bench.systems import Running, opened, product, started
+from tests.bench.table import aligned, spread
+from tests.mutation import twins
+from tests.servers import Kafka
+from tests.servers.shared import open_server
+from tests.unit.engine.driver import Driver, Log, ManualClock, memory
+
+TOPIC = "orders"
+TIMEOUT = 600.0
+TURN = 250  # records that a turn of the engine takes
+KEYS, NO_KEYS = "keys", "no keys"
+FILE = """\
+app: {app}
+kafka: {{bootstrap.servers: "{bootstrap}"}}
+store: {store}
+dead_letters: {app}.dead
+http: {{port: 0}}
+agents:
+  first: {{from: {topic}, where: amount >= 0, to: {{topic: {app}.between}}}}
+  second:
+    from: {app}.between
+    aggregate:
+      count: 100
+      timeout: {{after: 10m, since: first}}
+      compute: {{n: count, sum: {{sum: amount}}, max: {{max: amount}}}}
+    to: {{topic: {app}.out}}
+"""
+
+
+class Spent(NamedTuple):
+    """Seconds of wall time; CPU seconds of the workers, and of all that ran: workers, supervisor and broker."""
+
+    seconds: float
+    workers: float
+    chain: float
+    problems: Sequence[str] = ()
+
+
+def once(broker: tuple[str, int], store: str, expected: Mapping[str, load.Expected], kind: str) -> Spent:
+    """One run. `broker` is its address and process."""
+    bootstrap, broker_pid = broker
+    app = f"chained-{uuid.uuid4().hex[:8]}"
+    with ExitStack() as cleaning:
+        url, server = opened(store, cleaning)
+        load.create(bootstrap, f"{app}.between")
+        cleaning.callback(load.delete, bootstrap, f"{app}.between")
+        text = FILE.format(app=app, bootstrap=bootstrap, store=url, topic=TOPIC)
+        log = Path(cleaning.enter_context(TemporaryDirectory())) / "twin.log"
+        environ = twins.environment("keys", log) if kind == NO_KEYS else {}
+        command = started(store, bootstrap, app, lambda out, folder: product(text, folder), **environ)
+        run = cleaning.enter_context(command)
+        found = _measured(run, reader(bootstrap, run.out), [pid for pid in (broker_pid, server) if pid], expected)
+        if kind == NO_KEYS:
+            twins.check("keys", log, run.process.workers)
+        return found
+
+
+def _measured(run: Running, consumer: Consumer, servers: Sequence[int], expected: Mapping[str, load.Expected]) -> Spent:
+    before = sum(map(cpu_seconds, servers))
+    end, values = await_results(consumer, len(expected), run.process, TIMEOUT)
+    shared = sum(map(cpu_seconds, servers)) - before
+    consumer.close()
+    begin = run.process.begun
+    assert begin is not None
+    workers = end.worker - begin.worker
+    chain = workers + end.supervisor - begin.supervisor + shared
+    return Spent(end.at - begin.at, workers, chain, judge(values, expected, rows=False))
+
+
+def on_a_log(records: int, kind: str) -> Spent:
+    """One run in this process."""
+    compute = (Reducer("n", "count"), Reducer("sum", "sum", "amount"), Reducer("max", "max", "amount"))
+    rule = Aggregation(count=load.PER_KEY, since_first=600.0, compute=compute)
+    agents = (
+        Agent("first", ("in",), None, Destination("between"), "dead", where="amount >= 0"),
+        Agent("second", ("between",), rule, Destination("out"), "dead", receive=("between",)),
+    )
+    log, clock = Log(), ManualClock()
+    for topic in ("in", "between", "out", "dead"):
+        log.create(topic, load.PARTITIONS)
+    for key, _amount, value in load.orders(records):
+        log.append("in", int(key[1:]) % load.PARTITIONS, key.encode(), value)
+    store, mac = memory(clock), Mac("app", (b"k" * 32,)) if kind == KEYS else None
+    drivers = [Driver(agent, store, log, clock, mac=mac).give(*range(load.PARTITIONS)).turns(5) for agent in agents]
+    begin, cpu = time.monotonic(), time.thread_time()
+    for driver in drivers:
+        driver.turns(records // TURN + 20)
+    spent = time.thread_time() - cpu
+    results = sum(map(len, log.topics["out"]))
+    signed = sum(any(name == "sluicegate-mac" for name, _ in each.h or ()) for each in log.topics["between"][0])
+    problems = [] if results == records // load.PER_KEY and bool(signed) == (kind == KEYS) else [f"{results} results"]
+    return Spent(time.monotonic() - begin, spent, spent, problems)
+
+
+def compared(title: str, records: int, rounds: int, run: Callable[[str], Spent]) -> bool:
+    """Prints what both kinds cost. Whether all results were right."""
+    found: dict[str, list[Spent]] = {KEYS: [], NO_KEYS: []}
+    for turn, kind in alternating((KEYS, NO_KEYS), rounds):
+        found[kind].append(spent := run(kind))
+        say(f"{title}, round {turn + 1}, {kind}: {spent.seconds:.2f} s, {spent.workers:.2f} CPU-s of workers")
+    rows = [("", "wall s", "workers µs", "chain µs", "right")]
+    for kind, runs in found.items():
+        micros = [[each.workers / records * 1e6 for each in runs], [each.chain / records * 1e6 for each in runs]]
+        right = sum(not each.problems for each in runs)
+        walls = spread([each.seconds for each in runs], "{:.2f}")
+        rows.append((kind, walls, *(spread(each, "{:.2f}") for each in micros), f"{right}/{rounds}"))
+    pairs = list(zip(found[KEYS], found[NO_KEYS], strict=True))
+    ratios = [[one[part] / other[part] - 1 for one, other in pairs] for part in range(3)]
+    rows.append(("keys / no keys - 1", *(spread(each, "{:.1%}") for each in ratios), ""))
+    print(f"\n{title}; {records} records\n{aligned(rows)}", flush=True)
+    problems = [problem for runs in found.values() for each in runs for problem in each.problems]
+    print(*problems, sep="\n", end="")
+    return not problems
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.chained")
+    parser.add_argument("--records", type=int, default=200_000, help="a multiple of 100")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--stores", default=("sqlite",), type=lambda text: tuple(filter(None, text.split(","))))
+    parser.add_argument("--log", type=int, default=40_000, help="a multiple of 100; 0: leave it out")
+    options = parser.parse_args()
+    right = True
+    if options.log:
+        right = compared(
+            "one process, in memory", options.log, options.rounds, lambda kind: on_a_log(kind, options.log)
+        )
+    with ExitStack() as cleaning:
+        if options.stores:
+            os.environ["_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=4"  # see tests.bench
+            server = open_server(Kafka(heap="512m"))
+            cleaning.callback(server.destroy)
+            broker = str(server.url), int(getattr(server, "pid", 0))
+            expected = load.fill(broker[0], TOPIC, options.records)
+        for store in options.stores:
+            run = partial(once, broker, store, expected)
+            right = compared(f"Kafka and {store}", options.records, options.rounds, run) and right
+    return 0 if right else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
