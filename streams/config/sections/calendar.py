@@ -1,7 +1,7 @@
 """Windows of a calendar, as the file writes them: the unit in place of a size, its `zone` and `week_starts`."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, WithJsonSchema
 
@@ -9,10 +9,7 @@ from sluicegate.streams import units, zones
 from sluicegate.streams.agent import Window
 from sluicegate.streams.config.sections.fields import Duration, Text, duration_or, refused, unless_unknown
 from sluicegate.streams.config.text.problems import FileFinding, Path
-from sluicegate.streams.windowers import CALENDAR, WEEKDAYS
-
-if TYPE_CHECKING:
-    from sluicegate.streams.config.sections.windows import WindowModel
+from sluicegate.streams.windowers import CALENDAR, WEEKDAYS, Windower
 
 UTC = "UTC"
 WEEK = "week"
@@ -71,7 +68,22 @@ class DatedKeys(BaseModel):
     )
 
 
-def dated(window: "WindowModel") -> dict[str, Any]:
+class WrittenWindow(Protocol):
+    """The window of the file."""
+
+    @property
+    def zone(self) -> str | None: ...
+    @property
+    def week_starts(self) -> str | None: ...
+    @property
+    def extent(self) -> float | str: ...
+    @property
+    def named(self) -> str: ...
+    @property
+    def windower(self) -> Windower: ...
+
+
+def dated(window: WrittenWindow) -> dict[str, Any]:
     """The fields of Window that say which calendar."""
     if not isinstance(window.extent, str):
         return {}
@@ -79,7 +91,7 @@ def dated(window: "WindowModel") -> dict[str, Any]:
     return {"calendar": window.extent, "zone": window.zone or UTC, "week_starts": week}
 
 
-def zone_and_week(window: "WindowModel", at: Path) -> Iterator[FileFinding]:
+def zone_and_week(window: WrittenWindow, at: Path) -> Iterator[FileFinding]:
     """Keys that say nothing beside the size of the windows."""
     extent, word = window.extent, window.windower.word
     sized = window.named if window.windower.dated else f"{word} of one length, which no zone changes"
