@@ -85,7 +85,8 @@ class Changelog:
         self._refreshed = 0
 
     def entries(self, senders: dict[str, list[int]], all_senders: Any, now: float) -> tuple[list[bytes], int | None]:
-        """The entries of this commit, each of at most ENTRY_LIMIT bytes, and the number below which others may go.
+        """The entries of this commit, each of at most ENTRY_LIMIT bytes, and the number below which the store may drop
+        entries.
 
         `all_senders()` is called when a cycle ends. Takes the changes of `groups` since the last call.
         """
