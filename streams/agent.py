@@ -90,6 +90,9 @@ class Window:
     `kind` is the name of an entry in streams/windowers.py. Hopping windows are kept in panes, the parts that they have
     in common, or with the kind `overlapping` one by one.
 
+    With `calendar`, a window is a day, week, month or year of the time zone `zone`, and `size` is that of a long one. A
+    week begins with the day `week_starts`.
+
     The window of a correlation is the time within which its legs must come: `size` since the leg that
     `Correlation.since` names.
     """
@@ -108,6 +111,14 @@ class Window:
     every: float = 0.0
     gather: float = 0.0
     keep: float = 0.0
+    calendar: Literal["", "day", "week", "month", "year"] = ""
+    zone: str = ""
+    week_starts: Literal["", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"] = ""
+
+    @property
+    def extent(self) -> float | str:
+        """What the file says behind the name of its kind."""
+        return self.calendar or self.size
 
     @property
     def windower(self) -> Windower:

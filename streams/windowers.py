@@ -10,10 +10,17 @@ from typing import NamedTuple, Protocol
 
 CORRELATION = "correlation"
 """The kind of the window of a correlation."""
+CALENDAR = {"day": 90_000.0, "week": 608_400.0, "month": 2_682_000.0, "year": 31_626_000.0}
+"""The units of a calendar, each with the seconds of a long one: an hour more than 1, 7, 31 or 366 days."""
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 AMEND = "amend"
 """The `late` of a window whose results are revised."""
 MANY = 1_000
 """Above so many windows of one record `check` warns."""
+
+
+DATED = ("calendar", "zone", "week_starts")
+"""The fields of Window that say which calendar."""
 
 
 class WindowNumbers(Protocol):
@@ -50,9 +57,11 @@ class Windower(NamedTuple):
     `meaning` says in the description of an agent how it groups.
 
     `groups` is the module:class in streams/windows. A group keeps `slots` more behind those of its reducers. `merged`:
-    several groups become one. `apart` is the kind in place of this one where windows cannot be the sum of shared parts.
+    several groups become one. `apart` is the kind in place of this one where windows cannot be the sum of shared parts,
+    and `calendar` the one where the size is a unit of the calendar.
 
-    `regular`: windows begin at multiples of a time since 1970, plus `offset`. `overlaps`: a record is in several
+    `regular`: windows begin at multiples of a time since 1970, plus `offset`. `dated`: they begin with a day of a zone,
+    and have further fields of Window, `DATED`. `overlaps`: a record is in several
     windows. `extends`: a record makes its window longer, which ends `size` after the last one; a record at the end is
     in time. `together`: a limit, `at_most` or a person ends all windows of a key.
 
@@ -66,7 +75,9 @@ class Windower(NamedTuple):
     slots: int = 0
     merged: bool = False
     apart: str = ""
+    calendar: str = ""
     regular: bool = False
+    dated: bool = False
     overlaps: bool = False
     extends: bool = False
     together: bool = False
@@ -82,7 +93,12 @@ class Windower(NamedTuple):
     @property
     def placed(self) -> bool:
         """Whether the time of a record and the numbers of the window tell the one window that holds it."""
-        return self.regular and not self.overlaps
+        return (self.regular or self.dated) and not self.overlaps
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields of Window, besides its size, that only some kinds have."""
+        return (*(key.name for key in self.keys[1:]), *(DATED if self.dated else ()))
 
     @property
     def independent(self) -> bool:
@@ -108,9 +124,19 @@ def _many(window: WindowNumbers) -> Remark | None:
 _TUMBLING = Windower(
     "tumbling",
     "tumbling_groups:TumblingGroups",
-    (WindowKey("tumbling", "The size of a window. Windows do not overlap.", "5m"),),
+    (
+        WindowKey(
+            "tumbling",
+            "The size of a window, or `day`, `week`, `month` or `year` of a calendar. Windows do not overlap.",
+            "5m",
+        ),
+    ),
     "groups by windows of {size} of {time}",
+    calendar="calendar",
     regular=True,
+)
+_CALENDAR = _TUMBLING._replace(
+    name="calendar", meaning="groups by windows of a {unit}, by {time}", calendar="", regular=False, dated=True
 )
 _HOPPING = Windower(
     "hopping",
@@ -159,7 +185,7 @@ _SESSION = Windower(
     },
 )
 _CORRELATION = Windower(CORRELATION, "correlated:CorrelatedByTime", slots=2)
-ENTRIES = (_TUMBLING, _HOPPING, _OVERLAPPING, _SESSION, _CORRELATION)
+ENTRIES = (_TUMBLING, _CALENDAR, _HOPPING, _OVERLAPPING, _SESSION, _CORRELATION)
 WINDOWERS = {entry.name: entry for entry in ENTRIES}
 WRITTEN = tuple(entry for entry in ENTRIES if entry.keys and entry.word == entry.name)
 """The kinds that the file names."""

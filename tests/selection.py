@@ -177,6 +177,8 @@ LONG = (
     "tests/unit/windows/test_early_document.py::test_its_file_passes_its_own_tests_with_a_death_at_every_place",
     "tests/unit/aggregation/test_deadlines.py::test_1000_random_logs_cut_anywhere_with_crashes_give_the_fires_of_the_oracle",
     "tests/simulation/test_once.py::test_no_seed_writes_a_row_twice",
+    "tests/unit/windows/test_same_calendar.py::test_any_cut_and_any_crash_give_the_windows_of_the_oracle",
+    "tests/unit/windows/test_same_calendar.py::test_boundaries_are_what_a_wall_clock_shows",
     "tests/unit/windows/test_same_hopping.py",
     "tests/unit/windows/test_same_late.py",
     "tests/unit/windows/test_same_overlapping.py",

@@ -31,7 +31,7 @@ from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.expressions.words import normal
 from sluicegate.streams.reducers import ENTRIES, NUMBERS, Place, kind_of, reads_messages, unwritable
-from sluicegate.streams.windowers import AMEND, CORRELATION
+from sluicegate.streams.windowers import AMEND, CORRELATION, DATED
 
 
 class Rule:
@@ -214,7 +214,7 @@ def _shape(window: Window) -> dict[str, object]:
     shape: dict[str, object] = {"size": window.size, "offset": window.offset}
     shape |= {"time": window.time, "unit": window.unit}
     shape |= {} if window.kind == "tumbling" else {"kind": window.kind}
-    return shape | {key.name: getattr(window, key.name) for key in window.windower.keys[1:]}
+    return shape | {name: getattr(window, name) for name in window.windower.fields}
 
 
 def _window(known: Window | None, shape: Mapping[str, Any] | None) -> Window | None:
@@ -223,7 +223,8 @@ def _window(known: Window | None, shape: Mapping[str, Any] | None) -> Window | N
         return None
     if shape.get("kind") == CORRELATION:
         return known if known is not None and known.kind == CORRELATION else Window(0.0, kind=CORRELATION)
-    return replace(known or Window(**shape), **{"kind": "tumbling", "every": 0.0, **shape})
+    plain = {"kind": "tumbling", "every": 0.0, **dict.fromkeys(DATED, "")}
+    return replace(known or Window(**shape), **{**plain, **shape})
 
 
 def restored(agent: Agent, earlier: str) -> Rule:

@@ -38,7 +38,7 @@ _AGGREGATE = {
     **dict.fromkeys(("timeout", "until", "until.field", "until.equals"), END),
     **dict.fromkeys((f"window.{each}" for each in ("grace", "idle", "at_most", "late", "max_ahead")), END),
     **dict.fromkeys((f"window.late.{each}" for each in ("new", "amend", "every")), END),
-    **dict.fromkeys(("window", "window.offset"), INPUT),
+    **dict.fromkeys(("window", "window.offset", "window.zone", "window.week_starts"), INPUT),
     **{f"window.{key.name}": INPUT for entry in WINDOWERS.values() for key in entry.keys},
     **dict.fromkeys(("window.time", "window.time.field", "window.time.unit"), INPUT),
     **dict.fromkeys(("compute", "compute.kind", "compute.field", "compute.function"), COMPUTED),

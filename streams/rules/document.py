@@ -105,7 +105,8 @@ def _deadline(deadline: DataDeadline | None) -> AgentDocument:
 
 def _window(window: Window) -> AgentDocument:
     """`never` is written, because another time is the default."""
-    keys: AgentDocument = {window.windower.word: _number(window.size)}
+    keys: AgentDocument = {window.windower.word: _number(window.extent)}
+    keys |= {name: each for name in ("zone", "week_starts") if (each := getattr(window, name))}
     keys |= {name: _number(each) for name in ("every", "offset", "grace") if (each := getattr(window, name))}
     if window.time is not None:
         keys["time"] = {"field": window.time, "unit": window.unit}

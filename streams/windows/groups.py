@@ -25,13 +25,14 @@ from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.headers import TIME
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.errors import Halt
+from sluicegate.streams.windows.boundaries import tumbling
 from sluicegate.streams.windows.clock import NEVER, EventClock
 from sluicegate.streams.windows.marks import Stamp, stamp
 from sluicegate.streams.windows.merged import MergedClock
 from sluicegate.streams.windows.placing import by_start
 from sluicegate.streams.windows.room import expected
 from sluicegate.streams.windows.times import NoTime, latest, milliseconds, reader, source
-from sluicegate.streams.windows.tumbling import NAMING, Span, key_of, name, tumbling
+from sluicegate.streams.windows.tumbling import NAMING, Span, key_of, name
 
 SLICE = 1_000  # windows that the records of one batch close at most; the others wait for `expire`
 AT_MOST = "at_most"

@@ -49,14 +49,13 @@ class HoppingGroups(WindowGroups):
         """The window with this pane that fires next."""
         key = key_of(group)
         oldest = self.states[name(self.panes[key][0], key)]
-        start, kind = max(state[NEXT], oldest[NEXT]), self.tumbling
-        return Span(start, start + kind.size, kind.closes(start))
+        return self.tumbling.span(max(state[NEXT], oldest[NEXT]))
 
     def count(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> bool:
         pane = self.tumbling.start(time)
         closes = self.tumbling.closes(pane)
         if closes <= self.event.watermark or pane < self._unfired(key):
-            self._late(record, Span(pane, pane + self.tumbling.size, closes))
+            self._late(record, self.tumbling.span(pane))
             return True
         if self.tumbling.first_closes(pane) <= self.event.watermark:
             self.counts["partly_late"] += 1

@@ -12,6 +12,7 @@ from sluicegate.streams.aggregation.taking import exactly
 from sluicegate.streams.contracts.headers import TIME
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.correlation.groups import CorrelatedGroups
+from sluicegate.streams.windows.boundaries import tumbling
 from sluicegate.streams.windows.clock import NEVER
 from sluicegate.streams.windows.correlated import CorrelatedByTime
 from sluicegate.streams.windows.groups import WindowGroups, taken_with_care
@@ -19,7 +20,6 @@ from sluicegate.streams.windows.intake import judged
 from sluicegate.streams.windows.marks import stamp
 from sluicegate.streams.windows.origins import OriginGroups
 from sluicegate.streams.windows.times import reader
-from sluicegate.streams.windows.tumbling import tumbling
 
 
 def accept_into(groups: Groups, records: Sequence[Record], now: float) -> None:

@@ -12,7 +12,7 @@ from sluicegate.streams.aggregation.accept import put
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.windows.room import expected
-from sluicegate.streams.windows.tumbling import Span, name
+from sluicegate.streams.windows.tumbling import name
 from sluicegate.streams.windows.tumbling_groups import TumblingGroups
 
 
@@ -41,8 +41,7 @@ class OverlappingGroups(TumblingGroups):
         starts, watermark, closes = self._starts(time), self.event.watermark, self.tumbling.closes
         taken = [start for start in starts if closes(start) + self.after.keep > watermark]
         if not taken:
-            last = starts[-1]
-            self._late(record, Span(last, last + self.tumbling.size, closes(last)))
+            self._late(record, self.tumbling.span(starts[-1]))
             return True
         names = tuple(name(start, key) for start in taken)
         if not expected(self, names, record, watermark, read, items, now):

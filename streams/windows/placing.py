@@ -116,7 +116,7 @@ def span_of(windows: "WindowGroups", time: int, bound: int) -> tuple[bytes, int,
     kind = windows.tumbling
     start = kind.start(time)
     closes, begin = kind.first_closes(start), max(start, 0)
-    end = start + kind.every if windows.merged is not None else min(start + kind.every, bound)
+    end = kind.next(start) if windows.merged is not None else min(kind.next(start), bound)
     if closes <= windows.event.watermark or start in windows.cut or not begin <= time < end:
         unproven()
     return name(start, b""), closes, begin, end

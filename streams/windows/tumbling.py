@@ -1,12 +1,11 @@
-"""Windows of one size that begin at regular times: which one holds a time, when it closes, and how groups are named.
+"""Windows that follow from a time alone: which one holds it, when it closes, and how groups are named.
 
 Tumbling windows are groups themselves. The groups of hopping windows are panes: the parts of `every` that windows have
 in common.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
-
-from sluicegate.streams.agent import Window
 
 NAMING = 8  # bytes of the name of a group before its key
 
@@ -19,7 +18,8 @@ class Span(NamedTuple):
     closes: int
 
 
-class Tumbling(NamedTuple):
+@dataclass(slots=True)
+class Tumbling:
     """All in milliseconds. A group holds the records of [start, start + every). It is a part of windows of `size`: the
     first one begins `size - every` before it, the last one with it. A window closes when the watermark is `grace` past
     its end. Of tumbling windows `every` is the size, and a group is one window."""
@@ -33,6 +33,14 @@ class Tumbling(NamedTuple):
         """The start of the group that holds this time; negative for a group that began before 1970."""
         return time - (time - self.offset) % self.every
 
+    def next(self, start: int) -> int:
+        """The start of the group behind the one that begins there."""
+        return start + self.every
+
+    def span(self, start: int) -> Span:
+        """The last window with the group."""
+        return Span(start, start + self.size, self.closes(start))
+
     def closes(self, start: int) -> int:
         """The watermark that closes the last window with the group: from it on its records are late."""
         return start + self.size + self.grace
@@ -40,11 +48,6 @@ class Tumbling(NamedTuple):
     def first_closes(self, start: int) -> int:
         """The watermark that closes the first window with the group."""
         return start + self.every + self.grace
-
-
-def tumbling(window: Window) -> Tumbling:
-    every = window.every or window.size
-    return Tumbling(*(round(1_000 * each) for each in (every, window.offset, window.grace, window.size)))
 
 
 def name(start: int, key: bytes) -> bytes:

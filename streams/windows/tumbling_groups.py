@@ -15,8 +15,7 @@ class TumblingGroups(LateGroups):
     __slots__ = ()
 
     def span(self, group: bytes, state: GroupState) -> Span:
-        start = start_of(group)
-        return Span(start, start + self.tumbling.size, self.tumbling.closes(start))
+        return self.tumbling.span(start_of(group))
 
     def count(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> bool:
         start = self.tumbling.start(time)
@@ -26,5 +25,5 @@ class TumblingGroups(LateGroups):
         if closes + self.after.keep > self.event.watermark:
             self._put_late(record, group, closes, read, items, now)
         else:
-            self._late(record, Span(start, start + self.tumbling.size, closes))
+            self._late(record, self.tumbling.span(start))
         return True

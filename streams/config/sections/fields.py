@@ -5,7 +5,7 @@ A refusal is a PydanticCustomError of type `refused` whose context holds `what` 
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidatorFunctionWrapHandler, WithJsonSchema, WrapValidator
@@ -227,6 +227,29 @@ Duration = Annotated[
     ),
     WithJsonSchema({"type": "string", "pattern": units.DURATION}),
 ]
+
+
+def duration_or(words: Sequence[str]) -> BeforeValidator:
+    """A duration, or one of these words."""
+
+    def parsed(text: str) -> object:
+        return text if text in words else units.duration(text)
+
+    def known(value: object) -> object:
+        return value if isinstance(value, str) and value in words else _number(value)
+
+    def bounded(value: object) -> None:
+        if isinstance(value, float):
+            _a_time(value)
+
+    return _parsed(
+        parsed,
+        known,
+        "is not a duration",
+        f"write a number and ms, s, m, h or d, such as 30s, or {', '.join(words[:-1])} or {words[-1]}",
+        "write the number of seconds, such as 30.0, or one of the words",
+        bounded,
+    )
 
 
 def _a_time_or_zero(seconds: float) -> None:

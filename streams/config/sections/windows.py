@@ -7,6 +7,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSche
 
 from sluicegate.streams.agent import Window
 from sluicegate.streams.config.sections import late
+from sluicegate.streams.config.sections.calendar import DatedKeys, Fixed, SizeOrUnit, dated, spoken_unit, zone_and_week
 from sluicegate.streams.config.sections.described import described
 from sluicegate.streams.config.sections.fields import (
     FIELD,
@@ -24,7 +25,7 @@ from sluicegate.streams.config.text.problems import FileFinding, Path
 from sluicegate.streams.config.text.scalars import Native, Unknown
 from sluicegate.streams.reducers import kept_as
 from sluicegate.streams.units import spoken_duration
-from sluicegate.streams.windowers import WRITTEN, Remarks, Windower
+from sluicegate.streams.windowers import CALENDAR, WINDOWERS, WRITTEN, Remarks, Windower
 
 if TYPE_CHECKING:
     from sluicegate.streams.config.sections.models_agent import AgentModel
@@ -93,7 +94,7 @@ def _one_kind(schema: dict[str, Any]) -> None:
     schema["oneOf"] = [{"required": [kind]} for kind in KINDS]
 
 
-class KeysOfKinds(BaseModel):
+class KeysOfKinds(DatedKeys):
     """The keys of the kinds of windows, before those of the class: one entry each, in sluicegate.streams.windowers."""
 
     if TYPE_CHECKING:
@@ -103,8 +104,10 @@ class KeysOfKinds(BaseModel):
         super().__init_subclass__(**settings)
         own = dict(cls.__annotations__)
         cls.__annotations__.clear()
-        cls.__annotations__.update(dict.fromkeys(OF_KINDS, Duration | None), **own)
-        for name, (_, key) in OF_KINDS.items():
+        cls.__annotations__.update(dict.fromkeys(OF_KINDS, Fixed | None), **own)
+        for name, (entry, key) in OF_KINDS.items():
+            if entry.calendar and name == entry.word:
+                cls.__annotations__[name] = SizeOrUnit | None
             setattr(cls, name, Field(default=None, description=key.text, examples=[key.example]))
 
 
@@ -167,17 +170,28 @@ class WindowModel(KeysOfKinds):
 
     @property
     def windower(self) -> Windower:
-        return next((entry for entry in WRITTEN if getattr(self, entry.word) is not None), WRITTEN[0])
+        entry = next((entry for entry in WRITTEN if getattr(self, entry.word) is not None), WRITTEN[0])
+        return WINDOWERS[entry.calendar] if isinstance(getattr(self, entry.word), str) else entry
 
     @property
     def kind(self) -> str:
         return self.windower.name
 
     @property
+    def extent(self) -> float | str:
+        """As in Window."""
+        written: float | str | None = getattr(self, self.windower.word)
+        return written or 0.0
+
+    @property
+    def named(self) -> str:
+        """The kind, as the file writes it: `hopping`, `tumbling: day`."""
+        return f"{self.windower.word}: {self.extent}" if self.windower.dated else self.windower.word
+
+    @property
     def size(self) -> float:
-        """In seconds; the gap of a session."""
-        seconds: float | None = getattr(self, self.kind)
-        return seconds or 0.0
+        """In seconds; the gap of a session; the longest one of a unit of the calendar."""
+        return CALENDAR[self.extent] if isinstance(self.extent, str) else self.extent
 
     @property
     def step(self) -> float:
@@ -211,6 +225,7 @@ def built(rule: "Aggregate", emits: bool) -> Window | None:
         kind=_kept_as(rule, window, emits),
         every=window.every or 0.0,
         **late.built(window.late),
+        **dated(window),
     )
 
 
@@ -228,7 +243,8 @@ def written(window: Window) -> dict[str, Any]:
     """The keys of the file that say the same."""
     entry = window.windower
     return {
-        entry.word: Native(window.size),
+        entry.word: Native(window.extent),
+        **{name: getattr(window, name) for name in ("zone", "week_starts") if getattr(window, name)},
         **{key.name: Native(getattr(window, key.name)) for key in entry.keys[1:]},
         **({"offset": Native(window.offset)} if entry.regular else {}),
         "time": time_written(window),
@@ -284,8 +300,9 @@ def _kinds(window: WindowModel, at: Path) -> Iterator[FileFinding]:
     entry = window.windower
     if not entry.regular and window.offset:
         needs = ((*at, "offset"), (*at, entry.word))
-        yield FileFinding(needs[0], f"does not go together with {entry.word}", "leave it out", needs)
+        yield FileFinding(needs[0], f"does not go together with {window.named}", "leave it out", needs)
     if places:
+        yield from zone_and_week(window, at)
         yield from _keys(window, at)
 
 
@@ -294,7 +311,7 @@ def _keys(window: WindowModel, at: Path) -> Iterator[FileFinding]:
     own, word = window.windower.keys, (*at, window.windower.word)
     for name, (entry, key) in OF_KINDS.items():
         if name not in KINDS and key not in own and getattr(window, name) is not None:
-            what, hint = f"does not go together with {window.kind}", f"leave it out, or write {entry.word}"
+            what, hint = f"does not go together with {window.named}", f"leave it out, or write {entry.word}"
             yield FileFinding((*at, name), what, hint, ((*at, name), word))
     missing = [key for key in own if getattr(window, key.name) is None]
     for key in missing:
@@ -311,7 +328,7 @@ def _remarked(window: "WindowModel | Window", remarks: Remarks, at: Path) -> Ite
 
 def _limits(window: WindowModel, at: Path) -> Iterator[FileFinding]:
     never = float("inf")
-    needs: tuple[Path, ...] = ((*at, "at_most"), (*at, window.kind), (*at, "grace"))
+    needs: tuple[Path, ...] = ((*at, "at_most"), (*at, window.windower.word), (*at, "grace"))
     if window.at_most is not None and window.at_most < window.least:
         what = f"is below the size and grace of the window, {spoken_duration(window.least)}: it would cut windows short"
         yield FileFinding(needs[0], what, "raise it, or leave it out", needs)
@@ -366,7 +383,7 @@ def meaning(window: Window, letters: str) -> list[str]:
     whose = "a record of its partition is" if not window.origins else "records of all input partitions are"
     past = f"more than {spoken_duration(window.grace)} past" if entry.extends and window.grace else "past"
     return [
-        entry.meaning.format(size=size, time=time, every=spoken_duration(window.every)),
+        entry.meaning.format(size=size, time=time, every=spoken_duration(window.every), unit=spoken_unit(window)),
         f"closes a window when {whose} {past if entry.extends else grace} its end",
         f"closes it by the worker's clock {', or '.join(ends)}",
         late.meaning(window, letters),

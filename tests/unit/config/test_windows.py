@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from sluicegate.streams.agent import Agent, Window
+from sluicegate.streams.aggregation.rule import earlier_agent, fingerprint
 from sluicegate.streams.config import loading, words
 from sluicegate.streams.config.checking import values
 from sluicegate.streams.rules.changes import changes, policies_of
@@ -52,6 +53,19 @@ def an_agent(folder: Path, text: str, more: str = "") -> Agent:
             Window(86400.0, 21600.0, idle=None, at_most=90000.0, late="skip"),
         ),
         ("{tumbling: 5m, at_most: never, max_ahead: 10s}", Window(300.0, at_most=None, max_ahead=10.0)),
+        ("{tumbling: day}", Window(90_000.0, at_most=93_600.0, kind="calendar", calendar="day", zone="UTC")),
+        (
+            "{tumbling: week, zone: Europe/Vienna, grace: 1h}",
+            Window(
+                608_400.0,
+                grace=3600.0,
+                at_most=615_600.0,
+                kind="calendar",
+                calendar="week",
+                zone="Europe/Vienna",
+                week_starts="monday",
+            ),
+        ),
         ("{session: 30m, grace: 1m}", Window(1800.0, grace=60.0, at_most=1800 + 60 + 3600.0, kind="session")),
         ("{hopping: 1h, every: 5m}", Window(3600.0, at_most=7200.0, kind="hopping", every=300.0)),
         ("{tumbling: 5m, late: {new: 10s}}", Window(300.0, at_most=3900.0, late="new", gather=10.0)),
@@ -76,6 +90,8 @@ def test_a_file_says_which_windows_there_are(tmp_path: Path, text: str, window: 
         "{hopping: 1h, every: 5m, offset: 1m}",
         "{session: 30m, late: {new: 10s}}",
         "{tumbling: 5m, late: {amend: 1h, every: 5s}}",
+        "{tumbling: day}",
+        "{tumbling: week, zone: Europe/Vienna, week_starts: sunday, late: {amend: 1h}}",
     ],
 )
 def test_the_same_windows_built_in_python_pass_the_same_checks(tmp_path: Path, text: str) -> None:
@@ -110,6 +126,25 @@ PAIR = "does not go together with a window"
             "",
             "window.tumbling: is not a duration; write a number and ms, s, m, h or d, such as 30s",
         ),
+        ("{tumbling: dy}", "", "", "window.tumbling: is not a duration; write a number and ms, s, m, h or d"),
+        ("{hopping: day, every: 1h}", "", "", "window.hopping: is a unit of the calendar, which only tumbling windows"),
+        ("{session: day}", "", "", "window.session: is a unit of the calendar, which only tumbling windows have"),
+        ("{tumbling: day, every: 1h}", "", "", "window.every: does not go together with tumbling: day"),
+        ("{tumbling: day, offset: 6h}", "", "", "window.offset: does not go together with tumbling: day; leave it out"),
+        ("{tumbling: day, at_most: 24h}", "", "", "window.at_most: is below the size and grace of the window, 25 h"),
+        ("{tumbling: 1d, zone: UTC}", "", "", "window.zone: does not go together with tumbling of one length"),
+        ("{session: 1h, zone: UTC}", "", "", "window.zone: does not go together with session of one length"),
+        ("{tumbling: day, week_starts: sunday}", "", "", "window.week_starts: does not go together with tumbling: day"),
+        ("{tumbling: week, week_starts: sun}", "", "", "window.week_starts: must be monday, tuesday, wednesday"),
+        (
+            "{tumbling: day, zone: europe/vienna}",
+            "",
+            "",
+            "window.zone: is no time zone that this machine knows; did you mean Europe/Vienna?",
+        ),
+        ("{tumbling: day, zone: localtime}", "", "", "window.zone: is no time zone that this machine knows; write"),
+        ("{tumbling: day, zone: Europe}", "", "", "window.zone: is no time zone that this machine knows"),
+        ("{tumbling: day, zone: }", "", "", "window.zone: is empty; write a name such as Europe/Vienna"),
         ("{tumbling: 5m, hopping: 1m}", "", "", "window: names tumbling and hopping: a window is of one kind"),
         ("{hopping: 5m}", "", "", "window.hopping: needs `every`; write every: 5m, a part of the size"),
         ("{hopping: 5m, every: 2m}", "", "", "window.every: does not divide the size of the window"),
@@ -203,6 +238,14 @@ def test_a_file_in_words(tmp_path: Path) -> None:
     ]
 
 
+def test_windows_of_a_calendar_in_words(tmp_path: Path) -> None:
+    for text, spoken in (
+        ("{tumbling: day, time: at}", "day in UTC"),
+        ("{tumbling: week, zone: Asia/Kolkata, time: at}", "week in Asia/Kolkata from monday on"),
+    ):
+        assert words.meaning(an_agent(tmp_path, text))[1] == f"groups by windows of a {spoken}, by at"
+
+
 def test_sessions_in_words(tmp_path: Path) -> None:
     said = words.meaning(an_agent(tmp_path, "{session: 30m, grace: 1m, time: at, idle: never}"))
     assert said[1:4] == [
@@ -274,11 +317,38 @@ def test_expressions_of_results_know_the_window(tmp_path: Path) -> None:
         ("{tumbling: 5m, time: {field: at, unit: ms}}", ("flush", "drop")),
         ("{tumbling: 5m, time: other}", ("flush", "drop")),
         ("{session: 5m, time: at}", ("flush", "drop")),
+        ("{tumbling: day, time: at}", ("flush", "drop")),
     ],
 )
 def test_what_a_change_means_for_open_windows(tmp_path: Path, changed: str, policies: tuple[str, ...]) -> None:
     old, new = (document(an_agent(tmp_path, text)) for text in ("{tumbling: 5m, time: at}", changed))
     assert policies_of(changes(old, new)) == policies
+
+
+@pytest.mark.parametrize(
+    ("changed", "path"),
+    [
+        ("{tumbling: week, zone: Europe/Rome}", "aggregate.window.zone"),
+        ("{tumbling: week, zone: Europe/Vienna, week_starts: sunday}", "aggregate.window.week_starts"),
+        ("{tumbling: month, zone: Europe/Vienna}", "aggregate.window.tumbling"),
+    ],
+)
+def test_another_calendar_is_another_window(tmp_path: Path, changed: str, path: str) -> None:
+    old, new = (an_agent(tmp_path, text) for text in ("{tumbling: week, zone: Europe/Vienna}", changed))
+    found = changes(document(old), document(new))
+    assert path in [each.path for each in found]
+    assert policies_of(found) == ("flush", "drop")
+    assert fingerprint(old) != fingerprint(new)
+
+
+def test_groups_of_an_earlier_calendar_are_restored_under_it(tmp_path: Path) -> None:
+    old = an_agent(tmp_path, "{tumbling: week, zone: Europe/Vienna}")
+    for text in ("{tumbling: 1d}", "{session: 1h}", "{tumbling: year, zone: Asia/Kolkata}"):
+        new = an_agent(tmp_path, text)
+        for one, other in ((old, new), (new, old)):
+            rule = earlier_agent(other, fingerprint(one)).aggregation
+            assert rule is not None
+            assert fingerprint(replace(other, aggregation=rule)) == fingerprint(one)
 
 
 def test_open_windows_never_finish_beside_a_changed_rule(tmp_path: Path) -> None:

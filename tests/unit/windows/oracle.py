@@ -67,9 +67,7 @@ class Oracle:
         self.passed(step.time)
         if step.left_out:
             return
-        start = next(
-            s for s in range(self.offset - 5 * self.size, step.time + 1, self.size) if step.time < s + self.size
-        )
+        start = self.start_of(step.time)
         if self.is_late(offset, step, start):
             return
         group = self.open.setdefault((start, step.key), Open(offset, step.now))
@@ -78,9 +76,15 @@ class Oracle:
         if len(group.amounts) == self.count:
             self.end((start, step.key), "count", "")
 
+    def start_of(self, time: int) -> int:
+        return next(s for s in range(self.offset - 5 * self.size, time + 1, self.size) if time < s + self.size)
+
+    def end_of(self, start: int) -> int:
+        return start + self.size
+
     def is_late(self, offset: int, step: Step, start: int) -> bool:
         """Whether the record does not count in the open window that starts there."""
-        late = start + self.size + self.grace <= self.watermark
+        late = self.end_of(start) + self.grace <= self.watermark
         if late:
             self.refused.append((offset, "late"))
         return late
@@ -93,7 +97,7 @@ class Oracle:
 
     def look(self, now: float) -> None:
         """The owner's clock: windows that are over since `idle` in a silent partition, groups that are too old."""
-        over = [start + self.size + self.grace for start, _ in self.open]
+        over = [self.end_of(start) + self.grace for start, _ in self.open]
         over = [closes for closes in over if closes <= (now - self.idle) * 1000]
         if over and now >= self.seen + self.idle:
             self.watermark = max(over)
@@ -103,7 +107,7 @@ class Oracle:
 
     def close(self, by: str) -> None:
         for name in sorted(self.open, key=lambda name: (name[0], self.open[name].first)):
-            if name[0] + self.size + self.grace <= self.watermark:
+            if self.end_of(name[0]) + self.grace <= self.watermark:
                 self.end(name, "window", by)
 
     def end(self, name: tuple[int, bytes], reason: str, by: str) -> None:
@@ -111,6 +115,6 @@ class Oracle:
         amounts = group.amounts
         self.results.append(
             Result(
-                name[1], name[0], name[0] + self.size, reason, by, group.first, group.last, len(amounts), sum(amounts)
+                name[1], name[0], self.end_of(name[0]), reason, by, group.first, group.last, len(amounts), sum(amounts)
             )
         )

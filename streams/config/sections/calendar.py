@@ -1,0 +1,108 @@
+"""Windows of a calendar, as the file writes them: the unit in place of a size, its `zone` and `week_starts`."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, Protocol
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, WithJsonSchema
+
+from sluicegate.streams import units, zones
+from sluicegate.streams.agent import Window
+from sluicegate.streams.config.sections.fields import Duration, Text, duration_or, refused, unless_unknown
+from sluicegate.streams.config.text.problems import FileFinding, Path
+from sluicegate.streams.windowers import CALENDAR, WEEKDAYS, Windower
+
+UTC = "UTC"
+WEEK = "week"
+_UNITS = f"{', '.join([*CALENDAR][:-1])} or {[*CALENDAR][-1]}"
+SizeOrUnit = Annotated[
+    float | str,
+    unless_unknown(1.0),
+    duration_or(tuple(CALENDAR)),
+    WithJsonSchema({"anyOf": [{"type": "string", "pattern": units.DURATION}, {"enum": [*CALENDAR]}]}),
+]
+
+
+def _fixed(value: object) -> object:
+    if isinstance(value, str) and value in CALENDAR:
+        raise refused("is a unit of the calendar, which only tumbling windows have", "write a duration, such as 1d")
+    return value
+
+
+Fixed = Annotated[Duration, BeforeValidator(_fixed)]
+"""The size of windows that are all as long."""
+
+
+def _zone(value: str) -> str:
+    if not zones.known(value):
+        raise refused("is no time zone that this machine knows", zones.hint(value))
+    return value
+
+
+def _named(value: object) -> object:
+    if value is None:
+        raise refused("is empty", "write a name such as Europe/Vienna, or leave it out for UTC")
+    return value
+
+
+ZoneField = Annotated[Text, AfterValidator(_zone), unless_unknown(UTC)]
+Weekday = Annotated[
+    Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"], unless_unknown(WEEKDAYS[0])
+]
+
+
+class DatedKeys(BaseModel):
+    """The keys beside a unit of the calendar."""
+
+    zone: Annotated[ZoneField | None, BeforeValidator(_named)] = Field(
+        default=None,
+        description=(
+            "The time zone of windows with `tumbling: day`, `week`, `month` or `year`: its days begin at midnight "
+            "there, so some have 23 or 25 hours. Unless it is written, UTC."
+        ),
+        examples=["Europe/Vienna"],
+    )
+    week_starts: Weekday | None = Field(
+        default=None,
+        description="The first day of a week with `tumbling: week`. Unless it is written, monday.",
+        examples=["sunday"],
+    )
+
+
+class WrittenWindow(Protocol):
+    """The window of the file."""
+
+    @property
+    def zone(self) -> str | None: ...
+    @property
+    def week_starts(self) -> str | None: ...
+    @property
+    def extent(self) -> float | str: ...
+    @property
+    def named(self) -> str: ...
+    @property
+    def windower(self) -> Windower: ...
+
+
+def dated(window: WrittenWindow) -> dict[str, Any]:
+    """The fields of Window that say which calendar."""
+    if not isinstance(window.extent, str):
+        return {}
+    week = (window.week_starts or WEEKDAYS[0]) if window.extent == WEEK else ""
+    return {"calendar": window.extent, "zone": window.zone or UTC, "week_starts": week}
+
+
+def zone_and_week(window: WrittenWindow, at: Path) -> Iterator[FileFinding]:
+    """Keys that say nothing beside the size of the windows."""
+    extent, word = window.extent, window.windower.word
+    sized = window.named if window.windower.dated else f"{word} of one length, which no zone changes"
+    for name, wrong, which in (("zone", not isinstance(extent, str), _UNITS), ("week_starts", extent != WEEK, WEEK)):
+        if wrong and getattr(window, name) is not None:
+            place = (*at, name)
+            hint = f"leave it out, or write tumbling: {which}"
+            yield FileFinding(place, f"does not go together with {sized}", hint, (place, (*at, word)))
+
+
+def spoken_unit(window: Window) -> str:
+    """`day in Europe/Vienna`, `week in UTC from monday on`; empty for other windows."""
+    begins = f" from {window.week_starts} on" if window.week_starts else ""
+    return f"{window.calendar} in {window.zone}{begins}" if window.calendar else ""

@@ -1,0 +1,83 @@
+"""The days, weeks, months and years of a time zone.
+
+Each begins with the first moment of its first day. That is midnight; the earlier one, where clocks are set back over
+midnight; the moment of the change, where they are set forward over it. java.time's `atStartOfDay` is the same. A day
+that a zone left out has no time.
+"""
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from functools import lru_cache
+
+from sluicegate.streams.windowers import WEEKDAYS
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SECOND = timedelta(seconds=1)
+_LONGEST = {"day": 1, "week": 7, "month": 31, "year": 366}
+"""Days from the first one of a unit that end in the next one."""
+_REPEATS = 146_097 * 86_400_000
+"""The calendar and the rules of zones repeat after 400 years, in milliseconds."""
+_NEAR = 250_000_000_000_000
+"""Times from here on, in the year 9892, are looked for 400 years before: Python's dates end with the year 9999."""
+KEPT = 1_024
+"""Boundaries that are known without another look at the zone."""
+
+
+class CalendarDays:
+    """Days are numbers, as in `date.toordinal`, and times are milliseconds since 1970."""
+
+    __slots__ = ("_first", "_longest", "_midnight", "_zone")
+
+    def __init__(self, unit: str, zone: tzinfo, week_starts: str = "") -> None:
+        self._zone, self._longest = zone, _LONGEST[unit]
+        self._first = _first_of(unit, week_starts)
+        self._midnight = lru_cache(KEPT)(lambda day: midnight(day, zone))
+
+    def around(self, at: int) -> tuple[int, int]:
+        """The start and the end of the unit that holds this time."""
+        later = _REPEATS if at >= _NEAR else 0
+        begin, end = self._around(at - later)
+        return begin + later, end + later
+
+    def _around(self, at: int) -> tuple[int, int]:
+        day = (_EPOCH + timedelta(milliseconds=at)).astimezone(self._zone).toordinal()
+        first = self._first(day)
+        begin, end = self._midnight(first), self._midnight(first := self._first(first + self._longest))
+        while end <= at:  # clocks were set back over midnight: it is the day before once more
+            begin, end = end, self._midnight(first := self._first(first + self._longest))
+        return begin, end
+
+
+def midnight(day: int, zone: tzinfo) -> int:
+    """The first moment of the day."""
+    local = datetime.combine(date.fromordinal(day), time(), zone)
+    at = (local - _EPOCH) // _SECOND
+    if _local(at, zone) != local.replace(tzinfo=None):
+        at = _change(at, (local.replace(fold=1) - _EPOCH) // _SECOND, zone)
+    return 1_000 * at
+
+
+def _change(late: int, early: int, zone: tzinfo) -> int:
+    """The moment at which clocks are set forward, in seconds: after `early`, and at `late` at the latest."""
+    before = (_EPOCH + timedelta(seconds=early)).astimezone(zone).utcoffset()
+    while late - early > 1:
+        middle = (early + late) // 2
+        same = (_EPOCH + timedelta(seconds=middle)).astimezone(zone).utcoffset() == before
+        early, late = (middle, late) if same else (early, middle)
+    return late
+
+
+def _local(at: int, zone: tzinfo) -> datetime:
+    return (_EPOCH + timedelta(seconds=at)).astimezone(zone).replace(tzinfo=None)
+
+
+def _first_of(unit: str, week_starts: str) -> Callable[[int], int]:
+    """The function that finds the first day of the unit with a day."""
+    if unit == "week":
+        begin = WEEKDAYS.index(week_starts) + 1  # day 1 was a Monday
+        return lambda day: day - (day - begin) % 7
+    if unit == "month":
+        return lambda day: date.fromordinal(day).replace(day=1).toordinal()
+    if unit == "year":
+        return lambda day: date.fromordinal(day).replace(month=1, day=1).toordinal()
+    return lambda day: day
