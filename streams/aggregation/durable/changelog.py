@@ -119,7 +119,8 @@ class Changelog:
         )
         if self._queue is None and self.size > GROWTH * self._live + SLACK:
             self._begin_cycle()
-        if done := self._queue is not None and self._refresh(parts, entry):
+        done = self._queue is not None and self._refresh(parts, entry)
+        if done:
             self._complete(entry, all_senders())
         packed = [blob for part in parts.values() for blob in self._packed(part)]
         return packed, self._forget(self._boundary) if done else None
