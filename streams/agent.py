@@ -384,6 +384,9 @@ class OnError:
 
     `expression` applies to records for which an expression of the agent cannot be evaluated, for example because it
     compares a missing field. `stop` halts the partition.
+
+    `stop_above` halts the partition when more of the records that it took within a time became dead letters: a share
+    (`5% of 1m`) or a number (`100 of 1m`).
     """
 
     decode: Annotated[
@@ -404,6 +407,14 @@ class OnError:
         Literal["dead-letter", "skip", "stop"],
         FileKey("What happens to a record for which an expression has no answer.", "skip"),
     ] = "dead-letter"
+    stop_above: Annotated[
+        str,
+        FileKey(
+            "The partition halts when more of its records than this share or number became dead letters in this time.",
+            "5% of 1m",
+            kind="limit",
+        ),
+    ] = ""
 
 
 @dataclass(frozen=True, slots=True)

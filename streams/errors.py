@@ -35,6 +35,7 @@ SluicegateError
     ├── DecodeStopped
     ├── ExpressionStopped
     ├── ProduceStopped
+    ├── DeadLettersStopped
     └── HandlerStopped
 """
 
@@ -252,3 +253,9 @@ class ProduceStopped(Halt):
     """An output can never be sent and `on_error` is `stop`."""
 
     code = "produce-stopped"
+
+
+class DeadLettersStopped(Halt):
+    """More records became dead letters than `on_error.stop_above` allows."""
+
+    code = "dead-letters-stopped"

@@ -47,15 +47,15 @@ class FileKey:
     """One key. Its name, its type and its default are those of the field.
 
     `text` and `example` describe it for users; `change` is the class of a change. `kind` is what the type does not
-    tell: text may be a topic or an expression, and a whole number a size. `least` and `most` are the bounds of a whole
-    number. A default outside of them, or empty text, is a key that the file leaves out. `after` is the key before it in
-    the reference, where this is not the one before it in the table.
+    tell: text may be a topic, an expression or a limit, and a whole number a size. `least` and `most` are the bounds of
+    a whole number. A default outside of them, or empty text, is a key that the file leaves out. `after` is the key
+    before it in the reference, where this is not the one before it in the table.
     """
 
     text: str
     example: Any
     change: ChangeClass = FILE
-    kind: Literal["", "topic", "expression", "size"] = ""
+    kind: Literal["", "topic", "expression", "size", "limit"] = ""
     least: int = 1
     most: int = 1_000_000_000
     after: str = ""

@@ -1,11 +1,13 @@
-"""Parses and writes durations, sizes and times of the file."""
+"""Parses and writes durations, sizes, times and limits of the file."""
 
 import re
 from datetime import datetime
+from typing import NamedTuple
 
 DURATION = r"^[0-9]+(\.[0-9]+)?(ms|s|m|h|d)$"
 SPAN = r"^[0-9]+(\.[0-9]+)?(ms|s|m|h|d)\.\.[0-9]+(\.[0-9]+)?(ms|s|m|h|d)$"
 SIZE = r"^[0-9]+(\.[0-9]+)?(B|KiB|MiB|GiB|kB|MB)$"
+LIMIT = r"^[0-9]+(\.[0-9]+)?%? of [0-9]+(\.[0-9]+)?(ms|s|m|h|d)$"
 TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?([Zz]|[+-][0-9]{2}:[0-9]{2})$"
 
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -33,6 +35,25 @@ def size(text: str) -> int | None:
         return None
     amount = parts[0] * _BYTES[parts[1]]
     return int(amount) if amount == int(amount) else None
+
+
+class Limit(NamedTuple):
+    """So many of all within `seconds`, or so many in a hundred of them (`percent`)."""
+
+    amount: float
+    percent: bool
+    seconds: float
+
+
+def limit(text: str) -> Limit | None:
+    """`5% of 1m` or `100 of 1m`. None if `text` is no such limit, or if its share is not between 0 and 100, or if its
+    number is not whole."""
+    if not re.fullmatch(LIMIT, text):
+        return None
+    amount, _, time = text.partition(" of ")
+    number, percent, seconds = float(amount.rstrip("%")), amount.endswith("%"), duration(time)
+    fits = 0 < number < 100 if percent else 0 < number == int(number)
+    return Limit(number, percent, seconds) if seconds and fits else None
 
 
 def moment(text: str) -> float | None:

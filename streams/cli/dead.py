@@ -178,6 +178,7 @@ def archive(
     why: Why = "",
     by: By = "",
     limit: PerPartitionLimit = NEWEST,
+    json: AsJson = False,
 ) -> int:
     """Write them to a file, with key, value and headers in Base64, and drop them."""
     from sluicegate.streams.operations.dead import dead_changes
@@ -188,7 +189,7 @@ def archive(
         rows, letters, _ = _selected(app, agent, store, seen, DeadSelection(ids or (), all, cause, where))
         written(to, rows, letters, seen.retried)
         result = dead_changes.drop(app, store, rows, letters, lambda: person(why, by))
-    return _report_drop(result, f"archived in {to}")
+    return _report_drop({**result, "file": str(to)}, f"archived in {to}", json)
 
 
 @dead.command()
@@ -203,6 +204,7 @@ def drop(
     why: Why = "",
     by: By = "",
     limit: PerPartitionLimit = NEWEST,
+    json: AsJson = False,
 ) -> int:
     """Rows are deleted: they are never sent. Letters stay in their topic; `ls`, `status` and the console leave them
     out for the 30 days for which changes are kept."""
@@ -214,7 +216,7 @@ def drop(
         what = f"{counted(len(rows), 'row')} and {counted(len(letters), 'letter')}"
         confirm(f"{what} of {name} will be dropped. Drop?", yes)
         result = dead_changes.drop(app, store, rows, letters, lambda: person(why, by))
-    return _report_drop(result, "dropped")
+    return _report_drop(result, "dropped", json)
 
 
 class DeadSelection(NamedTuple):
@@ -245,8 +247,11 @@ def _selected(
     return *dead_causes.divided(items), set()
 
 
-def _report_drop(result: dict[str, int], what: str) -> int:
-    print(f"{counted(result['rows'], 'row')} and {counted(result['letters'], 'letter')} {what}")
+def _report_drop(result: Mapping[str, Any], what: str, json: bool) -> int:
+    if json:
+        print_json(result)
+    else:
+        print(f"{counted(result['rows'], 'row')} and {counted(result['letters'], 'letter')} {what}")
     return DONE
 
 

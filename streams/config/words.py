@@ -85,6 +85,8 @@ def _unusable(agent: Agent) -> list[str]:
     sentences += unanswered(agent)
     if agent.on_error.produce == "stop":
         sentences.append("stops the partition at an output that cannot be sent")
+    if agent.on_error.stop_above:
+        sentences.append(f"stops the partition when more than {agent.on_error.stop_above} became dead letters")
     return [
         *sentences,
         f"sends what{' else' if sentences else ''} it cannot use to {agent.dead_letters}, byte for byte",

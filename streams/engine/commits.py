@@ -14,6 +14,7 @@ from sluicegate.streams.observe.counting import count_events
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.observe.tracing import Spans
 from sluicegate.streams.ownership.claims import LOST, SLICE_SECONDS, Claims
+from sluicegate.streams.ownership.dead_limit import DeadLetterLimit
 from sluicegate.streams.ownership.owner import Owner
 from sluicegate.streams.ownership.setting import AgentRuntime
 from sluicegate.streams.ownership.status import count_receipts, trace_fires
@@ -55,6 +56,7 @@ class Commits:
             self._most = max(COMMIT_CALLS, processor.most)
         self._spans, self._log = spans, structlog.get_logger()
         self.pending = 0
+        self._dead_limit = DeadLetterLimit(setting.agent)
         self._seen: dict[Partition, int] = {}  # the versions of the claims at the last check
         self._committed_at = self._gather_until = self._reports_at = 0.0
         self._behind = True
@@ -186,5 +188,6 @@ class Commits:
             meter.count("records_consumed", pending)
             self._claims.well(owner)
         count_events(events, after - now, meter)
+        self._dead_limit.committed(owner, events, pending, now)
         trace_fires(owner, events, after - now, self._spans)
         count_receipts(owner, meter, self._log)

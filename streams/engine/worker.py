@@ -30,7 +30,7 @@ from sluicegate.streams.contracts.values import LEVELS, Partition
 from sluicegate.streams.engine.commits import Commits
 from sluicegate.streams.engine.event_clock import EventClocks
 from sluicegate.streams.engine.time_warnings import TimeWarnings
-from sluicegate.streams.errors import Fenced, PersistenceError, ProduceStopped, SystemNotReady
+from sluicegate.streams.errors import Fenced, PersistenceError, SystemNotReady
 from sluicegate.streams.handlers.engine_faults import engine_faults
 from sluicegate.streams.lookups.tables import TopicTables
 from sluicegate.streams.observe.metrics import Meter
@@ -170,7 +170,7 @@ class Worker:
             self._commits.all(now)
         self._processor.turn(now)
         self._relay.turn(self._shards(), now)
-        self._halt_refused(now)
+        self._halt_stopped(now)
         if self._tables_answer():
             self._claims.advance(now)
         self._house_keeping(now)
@@ -246,6 +246,8 @@ class Worker:
             begin = end
 
     def _take(self, owner: Owner, records: Sequence[Record], now: float) -> None:
+        if owner.stopping is not None:
+            return
         if not owner.begun:
             records = [record for record in records if record.error() is None]
             if not records or self._claims.seek_again_if_gap(owner, records[0]):
@@ -266,7 +268,7 @@ class Worker:
     def _take_carefully(self, owner: Owner, records: list[Record], now: float) -> None:
         """Takes the records in small steps after a crash or a failed handler. Each step has its own commit. After a
         crash each step also has its own crash mark."""
-        while records:
+        while records and owner.stopping is None:
             if owner.marks.poisoned and records[0].offset() >= owner.offset:
                 owner.marks.poisoned = False
                 owner.refuse_crashed(records.pop(0), now)
@@ -291,13 +293,13 @@ class Worker:
             except LOST as error:
                 self._lost(owner, error)
 
-    def _halt_refused(self, now: float) -> None:
-        """For `on_error: {produce: stop}`, and for too many dead rows: commits the delivery reports, then halts. The
-        refused row stays unsent."""
-        for owner in [owner for owner in self._owners.values() if owner.shard.stopped]:
+    def _halt_stopped(self, now: float) -> None:
+        """For `on_error: {produce: stop}` and `{stop_above}`, and for too many dead rows: commits the delivery reports,
+        then halts."""
+        for owner, halt in [(owner, halt) for owner in self._owners.values() if (halt := owner.halts)]:
             try:
                 self._commits.one(owner, now)
-                raise ProduceStopped(owner.shard.refusal)
+                raise halt
             except LOST as error:
                 self._lost(owner, error)
 
@@ -395,7 +397,7 @@ class Worker:
         while (self._calls_run() or any(shard.unsent for shard in self._shards())) and clock.monotonic() < deadline:
             self._processor.turn(clock.monotonic())
             self._relay.turn(self._shards(), clock.monotonic())
-            self._halt_refused(clock.monotonic())
+            self._halt_stopped(clock.monotonic())
             if self._calls_run() or self._relay.busy:
                 time.sleep(0.02)  # they run in threads, and no event reports their end
                 self._commits.all(clock.monotonic())

@@ -29,6 +29,7 @@ from sluicegate.streams.errors import (
     Halt,
     HandlerFailed,
     PersistenceError,
+    ProduceStopped,
     StoreSwapped,
 )
 from sluicegate.streams.handlers import retried
@@ -110,6 +111,7 @@ class Owner:
         self._switch = Switch()
         self._source: Source | None = None
         self._late: Late = NOTHING_LATE
+        self.stopping: Halt | None = None  # no record is taken any more, and it halts when its rows are sent
 
     def take(self, token: str, monotonic: float, known: ClaimVersion = NOTHING) -> Iterator[Sequence[Event] | None]:
         """Claim, check, restore, and end the groups that cannot go on: a slice at each step, so that polling goes on
@@ -481,9 +483,19 @@ class Owner:
 
     @property
     def waits_for(self) -> str:
-        """The error that items wait for; empty when none wait."""
+        """The error that items wait for, or why the partition is about to halt; else empty."""
         topic, number = self.place
+        if self.stopping is not None:
+            return f"halting {topic}/{number} when its rows are sent: {self.stopping.code}"
         return f"waiting to handle {topic}/{number} again: {self.held.why}" if self.held.waits(self._monotonic) else ""
+
+    @property
+    def halts(self) -> Halt | None:
+        """Why the partition halts now. A refused row stays unsent; else all rows are sent first, because operators look
+        for dead letters in their topic."""
+        if self.shard.stopped:
+            return ProduceStopped(self.shard.refusal)
+        return None if self.shard.unsent or self.shard.more else self.stopping
 
     def next_due(self) -> float:
         """The time, on the owner's clock, of the nearest deadline of a group or of a handler's next try."""
@@ -499,7 +511,7 @@ class Owner:
     def full(self) -> bool:
         """Whether intake must pause."""
         waits = bool(self.held.items) and self.pending >= MOST_HELD
-        return waits or self.shard.full or self.sealed.full or self._setting.processor.full
+        return waits or self.stopping is not None or self.shard.full or self.sealed.full or self._setting.processor.full
 
     def step(self) -> int:
         """How many records one commit may take; 0: no bound."""

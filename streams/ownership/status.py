@@ -34,7 +34,7 @@ def partition_report(
     return PartitionReport(
         partition.topic,
         partition.number,
-        "paused" if shard.full or waits else "running",
+        "paused" if shard.full or waits or owner.stopping else "running",
         offset=owner.claim.offset,
         high=gauge.high(partition.topic, partition.number),
         groups=owner.open_groups,

@@ -13,6 +13,7 @@ from sluicegate.streams.config.sections.fields import (
     ClauseField,
     Duration,
     FlagField,
+    LimitField,
     SizeField,
     Text,
     TopicField,
@@ -21,7 +22,7 @@ from sluicegate.streams.config.sections.fields import (
 from sluicegate.streams.config.text.scalars import Native
 from sluicegate.streams.keys import TableKey, keys_of
 
-_OF_A_WORD = {"topic": TopicField, "expression": ClauseField, "size": SizeField}
+_OF_A_WORD = {"topic": TopicField, "expression": ClauseField, "size": SizeField, "limit": LimitField}
 _OF_A_TYPE: dict[Any, Any] = {bool: FlagField, float: Duration, str: Text}
 
 

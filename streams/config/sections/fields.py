@@ -313,6 +313,21 @@ SizeField = Annotated[
     ),
     WithJsonSchema({"type": "string", "pattern": units.SIZE}),
 ]
+LONGEST_WINDOW = 86400.0
+
+
+def _limit(value: str) -> str:
+    limit = units.limit(value)
+    if limit is None:
+        raise refused("is no limit", "write a share below 100% or a whole number, and a time, such as 5% of 1m")
+    if not 1.0 <= limit.seconds <= LONGEST_WINDOW:
+        raise refused("has a time that is out of range", "write at least 1s and at most 24h, such as 5% of 1m")
+    return value
+
+
+LimitField = Annotated[
+    str, AfterValidator(_limit), WithJsonSchema({"type": "string", "pattern": units.LIMIT}), unless_unknown("5% of 1m")
+]
 UNITS = ("s", "ms", "us", "rfc3339")
 Unit = Annotated[Literal["s", "ms", "us", "rfc3339"], unless_unknown("rfc3339")]
 """What a number of a time means, or that it is text."""

@@ -186,6 +186,16 @@ WRONG = {
         having(on_error=OnError(decode="skipp")),
         "agents.a.on_error.decode: must be dead-letter, skip, stop or wait; write one of these words",
     ),
+    "limit": (
+        having(on_error=OnError(stop_above="5 %")),
+        "agents.a.on_error.stop_above: is no limit; "
+        "write a share below 100% or a whole number, and a time, such as 5% of 1m",
+    ),
+    "time of a limit": (
+        having(on_error=OnError(stop_above="100 of 20ms")),
+        "agents.a.on_error.stop_above: has a time that is out of range; "
+        "write at least 1s and at most 24h, such as 5% of 1m",
+    ),
     "function": (
         calling(functions=(a_function,)),
         "agents.a.handler[0]: is a function itself, but worker processes import functions "

@@ -135,7 +135,7 @@ LOOKUP = {
     "missing": "dead-letter",
     "lock": True,
 }
-ON_ERROR = {"decode": "skip", "produce": "stop", "expression": "stop"}
+ON_ERROR = {"decode": "skip", "produce": "stop", "expression": "stop", "stop_above": "5% of 1m"}
 AVRO = {"schema": SCHEMA.replace("long", "int"), "writer_schema": SCHEMA, "framing": "confluent", "schema_id": 7}
 AVRO |= {"message": "shop.Order", "validate": True, "pinned": "orders-value:3"}
 BESIDES = {"writers", "registry", "subject", "register", "kind", "latest"}

@@ -1,0 +1,102 @@
+"""`on_error: {stop_above: 5% of 1m}`: a partition halts when too many of its records become dead letters.
+
+The count is of commits: what halts a partition is durable, and is done once. It is kept in the memory of this process,
+so it begins anew at a restart and after a halt.
+"""
+
+from collections import Counter, deque
+from collections.abc import Sequence
+
+from sluicegate.streams.agent import Agent
+from sluicegate.streams.aggregation.events import BadItem, Event, Refused, Unhandled
+from sluicegate.streams.contracts.stores import TopicPartition
+from sluicegate.streams.errors import DeadLettersStopped
+from sluicegate.streams.hints import command
+from sluicegate.streams.ownership.owner import Owner
+from sluicegate.streams.units import limit, spoken_duration
+
+LEAST = 20
+"""So many records within the time are judged by a share: one bad record of two does not halt a partition."""
+STEPS = 60
+"""The time slides in so many steps."""
+
+
+class CommittedStep:
+    """What was committed within a step of the time: records, and dead letters by cause."""
+
+    __slots__ = ("letters", "number", "records")
+
+    def __init__(self, number: int) -> None:
+        self.number, self.records, self.letters = number, 0, Counter[str]()
+
+
+class DeadLetterLimit:
+    """The limit of an agent, and what its partitions committed within the time, by the clock of their owners."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent, self._limit = agent, limit(agent.on_error.stop_above)
+        self._steps: dict[TopicPartition, deque[CommittedStep]] = {}
+
+    def committed(self, owner: Owner, events: Sequence[Event], records: int, monotonic: float) -> None:
+        """Note a commit of so many records. Above the limit the owner stops."""
+        if self._limit is None or owner.stopping is not None:
+            return
+        number = int(owner.now(monotonic) * STEPS / self._limit.seconds)
+        steps = self._steps.setdefault(owner.place, deque())
+        if steps and steps[-1].number > number:  # the store's clock was set back
+            steps.clear()
+        while steps and steps[0].number <= number - STEPS:
+            steps.popleft()
+        if not steps or steps[-1].number != number:
+            steps.append(CommittedStep(number))
+        steps[-1].records += records
+        for cause, times in _causes(events):
+            steps[-1].letters[cause] += times
+        if text := self._exceeded(steps):
+            owner.stopping = DeadLettersStopped(self._told(owner, text))
+            del self._steps[owner.place]
+
+    def _exceeded(self, steps: deque[CommittedStep]) -> str:
+        """What exceeds the limit. Empty: nothing does."""
+        assert self._limit is not None
+        letters = sum((step.letters for step in steps), Counter[str]())
+        dead = letters.total()
+        records = max(dead, sum(step.records for step in steps))
+        if self._limit.percent:
+            above = records >= LEAST and dead * 100 > self._limit.amount * records
+        else:
+            above = dead > self._limit.amount
+        if not above:
+            return ""
+        [(cause, times)] = letters.most_common(1)
+        share = f"{dead} of {records} records ({dead / records:.1%}) became dead letters"
+        return (
+            f"{share} within {spoken_duration(self._limit.seconds)}, and on_error.stop_above is "
+            f"{self._agent.on_error.stop_above}; the most frequent cause is {cause} ({times})"
+        )
+
+    def _told(self, owner: Owner, text: str) -> str:
+        (topic, number), name = owner.place, self._agent.name
+        listing = command(f"dead ls FILE {name} --by cause")
+        return (
+            f"agent {name}, {topic}/{number}, before offset {owner.claim.offset}: {text}: see {listing}, correct the "
+            "cause, and restart: the partition goes on at this offset, and the count begins anew"
+        )
+
+
+def _causes(events: Sequence[Event]) -> list[tuple[str, int]]:
+    """The cause of each dead letter, and how many records it stands for. The error may quote a record, so it is left
+    out. A group that goes on has its records still."""
+    causes = []
+    for event in events:
+        if isinstance(event, Refused):
+            causes.append((_cause(event.reason, event.clause or event.where), 1))
+        elif isinstance(event, BadItem):
+            causes.append((event.reason, 1))
+        elif isinstance(event, Unhandled) and not event.fire.goes_on:
+            causes.append((_cause(event.reason, event.clause or event.where), event.fire.count))
+    return causes
+
+
+def _cause(reason: str, where: str) -> str:
+    return f"{reason} in {where}" if where else reason
