@@ -28,6 +28,7 @@ TRUSTING = HeaderProof()
 AT_SHARD, AT_NUMBER = PLACES[SHARD], PLACES[NUMBER]
 OF_SENDER = {SHARD: AT_SHARD, NUMBER: AT_NUMBER}
 MOST_NAMES = 1_000  # shards whose names are kept as they were read
+LONGEST_NAME = 2_048  # bytes; the names of two topics, of an app and of an agent fit
 
 Whole = list[Any]  # [last seen at, numbers in the order of their arrival]
 
@@ -142,7 +143,7 @@ class ReceivedShards:
     def _sender(self, record: Record, values: MacHeaders) -> tuple[str, int] | None:
         """The shard and number of the record. None when they are missing, malformed or meant for another topic."""
         shard, number = values[AT_SHARD] or b"", values[AT_NUMBER] or b""
-        if not number.isdigit() or len(number) > 18 or record.error() is not None:
+        if not number.isdigit() or len(number) > 18 or len(shard) > LONGEST_NAME or record.error() is not None:
             return None
         if (name := self._names.get(shard)) is None:
             name = self._named(shard)

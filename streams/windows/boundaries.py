@@ -10,7 +10,7 @@ from sluicegate.streams.zones import zone_of
 def tumbling(window: Window) -> Tumbling:
     """Raises ConfigurationError for a zone that this machine does not know."""
     seconds = (window.every or window.size, window.offset, window.grace, window.size)
-    every, offset, grace, size = (round(1_000 * each) for each in seconds)
+    every, offset, grace, size = (round(1_000 * duration) for duration in seconds)
     if not window.calendar:
         return Tumbling(every, offset, grace, size)
     days = CalendarDays(window.calendar, zone_of(window.zone), window.week_starts)

@@ -80,6 +80,7 @@ LIMITS: dict[str, list[str]] = {
         f"{int(receive.FORGET_AFTER) // 86_400} days",
     ],
     "shards without a [proof](protocol.md#proof)": [f"{receive.MOST_UNPROVEN:,}"],
+    "name of a shard": [f"{receive.LONGEST_NAME:,} bytes"],
     "numbers that are remembered of a shard": [f"{receive.WINDOW:,}"],
     "time until a new key of the app signs, after `keys rotate`": [f"{mac_keys.SIGNS_AFTER:.0f} s"],
     "reads of the keys because of forged MACs": [f"{mac_keys.READ_EVERY:.0f} s"],

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluicegate.streams.reading import receive
-from sluicegate.streams.reading.receive import ReceivedShards
+from sluicegate.streams.reading.receive import LONGEST_NAME, MOST_NAMES, ReceivedShards
 from tests.unit.engine.driver import LogRecord
 
 SHARD = "app/a/src/0>in#token"
@@ -127,6 +127,7 @@ def test_another_lineage_starts_anew() -> None:
         (SHARD.encode(), b"\xd9\xa1"),
         (None, b"1"),
         (b"\xff>in#t", b"1"),
+        (b"a" * LONGEST_NAME + b">in#t", b"1"),
     ],
 )
 def test_headers_that_are_malformed_or_meant_for_another_topic_are_ignored(
@@ -136,6 +137,13 @@ def test_headers_that_are_malformed_or_meant_for_another_topic_are_ignored(
     again = [record(shard, number, offset) for offset in range(3)]
     assert senders.drop_repeats(again, 1.0) == again
     assert senders.shards == {}
+
+
+def test_names_of_shards_that_anyone_may_send_take_bounded_memory() -> None:
+    senders = ReceivedShards("in")
+    for number in range(3 * MOST_NAMES):
+        senders.drop_repeats([record(b"%d" % number + b"n" * 1_000 + b">other#t", b"1", number)], 1.0)
+    assert len(senders._names) <= MOST_NAMES
 
 
 def test_records_without_headers_pass() -> None:

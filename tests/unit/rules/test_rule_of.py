@@ -103,6 +103,9 @@ WINDOW = {
     "every": 60.0,
     "gather": 5.0,
     "keep": 60.0,
+    "calendar": "week",
+    "zone": "Europe/Vienna",
+    "week_starts": "sunday",
 }
 DESTINATION = {
     "topic": "others",
