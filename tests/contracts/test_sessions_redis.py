@@ -237,7 +237,7 @@ def test_a_wire_that_breaks_is_an_outage_and_never_a_fence(
     when: str,
 ) -> None:
     """redis-py says WatchError of a connection that breaks under a watch, although the EXEC may have landed."""
-    monkeypatch.setattr(addresses, "REPLY_SECONDS", 0.4)
+    monkeypatch.setattr(addresses, "REPLY_SECONDS", 2.0)
     server = own_server(Valkey)
     wire, books = proxy(server.url), Books(server.url, partition)
     store = opened(wire.url)

@@ -184,7 +184,7 @@ AGENT = [
         [
             "8:16: agents.a.on_error.decode: must be dead-letter, skip, stop or wait; write one of these words",
             "8:32: agents.a.on_error.produce: must be dead or stop; write one of these words",
-            "8:54: agents.a.on_error.handler: unknown key; known here: decode, produce, expression",
+            "8:54: agents.a.on_error.handler: unknown key; known here: decode, produce, expression, stop_above",
         ],
     ),
     (

@@ -99,7 +99,7 @@ def test_fires_that_wait_are_not_lost_with_a_record_that_is_refused(groups: Grou
 def turns() -> Any:
     """`due(seconds since the last commit, behind)` with a record pending, for an intake that packs."""
     now, intake = [100.0], intake_of(Buffer())
-    setting: Any = SimpleNamespace(store=None, processor=intake)
+    setting: Any = SimpleNamespace(store=None, processor=intake, agent=Agent("a", "in"))
     claims: Any = SimpleNamespace(owners={}, retrying=False)
     made = Commits(setting, claims, None, lambda: now[0], lambda owner, error: None)  # type: ignore[arg-type]
     made.all(now[0])
