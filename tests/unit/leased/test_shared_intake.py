@@ -23,6 +23,8 @@ from sluicegate.streams.shared.shared_runs import Packing
 
 PLACE, GATE = ("in", 3), Gate(9)
 
+AGENT = Agent("a", ("in",), Aggregation(count=9, compute=(Reducer("n", "count"),)), Destination("out"), "dead")
+
 
 class Buffer:
     """Takes packs of partition 3, of which it may have more already than whoever inserts knows."""
@@ -54,8 +56,7 @@ def intake_of(buffer: Any, gate: Gate = GATE) -> SharedIntake:
 
 @pytest.fixture
 def groups() -> Groups:
-    agent = Agent("a", ("in",), Aggregation(count=9, compute=(Reducer("n", "count"),)), Destination("out"), "dead")
-    return Groups(Rule(agent, codec("json")))
+    return Groups(Rule(AGENT, codec("json")))
 
 
 def test_what_another_worker_inserted_meanwhile_is_left_out(groups: Groups) -> None:
@@ -99,7 +100,7 @@ def test_fires_that_wait_are_not_lost_with_a_record_that_is_refused(groups: Grou
 def turns() -> Any:
     """`due(seconds since the last commit, behind)` with a record pending, for an intake that packs."""
     now, intake = [100.0], intake_of(Buffer())
-    setting: Any = SimpleNamespace(store=None, processor=intake, agent=Agent("a", "in"))
+    setting: Any = SimpleNamespace(store=None, processor=intake, agent=AGENT)
     claims: Any = SimpleNamespace(owners={}, retrying=False)
     made = Commits(setting, claims, None, lambda: now[0], lambda owner, error: None)  # type: ignore[arg-type]
     made.all(now[0])
