@@ -101,7 +101,7 @@ audit: setup
 	$(RUN) -m tests.audit $(TOOLS)/bin $(if $(NETWORK),--network)
 
 # What is installed now, as the lock of what was tested; and the part of it that is in the image.
-IN_IMAGE := sqlite,postgresql,mysql,redis,mongodb,avro,protobuf,json-schema,registry,regex,otel
+IN_IMAGE := sqlite,postgresql,mysql,redis,mongodb,avro,protobuf,json-schema,registry,regex,otel,zones
 lock: setup
 	mkdir -p .reports
 	$(RUN) -m pip freeze --exclude-editable > .reports/constraints.txt
