@@ -515,12 +515,12 @@ def _cycles(allowed: Mapping[str, Collection[str]]) -> list[Sequence[str]]:
     return []
 
 
-def _import_nodes(tree: ast.Module) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
+@cache
+def _import_nodes(tree: ast.Module) -> list[tuple[ast.Import | ast.ImportFrom, bool]]:
     """Each import statement and whether it is run only when a function is called."""
     lazy = {id(node) for function in _functions(tree) for node in ast.walk(function)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            yield node, id(node) in lazy
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    return [(node, id(node) in lazy) for node in nodes]
 
 
 def _targets(node: ast.Import | ast.ImportFrom, package: str, root: Path) -> list[str]:
