@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 from sluicegate.schemas.options import SchemaOptions
 from sluicegate.streams.keys import DUPLICATES, END, INPUT, OUTPUT, REVISION, TAKEN, FileKey
-from sluicegate.streams.windowers import WINDOWERS, Windower
+from sluicegate.streams.windowers import WINDOWERS, Weekday, Windower
 
 Scalar = str | int | float | bool | None
 
@@ -113,7 +113,7 @@ class Window:
     keep: float = 0.0
     calendar: Literal["", "day", "week", "month", "year"] = ""
     zone: str = ""
-    week_starts: Literal["", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"] = ""
+    week_starts: Literal[""] | Weekday = ""
 
     @property
     def extent(self) -> float | str:

@@ -6,13 +6,14 @@ the stage of the compiled loop that finds them. Other rooms ask the entry, and n
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, get_args
 
 CORRELATION = "correlation"
 """The kind of the window of a correlation."""
 CALENDAR = {"day": 90_000.0, "week": 608_400.0, "month": 2_682_000.0, "year": 31_626_000.0}
 """The units of a calendar, each with the seconds of a long one: an hour more than 1, 7, 31 or 366 days."""
-WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+Weekday = Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
+WEEKDAYS: tuple[Weekday, ...] = get_args(Weekday)
 AMEND = "amend"
 """The `late` of a window whose results are revised."""
 MANY = 1_000

@@ -41,7 +41,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell ignores SIGINT in what it starts with `&`, and so would the processes that tests stop by SIGINT.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# By default structlog draws each traceback with rich, which takes a second of processor time for a deep one.
+# By default structlog draws each traceback with rich, which is slow.
 structlog.configure(
     [
         structlog.contextvars.merge_contextvars,

@@ -5,7 +5,7 @@ A clause is one expression of the file, named by its place in the agent: `where`
 
 import ast
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -35,7 +35,7 @@ from sluicegate.streams.expressions.faults import EvaluationError, ExpressionErr
 from sluicegate.streams.expressions.parse import parse
 from sluicegate.streams.expressions.scope import NamePath, paths, roots
 from sluicegate.streams.expressions.templates import statements
-from sluicegate.streams.expressions.times import duration_text, time_text
+from sluicegate.streams.expressions.times import EPOCH, duration_text, time_text
 from sluicegate.streams.expressions.tree import Node
 from sluicegate.streams.expressions.typed import NotTyped, TypedCode
 from sluicegate.streams.expressions.types import INTEGER, TEXT, TIME, ValueType, map_of, nullable, record_of
@@ -46,7 +46,6 @@ GROUP = "group"
 NO_GROUP: Mapping[str, Any] = MappingProxyType({})
 PARTS = ("value", "key", "headers", "timestamp", "topic", "partition", "offset")
 """What expressions may ask of `message`."""
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ClauseFailed(EvaluationError):

@@ -8,12 +8,12 @@ from typing import Any
 
 from sluicegate.schemas import Codec
 from sluicegate.streams.agent import DataDeadline, Let
-from sluicegate.streams.aggregation.clauses import EPOCH, Clause, ClauseFailed, Fields, answered, clause
+from sluicegate.streams.aggregation.clauses import Clause, ClauseFailed, Fields, answered, clause
 from sluicegate.streams.aggregation.results import LAST_MOMENT
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.expressions.faults import EvaluationError
 from sluicegate.streams.expressions.scope import path_of
-from sluicegate.streams.expressions.times import PER_SECOND, duration_of, time_of
+from sluicegate.streams.expressions.times import EPOCH, PER_SECOND, duration_of, time_of
 from sluicegate.streams.expressions.tree import FunctionCall, Literal
 
 CANCELLED = inf

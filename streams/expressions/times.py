@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from sluicegate.streams.expressions.faults import EvaluationError
 from sluicegate.streams.expressions.values import duration
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000}
 """The units of numbers that are times: how many are a second."""
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|z|[+-]\d\d:\d\d)", re.ASCII)
@@ -34,14 +34,14 @@ def time_of(text: str) -> datetime:
 
 def time_of_seconds(value: int) -> datetime:
     try:
-        return _EPOCH + timedelta(seconds=value)
+        return EPOCH + timedelta(seconds=value)
     except OverflowError:
         raise EvaluationError("the time is outside of the years 1 to 9999") from None
 
 
 def seconds(at: datetime) -> int:
     """Whole seconds since 1970, rounded down."""
-    return (at - _EPOCH) // timedelta(seconds=1)
+    return (at - EPOCH) // timedelta(seconds=1)
 
 
 def duration_of(text: str) -> timedelta:

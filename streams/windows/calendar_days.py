@@ -6,12 +6,12 @@ that a zone left out has no time.
 """
 
 from collections.abc import Callable
-from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from datetime import date, datetime, time, timedelta, tzinfo
 from functools import lru_cache
 
+from sluicegate.streams.expressions.times import EPOCH
 from sluicegate.streams.windowers import WEEKDAYS
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
 _LONGEST = {"day": 1, "week": 7, "month": 31, "year": 366}
 """Days from the first one of a unit that end in the next one."""
@@ -40,7 +40,7 @@ class CalendarDays:
         return begin + later, end + later
 
     def _around(self, at: int) -> tuple[int, int]:
-        day = (_EPOCH + timedelta(milliseconds=at)).astimezone(self._zone).toordinal()
+        day = _local(at // 1_000, self._zone).toordinal()
         first = self._first(day)
         begin, end = self._midnight(first), self._midnight(first := self._first(first + self._longest))
         while end <= at:  # clocks were set back over midnight: it is the day before once more
@@ -51,24 +51,24 @@ class CalendarDays:
 def midnight(day: int, zone: tzinfo) -> int:
     """The first moment of the day."""
     local = datetime.combine(date.fromordinal(day), time(), zone)
-    at = (local - _EPOCH) // _SECOND
-    if _local(at, zone) != local.replace(tzinfo=None):
-        at = _change(at, (local.replace(fold=1) - _EPOCH) // _SECOND, zone)
+    at = (local - EPOCH) // _SECOND
+    if _local(at, zone).replace(tzinfo=None) != local.replace(tzinfo=None):
+        at = _change(at, (local.replace(fold=1) - EPOCH) // _SECOND, zone)
     return 1_000 * at
 
 
 def _change(late: int, early: int, zone: tzinfo) -> int:
     """The moment at which clocks are set forward, in seconds: after `early`, and at `late` at the latest."""
-    before = (_EPOCH + timedelta(seconds=early)).astimezone(zone).utcoffset()
+    before = _local(early, zone).utcoffset()
     while late - early > 1:
         middle = (early + late) // 2
-        same = (_EPOCH + timedelta(seconds=middle)).astimezone(zone).utcoffset() == before
+        same = _local(middle, zone).utcoffset() == before
         early, late = (middle, late) if same else (early, middle)
     return late
 
 
 def _local(at: int, zone: tzinfo) -> datetime:
-    return (_EPOCH + timedelta(seconds=at)).astimezone(zone).replace(tzinfo=None)
+    return (EPOCH + timedelta(seconds=at)).astimezone(zone)
 
 
 def _first_of(unit: str, week_starts: str) -> Callable[[int], int]:

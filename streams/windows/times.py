@@ -1,7 +1,7 @@
 """The event time of a record, in whole milliseconds since 1970."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -9,12 +9,11 @@ from sluicegate.schemas.json import walk
 from sluicegate.streams.agent import Window
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.expressions.faults import EvaluationError
-from sluicegate.streams.expressions.times import PER_SECOND, time_of
+from sluicegate.streams.expressions.times import EPOCH, PER_SECOND, time_of
 
 LATEST = 253_402_300_799_999  # the end of the year 9999
 NO_TIMESTAMP = 0  # the type that Kafka's clients give to a timestamp that a record does not have
 APART = 60.0  # seconds by which the clocks of two owners may differ
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
 TimeOf = Callable[[Record], int]
@@ -61,7 +60,7 @@ def milliseconds(value: Any, unit: str, path: str) -> int:
         if not isinstance(value, str):
             raise NoTime("bad-time", f"the field {path} is no RFC 3339 text; a number needs `unit:`")
         try:
-            return bounded((time_of(value) - _EPOCH) // _MILLISECOND, f"the field {path}")
+            return bounded((time_of(value) - EPOCH) // _MILLISECOND, f"the field {path}")
         except EvaluationError as error:
             raise NoTime("bad-time", f"the field {path}: {error}") from None
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):

@@ -1,19 +1,19 @@
 """Windows of a calendar, as the file writes them: the unit in place of a size, its `zone` and `week_starts`."""
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Protocol
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, WithJsonSchema
 
 from sluicegate.streams import units, zones
 from sluicegate.streams.agent import Window
-from sluicegate.streams.config.sections.fields import Duration, Text, duration_or, refused, unless_unknown
+from sluicegate.streams.config.sections.fields import Duration, Text, any_of, duration_or, refused, unless_unknown
 from sluicegate.streams.config.text.problems import FileFinding, Path
-from sluicegate.streams.windowers import CALENDAR, WEEKDAYS, Windower
+from sluicegate.streams.windowers import CALENDAR, WEEKDAYS, Weekday, Windower
 
 UTC = "UTC"
 WEEK = "week"
-_UNITS = f"{', '.join([*CALENDAR][:-1])} or {[*CALENDAR][-1]}"
+_UNITS = any_of(tuple(CALENDAR))
 SizeOrUnit = Annotated[
     float | str,
     unless_unknown(1.0),
@@ -45,9 +45,7 @@ def _named(value: object) -> object:
 
 
 ZoneField = Annotated[Text, AfterValidator(_zone), unless_unknown(UTC)]
-Weekday = Annotated[
-    Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"], unless_unknown(WEEKDAYS[0])
-]
+WeekdayField = Annotated[Weekday, unless_unknown(WEEKDAYS[0])]
 
 
 class DatedKeys(BaseModel):
@@ -61,7 +59,7 @@ class DatedKeys(BaseModel):
         ),
         examples=["Europe/Vienna"],
     )
-    week_starts: Weekday | None = Field(
+    week_starts: WeekdayField | None = Field(
         default=None,
         description="The first day of a week with `tumbling: week`. Unless it is written, monday.",
         examples=["sunday"],

@@ -229,6 +229,11 @@ Duration = Annotated[
 ]
 
 
+def any_of(words: Sequence[str]) -> str:
+    """Two words or more as a hint names them: `day, week or month`."""
+    return f"{', '.join(words[:-1])} or {words[-1]}"
+
+
 def duration_or(words: Sequence[str]) -> BeforeValidator:
     """A duration, or one of these words."""
 
@@ -246,7 +251,7 @@ def duration_or(words: Sequence[str]) -> BeforeValidator:
         parsed,
         known,
         "is not a duration",
-        f"write a number and ms, s, m, h or d, such as 30s, or {', '.join(words[:-1])} or {words[-1]}",
+        f"write a number and ms, s, m, h or d, such as 30s, or {any_of(words)}",
         "write the number of seconds, such as 30.0, or one of the words",
         bounded,
     )
