@@ -7,8 +7,8 @@ cost almost nothing.
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from math import inf, isfinite
-from typing import Any, Literal, NamedTuple, Protocol
+from math import isfinite
+from typing import Any
 
 import msgspec
 
@@ -18,97 +18,23 @@ from sluicegate.streams.agent import Reducer
 from sluicegate.streams.causes import Cause, cause
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.importing import imported, waits, yields
+from sluicegate.streams.moments import MOMENTS, deviation, variance
+from sluicegate.streams.reduction import (
+    Accumulator,
+    Add,
+    Bag,
+    ComputedField,
+    Getter,
+    Kept,
+    Merge,
+    Place,
+    ReadReducer,
+    ReducerKind,
+    Shown,
+    StateSlots,
+    as_float,
+)
 from sluicegate.streams.windowers import Windower
-
-StateSlots = list[Any]
-Getter = Callable[[Any], Any]
-Add = Callable[[StateSlots, Any], None]
-Merge = Callable[[StateSlots, StateSlots], None]
-"""Adds what the second state holds to the first one."""
-ReadReducer = Callable[[StateSlots, list[Any]], Any]
-Shown = Callable[[bytes], Any]
-Kept = Callable[[Any, bytes], bytes] | None
-
-
-class ComputedField(Protocol):
-    """A reducer as an agent or as the model of the file has it."""
-
-    @property
-    def kind(self) -> str: ...
-    @property
-    def field(self) -> str | None: ...
-
-
-class Place(NamedTuple):
-    """Where a group keeps the part of a reducer: in `size` slots of its state from `at` on, or in the bag with this
-    index. Without `own` it keeps nothing, or an earlier reducer keeps it there.
-
-    `in_bag`: it is in the bag. `records` and `newest` are the slots of the number of records and of the offset of the
-    newest one. With `lenient` (on_missing: ignore) a field may be missing. With `merged` groups become one, in any
-    order of their records."""
-
-    reducer: Reducer
-    own: bool
-    at: int
-    size: int
-    bag: int
-    in_bag: bool
-    records: int
-    newest: int
-    lenient: bool
-    merged: bool
-
-    @property
-    def slots(self) -> range:
-        return range(self.at, self.at + self.size)
-
-
-class Bag(NamedTuple):
-    """One bag. `item(record, value)` is the item to keep of a record, or None; `field` is the same of the record alone,
-    where that is enough. `unique` keeps equal items once. `weight` is the number of bytes that an item adds to its
-    group; `whole` means that this is the record's own length."""
-
-    item: Callable[[Any, bytes], Any]
-    unique: bool
-    whole: bool
-    weight: Callable[[Any], int]
-    field: Getter | None = None
-
-
-class Accumulator(NamedTuple):
-    """Slots of a state. `blank` gives their values in a group without records. `merge` None: no two can be merged.
-    Reducers of one field whose accumulators have the same `name` share one."""
-
-    blank: Callable[[Place], list[Any]]
-    add: Callable[[Place, Getter], Add] | None
-    merge: Callable[[Place], Merge] | None
-    name: str = ""
-
-
-class ReducerKind(NamedTuple):
-    """A reducer. `meaning` explains its key of the file; `phrase` says in the description of an agent what it computes,
-    with the field or function as {}, and `alone` the same without one, if the reducer can be without.
-
-    `result` is the type of the result: an integer, a double, the number type of the field, its type, a list of it, or
-    any. `apart` is the bag of groups that are merged, in place of slots that cannot be. `until` names the expressions
-    that may ask for the value of an open group. `total`: a result that is `unwritable` is an error. `keeps_values`: a
-    group holds values of records as they are. `others` are words of other products for it."""
-
-    name: str
-    meaning: str
-    phrase: str
-    result: Literal["integer", "double", "number", "field", "list", "any"]
-    read: Callable[[Place, Shown], ReadReducer]
-    takes: Literal["nothing", "number", "field", "function"] = "field"
-    slots: Accumulator | None = None
-    bag: Callable[[Reducer, Getter, Shown, Kept], Bag] | None = None
-    apart: Callable[[Reducer, Getter, Shown, Kept], Bag] | None = None
-    alone: str = ""
-    until: Literal["groups", "legs", ""] = ""
-    total: bool = False
-    keeps_values: bool = False
-    others: tuple[str, ...] = ()
-
 
 # -- numbers -----------------------------------------------------------------------------------------------------------
 
@@ -120,14 +46,7 @@ _MOST = 10**MOST_DIGITS
 
 def plus(total: Any, value: Any) -> float:
     """The sum of an integer beyond the range of floats and a float."""
-    return _as_float(total) + _as_float(value)
-
-
-def _as_float(value: Any) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return inf if value > 0 else -inf
+    return as_float(total) + as_float(value)
 
 
 def _stats(place: Place, get: Getter) -> Add:
@@ -219,7 +138,7 @@ def _mean(total: Any, many: int) -> float:
     try:
         return float(total / many)
     except OverflowError:
-        return _as_float(total)
+        return as_float(total)
 
 
 def unwritable(value: Any) -> bool:
@@ -372,6 +291,7 @@ def _message_of(shown: Shown) -> Callable[[bytes], Any]:
 
 
 _number = partial(ReducerKind, takes="number", slots=NUMBERS, until="groups")
+_spread = partial(ReducerKind, result="double", takes="number", slots=MOMENTS, until="groups", total=True)
 _value = partial(ReducerKind, until="legs", keeps_values=True)
 _FIRST, _LAST = Accumulator(_blank_value, _first, _earlier), Accumulator(_blank_value, _last, _later)
 _FOLD = Accumulator(lambda place: [b"\xc0"], None, None)
@@ -387,6 +307,20 @@ ENTRIES = (
     ),
     _number(
         "mean", "The mean of the field.", "the mean of {}", "double", _mean_of, total=True, others=("avg", "average")
+    ),
+    _spread(
+        "variance",
+        "The variance of the field: of a sample, divided by the number of records less 1.",
+        "the variance of {}",
+        read=variance,
+        others=("var", "var_samp", "variance_samp"),
+    ),
+    _spread(
+        "stddev",
+        "The standard deviation of the field: the square root of `variance`.",
+        "the standard deviation of {}",
+        read=deviation,
+        others=("std", "stdev", "stddev_samp", "standard_deviation"),
     ),
     _value("first", "The field of the first record.", "the first {}", "field", _stat(0), slots=_FIRST),
     _value("last", "The field of the last record.", "the last {}", "field", _stat(0), slots=_LAST, others=("latest",)),

@@ -583,11 +583,11 @@ def _aggregation_refusal(target: str) -> str | None:
         "schemas",
     )
     allowed += ("streams.causes", "streams.expressions", "streams.formats", "streams.importing", "streams.reducers")
-    allowed += ("streams.windowers",)
+    allowed += ("streams.reduction", "streams.windowers")
     if within(target, *PACKAGES) and not within(target, *allowed):
         return (
             "streams.aggregation imports only values, errors, agent, record, causes, expressions, formats, importing, "
-            "reducers, windowers and schemas"
+            "reducers, reduction, windowers and schemas"
         )
     return "streams.aggregation is pure" if target.split(".")[0] in IMPURE_MODULES else None
 

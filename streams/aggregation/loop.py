@@ -25,7 +25,8 @@ from sluicegate.streams.aggregation.loop_group import of_group
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.expressions.templates import expression, name, statements
 from sluicegate.streams.expressions.typed import NotTyped, Proof, TypedCode, unproven
-from sluicegate.streams.reducers import NUMBERS, REDUCERS, Add, Getter, Place, kind_of, plus, reads_messages
+from sluicegate.streams.reducers import NUMBERS, REDUCERS, kind_of, plus, reads_messages
+from sluicegate.streams.reduction import Add, Getter, Place
 
 _START_OF_BAGS = """
 bags = groups.bags

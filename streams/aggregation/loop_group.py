@@ -12,7 +12,8 @@ from sluicegate.streams.aggregation.clauses import GROUP
 from sluicegate.streams.aggregation.layout import COUNT
 from sluicegate.streams.expressions.scope import NamePath
 from sluicegate.streams.expressions.templates import expression
-from sluicegate.streams.reducers import NUMBERS, Place, kind_of
+from sluicegate.streams.reducers import NUMBERS, kind_of
+from sluicegate.streams.reduction import Place
 
 _LIMIT = 2**1000
 _FINITE = f"T if {-_LIMIT} < (T := X) < {_LIMIT} else unproven()"
@@ -34,6 +35,7 @@ def of_group(places: Sequence[Place], legs: bool) -> dict[NamePath, ast.expr]:
 
 
 def _value(place: Place) -> Iterator[ast.expr]:
+    """Nothing for a reducer without code: an expression that asks for its value is not compiled."""
     kind, index = kind_of(place.reducer), ast.Constant(place.bag)
     if kind.name == "count":
         yield expression("state[X]", X=ast.Constant(COUNT))
@@ -43,7 +45,7 @@ def _value(place: Place) -> Iterator[ast.expr]:
         grows = _GROWS_ONCE if kind.name == "distinct" else _GROWS
         many = expression(_MANY, INDEX=index, GROWS=expression(grows, I=f"i{place.bag}", INDEX=ast.Constant(place.bag)))
         yield many if kind.name == "distinct" else expression("range(N) or None", N=many)
-    elif kind.slots is not None:
+    elif kind.keeps_values:
         yield expression("state[X]", X=ast.Constant(place.at))
 
 

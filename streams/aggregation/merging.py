@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from sluicegate.streams.agent import Reducer
 from sluicegate.streams.aggregation.layout import COUNT, FIRST, LAST, OPENED, SEEN, Bags, GroupState
 from sluicegate.streams.aggregation.reducers import places
-from sluicegate.streams.reducers import Merge, of_both, parts_of
+from sluicegate.streams.reducers import of_both, parts_of
+from sluicegate.streams.reduction import Merge
 
 
 def pour(bags: Bags, other: Bags) -> None:

@@ -11,19 +11,8 @@ import msgspec
 
 from sluicegate.streams.agent import Reducer
 from sluicegate.streams.aggregation.layout import COLUMNS, COUNT, LAST, Bags, GroupState
-from sluicegate.streams.reducers import (
-    NUMBERS,
-    Add,
-    Bag,
-    Getter,
-    Kept,
-    Place,
-    ReadReducer,
-    Shown,
-    kind_of,
-    of_reduce,
-    parts_of,
-)
+from sluicegate.streams.reducers import NUMBERS, kind_of, of_reduce, parts_of
+from sluicegate.streams.reduction import Add, Bag, Getter, Kept, Place, ReadReducer, Shown
 
 _pack = msgspec.msgpack.encode
 _unpack = msgspec.msgpack.decode

@@ -30,7 +30,8 @@ from sluicegate.streams.aggregation.results import results
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.expressions.words import normal
-from sluicegate.streams.reducers import ENTRIES, NUMBERS, Place, kind_of, reads_messages, unwritable
+from sluicegate.streams.reducers import ENTRIES, NUMBERS, kind_of, reads_messages, unwritable
+from sluicegate.streams.reduction import Place
 from sluicegate.streams.windowers import AMEND, CORRELATION, DATED
 
 

@@ -48,6 +48,9 @@ def correlated(timeout: str = "30s", payment: str = "payments", more: str = "") 
 GROUPS = {
     "count": Feature(agent("count: 3"), orders(1, 2), orders(3, 4, 5, 6)),
     "reducers": Feature(agent(f"count: 4, compute: {{{ALL}}}"), orders(1, 2.5, 3), orders(4)),
+    "variance": Feature(
+        agent("count: 4, compute: {v: {variance: amount}, d: {stddev: amount}}"), orders(1, 2.5, 10**30), orders(4)
+    ),
     "timeout since the first": Feature(
         agent("timeout: {after: 10s, since: first}"), orders(1, 2), (5.0, *orders(3), 6.0)
     ),
@@ -170,6 +173,7 @@ WINDOWS = {
         (*TIMES, ("in", "k", {"at": 76})),
         (("in", "k", {"at": 77}), *LATER),
     ),
+    "variance in sessions": Feature(windowed("session: 30s", "v: {variance: amount}"), TIMES, LATER),
     "distinct in hopping windows": Feature(windowed("hopping: 60s, every: 20s", "d: {distinct: id}"), TIMES, LATER),
     "dedupe in windows": Feature(
         windowed("tumbling: 60s") + "    dedupe: {id: id, horizon: 1h}\n", (*TIMES, *TIMES), (*TIMES, *LATER)

@@ -33,6 +33,7 @@ from tests.mutation import (
     report,
     rereading,
     rules,
+    statistics,
     stores,
     windows,
 )
@@ -60,6 +61,7 @@ GUARDS = (
     *late.GUARDS,
     *correlations.GUARDS,
     *rules.GUARDS,
+    *statistics.GUARDS,
     *stores.GUARDS,
 )
 SECONDS = 420  # of one pytest call

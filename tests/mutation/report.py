@@ -13,7 +13,8 @@ Written by `make mutate`, which takes each guard out in a copy of the tree and r
 tables of guards are
 `tests/mutation/addresses.py`, `console.py`, \
 `correlations.py`, `engine.py`, `expressions.py`, `formats.py`, `kafka.py`, `lookups.py`, \
-`proofs.py`, `rebuilding.py`, `rereading.py`, `rules.py`, `stores.py` and `windows.py`; a unit test keeps them true.
+`proofs.py`, `rebuilding.py`, `rereading.py`, `rules.py`, \
+`statistics.py`, `stores.py` and `windows.py`; a unit test keeps them true.
 
 """
 

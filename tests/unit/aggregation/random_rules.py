@@ -50,6 +50,7 @@ UNTILS = (
     "group.total + group.least > 2.5 || group.n == 7",
     "has(group.least) && group.least > twice",
     "group.kinds >= 2 && b < 10",
+    "group.spread > 1.5",
 )
 COMPLETES = (
     "has(group.a) && has(group.s)",
@@ -68,7 +69,7 @@ DEADLINES = (
     DataDeadline(after="sla", since="last"),
     DataDeadline(after="o.x", since="last", unit="ms", cancel='s == "y"'),
 )
-REDUCERS = ("sum", "min", "max", "mean", "first", "last", "distinct", "collect")
+REDUCERS = ("sum", "min", "max", "mean", "variance", "stddev", "first", "last", "distinct", "collect")
 NUMBERS = (0, 1, 2, 3, 4, 5, -1, 2.5, 0.0, -0.0, 2**62, 2**63 - 1, 2**70, 1e308, -1e308, 10**310)
 DEEP = json.loads("[" * 66 + "]" * 66)
 TEXTS = ("x", "y", "z", "", "é")
@@ -84,6 +85,7 @@ def a_rule(chance: random.Random) -> Agent:
         kinds, unique = ("sum", "mean", "max"), chance.choice(("s", "a", "twice"))
         compute += [Reducer("total", chance.choice(kinds), chance.choice("ab")), Reducer("least", "min", "a")]
         compute.append(Reducer("kinds", "distinct", unique))
+        compute += [Reducer("spread", "stddev", "a")] if "spread" in until else []
     for number in range(chance.randint(0, 4)):
         kind = chance.choice(REDUCERS)
         whole = kind == "collect" and chance.random() < 0.6
