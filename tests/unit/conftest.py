@@ -13,11 +13,11 @@ from tests import judged
 @pytest.fixture(autouse=True)
 def _logging_as_before() -> Iterator[None]:
     """A test that runs a command in this process configures the logs of the whole process."""
-    handlers, level = logging.root.handlers[:], logging.root.level
+    handlers, level, before = logging.root.handlers[:], logging.root.level, structlog.get_config()
     yield
     logging.root.handlers[:] = handlers
     logging.root.setLevel(level)
-    structlog.reset_defaults()
+    structlog.configure(**before)
 
 
 @pytest.fixture(autouse=True)

@@ -20,11 +20,12 @@ from tests.unit.engine.driver import Driver, ManualClock, distinct
 @contextmanager
 def without_tracebacks() -> Iterator[None]:
     """The log without its level debug: a traceback with the locals of a database's driver takes seconds to print."""
+    before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.INFO))
     try:
         yield
     finally:
-        structlog.reset_defaults()
+        structlog.configure(**before)
 
 
 class Scene:
