@@ -10,7 +10,7 @@ from sluicegate.schemas import Codec
 from sluicegate.streams.agent import Agent, Handler
 from sluicegate.streams.aggregation.accept import refuse
 from sluicegate.streams.aggregation.clauses import ClauseFailed
-from sluicegate.streams.aggregation.events import Event, Fire, Refused, Unhandled
+from sluicegate.streams.aggregation.events import MERGED, Event, Fire, Refused, Unhandled
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.results import Results, document
 from sluicegate.streams.aggregation.rule import Rule
@@ -64,8 +64,12 @@ class ItemRows:
         """The rows of an item that is handled, or what becomes of it instead: nothing if `having` leaves it out, and
         without a handler its results. Raises HandlerFailed for one that waits."""
         rows, missing = answer
+        if isinstance(item, Fire) and item.reason == MERGED:  # it has no fields that a row could be looked up with
+            return rows
         if missing is None:
             return rows if isinstance(item, Message) else self._having(item, rows)
+        if isinstance(item, Fire) and item.goes_on:  # left out: the last result will tell
+            return []
         if missing.missing == "wait":
             self.waits.over(place, item, missing, failures)
         if isinstance(item, Fire):

@@ -222,7 +222,7 @@ class Rows:
         """The whole result document, for the agent's destination or as a dead letter."""
         headers, to = self._of_group(fire), self._to
         if dead is not None or to is None:
-            if fire.goes_on:
+            if fire.goes_on and dead is None:
                 raise _LeftOut
             to, why = self._letters, dead or NO_DESTINATION
             headers += self._explained(*why[:3], fire.first, fire.opened, *why[3:]) + _mended(fire)
@@ -312,7 +312,7 @@ class Rows:
     ) -> OutboxRow:
         """A dead letter for a result that no broker would take; it names the records of the result. Raises
         ProduceStopped, whose text is logged: with `shown` in place of `why`."""
-        if fire.goes_on:
+        if fire.goes_on and DEAD_ERROR not in dict(headers):
             raise _LeftOut
         if self._agent.on_error.produce == "stop":
             records = f"its records are {fire.first} to {fire.last}, and on_error.produce is stop"

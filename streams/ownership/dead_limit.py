@@ -86,15 +86,16 @@ class DeadLetterLimit:
 
 def _causes(events: Sequence[Event]) -> list[tuple[str, int]]:
     """The cause of each dead letter, and how many records it stands for. The error may quote a record, so it is left
-    out. A group that goes on has its records still."""
+    out. A group that goes on has its records still: the letter of its early result stands for one."""
     causes = []
     for event in events:
         if isinstance(event, Refused):
             causes.append((_cause(event.reason, event.clause or event.where), 1))
         elif isinstance(event, BadItem):
             causes.append((event.reason, 1))
-        elif isinstance(event, Unhandled) and not event.fire.goes_on:
-            causes.append((_cause(event.reason, event.clause or event.where), event.fire.count))
+        elif isinstance(event, Unhandled):
+            records = 1 if event.fire.goes_on else event.fire.count
+            causes.append((_cause(event.reason, event.clause or event.where), records))
     return causes
 
 

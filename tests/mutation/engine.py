@@ -741,6 +741,20 @@ GUARDS = (
         ("tests/unit/cli/test_dead_completions.py", "tests/unit/cli/test_dead_shared.py"),
     ),
     Guard(
+        "an early result at which the handler fails is a dead letter",
+        "streams/outbox/rows.py",
+        "            if fire.goes_on and dead is None:",
+        "            if fire.goes_on:",
+        ("tests/unit/testing/test_early_handlers.py",),
+    ),
+    Guard(
+        "a retried early result is early",
+        "streams/operations/dead/group_letters.py",
+        'final=headers.text(FINAL) == "true" if FINAL in headers else None',
+        "final=True if FINAL in headers else None",
+        ("tests/unit/cli/test_dead_groups.py",),
+    ),
+    Guard(
         "a group that fails again after a retry is a dead letter of its own",
         "streams/outbox/rows.py",
         "if dead is not None and fire.retries:",

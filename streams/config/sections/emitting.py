@@ -60,10 +60,6 @@ def findings(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
 
 def _together(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
     at = (*path, EMIT)
-    if agent.handler is not None:
-        what = "does not go together with a handler, which is called once for each group: an early result calls none"
-        needs = (at, (*path, "handler"))
-        yield FileFinding(at, what, "leave one out, or let another agent with the handler read the results", needs)
     if agent.scope == "shared":
         what = "does not go together with scope: shared yet: the buffer does not know which records a result had"
         needs = (at, (*path, "scope"))

@@ -116,7 +116,7 @@ def _without_values(agent: Agent, letter: Letter, headers: MessageHeaders, again
         retries=_retries(headers) + 1,
         again=again,
         revision=headers.integer(REVISION) if REVISION in headers else 1,
-        final=True if FINAL in headers else None,
+        final=headers.text(FINAL) == "true" if FINAL in headers else None,
     )
 
 

@@ -237,3 +237,23 @@ def test_an_id_is_never_broken_over_lines(capsys: pytest.CaptureFixture[str], mo
         print_table(("id!", "kind", "agent", "error"), rows)
         lines = capsys.readouterr().out.splitlines()
         assert [id for id in ids if any(id in line.split() for line in lines)] == ids
+
+
+@pytest.mark.parametrize("how", HOW, ids=["session", "commit", "concurrency"])
+def test_the_letter_of_an_early_result_is_retried_as_the_early_result_that_it_was(
+    how: tuple[str, str, str], scene: Callable[..., Readings]
+) -> None:
+    made = scene(*how)
+    made.write((made.folder / "app.yaml").read_text() + "    emit: {count: 2, final: false}\n")
+    made.restart()
+    made.feed(6)
+    made.later()
+    [first, *_] = [letter["id"] for letter in made.listed()]
+    assert [letter["reason"] for letter in made.listed()] == ["handler-failed"] * 3
+    made.mend()
+    assert made.dead("retry", "readings", first).exit_code == 0
+    made.later()
+    assert [(output["stored"], output["reason"]) for output in made.outputs()] == [(2, "early")]
+    assert [header(message, "sluicegate-dead-reason") for message in distinct(made.log, "app.dead")] == [
+        "handler-failed"
+    ] * 3
