@@ -50,13 +50,13 @@ INSERT = text("insert into readings (id, amount) values (:id, :amount)")
 def store(rows, id, session, send, batch):
     calls.append(id)
     session.connection.execute(INSERT, [{"id": row["id"], "amount": row["amount"]} for row in rows])
-    send({"stored": len(rows), "total": batch.value["total"], "reason": batch.reason, "id": id})
+    send({"stored": len(rows), "total": batch.value["total"], "reason": batch.reason, "final": batch.value.get("final"), "id": id})
 
 
 def remote(rows, id, send, batch):
     calls.append(id)
     with open("mended"):
-        send({"stored": len(rows), "total": batch.value["total"], "reason": batch.reason, "id": id})
+        send({"stored": len(rows), "total": batch.value["total"], "reason": batch.reason, "final": batch.value.get("final"), "id": id})
 
 
 def choosy(rows, send):
@@ -253,7 +253,7 @@ def test_the_letter_of_an_early_result_is_retried_as_the_early_result_that_it_wa
     made.mend()
     assert made.dead("retry", "readings", first).exit_code == 0
     made.later()
-    assert [(output["stored"], output["reason"]) for output in made.outputs()] == [(2, "early")]
+    assert [(output["stored"], output["final"]) for output in made.outputs()] == [(2, False)]
     assert [header(message, "sluicegate-dead-reason") for message in distinct(made.log, "app.dead")] == [
         "handler-failed"
     ] * 3
