@@ -153,14 +153,27 @@ def sources(root: Path) -> Iterator[tuple[str, ast.Module]]:
         yield path.relative_to(root).as_posix(), _parsed(path.read_text(), str(path))
 
 
+def _product(root: Path) -> Iterator[tuple[str, ast.Module]]:
+    """As `sources`, of the packages alone."""
+    for package in PACKAGES:
+        yield from ((f"{package}/{path}", tree) for path, tree in sources(root / package))
+
+
 @cache
 def _parsed(text: str, name: str) -> ast.Module:
     """Each rule reads every file: one tree for all of them."""
     return ast.parse(text, name)
 
 
-def _functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+@cache
+def _nodes(tree: ast.AST) -> tuple[ast.AST, ...]:
+    """All nodes of a tree. The rules ask for them dozens of times, which takes longer than to parse the file."""
+    return (*ast.walk(tree),)
+
+
+@cache
+def _functions(tree: ast.Module) -> tuple[ast.FunctionDef | ast.AsyncFunctionDef, ...]:
+    return tuple(node for node in _nodes(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
 def sizes(root: Path) -> list[str]:
@@ -187,7 +200,7 @@ def names(root: Path) -> list[str]:
     problems = []
     for path, tree in sources(root):
         defined = [(Path(path).stem, 1), (Path(path).parent.name, 1)]
-        defined += [(node.name, node.lineno) for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+        defined += [(node.name, node.lineno) for node in _nodes(tree) if isinstance(node, ast.ClassDef)]
         defined += [(function.name, function.lineno) for function in _functions(tree)]
         is_test = Path(path).name.startswith("test_")
         for name, line in defined:
@@ -214,7 +227,7 @@ def _no_nouns(tree: ast.Module) -> list[str]:
     imported = (node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom))
     taken |= {alias.asname or alias.name for node in imported for alias in node.names}
     for function in _functions(tree):
-        nodes = [*ast.walk(function)]
+        nodes = [*_nodes(function)]
         stored = {node.id: node.lineno for node in nodes if isinstance(node, ast.Name) and type(node.ctx) is ast.Store}
         stored |= {node.arg: node.lineno for node in nodes if isinstance(node, ast.arg)}
         stored |= {node.name: node.lineno for node in nodes if isinstance(node, ast.MatchAs) and node.name}
@@ -249,7 +262,7 @@ def dangers(root: Path) -> list[str]:
 
 
 def _dangers(tree: ast.Module, runs_code: bool) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(tree):
+    for node in _nodes(tree):
         match node:
             case ast.Call(func=ast.Name(id="compile" | "exec")) if runs_code:
                 pass
@@ -297,8 +310,8 @@ def headers(root: Path) -> list[str]:
 
 def _texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """The texts of a file but for its docstrings."""
-    said = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+    said = {id(node.value) for node in _nodes(tree) if isinstance(node, ast.Expr)}
+    for node in _nodes(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said:
             yield node.lineno, node.value
 
@@ -347,7 +360,7 @@ def _type_names(node: ast.stmt) -> list[str]:
 
 def _sleeps(tree: ast.Module) -> Iterator[tuple[int, str]]:
     for test in _functions(tree):
-        for node in ast.walk(test) if test.name.startswith("test_") else ():
+        for node in _nodes(test) if test.name.startswith("test_") else ():
             match node:
                 case ast.Call(func=ast.Attribute(value=ast.Name(id="time" | "asyncio"), attr="sleep")):
                     yield node.lineno, f"{test.name} sleeps: wait for a condition (tests.waiting)"
@@ -420,8 +433,7 @@ def links(root: Path) -> list[str]:
 def circles(root: Path, known: Sequence[set[str]] = CIRCLES) -> list[str]:
     """Files of the product that import each other in a circle which is not in CIRCLES, and entries of CIRCLES that are
     no circle any more."""
-    product = [(path, tree) for path, tree in sources(root) if path.split("/")[0] in PACKAGES]
-    imported = {path: _imported_files(root, path, tree) for path, tree in product}
+    imported = {path: _imported_files(root, path, tree) for path, tree in _product(root)}
     reached = {path: _reached(path, imported) for path in imported}
     every = {
         frozenset({path, *(other for other in there if path in reached.get(other, ()))})
@@ -458,9 +470,7 @@ def _reached(path: str, imported: Mapping[str, Collection[str]]) -> set[str]:
 def imports(root: Path) -> list[str]:
     """Imports that go the wrong way between the packages, and drivers outside of their connector."""
     problems = []
-    for path, tree in sources(root):
-        if path.split("/")[0] not in PACKAGES:
-            continue
+    for path, tree in _product(root):
         module = path.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
         package = f"{PRODUCT}.{module if path.endswith('__init__.py') else module.rpartition('.')[0]}".rstrip(".")
         for node, lazy in _import_nodes(tree):
@@ -518,8 +528,8 @@ def _cycles(allowed: Mapping[str, Collection[str]]) -> list[Sequence[str]]:
 @cache
 def _import_nodes(tree: ast.Module) -> list[tuple[ast.Import | ast.ImportFrom, bool]]:
     """Each import statement and whether it is run only when a function is called."""
-    lazy = {id(node) for function in _functions(tree) for node in ast.walk(function)}
-    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    lazy = {id(node) for function in _functions(tree) for node in _nodes(function)}
+    nodes = [node for node in _nodes(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
     return [(node, id(node) in lazy) for node in nodes]
 
 
